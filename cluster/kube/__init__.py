@@ -1,0 +1,1 @@
+"""Access to the API server: the only code that speaks HTTP to it."""

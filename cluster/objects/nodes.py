@@ -1,0 +1,45 @@
+"""Nodes and their Leases, as far as we read them."""
+
+from datetime import datetime
+
+from cluster.objects.meta import Meta, Partial
+from cluster.objects.pods import Condition
+
+
+class NodeSpec(Partial, frozen=True):
+    """``spec`` of a Node."""
+
+    unschedulable: bool | None = None
+
+
+class NodeStatus(Partial, frozen=True):
+    """``status`` of a Node."""
+
+    capacity: dict[str, str | int] | None = None
+    allocatable: dict[str, str | int] | None = None
+    conditions: tuple[Condition, ...] | None = None
+
+
+class Node(Partial, frozen=True):
+    """A Node."""
+
+    metadata: Meta = Meta()
+    spec: NodeSpec = NodeSpec()
+    status: NodeStatus = NodeStatus()
+
+
+class LeaseSpec(Partial, frozen=True):
+    """``spec`` of a coordination.k8s.io/v1 Lease. Durations in seconds."""
+
+    holder_identity: str | None = None
+    lease_duration_seconds: int | None = None
+    acquire_time: datetime | None = None
+    renew_time: datetime | None = None
+    lease_transitions: int | None = None
+
+
+class Lease(Partial, frozen=True):
+    """A Lease."""
+
+    metadata: Meta = Meta()
+    spec: LeaseSpec = LeaseSpec()

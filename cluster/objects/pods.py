@@ -1,0 +1,169 @@
+"""Pods, as far as we read them, and what they ask for."""
+
+from datetime import datetime
+from typing import Literal
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Meta, Partial
+from cluster.objects.quantity import parse_count
+
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+
+Kind = Literal["init", "sidecar", "app"]
+"""How a container lives: regular init container, sidecar (KEP-753), app container."""
+
+
+class Resources(Partial, frozen=True):
+    """``resources`` of a container. Values as the API writes them: ``{"nvidia.com/gpu": "1"}``."""
+
+    limits: dict[str, str | int] | None = None
+    requests: dict[str, str | int] | None = None
+
+
+class Container(Partial, frozen=True):
+    """One entry of ``spec.containers`` or ``spec.initContainers``."""
+
+    name: str = ""
+    resources: Resources | None = None
+    restart_policy: str | None = None
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is an init container that keeps running (KEP-753). Means nothing for app containers."""
+        return self.restart_policy == "Always"
+
+
+class PodSpec(Partial, frozen=True):
+    """``spec`` of a Pod."""
+
+    node_name: str | None = None
+    scheduler_name: str | None = None
+    priority: int | None = None
+    priority_class_name: str | None = None
+    containers: tuple[Container, ...] | None = None
+    init_containers: tuple[Container, ...] | None = None
+
+
+class ResourceHealth(Partial, frozen=True):
+    """One device in ``allocatedResourcesStatus``."""
+
+    resource_id: str = msgspec.field(name="resourceID", default="")
+    health: str | None = None
+
+
+class AllocatedResource(Partial, frozen=True):
+    """One resource in ``allocatedResourcesStatus``: what the kubelet gave to a container (KEP-4680)."""
+
+    name: str = ""
+    resources: tuple[ResourceHealth, ...] | None = None
+
+
+class ContainerStatus(Partial, frozen=True):
+    """One entry of ``status.containerStatuses``."""
+
+    name: str = ""
+    allocated_resources_status: tuple[AllocatedResource, ...] | None = None
+
+
+class Condition(Partial, frozen=True):
+    """One condition of a Pod or Node."""
+
+    type: str = ""
+    status: str = ""
+    reason: str | None = None
+    message: str | None = None
+
+
+class PodStatus(Partial, frozen=True):
+    """``status`` of a Pod."""
+
+    phase: str | None = None
+    reason: str | None = None
+    message: str | None = None
+    start_time: datetime | None = None
+    nominated_node_name: str | None = None
+    conditions: tuple[Condition, ...] | None = None
+    container_statuses: tuple[ContainerStatus, ...] | None = None
+
+
+class Pod(Partial, frozen=True):
+    """A Pod."""
+
+    metadata: Meta = Meta()
+    spec: PodSpec = PodSpec()
+    status: PodStatus = PodStatus()
+
+    @property
+    def key(self) -> str:
+        """``namespace/name``: for people; decisions use the uid."""
+        return f"{self.metadata.namespace}/{self.metadata.name}"
+
+
+class ContainerNeed(Partial, frozen=True):
+    """GPUs that one container asks for, in the order in which the kubelet serves containers."""
+
+    name: str
+    kind: Kind
+    resource: str
+    count: int
+
+
+def is_terminal(pod: Pod) -> bool:
+    """Whether the pod has ended and holds no device any more."""
+    return pod.status.phase in TERMINAL_PHASES
+
+
+def container_needs(pod: Pod) -> tuple[ContainerNeed, ...]:
+    """What each container asks for: init containers in their order, then app containers.
+
+    Limits count, as in the kubelet; for extended resources requests equal limits by validation.
+
+    Raises:
+        QuantityError: a GPU amount that is not a whole number (the API server refuses those).
+    """
+    inits: list[tuple[Container, Kind]] = [
+        (c, "sidecar" if c.is_sidecar else "init") for c in pod.spec.init_containers or ()
+    ]
+    apps: list[tuple[Container, Kind]] = [(c, "app") for c in pod.spec.containers or ()]
+    needs = (need for container, kind in inits + apps for need in _needs(container, kind))
+    return tuple(need for need in needs if need.count > 0)
+
+
+def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
+    limits = (container.resources.limits if container.resources else None) or {}
+    return [
+        ContainerNeed(name=container.name, kind=kind, resource=resource, count=parse_count(str(amount)))
+        for resource, amount in sorted(limits.items())
+        if names.is_gpu_resource(resource)
+    ]
+
+
+def gpu_count(pod: Pod) -> int:
+    """How many devices the pod holds at most at one time.
+
+    Source: kubelet device manager 1.37.1. A regular init container's devices are used again by later
+    containers; a sidecar keeps its own. So: the larger of (app + sidecars) and of each regular init container
+    with the sidecars started before it.
+    """
+    sidecars = largest = apps = 0
+    for need in container_needs(pod):
+        if need.kind == "sidecar":
+            sidecars += need.count
+        elif need.kind == "init":
+            largest = max(largest, sidecars + need.count)
+        else:
+            apps += need.count
+    return max(largest, sidecars + apps)
+
+
+def asks_for_gpus(pod: Pod) -> bool:
+    """Whether any container asks for a GPU resource."""
+    return gpu_count(pod) > 0
+
+
+def wished_models(pod: Pod) -> frozenset[str]:
+    """Models that the pod accepts, in label form; empty when any model will do."""
+    text = pod.metadata.annotation(names.MODEL) or ""
+    return frozenset(names.model_label(part) for part in text.split(",") if part.strip())

@@ -1,0 +1,52 @@
+"""Kubernetes quantities of countable resources.
+
+Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numbers, so that ``"2"``,
+``"2000m"`` and ``"2k"`` are all that can occur for them.
+"""
+
+from decimal import Decimal, InvalidOperation
+
+_SUFFIXES = {
+    "n": Decimal("1e-9"),
+    "u": Decimal("1e-6"),
+    "m": Decimal("1e-3"),
+    "k": Decimal("1e3"),
+    "M": Decimal("1e6"),
+    "G": Decimal("1e9"),
+    "T": Decimal("1e12"),
+    "P": Decimal("1e15"),
+    "E": Decimal("1e18"),
+    "Ki": Decimal(2**10),
+    "Mi": Decimal(2**20),
+    "Gi": Decimal(2**30),
+    "Ti": Decimal(2**40),
+    "Pi": Decimal(2**50),
+    "Ei": Decimal(2**60),
+}
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity, or no whole number where one is needed."""
+
+
+def parse_count(text: str) -> int:
+    """The whole number that a quantity means.
+
+    Args:
+        text: as in ``resources.limits``, e.g. ``"2"``.
+
+    Returns:
+        A number of devices, >= 0.
+
+    Raises:
+        QuantityError: no quantity, negative, or not whole.
+    """
+    suffix = text.lstrip("+-0123456789.")
+    number = text.removesuffix(suffix) if suffix in _SUFFIXES else text
+    try:
+        value = Decimal(number) * _SUFFIXES.get(suffix, Decimal(1))
+    except InvalidOperation as error:
+        raise QuantityError(f"{text!r} is not a Kubernetes quantity.") from error
+    if not value.is_finite() or value < 0 or value != value.to_integral_value():
+        raise QuantityError(f"{text!r} is not a whole number of devices.")
+    return int(value)

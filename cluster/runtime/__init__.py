@@ -1,0 +1,1 @@
+"""What every process of ours is made of: clock, life cycle, settings, logs, metrics."""

@@ -1,0 +1,1 @@
+"""The scheduler extender: which node and which devices a GPU pod gets."""
