@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help host venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down proto lock
+.PHONY: help host host-venv venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down proto lock
 
 ##@ See it
 run: binaries ## Start a whole Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -61,14 +61,17 @@ lock: $(READY) ## Resolve the locks in requirements/ anew, with hashes and witho
 
 ##@ Prepare it (the goals above do this by themselves)
 host: ## Install by apt what the machine lacks, or name it
-	@$(PYTHON) -m devcluster.hostpackages
+	@$(PYTHON) -m devcluster.hostpackages cluster
+
+host-venv:
+	@$(PYTHON) -m devcluster.hostpackages venv
 
 venv: $(READY) ## The virtual environment, from the hash-pinned lock
 
-binaries: $(READY) ## Kubernetes, etcd, containerd, runc and CNI from pinned Go modules, once per machine
+binaries: host $(READY) ## Kubernetes, etcd, containerd, runc and CNI from pinned Go modules, once per machine
 	@$(BIN)/python -m devcluster.binaries
 
-$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host
+$(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
 	@echo "Making the virtual environment in $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/uv.txt

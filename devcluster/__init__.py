@@ -1,0 +1,1 @@
+"""A real Kubernetes on one machine with simulated GPUs: a developer tool that is never shipped."""

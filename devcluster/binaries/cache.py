@@ -1,0 +1,91 @@
+"""A folder of finished results, shared by all checkouts: made once, in one step, by one process at a time.
+
+Used for the binaries, the images and the Go toolchain. A result is made in a draft folder beside its place
+and renamed when it is whole, so that a killed build leaves nothing that looks finished. Results of other
+versions are kept: they are somebody else's, or this checkout's of tomorrow.
+"""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from devcluster.binaries.errors import BuildError
+
+DRAFT = ".draft"
+
+
+def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
+    """Where results are kept: `$GPU_BOOKING_CACHE`, else `gpu-booking` in the user's cache folder.
+
+    Raises:
+        BuildError: there is no such folder, because nobody's home is known.
+
+    """
+    if own := environment.get("GPU_BOOKING_CACHE"):
+        return Path(own).absolute()
+    if base := environment.get("XDG_CACHE_HOME"):
+        return Path(base).absolute() / "gpu-booking"
+    if home := environment.get("HOME"):
+        return Path(home).absolute() / ".cache" / "gpu-booking"
+    raise BuildError(
+        "Neither HOME nor GPU_BOOKING_CACHE is set: name a folder for what is built in one of them."
+    )
+
+
+def kept(
+    place: Path,
+    make: Callable[[Path], None],
+    *,
+    whole: Callable[[Path], bool] = Path.is_dir,
+    waiting: Callable[[], None] = lambda: None,
+) -> Path:
+    """The result at `place`, made by `make(draft folder)` if it is not there yet.
+
+    `whole` says whether a folder at `place` can be used; one that somebody damaged is made again.
+    `waiting` is called once when another process is making the same and has to be waited for.
+    """
+    if whole(place):
+        return place
+    try:
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with _alone(place.with_name(f"{place.name}.lock"), waiting):
+            if not whole(place):
+                _make(place, make)
+    except OSError as error:
+        raise BuildError(
+            f"What is built is to be kept in {place.parent}, but {error}."
+            " Make room or rights there, or name another folder by GPU_BOOKING_CACHE."
+        ) from error
+    return place
+
+
+def _make(place: Path, make: Callable[[Path], None]) -> None:
+    """Make a result while holding its lock, so that every other draft is one of a killed process."""
+    for left in place.parent.glob(f"{place.name}.*{DRAFT}"):
+        shutil.rmtree(left, ignore_errors=True)
+    # A name of its own: children of a killed build may still be writing into theirs.
+    draft = Path(tempfile.mkdtemp(prefix=f"{place.name}.", suffix=DRAFT, dir=place.parent))
+    try:
+        draft.chmod(0o755)
+        make(draft)
+        if place.exists():
+            shutil.rmtree(place)
+        draft.rename(place)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def _alone(lock: Path, waiting: Callable[[], None]) -> Iterator[None]:
+    """Hold an exclusive lock that ends with this process, however it ends."""
+    with lock.open("w") as file:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waiting()
+            fcntl.flock(file, fcntl.LOCK_EX)
+        yield

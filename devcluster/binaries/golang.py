@@ -1,0 +1,104 @@
+"""Runs Go with settings that a person's own cannot disturb, and hears what it says while it works."""
+
+import os
+import selectors
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import IO, Final
+
+from devcluster.binaries.errors import BuildError
+from devcluster.binaries.failures import sentence
+from devcluster.binaries.toolchain import Toolchain
+
+HEARTBEAT: Final = 1.0
+"""Seconds after which a silent Go is heard as an empty line, so that a clock on the screen goes on."""
+
+
+def go_environment(toolchain: Toolchain, *, cgo: bool, inherited: Mapping[str, str]) -> dict[str, str]:
+    """The environment of a Go run: proxies and caches are the person's, what changes the result is ours."""
+    environment = dict(inherited)
+    if toolchain.own:
+        environment.pop("GOROOT", None)
+    return environment | {
+        "GOTOOLCHAIN": "local",
+        "GOWORK": "off",
+        "GOFLAGS": "-mod=readonly",
+        "GOOS": "linux",
+        "CGO_ENABLED": "1" if cgo else "0",
+    }
+
+
+class Go:
+    """The go command in one folder of modules."""
+
+    def __init__(self, toolchain: Toolchain, folder: Path, *, cgo: bool) -> None:
+        self._go = str(toolchain.go)
+        self._folder = folder
+        self._environment = go_environment(toolchain, cgo=cgo, inherited=os.environ)
+
+    def run(self, what: str, arguments: list[str], heard: Callable[[str], bool]) -> str:
+        """Run it to its end; its stdout. `heard` gets each line of stderr, and an empty one a silent second.
+
+        It says whether a line was mere progress; all others explain a failure.
+
+        Raises:
+            BuildError: it failed, or there is no such command.
+
+        """
+        lines: list[str] = []
+
+        def keep(line: str) -> None:
+            if not heard(line):
+                lines.append(line)
+
+        with subprocess.Popen(
+            [self._go, *arguments],
+            cwd=self._folder,
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            try:
+                output = _listen(process, keep)
+            except BaseException:
+                process.terminate()
+                raise
+        if process.returncode != 0:
+            raise BuildError(sentence(what, process.returncode, lines))
+        return output.decode()
+
+
+def _listen(process: subprocess.Popen[bytes], heard: Callable[[str], None]) -> bytes:
+    """Both outputs of a process until they end: stdout is gathered, stderr is heard line by line."""
+    output = bytearray()
+    unfinished = b""
+    for stream, data in _chunks([process.stdout, process.stderr]):
+        if stream is process.stdout:
+            output += data
+            continue
+        *lines, unfinished = (unfinished + data).split(b"\n")
+        for line in lines or ([] if data else [b""]):
+            heard(line.decode(errors="replace"))
+    if unfinished:
+        heard(unfinished.decode(errors="replace"))
+    return bytes(output)
+
+
+def _chunks(streams: list[IO[bytes] | None]) -> Iterator[tuple[IO[bytes] | None, bytes]]:
+    """What comes out of several pipes, in order of arrival; (None, nothing) for every second of silence."""
+    with selectors.DefaultSelector() as selector:
+        for stream in streams:
+            if stream is not None:
+                selector.register(stream, selectors.EVENT_READ, stream)
+        while selector.get_map():
+            ready = selector.select(HEARTBEAT)
+            if not ready:
+                yield None, b""
+            for found, _ in ready:
+                data = os.read(found.fd, 65536)
+                if data:
+                    yield found.data, data
+                else:
+                    selector.unregister(found.fileobj)

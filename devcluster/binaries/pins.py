@@ -1,0 +1,130 @@
+"""What is built from which pinned Go modules, and the key under which the result is kept.
+
+Versions stand in one place: `modules/<tool>/go.mod`, with its go.sum beside it. Every tool has modules of its
+own, because one common module graph would mix the versions that each of them was tested with. Pure, but for
+reading those files.
+"""
+
+import hashlib
+import platform
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.binaries.errors import BuildError
+
+MODULES = Path(__file__).parent / "modules"
+KUBERNETES_PROGRAMS = (
+    "kube-apiserver",
+    "kube-controller-manager",
+    "kube-proxy",
+    "kube-scheduler",
+    "kubectl",
+    "kubelet",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Tool:
+    """One Go build: a folder of pinned modules and the executables that come out of it."""
+
+    name: str
+    """The folder below `modules/`."""
+    module: str
+    """The module in its go.mod whose version is the tool's."""
+    outputs: tuple[tuple[str, str], ...]
+    """(name that `go build` gives, name that we give) of every executable."""
+    packages: str = "tool"
+    """What to build: `tool` is every `tool` line of the go.mod, `.` the folder's own package."""
+    links: tuple[str, ...] = ()
+    """Further names for the first executable."""
+    tags: str = ""
+    cgo: bool = False
+    version_packages: tuple[str, ...] = ()
+    """Packages whose gitVersion, gitMajor, gitMinor and gitTreeState the linker sets."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that must be there when the build is over, links included."""
+        return (*(ours for _, ours in self.outputs), *self.links)
+
+
+TOOLS = (
+    Tool(name="etcd", module="go.etcd.io/etcd/server/v3", outputs=(("server", "etcd"),)),
+    # Without the seccomp tag runc starts no pod at all but privileged ones; the tag needs cgo and libseccomp.
+    Tool(
+        name="runc",
+        module="github.com/opencontainers/runc",
+        outputs=(("runc", "runc"),),
+        tags="seccomp",
+        cgo=True,
+    ),
+    Tool(
+        name="cni",
+        module="github.com/containernetworking/plugins",
+        outputs=(("bridge", "bridge"), ("host-local", "host-local"), ("portmap", "portmap")),
+    ),
+    Tool(
+        name="containerd",
+        module="github.com/containerd/containerd/v2",
+        outputs=(
+            ("containerd", "containerd"),
+            ("containerd-shim-runc-v2", "containerd-shim-runc-v2"),
+            ("ctr", "ctr"),
+        ),
+    ),
+    # Without the version packages kubectl and the nodes call themselves v0.0.0.
+    Tool(
+        name="kubernetes",
+        module="k8s.io/kubernetes",
+        outputs=(("kubernetes", "kubebox"),),
+        packages=".",
+        links=KUBERNETES_PROGRAMS,
+        version_packages=("k8s.io/component-base/version", "k8s.io/client-go/pkg/version"),
+    ),
+)
+"""In the order of building: the short ones first, so that a missing header shows within a minute."""
+
+
+def version(tool: Tool, modules: Path = MODULES) -> str:
+    """The pinned version of a tool, such as `v1.37.1`, read from its go.mod."""
+    text = (modules / tool.name / "go.mod").read_text(encoding="utf-8")
+    found = re.search(rf"^(?:require)?\s*{re.escape(tool.module)} (v\S+)", text, flags=re.MULTILINE)
+    if found is None:
+        raise BuildError(f"modules/{tool.name}/go.mod requires no {tool.module}: run `go get` for it there.")
+    return found.group(1)
+
+
+def oldest_go(modules: Path = MODULES) -> tuple[int, int, int]:
+    """The oldest Go that can build everything: the highest `go` line of all go.mod files."""
+    lines = (
+        re.search(r"^go (\d+)\.(\d+)(?:\.(\d+))?$", file.read_text(encoding="utf-8"), flags=re.MULTILINE)
+        for file in modules.glob("*/go.mod")
+    )
+    return max((int(line[1]), int(line[2]), int(line[3] or 0)) for line in lines if line)
+
+
+def build_flags(tool: Tool, pinned: str) -> tuple[str, ...]:
+    """The flags of `go build` that decide what comes out, for a tool at its pinned version."""
+    _, minor, _ = pinned.removeprefix("v").split(".", 2)
+    facts = {"gitVersion": pinned, "gitMajor": pinned[1], "gitMinor": minor, "gitTreeState": "clean"}
+    settings = [
+        f"-X {package}.{name}={value}" for package in tool.version_packages for name, value in facts.items()
+    ]
+    flags = ("-trimpath", "-buildvcs=false", f"-ldflags={' '.join(['-s', '-w', *settings])}")
+    return (*flags, f"-tags={tool.tags}") if tool.tags else flags
+
+
+def key(modules: Path = MODULES, *, machine: str = "") -> str:
+    """The name under which the binaries are kept: it changes when anything that decides them does."""
+    digest = hashlib.sha256()
+    files = sorted(
+        file for file in modules.rglob("*") if file.suffix in {".mod", ".sum", ".go"} and file.is_file()
+    )
+    for file in files:
+        content = file.read_bytes()
+        digest.update(f"{file.relative_to(modules)} {len(content)}\n".encode() + content)
+    for tool in TOOLS:
+        digest.update(f"{tool} {build_flags(tool, version(tool, modules))}\n".encode())
+    digest.update((machine or platform.machine()).encode())
+    return digest.hexdigest()[:16]

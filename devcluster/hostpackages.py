@@ -1,0 +1,183 @@
+"""What this machine must have before anything of the project is built or started, and how to get it.
+
+The first thing that `make run` calls, with the system's Python and before any virtual environment
+exists: `python3 -m devcluster.hostpackages [venv|cluster]`. It uses nothing but the standard library and
+no syntax newer than Python 3.7, so that an old Python gets a sentence instead of a SyntaxError. When
+nothing is missing it is silent and fast; therefore slow modules are imported where they are used.
+
+`venv` is what tests without a cluster need; `cluster` (the default) is everything.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+OLDEST_PYTHON = (3, 11)
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+"""Where Debian keeps `ip`, `nft` and `iptables`; not on everybody's PATH."""
+
+
+class Need(NamedTuple):
+    """One thing that the project uses, found as a command, a file or a Python module."""
+
+    kind: str
+    """`command`, `file` or `module`."""
+    name: str
+    package: str
+    """The Debian package that gives it; `{python}` stands for python3.11 and the like."""
+
+
+VENV_NEEDS = (
+    Need("module", "venv", "{python}-venv"),
+    Need("module", "ensurepip", "{python}-venv"),
+    Need("file", "/etc/ssl/certs/ca-certificates.crt", "ca-certificates"),
+    Need("command", "gcc", "gcc"),
+    Need("file", "/usr/include/stdio.h", "libc6-dev"),
+)
+CLUSTER_NEEDS = (
+    *VENV_NEEDS,
+    Need("command", "ip", "iproute2"),
+    Need("command", "nft", "nftables"),
+    Need("command", "iptables", "iptables"),
+    Need("command", "openssl", "openssl"),
+    Need("command", "unshare", "util-linux"),
+    Need("command", "nsenter", "util-linux"),
+    Need("command", "mount", "mount"),
+    Need("command", "umount", "mount"),
+    Need("command", "pkg-config", "pkgconf"),
+    Need("file", "/usr/include/seccomp.h", "libseccomp-dev"),
+)
+NEEDS = {"venv": VENV_NEEDS, "cluster": CLUSTER_NEEDS}
+
+
+class Facts(NamedTuple):
+    """What a machine is, as far as the plan depends on it."""
+
+    linux: bool
+    root: bool
+    python: tuple[int, int]
+    debian_like: bool
+    """Debian, Ubuntu or a system that calls itself like them, with apt-get."""
+    missing: tuple[Need, ...]
+
+
+class Plan(NamedTuple):
+    """What to do: install packages, refuse with a sentence, or (both empty) nothing."""
+
+    install: tuple[str, ...] = ()
+    refusal: str = ""
+
+
+def plan(facts: Facts, purpose: str = "cluster") -> Plan:
+    """The one decision: nothing to do, packages to install, or why it cannot go on."""
+    if not facts.linux:
+        return Plan(refusal="This project runs on Linux only: it needs namespaces and cgroups.")
+    if facts.python < OLDEST_PYTHON:
+        found, oldest = (".".join(map(str, version)) for version in (facts.python, OLDEST_PYTHON))
+        return Plan(
+            refusal=f"This is Python {found}, and {oldest} or newer is needed: install one and name it,"
+            f" for example `make run PYTHON=python{oldest}`."
+        )
+    packages = packages_for(facts)
+    if purpose == "cluster" and not facts.root:
+        also = f" Missing besides: {' '.join(packages)}." if packages else ""
+        return Plan(
+            refusal="A cluster needs root (namespaces, mounts, network): run the same as root, for example"
+            f" with `sudo`.{also}"
+        )
+    if not packages or (facts.root and facts.debian_like):
+        return Plan(install=packages)
+    missed = ", ".join(need.name for need in facts.missing)
+    if facts.debian_like:
+        how = f"As root: `apt-get install --no-install-recommends {' '.join(packages)}`."
+    else:
+        how = f"Install what gives them here; on Debian that is: {' '.join(packages)}."
+    return Plan(refusal=f"This machine lacks {missed}. {how}")
+
+
+def packages_for(facts: Facts) -> tuple[str, ...]:
+    """The Debian packages that give what is missing, each once, in a stable order."""
+    python = "python{}.{}".format(*facts.python)
+    return tuple(sorted({need.package.format(python=python) for need in facts.missing}))
+
+
+def is_debian_like(os_release: str) -> bool:
+    """Whether the text of os-release (freedesktop.org) says Debian, Ubuntu or something like them."""
+    values = dict(line.split("=", 1) for line in os_release.splitlines() if "=" in line)
+    words = f"{values.get('ID', '')} {values.get('ID_LIKE', '')}".replace('"', " ").split()
+    return "debian" in words or "ubuntu" in words
+
+
+def is_there(need: Need, folders: list[str]) -> bool:
+    """Look for one need on this machine, commands in the given folders."""
+    if need.kind == "module":
+        return importlib.util.find_spec(need.name) is not None
+    if need.kind == "file":
+        return Path(need.name).exists()
+    return any(os.access(Path(folder, need.name), os.X_OK) for folder in folders)
+
+
+def survey(needs: tuple[Need, ...]) -> Facts:
+    """Look at this machine."""
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS]
+    try:
+        os_release = Path("/etc/os-release").read_text(encoding="utf-8")
+    except OSError:
+        os_release = ""
+    return Facts(
+        linux=sys.platform == "linux",
+        root=hasattr(os, "geteuid") and os.geteuid() == 0,
+        python=(sys.version_info[0], sys.version_info[1]),
+        debian_like=is_debian_like(os_release) and is_there(Need("command", "apt-get", "apt"), folders),
+        missing=tuple(need for need in needs if not is_there(need, folders)),
+    )
+
+
+def install(packages: tuple[str, ...]) -> int:
+    """Install Debian packages without a question asked; apt's exit status."""
+    import subprocess  # noqa: PLC0415 - slow, and not needed when nothing is missing
+
+    print(f"Installing by apt-get: {' '.join(packages)}", flush=True)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    for arguments in (
+        ["update", "-q"],
+        ["install", "-q", "-y", "--no-install-recommends", *packages],
+    ):
+        status = subprocess.run(["apt-get", *arguments], env=environment, check=False).returncode
+        if status != 0:
+            print(f"`apt-get {' '.join(arguments)}` failed with exit status {status}.", file=sys.stderr)
+            return status
+    return 0
+
+
+def main(arguments: list[str]) -> int:
+    """Bring the machine to what a purpose needs; 0 when it is there."""
+    purpose = arguments[0] if arguments else "cluster"
+    if purpose not in NEEDS or len(arguments) > 1:
+        print("usage: python3 -m devcluster.hostpackages [venv|cluster]", file=sys.stderr)
+        return 2
+    needs = NEEDS[purpose]
+    decided = plan(survey(needs), purpose)
+    if decided.refusal:
+        print(decided.refusal, file=sys.stderr)
+        return 1
+    if not decided.install:
+        return 0
+    status = install(decided.install)
+    if status != 0:
+        return status
+    importlib.invalidate_caches()
+    still = survey(needs).missing
+    if still:
+        names = ", ".join(need.name for need in still)
+        print(f"apt-get succeeded, but this machine still lacks {names}.", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

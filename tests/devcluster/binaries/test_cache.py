@@ -1,0 +1,114 @@
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from devcluster.binaries.cache import cache_folder, kept
+from devcluster.binaries.errors import BuildError
+
+
+def writing(text: str) -> Callable[[Path], None]:
+    def make(draft: Path) -> None:
+        (draft / "result").write_text(text)
+
+    return make
+
+
+def refuse(_draft: Path) -> None:
+    raise AssertionError("nothing was to be made")
+
+
+def has_result(place: Path) -> bool:
+    return (place / "result").is_file()
+
+
+@pytest.mark.parametrize(
+    ("environment", "expected"),
+    [
+        ({"GPU_BOOKING_CACHE": "/a", "XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/a"),
+        ({"XDG_CACHE_HOME": "/b", "HOME": "/c"}, "/b/gpu-booking"),
+        ({"GPU_BOOKING_CACHE": "", "XDG_CACHE_HOME": "", "HOME": "/c"}, "/c/.cache/gpu-booking"),
+    ],
+)
+def test_the_folder_is_ours_or_below_the_users_cache(environment: dict[str, str], expected: str) -> None:
+    assert cache_folder(environment) == Path(expected)
+
+
+def test_without_any_home_the_setting_is_named() -> None:
+    with pytest.raises(BuildError, match="GPU_BOOKING_CACHE"):
+        cache_folder({})
+
+
+def test_a_result_is_made_once_and_then_found(tmp_path: Path) -> None:
+    place = tmp_path / "binaries" / "key"
+    assert kept(place, writing("first")) == place
+    assert kept(place, refuse) == place
+    assert (place / "result").read_text() == "first"
+
+
+def test_results_of_other_versions_are_kept(tmp_path: Path) -> None:
+    kept(tmp_path / "old", writing("old"))
+    kept(tmp_path / "new", writing("new"))
+    assert (tmp_path / "old" / "result").read_text() == "old"
+
+
+@pytest.mark.parametrize("error", [BuildError, KeyboardInterrupt])
+def test_an_interrupted_build_leaves_no_folder_at_all(tmp_path: Path, error: type[BaseException]) -> None:
+    def interrupted(draft: Path) -> None:
+        writing("half")(draft)
+        raise error
+
+    with pytest.raises(error):
+        kept(tmp_path / "key", interrupted)
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == []
+    assert has_result(kept(tmp_path / "key", writing("whole")))
+
+
+def test_while_it_is_made_nothing_lies_in_its_place(tmp_path: Path) -> None:
+    place = tmp_path / "key"
+
+    def make(draft: Path) -> None:
+        writing("half")(draft)
+        assert not place.exists()
+
+    kept(place, make)
+    assert has_result(place)
+
+
+def test_the_draft_of_a_killed_process_is_cleared_away(tmp_path: Path) -> None:
+    left = tmp_path / "key.abc123.draft"
+    left.mkdir()
+    (left / "result").write_text("half")
+    kept(tmp_path / "key", writing("whole"))
+    assert not left.exists()
+
+
+def test_a_damaged_result_is_made_again(tmp_path: Path) -> None:
+    place = kept(tmp_path / "key", writing("first"), whole=has_result)
+    (place / "result").unlink()
+    kept(place, writing("second"), whole=has_result)
+    assert (place / "result").read_text() == "second"
+
+
+def test_of_two_builders_one_builds_and_the_other_waits_and_says_so(tmp_path: Path) -> None:
+    place = tmp_path / "key"
+    building, waited = threading.Event(), threading.Event()
+
+    def slow(draft: Path) -> None:
+        building.set()
+        assert waited.wait(30)
+        writing("of the first")(draft)
+
+    first = threading.Thread(target=kept, args=(place, slow))
+    first.start()
+    assert building.wait(30)
+    kept(place, refuse, waiting=waited.set)
+    first.join()
+    assert (place / "result").read_text() == "of the first"
+
+
+def test_a_folder_that_cannot_be_written_is_told_with_the_setting_that_helps(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(BuildError, match=r"File exists.*another folder by GPU_BOOKING_CACHE"):
+        kept(tmp_path / "file" / "key", refuse)

@@ -1,0 +1,140 @@
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.binaries import Binaries, BuildError, Progress, ensure
+
+ROOT = Path(__file__).parents[3]
+NAMES = [
+    "kubebox",
+    "etcd",
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+    "runc",
+    "bridge",
+    "host-local",
+    "portmap",
+]
+
+
+@pytest.fixture
+def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A machine whose go is the fake one and whose cache is empty: the file of the calls to go."""
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    (folder / "go").symlink_to(ROOT / "tests" / "fakes" / "go")
+    monkeypatch.setenv("PATH", f"{folder}:/usr/bin:/bin")
+    monkeypatch.setenv("GPU_BOOKING_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("FAKE_GO_LOG", str(tmp_path / "log"))
+    return tmp_path / "log"
+
+
+def folders(tmp_path: Path) -> list[Path]:
+    return [path for path in (tmp_path / "cache" / "binaries").iterdir() if path.is_dir()]
+
+
+@pytest.mark.usefixtures("log")
+def test_everything_a_cluster_needs_is_built_below_the_cache_under_our_names(tmp_path: Path) -> None:
+    binaries = ensure()
+    assert binaries.root.parent == tmp_path / "cache" / "binaries"
+    assert all(os.access(binaries.path(name), os.X_OK) for name in NAMES)
+    assert binaries.path("etcd").read_text() == "etcd\n"
+
+
+@pytest.mark.usefixtures("log")
+def test_every_kubernetes_program_is_a_link_to_the_one_executable() -> None:
+    binaries = ensure()
+    assert binaries.path("kubelet").resolve() == binaries.path("kubebox")
+    assert binaries.path("kubectl").resolve() == binaries.path("kubebox")
+
+
+def test_the_second_time_go_is_not_called_and_nothing_is_reported(log: Path) -> None:
+    first = ensure()
+    log.unlink()
+    told: list[Progress] = []
+    assert ensure(told.append) == first
+    assert not log.exists()
+    assert told == []
+
+
+@pytest.mark.usefixtures("log")
+def test_progress_goes_from_fetching_over_compiling_and_linking_to_done() -> None:
+    told: list[Progress] = []
+    ensure(told.append)
+    steps = [str(progress) for progress in told if progress.subject.startswith("runc ")]
+    subject = steps[0].partition(":")[0]
+    assert [step.removeprefix(f"{subject}: ") for step in steps] == [
+        "reading packages",
+        next(step for step in steps if "fetching modules 1 of at most" in step).removeprefix(f"{subject}: "),
+        "compiling 0 of 1 (1 more from Go's cache)",
+        "linking",
+        "done",
+    ]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(BuildError, match=r"No executable 'kubeadm' .* kubelet"):
+        Binaries(Path("/nowhere")).path("kubeadm")
+
+
+def test_a_failed_build_says_why_and_leaves_nothing(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_GO", "fail")
+    with pytest.raises(
+        BuildError,
+        match=r"^Building etcd v\S+ failed with exit status 1. Memory ran out.*:\n    link: signal: killed$",
+    ):
+        ensure()
+    assert folders(tmp_path) == []
+    assert "build etcd" in log.read_text()
+
+
+def start() -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "devcluster.binaries"]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.fixture
+def hanging_build(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subprocess.Popen[str]]:
+    """A builder that got as far as Kubernetes and stays there; its go is killed in the end."""
+    monkeypatch.setenv("FAKE_GO", "hang")
+    with start() as builder:
+        for _ in range(600):
+            said = log.read_text() if log.exists() else ""
+            if "hanging" in said:
+                break
+            assert builder.poll() is None, builder.communicate()
+            time.sleep(0.05)  # noqa: TID251 - another process has to get there
+        monkeypatch.delenv("FAKE_GO")
+        yield builder
+        builder.kill()
+        os.kill(int(log.read_text().split("hanging ")[1].split()[0]), signal.SIGKILL)
+
+
+def test_a_killed_build_leaves_nothing_that_looks_finished(
+    tmp_path: Path, hanging_build: subprocess.Popen[str]
+) -> None:
+    hanging_build.kill()
+    hanging_build.wait()
+    assert all(folder.name.endswith(".draft") for folder in folders(tmp_path))
+    binaries = ensure()
+    assert binaries.path("kubebox").is_file()
+    assert folders(tmp_path) == [binaries.root]
+
+
+def test_two_builders_at_once_build_once(log: Path) -> None:
+    builders = [start(), start()]
+    answers = [builder.communicate() for builder in builders]
+    assert [builder.returncode for builder in builders] == [0, 0], answers
+    assert len({printed for printed, _ in answers}) == 1
+    built = Counter(line for line in log.read_text().splitlines() if line.startswith("build "))
+    assert set(built.values()) == {1}

@@ -1,0 +1,33 @@
+import pytest
+
+from devcluster.binaries.failures import LINES_SHOWN, sentence
+
+
+@pytest.mark.parametrize(
+    ("said", "advice"),
+    [
+        (
+            "# github.com/seccomp/libseccomp-golang\nPackage libseccomp was not found",
+            "devcluster.hostpackages",
+        ),
+        ('cgo: C compiler "gcc" not found: exec: "gcc": executable file not found in $PATH', "C compiler"),
+        ("go: k8s.io/kubernetes@v1.37.1: dial tcp: lookup somewhere: no such host", "needs the network"),
+        ("compile: writing output: write $WORK/b001/_pkg_.a: no space left on device", "disk is full"),
+        ("link: signal: killed", "Memory ran out"),
+        ("missing go.sum entry for module providing package k8s.io/api", "go mod tidy"),
+    ],
+)
+def test_a_known_failure_says_what_to_do(said: str, advice: str) -> None:
+    assert advice in sentence("Building it", 1, said.splitlines())
+
+
+def test_a_failure_names_what_failed_and_ends_with_gos_last_words() -> None:
+    lines = [f"line {number}" for number in range(100)]
+    told = sentence("Building etcd v3.6.8", 2, lines)
+    assert told.startswith("Building etcd v3.6.8 failed with exit status 2. Go said:\n")
+    assert told.splitlines()[1:] == [f"    {line}" for line in lines[-LINES_SHOWN:]]
+
+
+def test_words_that_go_repeats_are_told_once() -> None:
+    told = sentence("Building it", 1, ["refused", "refused", "", "refused", "no such host"])
+    assert told.splitlines()[1:] == ["    refused", "    no such host"]

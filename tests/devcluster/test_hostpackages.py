@@ -1,0 +1,180 @@
+import ast
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster import hostpackages
+from devcluster.hostpackages import (
+    CLUSTER_NEEDS,
+    VENV_NEEDS,
+    Facts,
+    Need,
+    Plan,
+    install,
+    is_debian_like,
+    is_there,
+    plan,
+)
+
+ROOT = Path(__file__).parents[2]
+IP = Need("command", "ip", "iproute2")
+UNSHARE = Need("command", "unshare", "util-linux")
+NSENTER = Need("command", "nsenter", "util-linux")
+VENV = Need("module", "ensurepip", "{python}-venv")
+READY = Facts(linux=True, root=True, python=(3, 12), debian_like=True, missing=())
+
+
+def test_a_machine_that_has_everything_needs_nothing() -> None:
+    assert plan(READY) == Plan()
+
+
+def test_root_on_debian_installs_what_is_missing_each_package_once() -> None:
+    facts = READY._replace(missing=(UNSHARE, IP, NSENTER))
+    assert plan(facts) == Plan(install=("iproute2", "util-linux"))
+
+
+def test_the_venv_package_is_that_of_the_python_that_asks() -> None:
+    assert plan(READY._replace(missing=(VENV,))).install == ("python3.12-venv",)
+
+
+def test_another_distribution_gets_the_names_and_nothing_is_installed() -> None:
+    decided = plan(READY._replace(debian_like=False, missing=(IP, VENV)))
+    assert decided.install == ()
+    assert "lacks ip, ensurepip" in decided.refusal
+    assert "iproute2 python3.12-venv" in decided.refusal
+
+
+def test_somebody_who_is_not_root_gets_the_apt_command_for_the_virtual_environment() -> None:
+    decided = plan(READY._replace(root=False, missing=(VENV,)), "venv")
+    assert decided.install == ()
+    assert "apt-get install --no-install-recommends python3.12-venv" in decided.refusal
+
+
+def test_a_cluster_is_refused_without_root_even_when_nothing_is_missing() -> None:
+    refusal = plan(READY._replace(root=False)).refusal
+    assert "needs root" in refusal
+    assert "Missing" not in refusal
+
+
+def test_a_cluster_without_root_also_hears_what_is_missing() -> None:
+    assert "iproute2" in plan(READY._replace(root=False, missing=(IP,))).refusal
+
+
+def test_tests_without_a_cluster_need_no_root() -> None:
+    assert plan(READY._replace(root=False), "venv") == Plan()
+
+
+@pytest.mark.parametrize("root", [True, False])
+@pytest.mark.parametrize("missing", [(), (IP,)])
+def test_an_old_python_is_refused_before_anything_is_installed(
+    *, root: bool, missing: tuple[Need, ...]
+) -> None:
+    decided = plan(READY._replace(python=(3, 10), root=root, missing=missing))
+    assert decided.install == ()
+    assert "Python 3.10" in decided.refusal
+    assert "3.11 or newer" in decided.refusal
+
+
+def test_another_system_than_linux_is_refused() -> None:
+    decided = plan(READY._replace(linux=False, missing=(IP,)))
+    assert "Linux only" in decided.refusal
+    assert decided.install == ()
+
+
+@pytest.mark.parametrize(
+    ("os_release", "expected"),
+    [
+        ("ID=debian\nVERSION_ID=12\n", True),
+        ('NAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n', True),
+        ('ID=linuxmint\nID_LIKE="ubuntu debian"\n', True),
+        ('ID="rocky"\nID_LIKE="rhel centos fedora"\n', False),
+        ("ID=notdebian\n", False),
+        ("", False),
+    ],
+)
+def test_debian_and_what_calls_itself_like_it_is_recognised(os_release: str, *, expected: bool) -> None:
+    assert is_debian_like(os_release) is expected
+
+
+def test_a_command_is_found_in_any_of_the_folders_if_it_can_be_executed(tmp_path: Path) -> None:
+    command = tmp_path / "ip"
+    command.write_text("")
+    command.chmod(0o644)
+    assert not is_there(IP, ["/nowhere", str(tmp_path)])
+    command.chmod(0o755)
+    assert is_there(IP, ["/nowhere", str(tmp_path)])
+
+
+def test_files_and_modules_are_looked_for_where_they_belong(tmp_path: Path) -> None:
+    header = tmp_path / "seccomp.h"
+    need = Need("file", str(header), "libseccomp-dev")
+    assert not is_there(need, [])
+    header.write_text("")
+    assert is_there(need, [])
+    assert is_there(Need("module", "json", "python"), [])
+    assert not is_there(Need("module", "no_such_module_anywhere", "python"), [])
+
+
+def test_a_cluster_needs_all_that_the_virtual_environment_needs() -> None:
+    assert set(VENV_NEEDS) < set(CLUSTER_NEEDS)
+
+
+def run(*arguments: str, path: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "devcluster.hostpackages", *arguments]
+    environment = {"PATH": str(path)}
+    return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+
+
+def test_packages_are_installed_without_questions_after_a_look_at_what_there_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    apt_get = tmp_path / "apt-get"
+    apt_get.write_text(f'#!/bin/sh\necho "$DEBIAN_FRONTEND $*" >> {tmp_path}/calls\n')
+    apt_get.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    assert install(("gcc", "nftables")) == 0
+    assert (tmp_path / "calls").read_text().splitlines() == [
+        "noninteractive update -q",
+        "noninteractive install -q -y --no-install-recommends gcc nftables",
+    ]
+
+
+def test_a_failing_apt_ends_it_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    apt_get = tmp_path / "apt-get"
+    apt_get.write_text("#!/bin/sh\nexit 100\n")
+    apt_get.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert install(("gcc",)) == 100
+    assert capsys.readouterr().err == "`apt-get update -q` failed with exit status 100.\n"
+
+
+def test_an_old_python_can_read_it_as_far_as_its_own_refusal() -> None:
+    source = Path(str(hostpackages.__file__)).read_text()
+    assert ast.parse(source, feature_version=(3, 7))
+
+
+def test_an_unknown_purpose_is_answered_with_the_usage(tmp_path: Path) -> None:
+    answer = run("everything", path=tmp_path)
+    assert answer.returncode == 2
+    assert answer.stderr.startswith("usage:")
+
+
+def test_it_stands_on_the_standard_library_and_an_empty_package_alone() -> None:
+    program = (
+        "import sys; before = set(sys.modules); import devcluster.hostpackages;"
+        " print(*sorted(name for name in set(sys.modules) - before"
+        " if name.partition('.')[0] not in sys.stdlib_module_names))"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-I", "-c", f"import sys; sys.path.insert(0, {str(ROOT)!r}); {program}"],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ,
+    )
+    assert answer.stdout.split() == ["devcluster", "devcluster.hostpackages"]
