@@ -1,0 +1,213 @@
+"""``FakeNvml``: a folder with one simulated node's GPUs, and the verbs that change them at run time.
+
+It keeps nothing in memory: any process that opens the same folder sees and changes the same GPUs.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from devcluster.fakenvml import statefile
+from devcluster.fakenvml.library import library
+from devcluster.fakenvml.specs import WHOLE_GPU, GpuSpec, MigSpec
+
+STATE_VARIABLE: Final = "FAKE_NVML_STATE"
+LIBRARY_VARIABLE: Final = "GPU_BOOKING_NVML_LIBRARY"
+"""The node agent's setting ``nvml_library``."""
+SYS_VARIABLE: Final = "GPU_BOOKING_SYS_ROOT"
+"""The node agent's setting ``sys_root``."""
+
+_DOUBLE_BIT_ECC, _XID, _MIG_CHANGE, _UNAVAILABLE, _RECOVERY = 0x2, 0x8, 0x100, 0x4000, 0x8000
+
+
+@dataclass(frozen=True)
+class RunningProcess:
+    """A process on a GPU. Memory in bytes; kind c = compute, m = MPS client, g = graphics."""
+
+    pid: int
+    memory: int
+    gi: int = WHOLE_GPU
+    ci: int = WHOLE_GPU
+    kind: Literal["c", "m", "g"] = "c"
+
+
+class FakeNvml:
+    """The simulated GPUs of one node. GPUs are named by number or UUID."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.state = folder / "nvml"
+        self.sys_root = folder / "sys"
+
+    def create(self, gpus: Sequence[GpuSpec]) -> None:
+        """Start afresh with these GPUs: a loaded driver, no faults, no events."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        Path(f"{self.state}.events").write_bytes(b"")
+        Path(f"{self.state}.calls").unlink(missing_ok=True)
+        with statefile.editing(self.state) as state:
+            state.clear()
+            state.update(statefile.DRIVER)
+            for index, spec in enumerate(gpus):
+                statefile.put_gpu(state, index, spec)
+            for index, spec in enumerate(gpus):
+                statefile.put_links(state, index, spec)
+        for spec in gpus:
+            self._write_sysfs(spec)
+
+    def environment(self) -> dict[str, str]:
+        """The variables that a process needs to see these GPUs (it compiles the library if need be)."""
+        return {
+            STATE_VARIABLE: str(self.state),
+            LIBRARY_VARIABLE: str(library()),
+            SYS_VARIABLE: str(self.sys_root),
+        }
+
+    def uuids(self) -> tuple[str, ...]:
+        """The UUIDs of the GPUs, by number."""
+        state = statefile.read(self.state)
+        return tuple(state[f"gpu.{index}.uuid"] for index in statefile.indices(state))
+
+    # --- events ---------------------------------------------------------------------------------------
+
+    def xid(self, gpu: int | str, number: int, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU) -> None:
+        """An XID error, of the whole GPU or of one MIG instance."""
+        self.event(gpu, _XID, number, gi=gi, ci=ci)
+
+    def unavailable(self, gpu: int | str) -> None:
+        """The event that the GPU is unavailable."""
+        self.event(gpu, _UNAVAILABLE)
+
+    def double_bit_error(self, gpu: int | str) -> None:
+        """The event of an uncorrectable memory error."""
+        self.event(gpu, _DOUBLE_BIT_ECC)
+
+    def recovery_action(self, gpu: int | str, action: int) -> None:
+        """What the driver asks to be done (0 = nothing, -1 = the card does not know), and its event."""
+        self._set(gpu, "recovery", action)
+        self.event(gpu, _RECOVERY, max(action, 0))
+
+    def event(
+        self, gpu: int | str, kind: int, data: int = 0, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU
+    ) -> None:
+        """Any event, with the bit of its type."""
+        uuid = self.uuids()[gpu] if isinstance(gpu, int) else gpu
+        handle = os.open(f"{self.state}.events", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            os.write(handle, f"{uuid} {kind} {data} {gi} {ci}\n".encode())
+        finally:
+            os.close(handle)
+
+    # --- GPUs -----------------------------------------------------------------------------------------
+
+    def lose(self, gpu: int | str) -> None:
+        """The GPU falls off the bus: every call for it answers that it is lost."""
+        self._set(gpu, "lost", 1)
+
+    def recover(self, gpu: int | str) -> None:
+        """A lost GPU answers again."""
+        self._set(gpu, "lost", 0)
+
+    def processes(self, gpu: int | str, *running: RunningProcess) -> None:
+        """The processes on the GPU, instead of those there were."""
+        with statefile.editing(self.state) as state:
+            prefix = f"gpu.{statefile.index_of(state, gpu)}.process."
+            statefile.drop(state, prefix)
+            for number, one in enumerate(running):
+                state[f"{prefix}{number}"] = f"{one.pid} {one.memory} {one.gi} {one.ci} {one.kind}"
+
+    def memory_used(self, gpu: int | str, used: int) -> None:
+        """Bytes that programs hold on the GPU."""
+        self._set(gpu, "used", used)
+
+    def mig(self, gpu: int | str, devices: Sequence[MigSpec]) -> None:
+        """Divide the GPU into these MIG devices (none: MIG off), and tell it as an event."""
+        with statefile.editing(self.state) as state:
+            statefile.put_migs(state, statefile.index_of(state, gpu), tuple(devices))
+        self.event(gpu, _MIG_CHANGE)
+
+    def add_gpu(self, spec: GpuSpec) -> None:
+        """A new GPU, after the last one: seen by processes that initialise NVML afterwards."""
+        with statefile.editing(self.state) as state:
+            index = max(statefile.indices(state), default=-1) + 1
+            statefile.put_gpu(state, index, spec)
+            statefile.put_links(state, index, spec)
+        self._write_sysfs(spec)
+
+    def remove_gpu(self, gpu: int | str) -> None:
+        """The GPU is gone; where NVML was initialised before, it is lost. The others move up."""
+        with statefile.editing(self.state) as state:
+            gone = statefile.index_of(state, gpu)
+            statefile.drop(state, f"gpu.{gone}.")
+            moved = {_moved_up(key, gone): value for key, value in state.items()}
+            state.clear()
+            state.update(moved)
+
+    # --- faults ---------------------------------------------------------------------------------------
+
+    def init_error(self, code: int) -> None:
+        """What nvmlInit answers from now on: 0 success, 9 driver not loaded, 17 blocked by the system."""
+        with statefile.editing(self.state) as state:
+            state["init"] = str(code)
+
+    def error(self, call: str, gpu: int | str | None, code: int) -> None:
+        """Let a call fail with an NVML error code, for one GPU or (None) for all; 0 ends it."""
+        self._rule(call, "error", gpu, str(code))
+
+    def delay(self, call: str, seconds: float, gpu: int | str | None = None) -> None:
+        """Let a call take that long."""
+        self._rule(call, "delay", gpu, str(seconds))
+
+    def hang(self, call: str, gpu: int | str | None = None) -> None:
+        """Let a call not come back until it is released."""
+        self._rule(call, "hang", gpu, "1")
+
+    def release(self, call: str) -> None:
+        """End every fault of a call: hanging ones return."""
+        with statefile.editing(self.state) as state:
+            statefile.drop(state, f"call.{call}.")
+
+    def clear(self) -> None:
+        """End every fault: injected ones, lost GPUs, wanted recovery actions, a missing driver."""
+        with statefile.editing(self.state) as state:
+            statefile.drop(state, "call.")
+            state["init"] = "0"
+            for index in statefile.indices(state):
+                state[f"gpu.{index}.lost"] = "0"
+                state[f"gpu.{index}.recovery"] = "0"
+
+    def log_calls(self) -> None:
+        """Write down every call from now on (``calls``)."""
+        with statefile.editing(self.state) as state:
+            state["log"] = "1"
+
+    def calls(self) -> tuple[tuple[int, str, str], ...]:
+        """The calls of all processes since ``log_calls``: pid, function, GPU (``-`` for none)."""
+        path = Path(f"{self.state}.calls")
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+        return tuple((int(pid), function, uuid) for pid, function, uuid in (line.split() for line in lines))
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _set(self, gpu: int | str, key: str, value: int) -> None:
+        with statefile.editing(self.state) as state:
+            state[f"gpu.{statefile.index_of(state, gpu)}.{key}"] = str(value)
+
+    def _rule(self, call: str, what: str, gpu: int | str | None, value: str) -> None:
+        with statefile.editing(self.state) as state:
+            scope = "" if gpu is None else f"@{state[f'gpu.{statefile.index_of(state, gpu)}.uuid']}"
+            state[f"call.{call}.{what}{scope}"] = value
+
+    def _write_sysfs(self, spec: GpuSpec) -> None:
+        folder = self.sys_root / "bus/pci/devices" / spec.pci[4:].lower()
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / "numa_node").write_text(f"{spec.numa}\n", encoding="utf-8")
+
+
+def _moved_up(key: str, gone: int) -> str:
+    """The key of a GPU behind the one that is gone, with its number lowered by one."""
+    parts = key.split(".")
+    if parts[0] != "gpu" or int(parts[1]) < gone:
+        return key
+    return ".".join(["gpu", str(int(parts[1]) - 1), *parts[2:]])

@@ -1,0 +1,176 @@
+"""What a simulated GPU is: profiles of real cards, MIG devices, and the GPUs of the development cluster."""
+
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+MIB: Final = 1 << 20
+ALL_EVENT_TYPES: Final = 0xFF9F
+"""The event types that an H200 with driver 580 supports."""
+WHOLE_GPU: Final = 0xFFFFFFFF
+"""Stands for "no instance" where NVML names a GPU instance or a compute instance."""
+
+_NAMESPACE = uuid.UUID("6a1cf2a5-0f0c-5c0e-9a53-0d6a2d1f2f10")
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigProfile:
+    """A MIG profile of one card: what a GPU instance of it holds."""
+
+    memory_mib: int
+    slices: int
+    processors: int
+    copy_engines: int
+    decoders: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuProfile:
+    """What all cards of one model have in common. Memory in MiB, ``reserved`` in bytes."""
+
+    name: str
+    memory_mib: int
+    reserved: int
+    compute: tuple[int, int]
+    brand: int
+    architecture: int
+    pci_device: int
+    pci_subsystem: int
+    mig: Mapping[str, MigProfile] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class MigSpec:
+    """One MIG device of a GPU: an instance of a profile of its card."""
+
+    uuid: str
+    profile: str
+    gi: int
+    ci: int
+    shape: MigProfile
+
+
+@dataclass(frozen=True, kw_only=True)
+class GpuSpec:
+    """One simulated GPU. ``links`` maps a peer's UUID to the number of NVLinks; ``numa`` -1 = unknown."""
+
+    profile: GpuProfile
+    uuid: str
+    pci: str
+    minor: int
+    serial: str
+    numa: int = -1
+    used: int = 0
+    links: Mapping[str, int] = field(default_factory=dict)
+    recovery: int = 0
+    events: int = ALL_EVENT_TYPES
+
+
+def _mig(memory_mib: int, slices: int, processors: int, engines: int) -> MigProfile:
+    return MigProfile(
+        memory_mib=memory_mib, slices=slices, processors=processors, copy_engines=engines, decoders=engines
+    )
+
+
+A100_80GB: Final = GpuProfile(
+    name="NVIDIA A100-SXM4-80GB",
+    memory_mib=81920,
+    reserved=641 * MIB,
+    compute=(8, 0),
+    brand=14,
+    architecture=7,
+    pci_device=0x20B210DE,
+    pci_subsystem=0x146310DE,
+    mig={
+        "1g.10gb": _mig(9728, 1, 14, 1),
+        "2g.20gb": _mig(19968, 2, 28, 2),
+        "3g.40gb": _mig(40192, 3, 42, 3),
+        "4g.40gb": _mig(40192, 4, 56, 4),
+        "7g.80gb": _mig(80640, 7, 98, 7),
+    },
+)
+RTX_A6000: Final = GpuProfile(
+    name="NVIDIA RTX A6000",
+    memory_mib=49140,
+    reserved=482 * MIB,
+    compute=(8, 6),
+    brand=10,
+    architecture=7,
+    pci_device=0x223010DE,
+    pci_subsystem=0x145910DE,
+)
+H200: Final = GpuProfile(
+    name="NVIDIA H200",
+    memory_mib=143771,
+    reserved=644939776,
+    compute=(9, 0),
+    brand=14,
+    architecture=9,
+    pci_device=0x233510DE,
+    pci_subsystem=0x18BF10DE,
+    mig={
+        "1g.18gb": _mig(16384, 1, 16, 1),
+        "1g.35gb": _mig(33280, 1, 26, 1),
+        "2g.35gb": _mig(33280, 2, 32, 2),
+        "3g.71gb": _mig(71424, 3, 60, 3),
+        "4g.71gb": _mig(71424, 4, 64, 4),
+        "7g.141gb": _mig(143360, 7, 132, 7),
+    },
+)
+"""Read from a real card (driver 580.159.04)."""
+
+
+def gpu(profile: GpuProfile, index: int, *, node: str = "node") -> GpuSpec:
+    """The GPU at a place of a node: its identity depends on nothing but node, index and model."""
+    identity = uuid.uuid5(_NAMESPACE, f"{node}/{index}/{profile.name}")
+    return GpuSpec(
+        profile=profile,
+        uuid=f"GPU-{identity}",
+        pci=f"00000000:{0x07 + 0x10 * index:02X}:00.0",
+        minor=index,
+        serial=str(1_320_000_000_000 + identity.int % 1_000_000_000),
+    )
+
+
+def mig(spec: GpuSpec, profiles: Sequence[str]) -> tuple[MigSpec, ...]:
+    """MIG devices of a GPU, one per profile name.
+
+    Raises:
+        ValueError: the card has no such profile.
+    """
+    known = spec.profile.mig
+    for name in profiles:
+        if name not in known:
+            raise ValueError(
+                f"{spec.profile.name} has no MIG profile {name}; it has: {', '.join(known) or 'none'}."
+            )
+    return tuple(
+        MigSpec(
+            uuid=f"MIG-{uuid.uuid5(_NAMESPACE, f'{spec.uuid}/{number}/{name}')}",
+            profile=name,
+            gi=number + 1,
+            ci=0,
+            shape=known[name],
+        )
+        for number, name in enumerate(profiles)
+    )
+
+
+def linked(first: GpuSpec, second: GpuSpec, count: int) -> tuple[GpuSpec, GpuSpec]:
+    """The two GPUs with that many NVLinks between them."""
+    return (
+        replace(first, links={**first.links, second.uuid: count}),
+        replace(second, links={**second.links, first.uuid: count}),
+    )
+
+
+def default_gpus(node_index: int) -> tuple[GpuSpec, ...]:
+    """The GPUs of a node of the development cluster: two A100 joined by NVLink, two A6000.
+
+    UUIDs differ between nodes and stay the same from start to start.
+    """
+    node = f"node-{node_index}"
+    first, second = linked(gpu(A100_80GB, 0, node=node), gpu(A100_80GB, 1, node=node), 12)
+    rest = (gpu(RTX_A6000, 2, node=node), gpu(RTX_A6000, 3, node=node))
+    return tuple(replace(spec, numa=position // 2) for position, spec in enumerate((first, second, *rest)))

@@ -1,0 +1,173 @@
+"""The devices of this node, read through the NVML port.
+
+A sick GPU never hides the others, and a device that was known is never left out: it is listed unhealthy, with
+the reason (the kubelet forgets what a device plugin stops listing, and with it who holds it).
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from cluster import names
+from cluster.objects.inventory import Device
+from deviceplugin.nvml.health import HealthState, Scope
+from deviceplugin.nvml.port import GpuFacts, MigFacts, Nvml, NvmlError
+
+_GONE: Final = "NVML does not list this GPU any more"
+_MIG_GONE: Final = "This MIG device does not exist any more"
+
+
+class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
+    """A device as the agent needs it: what is published, and what injects it into a container."""
+
+    published: Device
+    minor: int | None
+    """Number of the GPU's device node ``/dev/nvidia<minor>``, for a MIG device that of its parent."""
+    pci: str
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    partitioned: bool = False
+    """A GPU in MIG mode: its MIG devices are given to pods, never the GPU itself."""
+
+    @property
+    def uuid(self) -> str:
+        """The device's UUID, which is also its id for the kubelet."""
+        return self.published.uuid
+
+    @property
+    def scope(self) -> Scope:
+        """What health is asked for."""
+        return Scope(self.published.parent or self.uuid, self.gpu_instance, self.compute_instance)
+
+    def sick(self, reason: str) -> "NodeDevice":
+        """The device, unhealthy for this reason."""
+        worse = msgspec.structs.replace(self.published, health="unhealthy", reason=reason)
+        return msgspec.structs.replace(self, published=worse)
+
+
+def read_inventory(
+    nvml: Nvml, numa_of: Callable[[str], int | None], known: Sequence[NodeDevice] = ()
+) -> tuple[NodeDevice, ...]:
+    """All devices in NVML's order: each GPU, after it its MIG devices; at the end those that are gone.
+
+    ``known`` is the previous inventory. A GPU whose calls fail keeps what was known of it and is unhealthy;
+    one that fails before anything was known is not listed.
+
+    Raises:
+        NvmlError: the number of GPUs cannot be read.
+    """
+    found: list[NodeDevice] = []
+    faults: dict[int, str] = {}
+    for index in range(nvml.count()):
+        try:
+            found.extend(_read_gpu(nvml, index, numa_of))
+        except NvmlError as error:
+            faults[index] = str(error)
+    return (*_linked(nvml, found), *_missing(known, found, faults))
+
+
+def with_health(devices: Iterable[NodeDevice], health: HealthState) -> tuple[NodeDevice, ...]:
+    """The devices, unhealthy where the health state says so; a reason that is there already stays."""
+    return tuple(
+        device.sick(reason)
+        if device.published.is_healthy and (reason := health.reason(device.scope))
+        else device
+        for device in devices
+    )
+
+
+def physical(devices: Iterable[NodeDevice]) -> tuple[str, ...]:
+    """UUIDs of the GPUs, without MIG devices."""
+    return tuple(device.uuid for device in devices if device.published.parent is None)
+
+
+def _read_gpu(nvml: Nvml, index: int, numa_of: Callable[[str], int | None]) -> list[NodeDevice]:
+    uuid = nvml.uuid(index)
+    facts = nvml.facts(uuid)
+    parts = nvml.mig(uuid)
+    whole = NodeDevice(
+        published=Device(
+            uuid=uuid,
+            index=index,
+            model=names.model_label(facts.name),
+            memory=facts.memory_mib or 0,
+            numa=numa_of(facts.pci),
+        ),
+        minor=facts.minor,
+        pci=facts.pci,
+        partitioned=parts is not None,
+    )
+    return [whole, *(_mig_device(whole, facts, part) for part in parts or ())]
+
+
+def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevice:
+    return NodeDevice(
+        published=Device(
+            uuid=part.uuid,
+            index=whole.published.index,
+            model=f"{names.model_label(facts.name)}-MIG-{part.profile}",
+            memory=part.memory_mib,
+            numa=whole.published.numa,
+            parent=whole.uuid,
+            profile=part.profile,
+        ),
+        minor=whole.minor,
+        pci=whole.pci,
+        gpu_instance=part.gpu_instance,
+        compute_instance=part.compute_instance,
+    )
+
+
+def _linked(nvml: Nvml, found: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
+    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read is listed without."""
+    ends: dict[str, Sequence[str]] = {}
+    for uuid in physical(found):
+        try:
+            ends[uuid] = nvml.links(uuid)
+        except NvmlError:
+            ends[uuid] = ()
+    at = {device.pci: device.uuid for device in found if device.published.parent is None}
+    switched = {uuid: sum(end not in at for end in far) for uuid, far in ends.items()}
+    return tuple(
+        _with_links(device, _peers(device.uuid, ends[device.uuid], at=at, switched=switched))
+        if device.uuid in ends
+        else device
+        for device in found
+    )
+
+
+def _peers(
+    uuid: str, far: Sequence[str], *, at: Mapping[str, str], switched: Mapping[str, int]
+) -> dict[str, int]:
+    """Links per peer: the direct ones, and those through a switch, which reach every GPU on the switch."""
+    peers: dict[str, int] = {}
+    for end in far:
+        if end in at:
+            peers[at[end]] = peers.get(at[end], 0) + 1
+    for other, count in switched.items():
+        shared = min(count, switched[uuid])
+        if other != uuid and shared:
+            peers[other] = peers.get(other, 0) + shared
+    return peers
+
+
+def _with_links(device: NodeDevice, peers: dict[str, int]) -> NodeDevice:
+    return msgspec.structs.replace(
+        device, published=msgspec.structs.replace(device.published, links=peers or None)
+    )
+
+
+def _missing(
+    known: Sequence[NodeDevice], found: Sequence[NodeDevice], faults: Mapping[int, str]
+) -> tuple[NodeDevice, ...]:
+    present = {device.uuid for device in found}
+    return tuple(
+        device.sick(_absence(device, present, faults)) for device in known if device.uuid not in present
+    )
+
+
+def _absence(device: NodeDevice, present: set[str], faults: Mapping[int, str]) -> str:
+    if device.published.parent in present:
+        return _MIG_GONE
+    return faults.get(device.published.index, _GONE)

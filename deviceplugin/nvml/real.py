@@ -1,0 +1,262 @@
+"""The NVML port over NVIDIA's own binding: the only module that imports pynvml.
+
+Every call goes through ``_ask``, which turns NVML's errors into those of the port. Answers that a card does
+not support are None. Strings are decoded whatever the version of the binding gives.
+"""
+
+import ctypes
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import pynvml
+
+from deviceplugin.nvml.migprofile import profile_name
+from deviceplugin.nvml.port import (
+    DriverMissingError,
+    EventKind,
+    EventStream,
+    GpuEvent,
+    GpuFacts,
+    GpuLostError,
+    LibraryMissingError,
+    MigFacts,
+    NvmlError,
+)
+
+RECOVERY_ACTION_FIELD: Final = 230
+"""NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; older bindings lack the name."""
+NO_INSTANCE: Final = 0xFFFFFFFF
+
+_MIB: Final = 1 << 20
+_UNANSWERED: Final = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
+_OUR_EVENTS: Final = sum(EventKind)
+
+
+class RealNvml:
+    """NVML of this machine. ``library`` names the shared library; None leaves the search to the loader."""
+
+    def __init__(self, library: Path | None = None) -> None:
+        self._library = library
+        self._open = False
+        self._handles: dict[str, Any] = {}
+
+    def open(self) -> None:
+        """See the port."""
+        if self._open:
+            return
+        if self._library is not None:
+            _load(self._library)
+        _ask(pynvml.nvmlInit)
+        self._open = True
+
+    def close(self) -> None:
+        """See the port."""
+        self._handles.clear()
+        if self._open:
+            self._open = False
+            _quietly(pynvml.nvmlShutdown)
+
+    def driver_version(self) -> str:
+        """See the port."""
+        return _text(_ask(pynvml.nvmlSystemGetDriverVersion))
+
+    def count(self) -> int:
+        """See the port."""
+        return int(_ask(pynvml.nvmlDeviceGetCount))
+
+    def uuid(self, index: int) -> str:
+        """See the port."""
+        handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
+        uuid = _text(_ask(pynvml.nvmlDeviceGetUUID, handle))
+        self._handles[uuid] = handle
+        return uuid
+
+    def facts(self, uuid: str) -> GpuFacts:
+        """See the port."""
+        handle = self._handle(uuid)
+        memory = _answer(pynvml.nvmlDeviceGetMemoryInfo, handle, device=uuid)
+        return GpuFacts(
+            name=_text(_ask(pynvml.nvmlDeviceGetName, handle, device=uuid)),
+            pci=_address(_ask(pynvml.nvmlDeviceGetPciInfo, handle, device=uuid)),
+            minor=_answer(pynvml.nvmlDeviceGetMinorNumber, handle, device=uuid),
+            memory_mib=None if memory is None else int(memory.total) // _MIB,
+        )
+
+    def links(self, uuid: str) -> Sequence[str]:
+        """See the port."""
+        handle = self._handle(uuid)
+        ends: list[str] = []
+        for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
+            try:
+                active = _answer(pynvml.nvmlDeviceGetNvLinkState, handle, link, device=uuid)
+            except NvmlError as error:
+                if error.code == pynvml.NVML_ERROR_INVALID_ARGUMENT:
+                    break  # past the card's last link
+                raise
+            if active is None:
+                break  # the card has no NVLink, or it is off
+            end = (
+                _answer(pynvml.nvmlDeviceGetNvLinkRemotePciInfo, handle, link, device=uuid)
+                if active
+                else None
+            )
+            if end is not None:
+                ends.append(_address(end))
+        return tuple(ends)
+
+    def mig(self, uuid: str) -> Sequence[MigFacts] | None:
+        """See the port."""
+        handle = self._handle(uuid)
+        mode = _answer(pynvml.nvmlDeviceGetMigMode, handle, device=uuid)
+        if mode is None or mode[0] == 0:
+            return None
+        total = int(_ask(pynvml.nvmlDeviceGetMemoryInfo, handle, device=uuid).total)
+        slots = _answer(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle, device=uuid) or 0
+        found: list[MigFacts] = []
+        for slot in range(slots):
+            try:
+                device = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, device=uuid)
+            except NvmlError as error:
+                if error.code == pynvml.NVML_ERROR_NOT_FOUND:
+                    continue  # places may be empty in between
+                raise
+            found.append(_mig_facts(device, total, uuid))
+        return tuple(found)
+
+    def recovery_action(self, uuid: str) -> int:
+        """See the port."""
+        handle = self._handle(uuid)
+        fields = _answer(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD], device=uuid)
+        if not fields or fields[0].nvmlReturn != pynvml.NVML_SUCCESS:
+            return 0
+        return int(fields[0].value.uiVal)
+
+    def events(self, uuids: Sequence[str]) -> EventStream:
+        """See the port."""
+        return _Events({uuid: self._handle(uuid) for uuid in uuids})
+
+    def _handle(self, uuid: str) -> Any:
+        if uuid not in self._handles:
+            self._handles[uuid] = _ask(pynvml.nvmlDeviceGetHandleByUUID, uuid, device=uuid)
+        return self._handles[uuid]
+
+
+class _Events:
+    """An event set, and which handle belongs to which GPU: a lost GPU cannot be asked for its UUID."""
+
+    def __init__(self, handles: Mapping[str, Any]) -> None:
+        self._gpu_of = {ctypes.cast(handle, ctypes.c_void_p).value: uuid for uuid, handle in handles.items()}
+        self._set = _ask(pynvml.nvmlEventSetCreate)
+        self.deaf: dict[str, NvmlError] = {}
+        for uuid, handle in handles.items():
+            try:
+                self._register(uuid, handle)
+            except NvmlError as error:
+                self.deaf[uuid] = error
+
+    def _register(self, uuid: str, handle: Any) -> None:
+        kinds = _ask(pynvml.nvmlDeviceGetSupportedEventTypes, handle, device=uuid) & _OUR_EVENTS
+        _ask(pynvml.nvmlDeviceRegisterEvents, handle, kinds, self._set, device=uuid)
+
+    def wait(self, seconds: float) -> GpuEvent | None:
+        """See the port. The binding lets other threads run meanwhile."""
+        try:
+            event = _ask(pynvml.nvmlEventSetWait, self._set, round(seconds * 1000))
+        except NvmlError as error:
+            if error.code == pynvml.NVML_ERROR_TIMEOUT:
+                return None
+            raise
+        gpu = self._gpu_of.get(ctypes.cast(event.device, ctypes.c_void_p).value)
+        return GpuEvent(
+            gpu=gpu or _text(_ask(pynvml.nvmlDeviceGetUUID, event.device)),
+            kind=EventKind(event.eventType & _OUR_EVENTS),
+            data=int(event.eventData),
+            gpu_instance=_instance(event.gpuInstanceId),
+            compute_instance=_instance(event.computeInstanceId),
+        )
+
+    def close(self) -> None:
+        """See the port."""
+        _quietly(pynvml.nvmlEventSetFree, self._set)
+
+
+def _mig_facts(device: Any, total: int, parent: str) -> MigFacts:
+    shape = _ask(pynvml.nvmlDeviceGetAttributes, device, device=parent)
+    return MigFacts(
+        uuid=_text(_ask(pynvml.nvmlDeviceGetUUID, device, device=parent)),
+        profile=profile_name(
+            gpu_slices=shape.gpuInstanceSliceCount,
+            compute_slices=shape.computeInstanceSliceCount,
+            memory_mib=shape.memorySizeMB,
+            total_bytes=total,
+        ),
+        gpu_instance=int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=parent)),
+        compute_instance=int(_ask(pynvml.nvmlDeviceGetComputeInstanceId, device, device=parent)),
+        memory_mib=int(shape.memorySizeMB),
+    )
+
+
+def _load(library: Path) -> None:
+    """Load the library by its path: the loader then takes it for every later request of that name."""
+    try:
+        ctypes.CDLL(str(library))
+    except OSError as error:
+        raise LibraryMissingError(
+            f"The NVML library that the settings name cannot be loaded: {error}.",
+            code=pynvml.NVML_ERROR_LIBRARY_NOT_FOUND,
+            call="dlopen",
+        ) from error
+
+
+def _ask(function: Callable[..., Any], *arguments: Any, device: str | None = None) -> Any:
+    try:
+        return function(*arguments)
+    except pynvml.NVMLError as error:
+        raise _translated(error, function.__name__, device) from error
+
+
+def _answer(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
+    """The answer, or None where the card or the driver does not know the question."""
+    try:
+        return _ask(function, *arguments, device=device)
+    except NvmlError as error:
+        if error.code in _UNANSWERED:
+            return None
+        raise
+
+
+def _quietly(function: Callable[..., Any], *arguments: Any) -> None:
+    """For what is given up anyway."""
+    try:
+        function(*arguments)
+    except pynvml.NVMLError:
+        return
+
+
+def _translated(error: Any, call: str, device: str | None) -> NvmlError:
+    code = int(error.value)
+    if code == pynvml.NVML_ERROR_LIBRARY_NOT_FOUND:
+        return LibraryMissingError(
+            "There is no NVML library (libnvidia-ml.so.1) on this node: install the NVIDIA driver, or name "
+            "the library in the settings.",
+            code=code,
+            call=call,
+        )
+    if code == pynvml.NVML_ERROR_DRIVER_NOT_LOADED:
+        return DriverMissingError("The NVIDIA driver is not loaded on this node.", code=code, call=call)
+    if code == pynvml.NVML_ERROR_GPU_IS_LOST:
+        return GpuLostError(f"NVML says that the GPU is lost ({call}).", code=code, call=call, device=device)
+    return NvmlError(f"{call} answers {error} (NVML error {code}).", code=code, call=call, device=device)
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else value
+
+
+def _address(info: Any) -> str:
+    return _text(info.busIdLegacy).lower()
+
+
+def _instance(number: int) -> int | None:
+    return None if number == NO_INSTANCE else int(number)

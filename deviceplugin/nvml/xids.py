@@ -1,0 +1,79 @@
+"""Which XID errors make a GPU unfit for new pods, and what they mean in a few words.
+
+Source of the facts: NVIDIA's XID catalogue and the driver's own error texts. What a program does to itself
+is ignored: it harms nobody else, and the GPU goes on. What only announces something is ignored too, because
+the recovery action (``health.py``) says whether anything must be done. A number that is not here counts as
+critical: NVML sends events of this type for critical errors only.
+"""
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Final
+
+APPLICATION: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        13: "graphics engine exception",
+        31: "memory page fault of a program",
+        43: "a program's work was stopped",
+        45: "a program's channels were cleaned up",
+        68: "video decoder exception",
+        69: "graphics engine class error",
+        109: "context switch timeout",
+        137: "NVLink access fault of a program",
+    }
+)
+"""Errors of one program."""
+
+ANNOUNCEMENTS: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        63: "a memory row or page was retired",
+        92: "many corrected memory errors",
+        94: "memory error contained to one program",
+        121: "corrected error of the link to the CPU",
+        154: "the recovery action has changed",
+        156: "a hardware resource was retired",
+        160: "a channel was retired",
+    }
+)
+"""Events after which the GPU works on; a wanted reset is seen by the recovery action."""
+
+CRITICAL: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        32: "corrupted push buffer stream",
+        38: "driver firmware error",
+        46: "GPU stopped processing",
+        48: "double-bit memory error",
+        61: "micro-controller breakpoint or warning",
+        62: "micro-controller halt",
+        64: "a memory row or page could not be retired",
+        74: "NVLink error",
+        79: "GPU has fallen off the bus",
+        95: "memory error not contained",
+        110: "security fault",
+        119: "GPU system processor does not answer",
+        120: "GPU system processor error",
+        140: "memory error not recovered",
+        143: "GPU initialisation failed",
+        145: "NVLink error",
+        149: "NVLink error",
+        157: "a hardware resource could not be retired",
+        158: "GPU timeout that cannot be recovered",
+        161: "a channel could not be retired",
+    }
+)
+"""Critical errors whose meaning is known."""
+
+
+def is_critical(xid: int) -> bool:
+    """Whether a GPU with this error must not be given to new pods."""
+    return xid not in APPLICATION and xid not in ANNOUNCEMENTS
+
+
+def sentence(xid: int) -> str:
+    """The error for people.
+
+    >>> sentence(79)
+    'XID 79: GPU has fallen off the bus'
+    """
+    meaning = CRITICAL.get(xid) or APPLICATION.get(xid) or ANNOUNCEMENTS.get(xid) or "critical GPU error"
+    return f"XID {xid}: {meaning}"

@@ -1,0 +1,112 @@
+"""The inventory: every device, whatever is wrong with one of them."""
+
+from dataclasses import replace
+
+from deviceplugin.nvml.health import Failed, HealthState
+from deviceplugin.nvml.inventory import NodeDevice, read_inventory, with_health
+from deviceplugin.nvml.port import MigFacts
+from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu
+
+
+def read(
+    *gpus: MemoryGpu, known: tuple[NodeDevice, ...] = (), numa: int | None = None
+) -> tuple[NodeDevice, ...]:
+    nvml = MemoryNvml(list(gpus))
+    nvml.open()
+    return read_inventory(nvml, lambda _: numa, known)
+
+
+def test_a_gpu_is_listed_with_its_model_in_label_form() -> None:
+    (device,) = read(a_gpu(0, "NVIDIA RTX A6000", 49140), numa=1)
+    published = device.published
+    assert (published.uuid, published.index, published.model) == ("GPU-0", 0, "NVIDIA-RTX-A6000")
+    assert (published.memory, published.numa, published.is_healthy) == (49140, 1, True)
+    assert (device.minor, device.pci) == (0, "0000:07:00.0")
+
+
+def test_a_gpu_without_memory_of_its_own_and_without_numa_says_nothing_of_them() -> None:
+    (device,) = read(a_gpu(0, memory_mib=None))
+    assert (device.published.memory, device.published.numa, device.published.links) == (0, None, None)
+
+
+def test_links_name_the_peer_and_how_many_there_are() -> None:
+    first, second, third = a_gpu(0), a_gpu(1), a_gpu(2)
+    first.links = [second.facts.pci] * 4 + [third.facts.pci] * 2
+    second.links = [first.facts.pci] * 4
+    links = [device.published.links for device in read(first, second, third)]
+    assert links == [{"GPU-1": 4, "GPU-2": 2}, {"GPU-0": 4}, None]
+
+
+def test_links_to_a_switch_reach_every_gpu_on_the_switch() -> None:
+    first, second, third = a_gpu(0), a_gpu(1), a_gpu(2)
+    first.links = second.links = ["0000:f0:00.0"] * 12
+    links = [device.published.links for device in read(first, second, third)]
+    assert links == [{"GPU-1": 12}, {"GPU-0": 12}, None]
+
+
+def test_mig_devices_follow_their_gpu_which_is_given_to_nobody() -> None:
+    gpu = a_gpu(0)
+    gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+    whole, part = read(gpu, numa=0)
+    assert (whole.uuid, whole.partitioned) == ("GPU-0", True)
+    assert (part.uuid, part.partitioned, part.published.parent) == ("MIG-1", False, "GPU-0")
+    assert (part.published.profile, part.published.model) == ("3g.40gb", "NVIDIA-A100-SXM4-80GB-MIG-3g.40gb")
+    assert (part.minor, part.gpu_instance, part.compute_instance) == (0, 1, 0)
+    assert (part.published.memory, part.published.numa) == (40192, 0)
+
+
+def test_a_lost_gpu_that_was_known_stays_listed_and_hides_no_other() -> None:
+    first, second = a_gpu(0), a_gpu(1)
+    known = read(first, second)
+    first.lost = True
+    devices = {device.uuid: device.published for device in read(first, second, known=known)}
+    assert devices["GPU-1"].is_healthy
+    assert not devices["GPU-0"].is_healthy
+    assert devices["GPU-0"].reason == "The GPU is lost"
+    assert devices["GPU-0"].model == "NVIDIA-A100-SXM4-80GB"
+
+
+def test_a_gpu_whose_name_cannot_be_read_stays_listed_with_the_reason() -> None:
+    gpu = a_gpu(0)
+    known = read(gpu)
+    (device,) = read(replace(gpu, broken=True), known=known)
+    assert device.published.reason == "nvmlDeviceGetName answers Unknown Error"
+
+
+def test_a_gpu_that_nvml_does_not_list_any_more_stays_listed() -> None:
+    known = read(a_gpu(0), a_gpu(1))
+    devices = read(a_gpu(0), known=known)
+    assert [device.uuid for device in devices] == ["GPU-0", "GPU-1"]
+    assert devices[1].published.reason == "NVML does not list this GPU any more"
+
+
+def test_a_mig_device_that_is_gone_stays_listed() -> None:
+    gpu = a_gpu(0)
+    gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+    known = read(gpu)
+    devices = read(replace(gpu, mig=None), known=known)
+    assert [(device.uuid, device.published.is_healthy) for device in devices] == [
+        ("GPU-0", True),
+        ("MIG-1", False),
+    ]
+    assert devices[1].published.reason == "This MIG device does not exist any more"
+
+
+def test_a_gpu_that_was_never_known_and_does_not_answer_is_not_listed() -> None:
+    first, second = a_gpu(0), a_gpu(1)
+    first.lost = True
+    assert [device.uuid for device in read(first, second)] == ["GPU-1"]
+
+
+def test_a_gpu_that_is_back_is_listed_as_new() -> None:
+    gpu = a_gpu(0)
+    known = tuple(device.sick("it was lost") for device in read(gpu))
+    assert read(gpu, known=known) == read(gpu)
+
+
+def test_health_marks_the_gpu_and_its_mig_devices() -> None:
+    gpu = a_gpu(0)
+    gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+    health = HealthState().apply(Failed("GPU-0", "the GPU is lost"))
+    devices = with_health(read(gpu, a_gpu(1)), health)
+    assert [device.published.reason for device in devices] == ["the GPU is lost", "the GPU is lost", None]

@@ -1,0 +1,24 @@
+"""NUMA nodes from sysfs."""
+
+from pathlib import Path
+
+from deviceplugin.nvml.numa import numa_from_sysfs
+
+
+def write(root: Path, text: str) -> None:
+    folder = root / "bus/pci/devices/0000:07:00.0"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "numa_node").write_text(text, encoding="ascii")
+
+
+def test_the_number_in_sysfs_is_the_node(tmp_path: Path) -> None:
+    write(tmp_path, "1\n")
+    assert numa_from_sysfs(tmp_path)("0000:07:00.0") == 1
+
+
+def test_minus_one_missing_and_unreadable_mean_that_nobody_knows(tmp_path: Path) -> None:
+    numa_of = numa_from_sysfs(tmp_path)
+    assert numa_of("0000:07:00.0") is None
+    for text in ("-1\n", "", "x"):
+        write(tmp_path, text)
+        assert numa_of("0000:07:00.0") is None

@@ -1,0 +1,259 @@
+"""The adapter over NVIDIA's binding, on the simulated library."""
+
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.runtime.clock import SystemClock
+from devcluster.fakenvml import FakeNvml, default_gpus, library, mig
+from deviceplugin.nvml.inventory import NodeDevice, read_inventory
+from deviceplugin.nvml.numa import numa_from_sysfs
+from deviceplugin.nvml.port import (
+    DriverMissingError,
+    EventKind,
+    GpuEvent,
+    GpuLostError,
+    LibraryMissingError,
+    NvmlError,
+)
+from deviceplugin.nvml.real import RealNvml
+from deviceplugin.nvml.watch import GpuWatch, Periods, Report
+
+
+@pytest.fixture
+def fake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeNvml:
+    """A node of the development cluster."""
+    fake = FakeNvml(tmp_path / "gpus")
+    fake.create(default_gpus(0))
+    for name, value in fake.environment().items():
+        monkeypatch.setenv(name, value)
+    return fake
+
+
+@pytest.fixture
+def nvml(fake: FakeNvml) -> Iterator[RealNvml]:
+    """The adapter, open."""
+    assert len(fake.uuids()) == 4
+    nvml = RealNvml(library())
+    nvml.open()
+    yield nvml
+    nvml.close()
+
+
+def inventory(nvml: RealNvml, fake: FakeNvml) -> tuple[NodeDevice, ...]:
+    return read_inventory(nvml, numa_from_sysfs(fake.sys_root))
+
+
+def test_the_inventory_of_a_node_of_the_development_cluster(nvml: RealNvml, fake: FakeNvml) -> None:
+    devices = inventory(nvml, fake)
+    assert [device.uuid for device in devices] == list(fake.uuids())
+    assert [device.published.model for device in devices] == [
+        "NVIDIA-A100-SXM4-80GB",
+        "NVIDIA-A100-SXM4-80GB",
+        "NVIDIA-RTX-A6000",
+        "NVIDIA-RTX-A6000",
+    ]
+    assert [device.published.memory for device in devices] == [81920, 81920, 49140, 49140]
+    assert [device.published.numa for device in devices] == [0, 0, 1, 1]
+    assert [device.minor for device in devices] == [0, 1, 2, 3]
+    assert devices[0].published.links == {devices[1].uuid: 12}
+    assert devices[1].published.links == {devices[0].uuid: 12}
+    assert devices[2].published.links is None
+    assert nvml.driver_version() == "580.159.04"
+
+
+def test_mig_devices_are_read_with_profile_and_instances(nvml: RealNvml, fake: FakeNvml) -> None:
+    fake.mig(1, mig(default_gpus(0)[1], ["3g.40gb", "1g.10gb"]))
+    parts = [device for device in inventory(nvml, fake) if device.published.parent]
+    assert [part.published.profile for part in parts] == ["3g.40gb", "1g.10gb"]
+    assert {part.published.parent for part in parts} == {fake.uuids()[1]}
+    assert [(part.gpu_instance, part.compute_instance, part.minor) for part in parts] == [
+        (1, 0, 1),
+        (2, 0, 1),
+    ]
+
+
+def test_events_name_their_gpu_though_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
+    uuids = [nvml.uuid(index) for index in range(4)]
+    stream = nvml.events(uuids)
+    assert stream.deaf == {}
+    fake.xid(2, 79)
+    fake.lose(2)
+    assert stream.wait(5) == GpuEvent(uuids[2], EventKind.XID, 79)
+    with pytest.raises(GpuLostError):
+        stream.wait(5)
+    stream.close()
+
+
+def test_a_wait_without_news_ends_with_nothing(nvml: RealNvml) -> None:
+    stream = nvml.events([nvml.uuid(0)])
+    assert stream.wait(0.01) is None
+    stream.close()
+
+
+def test_a_gpu_that_cannot_be_listened_to_is_named_and_the_others_are_heard(
+    nvml: RealNvml, fake: FakeNvml
+) -> None:
+    uuids = [nvml.uuid(index) for index in range(2)]
+    fake.error("nvmlDeviceRegisterEvents", 0, 999)
+    stream = nvml.events(uuids)
+    assert {uuid: error.code for uuid, error in stream.deaf.items()} == {uuids[0]: 999}
+    fake.xid(1, 62)
+    assert stream.wait(5) == GpuEvent(uuids[1], EventKind.XID, 62)
+    stream.close()
+
+
+def test_a_card_that_does_not_know_recovery_actions_asks_for_none(nvml: RealNvml, fake: FakeNvml) -> None:
+    uuid = nvml.uuid(0)
+    fake.recovery_action(0, 4)
+    assert nvml.recovery_action(uuid) == 4
+    fake.recovery_action(0, -1)
+    assert nvml.recovery_action(uuid) == 0
+
+
+@pytest.mark.parametrize(
+    ("call", "field"), [("nvmlDeviceGetMemoryInfo", "memory_mib"), ("nvmlDeviceGetMinorNumber", "minor")]
+)
+def test_what_a_card_does_not_support_is_unknown(
+    nvml: RealNvml, fake: FakeNvml, call: str, field: str
+) -> None:
+    uuid = nvml.uuid(0)
+    fake.error(call, 0, 3)
+    assert getattr(nvml.facts(uuid), field) is None
+
+
+def test_an_error_says_the_call_the_code_and_the_gpu(nvml: RealNvml, fake: FakeNvml) -> None:
+    uuid = nvml.uuid(0)
+    fake.error("nvmlDeviceGetName", 0, 999)
+    with pytest.raises(
+        NvmlError, match=r"^nvmlDeviceGetName answers Unknown Error \(NVML error 999\)\.$"
+    ) as caught:
+        nvml.facts(uuid)
+    assert (caught.value.code, caught.value.call, caught.value.device) == (999, "nvmlDeviceGetName", uuid)
+
+
+def test_without_a_driver_it_says_so(fake: FakeNvml) -> None:
+    fake.init_error(9)
+    nvml = RealNvml(library())
+    with pytest.raises(DriverMissingError, match="driver is not loaded"):
+        nvml.open()
+    nvml.close()
+    fake.init_error(0)
+    nvml.open()
+    assert nvml.count() == 4
+    nvml.close()
+
+
+def test_a_library_that_the_settings_name_and_that_is_not_there_is_told(tmp_path: Path) -> None:
+    with pytest.raises(LibraryMissingError, match="settings name cannot be loaded"):
+        RealNvml(tmp_path / "libnvidia-ml.so.1").open()
+
+
+def test_without_a_library_it_says_so_and_finds_one_that_comes_later(fake: FakeNvml) -> None:
+    code = """
+import os
+from pathlib import Path
+from deviceplugin.nvml.port import LibraryMissingError
+from deviceplugin.nvml.real import RealNvml
+try:
+    RealNvml().open()
+except LibraryMissingError as error:
+    print(error)
+nvml = RealNvml(Path(os.environ["GPU_BOOKING_NVML_LIBRARY"]))
+nvml.open()
+print(nvml.count())
+"""
+    root = Path(__file__).parents[3]
+    environment = {**os.environ, **fake.environment(), "PYTHONPATH": str(root)}
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
+    )
+    sentence, count = done.stdout.splitlines()
+    assert sentence.startswith("There is no NVML library (libnvidia-ml.so.1) on this node: install")
+    assert count == "4"
+
+
+class Watched:
+    """A watching thread on the simulated library, and what it has told last."""
+
+    def __init__(self, fake: FakeNvml) -> None:
+        self.fake = fake
+        self.told: list[Report] = []
+        self.clock = SystemClock()
+        self.stop = threading.Event()
+        self.watch = GpuWatch(
+            RealNvml(library()),
+            numa_from_sysfs(fake.sys_root),
+            self.told.append,
+            clock=self.clock,
+            periods=Periods(wait=0.05, probe=0.05, retry=0.05, revive=1.0, rescan=1.0),
+        )
+        self.thread = threading.Thread(target=self.watch.run, args=(self.stop,))
+
+    def until(self, condition: Callable[[], bool]) -> None:
+        """Poll until the condition holds."""
+        deadline, never = self.clock.monotonic() + 30, threading.Event()
+        while not condition():
+            assert self.clock.monotonic() < deadline, f"last report: {self.told[-1:]}"
+            self.clock.wait(never, 0.01)
+
+    def reason(self, index: int) -> str | None:
+        """Why the GPU is unhealthy, in the last report."""
+        return next(
+            device.published.reason
+            for device in self.told[-1].devices
+            if device.uuid == self.fake.uuids()[index]
+        )
+
+
+@pytest.fixture
+def watched(fake: FakeNvml) -> Iterator[Watched]:
+    """A running thread that has told of four GPUs."""
+    watched = Watched(fake)
+    watched.thread.start()
+    watched.until(lambda: bool(watched.told) and len(watched.told[-1].devices) == 4)
+    yield watched
+    fake.clear()
+    fake.release("nvmlDeviceGetFieldValues")
+    watched.stop.set()
+    watched.thread.join(30)
+    assert not watched.thread.is_alive()
+
+
+def test_the_thread_tells_of_an_xid_of_one_gpu(watched: Watched) -> None:
+    def told() -> bool:
+        # An event that comes while NVML is initialised anew is not heard: the error comes again.
+        watched.fake.xid(3, 79)
+        return watched.reason(3) == "XID 79: GPU has fallen off the bus"
+
+    watched.until(told)
+    assert watched.reason(0) is None
+
+
+def test_the_thread_tells_of_a_lost_gpu_and_of_its_return(watched: Watched) -> None:
+    watched.fake.lose(1)
+    watched.until(lambda: watched.reason(1) is not None)
+    assert watched.reason(0) is None
+    watched.fake.recover(1)
+    watched.until(lambda: watched.reason(1) is None)
+
+
+def test_a_driver_that_hangs_stops_the_thread_alone_and_is_seen_by_its_silence(watched: Watched) -> None:
+    watched.fake.hang("nvmlDeviceGetFieldValues")
+    watched.until(lambda: watched.watch.silent_for() > 0.5)
+    watched.fake.release("nvmlDeviceGetFieldValues")
+    watched.until(lambda: watched.watch.silent_for() < 0.5)
+
+
+def test_the_thread_finds_a_driver_that_comes_back(watched: Watched) -> None:
+    watched.fake.init_error(9)
+    watched.until(lambda: watched.told[-1].problem is not None)
+    assert watched.told[-1].problem == "The NVIDIA driver is not loaded on this node."
+    assert len(watched.told[-1].devices) == 4
+    watched.fake.init_error(0)
+    watched.until(lambda: watched.told[-1].problem is None and watched.reason(0) is None)

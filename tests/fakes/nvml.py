@@ -1,0 +1,195 @@
+"""The NVML port in memory, with a clock that only moves when somebody waits.
+
+``MemoryNvml.script`` holds what happens during each wait, in order; when it is used up, ``stop`` is set. So
+the watching thread runs in the test's own thread, without time passing.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from deviceplugin.nvml.port import (
+    DriverMissingError,
+    EventKind,
+    EventStream,
+    GpuEvent,
+    GpuFacts,
+    GpuLostError,
+    LibraryMissingError,
+    MigFacts,
+    NvmlError,
+)
+
+INVALID_ARGUMENT, NOT_FOUND, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, GPU_IS_LOST = 2, 6, 9, 12, 15
+UNINITIALIZED = 1
+
+
+@dataclass
+class MemoryGpu:
+    """One GPU: change its fields at will."""
+
+    uuid: str
+    facts: GpuFacts
+    links: Sequence[str] = ()
+    mig: Sequence[MigFacts] | None = None
+    action: int = 0
+    lost: bool = False
+    broken: bool = False
+    """Its facts cannot be read, though it answers."""
+    deaf: bool = False
+    """Its events cannot be had."""
+
+
+def a_gpu(index: int, name: str = "NVIDIA A100-SXM4-80GB", memory_mib: int | None = 81920) -> MemoryGpu:
+    """A healthy GPU at a place of the node."""
+    facts = GpuFacts(name=name, pci=f"0000:{index + 7:02x}:00.0", minor=index, memory_mib=memory_mib)
+    return MemoryGpu(uuid=f"GPU-{index}", facts=facts)
+
+
+@dataclass
+class MemoryNvml:
+    """NVML over a list of GPUs. Also the clock of what runs on it."""
+
+    gpus: list[MemoryGpu] = field(default_factory=list)
+    fault: NvmlError | None = None
+    """What ``open`` raises."""
+    script: deque[Callable[[], GpuEvent | None]] = field(default_factory=deque)
+    stop: threading.Event = field(default_factory=threading.Event)
+    seconds: float = 0.0
+    opened: int = 0
+    waits: int = 0
+    _roster: list[MemoryGpu] | None = None
+
+    # --- the port -------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """Freeze the list of GPUs."""
+        if self.fault is not None:
+            raise self.fault
+        self.opened += 1
+        self._roster = list(self.gpus)
+
+    def close(self) -> None:
+        """Forget it."""
+        self._roster = None
+
+    def driver_version(self) -> str:
+        """As the surveyed card's."""
+        self._frozen("nvmlSystemGetDriverVersion")
+        return "580.159.04"
+
+    def count(self) -> int:
+        """How many GPUs there were."""
+        return len(self._frozen("nvmlDeviceGetCount"))
+
+    def uuid(self, index: int) -> str:
+        """The UUID, unless the GPU is lost."""
+        roster = self._frozen("nvmlDeviceGetHandleByIndex")
+        if index >= len(roster):
+            raise NvmlError("Invalid Argument", code=INVALID_ARGUMENT, call="nvmlDeviceGetHandleByIndex")
+        return self._answering(roster[index], "nvmlDeviceGetHandleByIndex").uuid
+
+    def facts(self, uuid: str) -> GpuFacts:
+        """What the GPU is."""
+        gpu = self._gpu(uuid, "nvmlDeviceGetName")
+        if gpu.broken:
+            raise NvmlError("nvmlDeviceGetName answers Unknown Error", code=999, call="nvmlDeviceGetName")
+        return gpu.facts
+
+    def links(self, uuid: str) -> Sequence[str]:
+        """Its NVLinks."""
+        return self._gpu(uuid, "nvmlDeviceGetNvLinkState").links
+
+    def mig(self, uuid: str) -> Sequence[MigFacts] | None:
+        """Its MIG devices."""
+        return self._gpu(uuid, "nvmlDeviceGetMigMode").mig
+
+    def recovery_action(self, uuid: str) -> int:
+        """What the driver asks for."""
+        return self._gpu(uuid, "nvmlDeviceGetFieldValues").action
+
+    def events(self, uuids: Sequence[str]) -> EventStream:
+        """A stream that plays the script."""
+        return _Stream(self, tuple(uuids))
+
+    # --- the clock ------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """The virtual instant."""
+        return datetime(2026, 11, 23, 9, 0, tzinfo=UTC) + timedelta(seconds=self.seconds)
+
+    def monotonic(self) -> float:
+        """Virtual seconds."""
+        return self.seconds
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """Let the next step of the script happen instead of waiting."""
+        self.step(seconds)
+        return event.is_set()
+
+    def step(self, seconds: float) -> GpuEvent | None:
+        """Time passes, and one step of the script happens."""
+        self.seconds += seconds
+        self.waits += 1
+        if not self.script:
+            self.stop.set()
+            return None
+        return self.script.popleft()()
+
+    # --- inside ---------------------------------------------------------------------------------------
+
+    def _frozen(self, call: str) -> list[MemoryGpu]:
+        if self._roster is None:
+            raise NvmlError("Uninitialized", code=UNINITIALIZED, call=call)
+        return self._roster
+
+    def _gpu(self, uuid: str, call: str) -> MemoryGpu:
+        for gpu in self._frozen(call):
+            if gpu.uuid == uuid:
+                return self._answering(gpu, call)
+        raise NvmlError("Not Found", code=NOT_FOUND, call=call, device=uuid)
+
+    def _answering(self, gpu: MemoryGpu, call: str) -> MemoryGpu:
+        if gpu.lost or gpu not in self.gpus:
+            raise GpuLostError("The GPU is lost", code=GPU_IS_LOST, call=call, device=gpu.uuid)
+        return gpu
+
+
+class _Stream:
+    """Events from the script; a lost GPU among those it was made for fails the wait at once."""
+
+    def __init__(self, nvml: MemoryNvml, uuids: tuple[str, ...]) -> None:
+        self._nvml = nvml
+        self._uuids = uuids
+        self.deaf: dict[str, NvmlError] = {
+            gpu.uuid: NvmlError("No permission.", code=4, call="nvmlDeviceRegisterEvents", device=gpu.uuid)
+            for gpu in nvml.gpus
+            if gpu.deaf and gpu.uuid in uuids
+        }
+
+    def wait(self, seconds: float) -> GpuEvent | None:
+        """The next step's event."""
+        for gpu in self._nvml.gpus:
+            if gpu.uuid in self._uuids and gpu.lost:
+                raise GpuLostError("The GPU is lost", code=GPU_IS_LOST, call="nvmlEventSetWait")
+        return self._nvml.step(seconds)
+
+    def close(self) -> None:
+        """Nothing to give up."""
+
+
+def xid(gpu: str, number: int, gpu_instance: int | None = None) -> GpuEvent:
+    """An XID event."""
+    return GpuEvent(gpu=gpu, kind=EventKind.XID, data=number, gpu_instance=gpu_instance)
+
+
+def no_driver() -> DriverMissingError:
+    """The error of a node without a driver."""
+    return DriverMissingError("The NVIDIA driver is not loaded", code=DRIVER_NOT_LOADED, call="nvmlInit")
+
+
+def no_library() -> LibraryMissingError:
+    """The error of a node without NVML."""
+    return LibraryMissingError("There is no NVML library", code=LIBRARY_NOT_FOUND, call="nvmlInit")
