@@ -1,0 +1,142 @@
+"""Bringing a cluster up, step by step: files, namespaces, network, daemons, until every node is Ready."""
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from devcluster import gpus, kubeconfig, namespaces, network, pki
+from devcluster.api import Api
+from devcluster.components import (
+    apiserver,
+    cni,
+    containerd,
+    controller_manager,
+    etcd,
+    kubelet,
+    proxy,
+    scheduler,
+)
+from devcluster.failure import ClusterError, tail
+from devcluster.plan import NodePlan
+from devcluster.running import Running
+from devcluster.waiting import poll
+
+_SECONDS = 120
+_QUICK = 0.02
+
+Report = Callable[[str], None]
+
+
+class Boot:
+    """The start of one cluster. Its methods are the steps, in the order in which they are called."""
+
+    def __init__(self, running: Running, *, images: tuple[Path, ...], report: Report) -> None:
+        self._running = running
+        self._plan = running.plan
+        self._control = running.control
+        self._images = images
+        self._report = report
+        self._api = Api(running.plan)
+
+    def run(self) -> None:
+        """All steps; ClusterError with the log of whoever failed."""
+        self._write_files()
+        self._make_namespaces()
+        start = self._running.start
+        start("etcd", etcd.command(self._plan))
+        start("kube-apiserver", apiserver.command(self._plan))
+        for node in self._plan.nodes:
+            start("containerd", containerd.command(node), node=node.name)
+        self._import_images()
+        self._await("kube-apiserver does not get ready", self._api.ready)
+        self._report("kube-apiserver is ready")
+        start(controller_manager.NAME, controller_manager.command(self._plan))
+        start(scheduler.NAME, scheduler.command(self._plan))
+        for node in self._plan.nodes:
+            start("kubelet", kubelet.command(node), node=node.name)
+        start(proxy.NAME, proxy.command(self._plan))
+        names = {node.name for node in self._plan.nodes}
+        self._await("the nodes do not get Ready", lambda: self._api.ready_nodes() >= names)
+        self._report(f"nodes are Ready: {', '.join(sorted(names))}")
+
+    def _write_files(self) -> None:
+        plan = self._plan
+        plan.places.configuration.mkdir()
+        pki.make(plan.places.pki, plan.addresses, tuple(node.name for node in plan.nodes))
+        for name in (controller_manager.NAME, scheduler.NAME, proxy.NAME):
+            self._write_kubeconfig(plan.configuration(f"{name}.kubeconfig"), name)
+        plan.configuration(f"{scheduler.NAME}.json").write_text(scheduler.configuration(plan))
+        plan.configuration(f"{proxy.NAME}.json").write_text(proxy.configuration(plan))
+        for node in plan.nodes:
+            self._write_node_files(node)
+
+    def _write_node_files(self, node: NodePlan) -> None:
+        for folder in (
+            "kubelet",
+            "cni/configuration",
+            "static-pods",
+            "pod-logs",
+            "volume-plugins",
+            "containerd",
+        ):
+            (node.folder / folder).mkdir(parents=True)
+        (node.folder / "containerd.toml").write_text(containerd.configuration(node))
+        (node.folder / "cni" / "configuration" / "10-pods.conflist").write_text(cni.configuration(node))
+        (node.folder / "kubelet.json").write_text(kubelet.configuration(node))
+        self._write_kubeconfig(node.kubeconfig, node.name)
+        gpus.make(node)
+
+    def _write_kubeconfig(self, path: Path, bearer: str) -> None:
+        keys = self._plan.pki
+        kubeconfig.write(
+            path,
+            kubeconfig.text(
+                server=self._plan.server, authority=keys.authority, token=keys.token(bearer), user=bearer
+            ),
+        )
+
+    def _make_namespaces(self) -> None:
+        plan, tree = self._plan, self._running.tree
+        plan.places.logs.mkdir()
+        log = plan.places.logs / "init.log"
+        join = tree.make_for_processes(plan.places.mark)
+        namespaces.start(join=join, control=plan.places.control, log=log)
+
+        def there() -> bool:
+            if not tree.processes(plan.places.mark):
+                raise ClusterError(f"The cluster's first process ended at once:\n{tail(log)}")
+            return self._control.answers()
+
+        if not poll(there, seconds=_SECONDS, every=_QUICK):
+            raise ClusterError(f"The cluster's first process does not answer:\n{tail(log)}")
+        network.connect(plan.addresses, pid=self._control.host_pid(), nodes=len(plan.nodes))
+        for node in plan.nodes:
+            tree.make_for_node(plan.places.mark, node.name)
+            self._control.make_node(node.name, namespaces.node_mounts(node))
+
+    def _import_images(self) -> None:
+        """Give every node the images, as soon as its containerd answers."""
+        for node in self._plan.nodes:
+            trouble = f"containerd of {node.name} does not answer"
+            self._await(trouble, partial(self._running.containerd_answers, node))
+            for image in self._images:
+                self._running.import_image(node, image)
+
+    def _await(self, trouble: str, condition: Callable[[], bool]) -> None:
+        """Wait for a condition; give up at once when a daemon of the cluster has ended."""
+
+        def holds() -> bool:
+            for name, process in self._control.processes().items():
+                if process.exited is not None:
+                    log = tail(Path(process.request.log))
+                    raise ClusterError(
+                        f"{name} ended with {process.exited} while the cluster started:\n{log}"
+                    )
+            return condition()
+
+        if not poll(holds, seconds=_SECONDS):
+            logs = "\n".join(
+                f"{name}:\n{tail(Path(process.request.log), 4)}"
+                for name, process in self._control.processes().items()
+            )
+            raise ClusterError(f"After {_SECONDS} s, {trouble}. The ends of the logs:\n{logs}")

@@ -1,0 +1,141 @@
+"""Control groups of a cluster, on hosts with version 1 (one tree per controller) and version 2 (one tree).
+
+A cluster has one group in which all its daemons live, so that they are found again whatever became of its
+files, and one group per node that its kubelet manages. `mark` is the name of the first; the others are
+`mark.NODE`.
+"""
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from devcluster.failure import ClusterError
+
+_ROOT = Path("/sys/fs/cgroup")
+_PROCESSES = "cgroup.procs"
+_CONTROLLERS = "cgroup.controllers"
+_HAND_DOWN = "cgroup.subtree_control"
+_UNIFIED = 2
+_NEEDED = {"cpu", "cpuset", "memory", "pids"}  # what a kubelet refuses to start without
+
+
+class CgroupTree:
+    """The host's control groups below one folder."""
+
+    def __init__(self, root: Path = _ROOT) -> None:
+        self.root = root
+
+    @property
+    def version(self) -> int:
+        """1 (hybrid hosts too) or 2."""
+        return _UNIFIED if (self.root / _CONTROLLERS).exists() else 1
+
+    @property
+    def hierarchies(self) -> list[Path]:
+        """The top folder of every tree in which groups are to be made."""
+        if self.version == _UNIFIED:
+            return [self.root]
+        return sorted(
+            folder.parent for folder in self.root.glob(f"*/{_PROCESSES}") if not folder.parent.is_symlink()
+        )
+
+    def make_for_processes(self, mark: str) -> Path:
+        """Make the group of the cluster's daemons; the file into which a process writes its PID to join.
+
+        Raises ClusterError where this host's control groups cannot be written.
+        """
+        hierarchies = self.hierarchies
+        if not hierarchies:
+            raise ClusterError(f"No control groups are mounted at {self.root}; kubelet and runc need them.")
+        pids = self.root / "pids"
+        group = (pids if pids in hierarchies else hierarchies[0]) / mark
+        try:
+            group.mkdir(exist_ok=True)
+        except OSError as error:
+            raise ClusterError(
+                f"Cannot make the control group {group}: {error.strerror}. A cluster needs a writable "
+                f"{self.root}; in a container, start that one privileged."
+            ) from error
+        return group / _PROCESSES
+
+    def make_for_node(self, mark: str, node: str) -> str:
+        """Make a node's group in every tree; the kubelet's cgroupRoot.
+
+        Raises ClusterError where the group gets no controllers, of which kubelet and runc need some.
+        """
+        name = f"{mark}.{node}"
+        if self.version == _UNIFIED:
+            self._make_unified(name)
+        else:
+            for hierarchy in self.hierarchies:
+                _make_separate(hierarchy, name)
+        return f"/{name}"
+
+    def _make_unified(self, name: str) -> None:
+        group = self.root / name
+        _hand_down(self.root)
+        group.mkdir(exist_ok=True)
+        _hand_down(group)
+        lacking = _NEEDED - set((group / _CONTROLLERS).read_text().split())
+        if lacking:
+            names = ", ".join(sorted(lacking))
+            raise ClusterError(
+                f"The control group {group} gets no controllers {names}: {self.root} does not hand them "
+                "down. In a container, processes must first leave its topmost group."
+            )
+
+    def processes(self, mark: str) -> set[int]:
+        """PIDs of all daemons and pods of a cluster."""
+        return {pid for group in self._groups(mark) for pid in processes_below(group)}
+
+    def node_processes(self, mark: str, node: str) -> set[int]:
+        """PIDs of all pods' processes of a node."""
+        return {pid for top in self.hierarchies for pid in processes_below(top / f"{mark}.{node}")}
+
+    def remove(self, mark: str) -> list[Path]:
+        """Remove every group of a cluster that has no process any more; those that are left."""
+        for group in self._groups(mark):
+            for folder in sorted(_folders(group), reverse=True):
+                with contextlib.suppress(OSError):
+                    folder.rmdir()
+        return self._groups(mark)
+
+    def _groups(self, mark: str) -> list[Path]:
+        return [
+            group
+            for hierarchy in self.hierarchies
+            for group in (hierarchy / mark, *hierarchy.glob(f"{mark}.*"))
+            if group.is_dir()
+        ]
+
+
+def processes_below(group: Path) -> set[int]:
+    """PIDs in a group and all groups below it; groups that vanish meanwhile have none."""
+    found: set[int] = set()
+    for folder in _folders(group):
+        with contextlib.suppress(OSError):
+            found.update(int(pid) for pid in (folder / _PROCESSES).read_text().split())
+    return found
+
+
+def _folders(group: Path) -> Iterator[Path]:
+    if group.is_dir():
+        yield group
+        yield from (path for path in group.rglob("*") if path.is_dir())
+
+
+def _make_separate(hierarchy: Path, name: str) -> None:
+    """Version 1: a new group has no processors and no memory nodes at all until it is given some."""
+    group = hierarchy / name
+    group.mkdir(exist_ok=True)
+    for file in ("cpuset.mems", "cpuset.cpus"):
+        if (hierarchy / file).exists():
+            (group / file).write_text((hierarchy / file).read_text())
+
+
+def _hand_down(group: Path) -> None:
+    """Version 2: let groups below this one use every controller that it has itself."""
+    for controller in (group / _CONTROLLERS).read_text().split():
+        # Some cannot be handed down on some machines; which of them matter is asked afterwards.
+        with contextlib.suppress(OSError):
+            (group / _HAND_DOWN).write_text(f"+{controller}")

@@ -1,0 +1,60 @@
+"""Removing everything of a cluster, in whatever state it was left: the same for a start and a stop."""
+
+import contextlib
+import os
+import shutil
+import signal
+from pathlib import Path
+
+from devcluster import network
+from devcluster.cgroups import CgroupTree
+from devcluster.commands import output
+from devcluster.failure import ClusterError
+from devcluster.places import Places
+from devcluster.waiting import poll
+
+_SECONDS = 30
+
+
+def clean(places: Places, tree: CgroupTree) -> None:
+    """End every process of the cluster, then remove what would outlive them.
+
+    Processes are found by their control group, so this works where the files are gone or name PIDs that
+    belong to somebody else by now.
+    """
+    if not poll(lambda: _end(places.mark, tree), seconds=_SECONDS):
+        left = ", ".join(map(str, tree.remove(places.mark)[:3]))
+        raise ClusterError(f"Processes of {places.name} do not end within {_SECONDS} s: see {left}.")
+    network.remove(places.mark)
+    for mount in reversed(mounts_below(places.state)):
+        output(["umount", "--lazy", mount])
+    if places.state.exists():
+        shutil.rmtree(places.state)
+    places.kubeconfig.unlink(missing_ok=True)
+    for folder in (places.kubeconfig.parent, places.kept_logs.parent.parent):
+        with contextlib.suppress(OSError):
+            folder.rmdir()  # only where it is empty
+
+
+def keep_logs(places: Places) -> Path | None:
+    """Copy the logs of a cluster, before it is cleaned, to where they stay; None where there are none."""
+    if not places.logs.exists():
+        return None
+    shutil.rmtree(places.kept_logs, ignore_errors=True)
+    shutil.copytree(places.logs, places.kept_logs)
+    return places.kept_logs
+
+
+def mounts_below(folder: Path) -> list[str]:
+    """Mount points of the host in a folder, outermost first."""
+    points = [line.split()[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    names = [point.encode().decode("unicode_escape") for point in points]
+    return [name for name in names if Path(name).is_relative_to(folder)]
+
+
+def _end(mark: str, tree: CgroupTree) -> bool:
+    """Kill whatever lives; whether nothing is left."""
+    for pid in tree.processes(mark):
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    return not tree.remove(mark)

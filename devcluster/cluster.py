@@ -1,0 +1,299 @@
+"""A real Kubernetes on this machine: `Cluster.start`, `Cluster.attach`, `.stop`, and everything in between.
+
+Used by the commands (`python -m devcluster`), the demonstration and the end-to-end tests.
+"""
+
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+import msgspec
+
+from devcluster import cleanup, kubeconfig, network, requirements
+from devcluster.addresses import Addresses
+from devcluster.boot import Boot, Report
+from devcluster.cgroups import CgroupTree
+from devcluster.commands import output
+from devcluster.daemons import Daemon
+from devcluster.failure import ClusterError
+from devcluster.faults import Faults
+from devcluster.ownership import Ownership
+from devcluster.pki import ADMINISTRATOR
+from devcluster.places import places
+from devcluster.plan import Plan, Programs
+from devcluster.running import Running
+from devcluster.spec import DEFAULT_NAME, ClusterSpec, checked
+from devcluster.waiting import Stopwatch
+
+
+class Record(msgspec.Struct, frozen=True):
+    """What a running cluster's state folder says about it, for those who attach to it."""
+
+    spec: ClusterSpec
+    slot: int
+    programs: Programs
+
+
+def silent(_line: str) -> None:
+    """Report to nobody."""
+
+
+class Cluster:
+    """A cluster that stands. As a context manager it is stopped at the end; an error keeps its logs."""
+
+    def __init__(self, running: Running, ownership: Ownership | None = None) -> None:
+        self._running = running
+        self._plan = running.plan
+        self._ownership = ownership
+
+    @classmethod
+    def start(
+        cls, spec: ClusterSpec | None = None, *, report: Report = silent, root: Path | None = None
+    ) -> Self:
+        """Start a cluster, wait until its nodes are Ready; what an earlier one of its name left is removed.
+
+        The name stays taken until `stop`, `release` or the end of this process.
+
+        Raises:
+            ClusterError: with the last lines of the logs that matter; nothing is left then but these logs,
+                in `.devcluster/logs/NAME`.
+
+        """
+        wished = checked(spec or ClusterSpec())
+        where = places(wished.name, root)
+        requirements.check()
+        programs, images = requirements.programs(report), requirements.images(report)
+        watch = Stopwatch()
+        ownership = Ownership(where.lock)
+        tree = CgroupTree()
+        try:
+            cleanup.clean(where, tree)
+            where.state.mkdir(mode=0o711)
+            addresses = network.reserve(where.mark)
+            plan = Plan(wished, where, addresses, programs, tree.version)
+            running = Running(plan, tree)
+            Boot(running, images=images, report=report).run()
+            record = Record(wished, addresses.slot, programs)
+            where.record.write_bytes(msgspec.json.encode(record))
+            cluster = cls(running, ownership)
+            kubeconfig.write(where.administrator, cluster.kubeconfig_text())
+            cluster.publish_kubeconfig()
+        except BaseException as error:
+            kept = cleanup.keep_logs(where)
+            cleanup.clean(where, tree)
+            ownership.release(remove=True)
+            where.remove_root_if_empty()
+            if isinstance(error, ClusterError) and kept:
+                raise ClusterError(f"{error}\nAll logs are kept in {kept}.") from error
+            raise
+        report(f"cluster {wished.name} is up after {watch.seconds:.1f} s")
+        return cluster
+
+    @classmethod
+    def attach(cls, name: str = DEFAULT_NAME, *, root: Path | None = None) -> Self:
+        """A cluster that runs already, started by whomever; ClusterError where there is none."""
+        where = places(name, root)
+        try:
+            record = msgspec.json.decode(where.record.read_bytes(), type=Record)
+        except FileNotFoundError:
+            raise ClusterError(
+                f"There is no cluster {name}. `python -m devcluster up --name {name}` starts one."
+            ) from None
+        tree = CgroupTree()
+        plan = Plan(record.spec, where, Addresses(record.slot), record.programs, tree.version)
+        running = Running(plan, tree)
+        running.control.host_pid()
+        return cls(running)
+
+    def stop(self) -> None:
+        """End the cluster and remove everything of it; ClusterError where another process owns it."""
+        remove(self.name, root=self._plan.places.root, ownership=self._ownership)
+        self._ownership = None
+
+    def release(self) -> None:
+        """Leave the cluster running and give up its name, so that others may stop it."""
+        if self._ownership is not None:
+            self._ownership.release(remove=False)
+            self._ownership = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            self.keep_logs()
+        self.stop()
+
+    def keep_logs(self) -> Path | None:
+        """Copy all logs to `.devcluster/logs/NAME`, where they outlive the cluster."""
+        return cleanup.keep_logs(self._plan.places)
+
+    # --- what it is ------------------------------------------------------------------------------------
+
+    @property
+    def name(self) -> str:
+        """The cluster's name."""
+        return self._plan.spec.name
+
+    @property
+    def pid(self) -> int:
+        """PID, on the host, of the cluster's first process; everything ends with it."""
+        return self._running.control.host_pid()
+
+    @property
+    def nodes(self) -> tuple[str, ...]:
+        """The nodes' names."""
+        return tuple(node.name for node in self._plan.nodes)
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, at a path that stays the same from start to start."""
+        return self._plan.places.kubeconfig
+
+    def publish_kubeconfig(self) -> None:
+        """Write the administrator's kubeconfig to its place in this checkout; a start does it in its own."""
+        kubeconfig.write(self.kubeconfig, self.kubeconfig_text())
+
+    @property
+    def api_server(self) -> str:
+        """URL of the API server: the same on the host, on nodes and in pods."""
+        return self._plan.server
+
+    @property
+    def address(self) -> str:
+        """The cluster's own IP address, reachable on the host: the API server's, and our parts'."""
+        return str(self._plan.addresses.control_plane)
+
+    @property
+    def administrator_token(self) -> str:
+        """The administrator's bearer token: for tests and demonstrations, never for a part of the product."""
+        return self._plan.pki.token(ADMINISTRATOR)
+
+    @property
+    def ca_file(self) -> Path:
+        """Certificate of the API server's authority, readable on the host and on nodes."""
+        return self._plan.pki.authority
+
+    @property
+    def state(self) -> Path:
+        """Folder of everything that ends with the cluster; nodes see it too. Callers may add to `mine/`."""
+        return self._plan.places.state
+
+    def program(self, name: str) -> Path:
+        """One of the cluster's own binaries, such as `kubebox` or `ctr`."""
+        return self._plan.programs.path(name)
+
+    def gpu_folder(self, node: str) -> Path:
+        """The folder of a node's simulated GPUs, for `FakeNvml`; `dev/` in it has their device nodes."""
+        return self._running.node(node).gpu_folder
+
+    # --- Kubernetes ------------------------------------------------------------------------------------
+
+    def kubectl(self, *words: str, given: str | None = None) -> str:
+        """What kubectl prints, as the administrator, given this standard input; ClusterError if it fails."""
+        argv, environment = self.kubectl_command(*words)
+        return output(argv, given=given, env=environment)
+
+    def kubectl_command(self, *words: str) -> tuple[list[str], dict[str, str]]:
+        """The command line and the environment of kubectl as the administrator."""
+        argv = [*self._plan.kubernetes("kubectl"), f"--kubeconfig={self._plan.places.administrator}", *words]
+        # The default folder for its cache is in the user's home and would outlive the cluster.
+        return argv, {**_inherited(), "KUBECACHEDIR": str(self.state / "kubectl-cache")}
+
+    def service_account_token(self, namespace: str, name: str, seconds: int = 3600) -> str:
+        """A new token of a ServiceAccount (TokenRequest; the API server refuses less than 600 seconds)."""
+        return self.kubectl(
+            "create", "token", name, f"--namespace={namespace}", f"--duration={seconds}s"
+        ).strip()
+
+    def kubeconfig_text(self, token: str | None = None, user: str = ADMINISTRATOR) -> str:
+        """A kubeconfig for a token; the administrator's where none is given."""
+        pki = self._plan.pki
+        return kubeconfig.text(
+            server=self.api_server,
+            authority=pki.authority,
+            token=token or pki.token(ADMINISTRATOR),
+            user=user,
+        )
+
+    def load_image(self, tar: Path) -> None:
+        """Import an OCI or Docker archive on every node."""
+        for node in self._plan.nodes:
+            self._running.import_image(node, tar.resolve())
+
+    # --- processes -------------------------------------------------------------------------------------
+
+    def spawn(
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, node: str | None = None
+    ) -> Daemon:
+        """Run a program of the host inside the cluster; with `node`, with that node's mounts as `NODE/NAME`.
+
+        It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) changed by `env`. It
+        ends with the cluster, not with the caller.
+        """
+        return self._running.start(name, argv, env={**_inherited(), **(env or {})}, node=node)
+
+    def daemon(self, name: str) -> Daemon:
+        """A process by name: `etcd`, `kube-apiserver`, `node-a/kubelet`, whatever was spawned."""
+        daemon = self._running.daemon(name)
+        daemon.exited  # noqa: B018 - says which names there are
+        return daemon
+
+    @property
+    def daemons(self) -> dict[str, Daemon]:
+        """Every process by name."""
+        return {name: self._running.daemon(name) for name in self._running.control.processes()}
+
+    def log(self, name: str) -> str:
+        """What a process printed so far."""
+        return self.daemon(name).log.read_text(errors="replace")
+
+    def kill(self, name: str, number: int = signal.SIGKILL) -> None:
+        """Send a signal to a process, or to everything on a node, pods included, as a power cut does."""
+        self._faults.signal(name, number)
+
+    def pause(self, name: str) -> None:
+        """Stop a process, or everything on a node, where it is."""
+        self._faults.signal(name, signal.SIGSTOP)
+
+    def resume(self, name: str) -> None:
+        """Let a paused process or node go on."""
+        self._faults.signal(name, signal.SIGCONT)
+
+    def restart(self, name: str) -> None:
+        """Kill a process, or everything on a node, and start its processes again as they were started."""
+        self._faults.restart(name)
+
+    @property
+    def _faults(self) -> Faults:
+        return Faults(self._running)
+
+
+def _inherited() -> dict[str, str]:
+    """The caller's environment without an administrator's rights and without proxies, which lead nowhere."""
+    left_out = {"kubeconfig", "http_proxy", "https_proxy", "all_proxy"}
+    return {key: value for key, value in os.environ.items() if key.lower() not in left_out}
+
+
+def remove(name: str = DEFAULT_NAME, *, root: Path | None = None, ownership: Ownership | None = None) -> bool:
+    """Remove everything of a cluster, whether it runs, was killed or never was; whether there was a state.
+
+    Raises:
+        ClusterError: another process owns it, or something of it does not go away.
+
+    """
+    where = places(name, root)
+    requirements.check_user()
+    held = ownership or Ownership(where.lock)
+    was = where.state.exists()
+    try:
+        cleanup.clean(where, CgroupTree())
+    finally:
+        held.release(remove=True)
+        where.remove_root_if_empty()
+    return was

@@ -1,0 +1,39 @@
+"""Running a host command to its end, and saying clearly what went wrong with it."""
+
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from devcluster.failure import ClusterError
+
+# What a cluster runs besides its own binaries, and the Debian package that has it.
+NEEDED = {
+    "ip": "iproute2",
+    "nft": "nftables",
+    "openssl": "openssl",
+    "mount": "mount",
+    "unshare": "util-linux",
+    "nsenter": "util-linux",
+    "setsid": "util-linux",
+}
+
+
+def missing() -> dict[str, str]:
+    """Commands that this machine lacks, with the Debian package of each."""
+    return {command: package for command, package in NEEDED.items() if shutil.which(command) is None}
+
+
+def output(
+    argv: Sequence[str | Path], *, given: str | None = None, env: Mapping[str, str] | None = None
+) -> str:
+    """What the command printed; ClusterError with its own words where it failed."""
+    words = [str(word) for word in argv]
+    try:
+        done = subprocess.run(words, input=given, env=env, text=True, capture_output=True, check=False)
+    except OSError as error:
+        raise ClusterError(f"Cannot run {words[0]}: {error.strerror}.") from error
+    if done.returncode != 0:
+        said = done.stderr.strip() or done.stdout.strip() or "it printed nothing"
+        raise ClusterError(f"`{' '.join(words)}` failed with {done.returncode}: {said}")
+    return done.stdout

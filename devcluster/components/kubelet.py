@@ -1,0 +1,91 @@
+"""kubelet: one per node, telling the API server quickly what it sees."""
+
+import json
+from typing import Any
+
+from devcluster.components.containerd import SOCKET
+from devcluster.plan import NodePlan
+
+ROOT = "/var/lib/kubelet"
+
+
+def command(node: NodePlan) -> list[str]:
+    """The command line of kubelet."""
+    labels = ",".join(f"{key}={value}" for key, value in sorted(node.spec.labels.items()))
+    return [
+        *node.cluster.kubernetes("kubelet"),
+        f"--config={node.folder / 'kubelet.json'}",
+        f"--kubeconfig={node.kubeconfig}",
+        f"--root-dir={ROOT}",
+        f"--cert-dir={node.folder / 'pki'}",
+        f"--hostname-override={node.name}",
+        f"--node-ip={node.cluster.addresses.node(node.index)}",
+        *([f"--node-labels={labels}"] if labels else []),
+    ]
+
+
+def configuration(node: NodePlan) -> str:
+    """KubeletConfiguration."""
+    folder = node.folder
+    return json.dumps(
+        {
+            "apiVersion": "kubelet.config.k8s.io/v1beta1",
+            "kind": "KubeletConfiguration",
+            "address": "0.0.0.0",  # logs and exec: the API server dials the node's address
+            "port": node.kubelet_port,
+            "healthzBindAddress": "127.0.0.1",
+            "healthzPort": node.kubelet_health_port,
+            "readOnlyPort": 0,
+            "authentication": {"anonymous": {"enabled": True}, "webhook": {"enabled": False}},
+            "authorization": {"mode": "AlwaysAllow"},  # nobody reaches this network but the host
+            "containerRuntimeEndpoint": f"unix://{SOCKET}",
+            "resolvConf": "",
+            "makeIPTablesUtilChains": False,
+            "staticPodPath": f"{folder}/static-pods",
+            "podLogsDir": f"{folder}/pod-logs",
+            "volumePluginDir": f"{folder}/volume-plugins",
+            "imageMinimumGCAge": "24h",  # an image that was removed could not be pulled again
+            "serializeImagePulls": False,
+            "maxPods": 110,
+            **_resources(node),
+            **_pace(),
+        },
+        indent=2,
+    )
+
+
+def _resources(node: NodePlan) -> dict[str, Any]:
+    """Control groups and eviction; kubelets from 1.35 refuse version 1 of cgroups unless told otherwise."""
+    return {
+        **({"failCgroupV1": False} if node.cluster.cgroup_version == 1 else {}),
+        "cgroupDriver": "cgroupfs",
+        "cgroupRoot": node.cgroup,
+        "cgroupsPerQOS": True,
+        "enforceNodeAllocatable": ["pods"],
+        "failSwapOn": False,
+        # The next two ask for no right that a container without CAP_SYS_RESOURCE lacks.
+        "oomScoreAdj": 0,
+        "maxOpenFiles": 20000,
+        "evictionHard": {
+            "memory.available": "1Mi",
+            "nodefs.available": "1%",
+            "imagefs.available": "1%",
+            "nodefs.inodesFree": "0%",
+            "imagefs.inodesFree": "0%",
+        },
+    }
+
+
+def _pace() -> dict[str, Any]:
+    """How often things are looked at and told, and no limits on telling."""
+    return {
+        "syncFrequency": "5s",
+        "nodeStatusUpdateFrequency": "2s",
+        "nodeStatusReportFrequency": "30s",
+        "fileCheckFrequency": "1s",
+        "httpCheckFrequency": "1s",
+        "registryPullQPS": 0,
+        "eventRecordQPS": 0,
+        "kubeAPIQPS": 200,
+        "kubeAPIBurst": 400,
+    }

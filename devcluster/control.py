@@ -1,0 +1,113 @@
+"""Speaking to PID 1 of a cluster (`devcluster.init`) through its unix socket."""
+
+import json
+import socket
+import struct
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from devcluster.failure import ClusterError
+
+
+class Request(msgspec.Struct, frozen=True):
+    """What a process was started with."""
+
+    argv: list[str]
+    log: str
+    node: str | None
+
+
+class Process(msgspec.Struct, frozen=True):
+    """A process as PID 1 sees it: pid inside the cluster; exited is None while it runs, -N after signal N."""
+
+    pid: int
+    exited: int | None
+    request: Request
+
+
+class _Processes(msgspec.Struct, frozen=True):
+    processes: dict[str, Process]
+    nodes: dict[str, int]
+
+
+class Control:
+    """A cluster's PID 1, asked through the socket at this path."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    def host_pid(self) -> int:
+        """The PID, on the host, of the cluster's first process; ClusterError where it does not answer."""
+        with self._connect() as connection:
+            credentials = connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        return int(struct.unpack("3i", credentials)[0])
+
+    def answers(self) -> bool:
+        """Whether the cluster's first process is there."""
+        try:
+            self.host_pid()
+        except ClusterError:
+            return False
+        return True
+
+    def start(
+        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, node: str | None
+    ) -> Process:
+        """Start a process under a name that nothing running has."""
+        request = {"name": name, "argv": list(argv), "env": dict(env), "log": str(log), "node": node}
+        return msgspec.convert(self._ask({"do": "start", **request}), Process)
+
+    def start_again(self, name: str) -> Process:
+        """Start what ran under this name, with the same command line."""
+        return msgspec.convert(self._ask({"do": "again", "name": name}), Process)
+
+    def signal(self, name: str, number: int) -> Process:
+        """Send a signal; nothing happens where the process has ended."""
+        return msgspec.convert(self._ask({"do": "signal", "name": name, "signal": number}), Process)
+
+    def make_node(self, name: str, script: str) -> None:
+        """Make a node's mount namespace, prepared by a shell script."""
+        self._ask({"do": "node", "name": name, "script": script})
+
+    def processes(self) -> dict[str, Process]:
+        """Everything that was ever started here, by name."""
+        return self._list().processes
+
+    def node_namespace(self, node: str) -> Path:
+        """A file, readable on the host, that is the node's mount namespace."""
+        return Path(f"/proc/{self.host_pid()}/fd/{self._list().nodes[node]}")
+
+    def _list(self) -> _Processes:
+        return msgspec.convert(self._ask({"do": "list"}), _Processes)
+
+    def _connect(self) -> socket.socket:
+        connection = socket.socket(socket.AF_UNIX)
+        connection.settimeout(30)
+        try:
+            connection.connect(str(self._path))
+        except OSError as error:
+            connection.close()
+            raise ClusterError(
+                f"The cluster does not run: nobody answers at {self._path} ({error})."
+            ) from error
+        return connection
+
+    def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        with self._connect() as connection, connection.makefile("rw") as stream:
+            try:
+                stream.write(json.dumps(request) + "\n")
+                stream.flush()
+                line = stream.readline()
+            except OSError as error:
+                raise ClusterError(f"The cluster's first process does not answer: {error}.") from error
+        if not line:
+            raise ClusterError("The cluster's first process ended while it was asked for something.")
+        answer: dict[str, Any] = json.loads(line)
+        if "error" in answer:
+            raise ClusterError(
+                f"The cluster could not {request['do']} {request.get('name')}: {answer['error']}."
+            )
+        return answer

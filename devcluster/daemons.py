@@ -1,0 +1,73 @@
+"""One process of a cluster, by name: what is known about it, and what can be done to it."""
+
+import signal
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.cgroups import CgroupTree
+from devcluster.control import Control, Process
+from devcluster.failure import ClusterError
+from devcluster.namespaces import host_pid
+from devcluster.waiting import poll
+
+_SECONDS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Daemon:
+    """A process that runs, or ran, in a cluster under a name."""
+
+    name: str
+    mark: str
+    control: Control
+    tree: CgroupTree
+
+    @property
+    def pid(self) -> int:
+        """Its PID on the host; ClusterError where it has ended."""
+        inner = self._process().pid
+        candidates = self.tree.processes(self.mark)
+        found = host_pid(inner, init=self.control.host_pid(), candidates=candidates)
+        if found is None or self.exited is not None:
+            raise ClusterError(f"{self.name} does not run: it ended with {self.exited}.")
+        return found
+
+    @property
+    def exited(self) -> int | None:
+        """How it ended: its exit code, -N after signal N; None while it runs."""
+        return self._process().exited
+
+    @property
+    def log(self) -> Path:
+        """What it printed, over all its runs."""
+        return Path(self._process().request.log)
+
+    def kill(self, number: int = signal.SIGKILL) -> None:
+        """Send a signal; nothing happens where it has ended. SIGKILL is waited for."""
+        self._process()
+        self.control.signal(self.name, number)
+        if number == signal.SIGKILL and not poll(self._has_ended, seconds=_SECONDS, every=0.01):
+            raise ClusterError(f"{self.name} does not end.")
+
+    def pause(self) -> None:
+        """Stop it where it is, as a machine that hangs would."""
+        self.kill(signal.SIGSTOP)
+
+    def resume(self) -> None:
+        """Let it go on."""
+        self.kill(signal.SIGCONT)
+
+    def restart(self) -> None:
+        """Kill it where it runs, and start it with the command line that it had."""
+        self.kill()
+        self.control.start_again(self.name)
+
+    def _has_ended(self) -> bool:
+        return self.exited is not None
+
+    def _process(self) -> Process:
+        processes = self.control.processes()
+        if self.name not in processes:
+            known = ", ".join(sorted(processes))
+            raise ClusterError(f"There is no {self.name} in this cluster; there are {known}.")
+        return processes[self.name]

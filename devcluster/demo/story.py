@@ -1,0 +1,170 @@
+"""The story: pods ask for GPUs, get exactly the ones that the extender chose, wait, and are served."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from cluster import names
+from cluster.kube.port import Kube
+from cluster.kube.resources import PODS
+from cluster.objects.inventory import Device, InventoryError, inventory_of
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from devcluster import probe
+from devcluster.demo import milestones
+from devcluster.demo.teller import StepError, Teller
+from devcluster.demo.watcher import Latest
+from devcluster.waiting import Stopwatch
+
+NAMESPACE = "research"
+A100 = "NVIDIA-A100-SXM4-80GB"
+A6000 = "NVIDIA-RTX-A6000"
+_PATIENCE = 60.0
+_SOON_OVER = 12
+
+V = TypeVar("V")
+
+
+class Kubectl(Protocol):
+    """The administrator's kubectl."""
+
+    def __call__(self, *arguments: str) -> str:
+        """Run it; what it printed."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What the story plays on."""
+
+    kube: Kube
+    kubectl: Kubectl
+    pods: Latest[Pod]
+    nodes: Latest[Node]
+    node_names: tuple[str, ...]
+
+
+class Story:
+    """Plays the chapters in their order; a step that does not happen raises StepError."""
+
+    def __init__(self, stage: Stage, teller: Teller) -> None:
+        self._stage = stage
+        self._teller = teller
+        self._devices: dict[str, Device] = {}
+
+    def play(self) -> None:
+        """Everything, from the nodes' GPUs to the fifth pod's."""
+        self._chapter_inventory()
+        self._chapter_five_for_four()
+        self._chapter_the_rest()
+        self._chapter_the_fifth()
+
+    # --- chapters ------------------------------------------------------------------------------------
+    def _chapter_inventory(self) -> None:
+        self._teller.chapter("The node agents publish the GPUs that they see through NVML.")
+        for name in self._stage.node_names:
+            found = self._await_node(name, f"{name} publishes its GPUs and the kubelet advertises them")
+            for device in found:
+                self._devices[device.uuid] = device
+            models = sorted({d.model for d in found})
+            counts = ", ".join(f"{sum(d.model == m for d in found)} x {m}" for m in models)
+            self._teller.say(name, f"has {len(found)} GPUs: {counts}")
+
+    def _chapter_five_for_four(self) -> None:
+        self._teller.chapter("Bob creates five pods that want an A100; the cluster has four.")
+        names = [f"bob-a100-{n}" for n in range(1, 6)]
+        watches = {
+            name: self._create(name, model=A100, seconds=_SOON_OVER if name == names[0] else None)
+            for name in names
+        }
+        for name in names[:4]:
+            self._follow(name, watches[name], model=A100)
+        because = self._await(names[4], milestones.waiting_because, "the fifth pod waits and says why")
+        self._teller.say(names[4], f"waits after {watches[names[4]].seconds:.2f} s: {because}")
+
+    def _chapter_the_rest(self) -> None:
+        self._teller.chapter("Alice takes an A6000, and a pod that takes any GPU finds one.")
+        self._follow("alice-a6000", self._create("alice-a6000", model=A6000), model=A6000)
+        self._follow("alice-any", self._create("alice-any", model=None), model=None)
+
+    def _chapter_the_fifth(self) -> None:
+        self._teller.chapter("One of the four ends; the fifth gets its GPU.")
+        first = self._await("bob-a100-1", lambda p: p if milestones.has_ended(p) else None, "bob-a100-1 ends")
+        freed = milestones.devices(first)
+        since = Stopwatch()
+        self._teller.say("bob-a100-1", f"ended and frees {self._name_devices(freed)}")
+        self._follow("bob-a100-5", since, model=A100)
+        fifth = self._stage.pods.get("bob-a100-5")
+        given = milestones.devices(fifth) if fifth else frozenset()
+        if given != freed:
+            raise StepError(
+                "the fifth pod gets the freed GPU",
+                expected=self._name_devices(freed),
+                seen=self._name_devices(given),
+            )
+
+    # --- steps ---------------------------------------------------------------------------------------
+    def _create(self, name: str, *, model: str | None, seconds: int | None = None) -> Stopwatch:
+        body = probe.pod(name, [probe.container("main", gpus=1, seconds=seconds)], model=model)
+        self._stage.kube.create(PODS, body, namespace=NAMESPACE)
+        self._teller.say(name, f"is created and asks for one GPU{f' of model {model}' if model else ''}")
+        return Stopwatch()
+
+    def _follow(self, name: str, since: Stopwatch, *, model: str | None) -> None:
+        node = self._await(name, milestones.node_of, f"{name} is scheduled")
+        self._teller.say(name, f"is scheduled to {node} after {since.seconds:.2f} s")
+        given = self._await(name, milestones.devices, f"{name} is bound with its devices")
+        wrong = [u for u in given if model is not None and self._model(u) != model]
+        if len(given) != 1 or wrong:
+            raise StepError(
+                f"{name} is bound with one GPU of its model",
+                expected=f"one GPU of model {model or 'any'}",
+                seen=self._name_devices(given),
+            )
+        self._teller.say(name, f"is bound with {self._name_devices(given)}")
+        self._await(name, lambda p: milestones.is_running(p) or None, f"{name} runs")
+        self._teller.say(name, f"runs after {since.seconds:.2f} s")
+        self._look_inside(name, given)
+
+    def _look_inside(self, name: str, given: frozenset[str]) -> None:
+        sight = probe.look(self._stage.kubectl, namespace=NAMESPACE, name=name)
+        expected = (tuple(sorted(given)), tuple(sorted(self._devices[u].index for u in given)))
+        if sight is None or (sight.uuids, sight.gpu_minors) != expected:
+            raise StepError(
+                f"the container of {name} sees the GPU that was chosen, and no other",
+                expected=f"{', '.join(expected[0])} at /dev/nvidia{expected[1][0]}",
+                seen="no output of the container" if sight is None else f"{sight.uuids}, {sight.gpu_minors}",
+            )
+        self._teller.say(name, f"sees inside: {', '.join(sight.uuids)} at /dev/nvidia{sight.gpu_minors[0]}")
+
+    # --- waiting -------------------------------------------------------------------------------------
+    def _await(self, name: str, condition: Callable[[Pod], V | None], step: str) -> V:
+        found = self._stage.pods.await_that(name, condition, seconds=_PATIENCE)
+        if found is None:
+            seen = milestones.describe(self._stage.pods.get(name))
+            raise StepError(step, expected=f"this within {_PATIENCE:.0f} s", seen=seen)
+        return found
+
+    def _await_node(self, name: str, step: str) -> tuple[Device, ...]:
+        found = self._stage.nodes.await_that(name, _advertised, seconds=_PATIENCE)
+        if found is None:
+            node = self._stage.nodes.get(name)
+            seen = f"allocatable {node.status.allocatable}" if node else "there is no such node"
+            raise StepError(step, expected=f"this within {_PATIENCE:.0f} s", seen=seen)
+        return found
+
+    def _model(self, uuid: str) -> str | None:
+        device = self._devices.get(uuid)
+        return device.model if device else None
+
+    def _name_devices(self, uuids: frozenset[str]) -> str:
+        return ", ".join(f"{u} ({self._model(u) or 'unknown'})" for u in sorted(uuids)) or "no device"
+
+
+def _advertised(node: Node) -> tuple[Device, ...] | None:
+    try:
+        found = inventory_of(node)
+    except InventoryError:
+        return None
+    allocatable = (node.status.allocatable or {}).get(names.GPU_RESOURCE)
+    return found if found and str(allocatable) == str(len(found)) else None

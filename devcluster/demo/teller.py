@@ -1,0 +1,34 @@
+"""How the story is told: a line per thing that happened, with the time it took."""
+
+import sys
+from typing import TextIO
+
+from devcluster.waiting import Stopwatch
+
+
+class StepError(Exception):
+    """A step of the story did not happen.
+
+    step: which one. expected and seen: sentences without a full stop.
+    """
+
+    def __init__(self, step: str, *, expected: str, seen: str) -> None:
+        super().__init__(f"The step did not happen: {step}.\n  expected: {expected}\n  seen:     {seen}")
+
+
+class Teller:
+    """Writes lines ``seconds since the start | who | what``."""
+
+    def __init__(self, out: TextIO = sys.stdout) -> None:
+        self._out = out
+        self._watch = Stopwatch()
+
+    def say(self, who: str, what: str) -> None:
+        """One thing that happened."""
+        self._out.write(f"{self._watch.seconds:7.2f} s  {who:<12} {what}\n")
+        self._out.flush()
+
+    def chapter(self, text: str) -> None:
+        """What comes next."""
+        self._out.write(f"\n{text}\n")
+        self._out.flush()

@@ -1,0 +1,47 @@
+"""The newest state of every pod and node, kept by reflectors, and waiting for it to become something."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from cluster.kube.resources import T
+from devcluster.waiting import poll
+
+V = TypeVar("V")
+
+
+class Latest(Generic[T]):
+    """The newest version of each object, by name: a handler for a reflector."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, T] = {}
+        self._lock = threading.Lock()
+
+    def replace(self, items: Iterable[T]) -> None:
+        """All objects there are."""
+        with self._lock:
+            self._objects = {item.metadata.name: item for item in items}
+
+    def upsert(self, obj: T) -> None:
+        """A new or changed object."""
+        with self._lock:
+            self._objects[obj.metadata.name] = obj
+
+    def remove(self, obj: T) -> None:
+        """A deleted object."""
+        with self._lock:
+            self._objects.pop(obj.metadata.name, None)
+
+    def get(self, name: str) -> T | None:
+        """The newest version, None where there is no such object."""
+        with self._lock:
+            return self._objects.get(name)
+
+    def await_that(self, name: str, condition: Callable[[T], V | None], *, seconds: float) -> V | None:
+        """Wait until the condition gives something for this object; None when the seconds are over."""
+
+        def ask() -> V | None:
+            found = self.get(name)
+            return None if found is None else condition(found)
+
+        return poll(ask, seconds=seconds, every=0.005)

@@ -1,0 +1,65 @@
+"""Faults of a whole node, and of single processes by the same names: signals and restarts."""
+
+import contextlib
+import os
+import signal
+from dataclasses import dataclass
+
+from devcluster.daemons import Daemon
+from devcluster.failure import ClusterError
+from devcluster.namespaces import namespace_of, namespace_of_file
+from devcluster.plan import NodePlan
+from devcluster.running import Running
+from devcluster.waiting import poll
+
+_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Faults:
+    """What can be done to the processes of a running cluster."""
+
+    running: Running
+
+    def signal(self, name: str, number: int) -> None:
+        """Send a signal to a process, or to every process on a node: daemons, shims and pods."""
+        node = self._node(name)
+        if node is None:
+            self.running.daemon(name).kill(number)
+            return
+        for pid in self._pids(node):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, number)
+
+    def restart(self, name: str) -> None:
+        """Kill and start again: one process, or a node with its containerd first."""
+        node = self._node(name)
+        if node is None:
+            self.running.daemon(name).restart()
+            return
+        daemons = self._daemons(node)
+        if not poll(lambda: self._all_killed(node), seconds=_SECONDS):
+            raise ClusterError(f"Processes of {name} do not end.")
+        for daemon in daemons:
+            daemon.restart()
+            if daemon.name.endswith("/containerd"):
+                poll(lambda: self.running.containerd_answers(node), seconds=_SECONDS)
+
+    def _node(self, name: str) -> NodePlan | None:
+        return next((node for node in self.running.plan.nodes if node.name == name), None)
+
+    def _daemons(self, node: NodePlan) -> list[Daemon]:
+        """The node's daemons, in the order in which they were first started."""
+        processes = self.running.control.processes()
+        return [self.running.daemon(name) for name in processes if processes[name].request.node == node.name]
+
+    def _all_killed(self, node: NodePlan) -> bool:
+        self.signal(node.name, signal.SIGKILL)
+        return not self._pids(node)
+
+    def _pids(self, node: NodePlan) -> set[int]:
+        """Every process that sees the node's mounts, and those of its pods."""
+        tree, mark = self.running.tree, self.running.plan.places.mark
+        mounts = namespace_of_file(self.running.control.node_namespace(node.name))
+        own = {pid for pid in tree.processes(mark) if namespace_of(pid, "mnt") == mounts}
+        return own | tree.node_processes(mark, node.name)

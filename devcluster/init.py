@@ -1,0 +1,142 @@
+"""PID 1 of a cluster: starts processes on request, reaps every orphan, remembers how each ended.
+
+Run as a script inside the new namespaces (`init.py SOCKET`), with the standard library alone, so that it is
+there at once. `devcluster.control` speaks to it: one JSON object per connection and direction, each a line.
+Its death ends the whole cluster, because the kernel then ends every process of the PID namespace.
+"""
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+_SECONDS = 5
+
+
+class Init:
+    """The processes of a cluster by name, and the mount namespaces of its nodes."""
+
+    def __init__(self) -> None:
+        self._processes: dict[str, dict[str, Any]] = {}
+        self._nodes: dict[str, int] = {}
+
+    def reap(self) -> None:
+        """Collect whoever ended; remember how, where it was one of ours."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            for process in self._processes.values():
+                if process["pid"] == pid and process["exited"] is None:
+                    process["exited"] = os.waitstatus_to_exitcode(status)
+
+    def answer(self, request: dict[str, Any]) -> dict[str, Any]:
+        """Do what one request asks for."""
+        match request["do"]:
+            case "start":
+                return self._start(request)
+            case "again":
+                return self._start(self._processes[request["name"]]["request"])
+            case "signal":
+                process = self._processes[request["name"]]
+                if process["exited"] is None:
+                    os.kill(process["pid"], request["signal"])
+                return process
+            case "node":
+                return self._make_node(request["name"], request["script"])
+            case "list":
+                return {"processes": self._processes, "nodes": self._nodes}
+        raise ValueError(f"unknown request {request['do']}")
+
+    def _start(self, request: dict[str, Any]) -> dict[str, Any]:
+        name, argv = request["name"], list(request["argv"])
+        before = self._processes.get(name)
+        if before and before["exited"] is None:
+            raise ValueError(f"{name} runs already")
+        if request["node"] is not None:
+            # /proc/1 is this process: it keeps the node's mount namespace open.
+            argv = ["nsenter", f"--mount=/proc/1/fd/{self._nodes[request['node']]}", "--", *argv]
+        pid = os.posix_spawnp(
+            argv[0],
+            argv,
+            request["env"],
+            file_actions=[
+                (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+                (os.POSIX_SPAWN_OPEN, 1, request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644),
+                (os.POSIX_SPAWN_DUP2, 1, 2),
+            ],
+            setsid=True,
+            setsigmask=[],
+            setsigdef=[signal.SIGPIPE],
+        )
+        self._processes[name] = {"pid": pid, "exited": None, "request": request}
+        return self._processes[name]
+
+    def _make_node(self, name: str, script: str) -> dict[str, Any]:
+        """Run the script in a new mount namespace, keep that namespace once it has printed a line."""
+        with subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "private", "sh", "-ec", script + "\necho ready\nread _"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        ) as shell:
+            if shell.stdout and shell.stdout.readline() == "ready\n":
+                self._nodes[name] = os.open(f"/proc/{shell.pid}/ns/mnt", os.O_RDONLY)
+                return {"descriptor": self._nodes[name]}
+            raise ValueError(f"cannot prepare {name}: {shell.stderr.read() if shell.stderr else ''}")
+
+
+def _serve_one(init: Init, connection: socket.socket) -> None:
+    """Answer one connection; whatever is wrong with it harms nobody but whoever opened it."""
+    with connection, contextlib.suppress(OSError):
+        connection.settimeout(_SECONDS)
+        with connection.makefile("rb") as stream:
+            line = stream.readline()
+        if not line:
+            return  # somebody who only looked whether this process is there
+        try:
+            answer = init.answer(json.loads(line))
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        connection.sendall(json.dumps(answer).encode() + b"\n")
+
+
+def _prepare() -> None:
+    """What belongs to the namespaces as a whole."""
+    subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+    Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
+
+
+def serve(path: str) -> None:
+    """Answer at this unix socket for ever."""
+    wake, woken = socket.socketpair()
+    woken.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+    signal.set_wakeup_fd(woken.fileno())
+    init = Init()
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(path)
+        listener.listen(64)
+        while True:
+            ready, _, _ = select.select([wake, listener], [], [])
+            if wake in ready:
+                wake.recv(4096)
+                init.reap()
+            if listener in ready:
+                _serve_one(init, listener.accept()[0])
+
+
+if __name__ == "__main__":
+    os.chdir("/")
+    _prepare()
+    serve(sys.argv[1])

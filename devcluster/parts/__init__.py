@@ -1,0 +1,9 @@
+"""Our parts in a development cluster: host processes with ServiceAccount tokens and the chart's RBAC.
+
+A node agent runs inside its node's mount namespace, the extender beside the GPU profile's kube-scheduler.
+None of them has an administrator's token.
+"""
+
+from devcluster.parts.deploy import Parts
+
+__all__ = ["Parts"]

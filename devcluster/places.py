@@ -1,0 +1,143 @@
+"""Where a cluster's files lie: short-lived state, the kubeconfig in the checkout, logs that were kept."""
+
+import contextlib
+import hashlib
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+from devcluster.failure import ClusterError
+from devcluster.spec import DEFAULT_NAME, checked_name
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+STATE_SETTING = "GPU_BOOKING_DEVCLUSTER_STATE"
+_SOCKET_PATH_LIMIT = 107
+_LONGEST_SOCKET = "control"
+
+# A node gets empty folders here, so nothing that the nodes need may lie below them.
+PRIVATE_TO_NODES = ("/run", "/var/run", "/var/log", "/var/lib")
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """The folders and files of the cluster with this name.
+
+    root: folder of the state of all clusters; the user's own by default.
+    """
+
+    name: str
+    root: Path
+
+    @property
+    def state(self) -> Path:
+        """Everything that exists only while the cluster does."""
+        return self.root / self.name
+
+    @property
+    def lock(self) -> Path:
+        """Locked by whoever starts, stops or owns the cluster."""
+        return self.root / f"{self.name}.lock"
+
+    @property
+    def record(self) -> Path:
+        """What is needed to attach to the running cluster."""
+        return self.state / "cluster.json"
+
+    @property
+    def control(self) -> Path:
+        """The unix socket of the cluster's first process."""
+        return self.state / "control"
+
+    @property
+    def pki(self) -> Path:
+        """Keys, certificates and tokens."""
+        return self.state / "pki"
+
+    @property
+    def configuration(self) -> Path:
+        """Configuration files and kubeconfigs of the control plane."""
+        return self.state / "configuration"
+
+    @property
+    def administrator(self) -> Path:
+        """The administrator's kubeconfig beside the cluster's other files, for our own kubectl."""
+        return self.configuration / "administrator.kubeconfig"
+
+    @property
+    def logs(self) -> Path:
+        """One file per daemon."""
+        return self.state / "logs"
+
+    def node(self, node: str) -> Path:
+        """A node's own state."""
+        return self.state / node
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's kubeconfig, at a path that stays the same: in the checkout.
+
+        Clusters whose state lies elsewhere keep it there, because their names may be taken here.
+        """
+        if not self._is_standard:
+            return self.state / "kubeconfig"
+        folder = CHECKOUT / ".devcluster"
+        return folder / "kubeconfig" if self.name == DEFAULT_NAME else folder / self.name / "kubeconfig"
+
+    @property
+    def kept_logs(self) -> Path:
+        """Where logs go when a start fails."""
+        return CHECKOUT / ".devcluster" / "logs" / self.name
+
+    def remove_root_if_empty(self) -> None:
+        """Remove the folder of the state of all clusters after the last one; not a folder of the caller's."""
+        if self._is_standard:
+            with contextlib.suppress(OSError):
+                self.root.rmdir()
+
+    @property
+    def _is_standard(self) -> bool:
+        return self.root == _standard_root()
+
+    @property
+    def mark(self) -> str:
+        """What the kernel's objects of this cluster go by: control groups, the address of its link."""
+        if self._is_standard:
+            return f"gpu-booking.{self.name}"
+        return f"gpu-booking.{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
+
+
+def _standard_root() -> Path:
+    return (Path(tempfile.gettempdir()) / f"gpu-booking-{os.getuid()}").resolve()
+
+
+def default_root() -> Path:
+    """The folder for state where none is asked for."""
+    own = os.environ.get(STATE_SETTING)
+    return Path(own) if own else _standard_root()
+
+
+def places(name: str, root: Path | None = None) -> Places:
+    """The places of a cluster; ClusterError where the name or the folder cannot be used."""
+    found = Places(checked_name(name), (root or default_root()).resolve())
+    for folder in PRIVATE_TO_NODES:
+        if found.root.is_relative_to(folder):
+            raise ClusterError(
+                f"The state of clusters cannot lie in {found.root}: nodes see an empty {folder} of their "
+                f"own. Set {STATE_SETTING} to another folder."
+            )
+    if len(bytes(found.state / _LONGEST_SOCKET)) > _SOCKET_PATH_LIMIT:
+        raise ClusterError(
+            f"The path {found.state} is too long for a unix socket in it ({_SOCKET_PATH_LIMIT} bytes). "
+            f"Set {STATE_SETTING} to a shorter folder."
+        )
+    return found
+
+
+def make_root(root: Path) -> None:
+    """Make the folder for state; ClusterError where somebody else owns it, because tokens lie there."""
+    root.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if root.stat().st_uid != os.getuid() or root.is_symlink():
+        raise ClusterError(
+            f"{root} belongs to another user. Remove it, or set {STATE_SETTING} to a folder of your own."
+        )

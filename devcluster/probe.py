@@ -1,0 +1,115 @@
+"""Pods that look around: the probe image prints what its container sees, and we read it.
+
+Used by the story that ``make run`` plays and by the end-to-end tests.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from cluster import names
+from devcluster.failure import ClusterError
+from devcluster.waiting import poll
+
+IMAGE = "localhost/gpu-booking/probe:1"
+_LOG_SECONDS = 20.0
+
+
+class DeviceNode(msgspec.Struct, frozen=True):
+    """A character device in the container."""
+
+    path: str
+    major: int
+    minor: int
+
+
+class Sight(msgspec.Struct, frozen=True):
+    """What one container sees: its NVIDIA_* and GPU_BOOKING_* variables and its /dev/nvidia* devices."""
+
+    env: dict[str, str]
+    devices: tuple[DeviceNode, ...]
+
+    @property
+    def uuids(self) -> tuple[str, ...]:
+        """The GPUs that the environment names, sorted."""
+        return tuple(sorted(filter(None, self.env.get(names.DEVICES_VARIABLE, "").split(","))))
+
+    @property
+    def gpu_minors(self) -> tuple[int, ...]:
+        """Minor numbers of the GPUs' device nodes (``/dev/nvidia<minor>``), sorted."""
+        return tuple(sorted(d.minor for d in self.devices if d.path.removeprefix("/dev/nvidia").isdigit()))
+
+
+def container(
+    name: str, *, gpus: int = 0, seconds: int | None = None, sidecar: bool = False
+) -> dict[str, Any]:
+    """One container that looks around, then sleeps (for ever, or for the seconds given)."""
+    spec: dict[str, Any] = {
+        "name": name,
+        "image": IMAGE,
+        "imagePullPolicy": "Never",
+        "args": [] if seconds is None else [str(seconds)],
+    }
+    if gpus:
+        spec["resources"] = {"limits": {names.GPU_RESOURCE: str(gpus)}}
+    if sidecar:
+        spec["restartPolicy"] = "Always"
+    return spec
+
+
+def pod(
+    name: str,
+    containers: list[dict[str, Any]],
+    *,
+    init: list[dict[str, Any]] | None = None,
+    model: str | None = None,
+    extra: Mapping[str, Any] | None = None,
+) -> dict[str, Any]:
+    """A pod for our scheduler.
+
+    Args:
+        name: of the pod.
+        containers: app containers.
+        init: regular init containers and sidecars.
+        model: the wish ``gpu-booking.io/model``.
+        extra: further fields of ``spec``.
+    """
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": {names.MODEL: model} if model else {}},
+        "spec": {
+            "schedulerName": names.SCHEDULER_NAME,
+            "restartPolicy": "Never",
+            "terminationGracePeriodSeconds": 0,
+            "dnsPolicy": "Default",  # no DNS runs in a development cluster
+            "initContainers": init or [],
+            "containers": containers,
+            **(extra or {}),
+        },
+    }
+
+
+def parse_sight(log: str) -> Sight | None:
+    """What the first line of a probe's log says; None while it is not there yet."""
+    line = log.partition("\n")[0]
+    try:
+        return msgspec.convert(json.loads(line), Sight)
+    except (ValueError, msgspec.MsgspecError):
+        return None
+
+
+def look(
+    kubectl: Callable[..., str], *, namespace: str, name: str, container_name: str = "main"
+) -> Sight | None:
+    """What a container has written; None when it has not written within 20 s."""
+
+    def read() -> Sight | None:
+        try:
+            return parse_sight(kubectl("logs", "-n", namespace, name, "-c", container_name))
+        except ClusterError:  # the container is not there yet
+            return None
+
+    return poll(read, seconds=_LOG_SECONDS)

@@ -1,0 +1,64 @@
+"""What must be there before a cluster can start, each with a sentence that says how to get it."""
+
+import os
+import sys
+from pathlib import Path
+
+from devcluster import binaries
+from devcluster import images as image_archives
+from devcluster.boot import Report
+from devcluster.commands import missing
+from devcluster.failure import ClusterError
+from devcluster.places import CHECKOUT, PRIVATE_TO_NODES
+from devcluster.plan import Programs
+
+_PROGRAMS = (
+    "kubebox",
+    "etcd",
+    "containerd",
+    "containerd-shim-runc-v2",
+    "ctr",
+    "runc",
+    "bridge",
+    "host-local",
+    "portmap",
+)
+
+
+def check() -> None:
+    """ClusterError where this machine or this user cannot run a cluster."""
+    check_user()
+    if lacking := missing():
+        packages = " ".join(sorted(set(lacking.values())))
+        raise ClusterError(
+            f"These commands are missing: {', '.join(sorted(lacking))}. "
+            f"On Debian and Ubuntu: apt-get install {packages}"
+        )
+    for what, path in {"The checkout": CHECKOUT, "Python": Path(sys.prefix).resolve()}.items():
+        _visible_on_nodes(what, path)
+
+
+def check_user() -> None:
+    """ClusterError where this user may not do what a cluster needs."""
+    if os.geteuid() != 0:
+        raise ClusterError("A cluster needs root: it makes namespaces, mounts and control groups. Try sudo.")
+
+
+def programs(report: Report) -> Programs:
+    """The cluster's binaries, built first where they are missing."""
+    built = binaries.ensure(report=lambda progress: report(str(progress)))
+    _visible_on_nodes("The folder of the binaries", built.root)
+    return Programs({name: str(built.path(name)) for name in _PROGRAMS})
+
+
+def images(report: Report) -> tuple[Path, ...]:
+    """Archives of the images that every node gets."""
+    return tuple(image.tar for image in image_archives.ensure(report=lambda progress: report(str(progress))))
+
+
+def _visible_on_nodes(what: str, path: Path) -> None:
+    for folder in PRIVATE_TO_NODES:
+        if path.is_relative_to(folder):
+            raise ClusterError(
+                f"{what} cannot lie in {path}: nodes see an empty {folder} of their own. Move it elsewhere."
+            )

@@ -1,0 +1,80 @@
+"""What a person sees who types something wrong, or asks for what is not there."""
+
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from devcluster.__main__ import main
+from devcluster.commands import output
+from devcluster.failure import ClusterError, tail
+from devcluster.places import STATE_SETTING
+
+
+def said(tmp_path: Path, *words: str) -> tuple[int, str]:
+    done = CliRunner(env={STATE_SETTING: str(tmp_path)}).invoke(main, words)
+    return done.exit_code, done.output
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("kill", "--name", "nobody", "etcd"),
+        ("pause", "--name", "nobody", "node-a"),
+        ("log", "--name", "nobody", "etcd"),
+        ("kubectl", "--name", "nobody", "get", "pods"),
+    ],
+)
+def test_asking_for_a_cluster_that_is_not_there_says_how_to_start_it(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    code, text = said(tmp_path, *words)
+
+    assert code == 1
+    assert text == "Error: There is no cluster nobody. `python -m devcluster up --name nobody` starts one.\n"
+
+
+def test_a_wrong_name_is_refused_before_anything_is_done(tmp_path: Path) -> None:
+    code, text = said(tmp_path, "up", "--name", "Not/A/Name")
+
+    assert code == 1
+    assert text.startswith("Error: A cluster cannot be called 'Not/A/Name': a name has 1 to 20 characters")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_no_clusters_are_listed_where_there_are_none(tmp_path: Path) -> None:
+    assert said(tmp_path, "status") == (0, "no clusters\n")
+
+
+def test_what_a_killed_start_left_is_listed_with_the_command_that_removes_it(tmp_path: Path) -> None:
+    (tmp_path / "half").mkdir()
+
+    code, text = said(tmp_path, "status")
+
+    assert code == 0
+    assert "half: does not run" in text
+    assert "python -m devcluster down --name half" in text
+
+
+def test_a_command_that_fails_is_told_with_its_own_words() -> None:
+    with pytest.raises(ClusterError, match=r"`ls /no/such/folder` failed with 2: ls: cannot access"):
+        output(["ls", "/no/such/folder"])
+
+
+def test_a_command_that_is_missing_is_told_by_name() -> None:
+    with pytest.raises(ClusterError, match="Cannot run /no/such/program: No such file"):
+        output(["/no/such/program"])
+
+
+def test_the_end_of_a_log_is_its_last_lines(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    log.write_text("".join(f"line {number}\n" for number in range(10_000)))
+
+    assert tail(log, 2) == "  line 9998\n  line 9999"
+
+
+def test_a_log_that_is_not_there_or_empty_is_said_to_be_so(tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+
+    assert "no log" in tail(tmp_path / "none")
+    assert "is empty" in tail(tmp_path / "empty")

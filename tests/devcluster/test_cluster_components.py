@@ -1,0 +1,104 @@
+"""Command lines and configurations of the daemons."""
+
+import json
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from devcluster.addresses import Addresses
+from devcluster.components import apiserver, cni, containerd, kubelet, proxy, scheduler
+from devcluster.places import Places
+from devcluster.plan import Plan, Programs
+from devcluster.spec import ClusterSpec, NodeSpec
+
+PROGRAMS = Programs(
+    {name: f"/programs/{name}" for name in ("kubebox", "runc", "bridge", "containerd", "ctr")}
+)
+
+
+def plan(tmp_path: Path, *, cgroup_version: int = 1, **spec: Any) -> Plan:
+    places = Places("trial", tmp_path)
+    places.pki.mkdir(parents=True)
+    return Plan(ClusterSpec(name="trial", **spec), places, Addresses(2), PROGRAMS, cgroup_version)
+
+
+def test_the_scheduler_has_a_fast_client_unless_the_caller_says_otherwise(tmp_path: Path) -> None:
+    client = json.loads(scheduler.configuration(plan(tmp_path)))["clientConnection"]
+
+    assert (client["qps"], client["burst"]) == (1000, 2000)
+    assert client["kubeconfig"] == str(tmp_path / "trial" / "configuration" / "kube-scheduler.kubeconfig")
+
+
+def test_the_schedulers_profile_is_the_callers(tmp_path: Path) -> None:
+    wished = {
+        "profiles": [{"schedulerName": "gpu-booking"}],
+        "extenders": [{"urlPrefix": "http://127.0.0.1:9999", "filterVerb": "filter"}],
+        "clientConnection": {"qps": 50},
+    }
+
+    written = json.loads(scheduler.configuration(plan(tmp_path, scheduler=wished)))
+
+    assert written["profiles"] == wished["profiles"]
+    assert written["extenders"] == wished["extenders"]
+    assert written["clientConnection"]["qps"] == 50
+    assert written["clientConnection"]["burst"] == 2000
+    assert written["kind"] == "KubeSchedulerConfiguration"
+    assert written["leaderElection"] == {"leaderElect": False}
+
+
+@pytest.mark.parametrize(("version", "allows"), [(1, False), (2, None)])
+def test_only_a_host_with_cgroup_version_1_makes_the_kubelet_accept_it(
+    tmp_path: Path, version: int, *, allows: bool | None
+) -> None:
+    node = plan(tmp_path, cgroup_version=version).nodes[0]
+
+    assert json.loads(kubelet.configuration(node)).get("failCgroupV1") is allows
+
+
+def test_kubelets_share_no_port_and_no_control_group(tmp_path: Path) -> None:
+    written = [json.loads(kubelet.configuration(node)) for node in plan(tmp_path).nodes]
+
+    ports = [config[key] for config in written for key in ("port", "healthzPort")]
+    assert len(set(ports)) == len(ports)
+    assert [config["cgroupRoot"] for config in written] == [
+        f"/{Places('trial', tmp_path).mark}.node-a",
+        f"/{Places('trial', tmp_path).mark}.node-b",
+    ]
+
+
+def test_a_node_says_its_own_address_and_labels(tmp_path: Path) -> None:
+    node = plan(tmp_path, nodes=(NodeSpec(name="node-a", labels={"b": "2", "a": "1"}),)).nodes[0]
+
+    command = kubelet.command(node)
+
+    assert command[:2] == ["/programs/kubebox", "kubelet"]
+    assert f"--node-ip={Addresses(2).node(0)}" in command
+    assert "--node-labels=a=1,b=2" in command
+
+
+def test_containerd_reads_a_valid_configuration_with_cdi_private_to_the_node(tmp_path: Path) -> None:
+    node = plan(tmp_path).nodes[1]
+
+    runtime = tomllib.loads(containerd.configuration(node))["plugins"]["io.containerd.cri.v1.runtime"]
+
+    assert runtime["cdi_spec_dirs"] == ["/var/run/cdi"]
+    assert runtime["restrict_oom_score_adj"] is True
+    assert runtime["cni"]["conf_dir"] == str(node.folder / "cni" / "configuration")
+
+
+def test_pods_of_nodes_get_addresses_of_their_own_bridge(tmp_path: Path) -> None:
+    first, second = (json.loads(cni.configuration(node))["plugins"][0] for node in plan(tmp_path).nodes)
+
+    assert first["bridge"] != second["bridge"]
+    assert first["ipam"]["ranges"] != second["ipam"]["ranges"]
+    assert first["ipam"]["dataDir"] != second["ipam"]["dataDir"]
+
+
+def test_what_the_caller_tells_the_api_server_comes_last(tmp_path: Path) -> None:
+    assert apiserver.command(plan(tmp_path, apiserver_arguments=("--v=4",)))[-1] == "--v=4"
+
+
+def test_node_ports_answer_on_every_node(tmp_path: Path) -> None:
+    assert json.loads(proxy.configuration(plan(tmp_path)))["nodePortAddresses"] == [str(Addresses(2).network)]

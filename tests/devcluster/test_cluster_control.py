@@ -1,0 +1,99 @@
+"""PID 1 of a cluster, without a cluster: its request handling as an ordinary process."""
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster import init
+from devcluster.control import Control
+from devcluster.failure import ClusterError
+from devcluster.waiting import poll
+
+# The same loop, without what only root in new namespaces may do.
+_SCRIPT = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['serve'](sys.argv[2])"
+
+
+@pytest.fixture
+def control(tmp_path: Path) -> Iterator[Control]:
+    path = tmp_path / "control"
+    with subprocess.Popen([sys.executable, "-I", "-S", "-c", _SCRIPT, init.__file__, str(path)]) as process:
+        found = Control(path)
+        assert poll(found.answers, seconds=30)
+        yield found
+        for name in found.processes():
+            found.signal(name, 9)
+        process.kill()
+
+
+def start(control: Control, name: str, script: str, tmp_path: Path) -> None:
+    control.start(name, ["/bin/sh", "-c", script], env={"SAY": "hello"}, log=tmp_path / "log", node=None)
+
+
+def ended(control: Control, name: str) -> int | None:
+    poll(lambda: control.processes()[name].exited is not None, seconds=30, every=0.01)
+    return control.processes()[name].exited
+
+
+def test_a_process_gets_its_environment_a_log_and_an_exit_code(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo $SAY; echo there >&2; exit 7", tmp_path)
+
+    assert ended(control, "one") == 7
+    assert (tmp_path / "log").read_text() == "hello\nthere\n"
+
+
+def test_a_signal_is_told_as_a_negative_number(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "exec sleep 100", tmp_path)
+    control.signal("one", 15)
+
+    assert ended(control, "one") == -15
+
+
+def test_a_signal_for_what_has_ended_reaches_nobody(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "exit 0", tmp_path)
+    assert ended(control, "one") == 0
+
+    assert control.signal("one", 9).exited == 0
+
+
+def test_what_ended_is_started_again_with_the_same_command_and_log(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo again", tmp_path)
+    ended(control, "one")
+    control.start_again("one")
+
+    assert ended(control, "one") == 0
+    assert (tmp_path / "log").read_text() == "again\nagain\n"
+
+
+def test_a_name_that_runs_is_not_started_twice(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "exec sleep 100", tmp_path)
+
+    with pytest.raises(ClusterError, match="could not start one: ValueError: one runs already"):
+        start(control, "one", "exit 0", tmp_path)
+
+
+def test_orphans_are_reaped(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "sleep 0.01 & exit 0", tmp_path)
+
+    assert ended(control, "one") == 0
+    assert control.answers()
+
+
+@pytest.mark.parametrize(
+    "line", [b"", b"\n", b"not json\n", b"[]\n", b'{"do": "dance"}\n', b'{"do": "signal"}\n']
+)
+def test_nonsense_harms_nobody_but_whoever_sends_it(control: Control, tmp_path: Path, line: bytes) -> None:
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(str(tmp_path / "control"))
+        connection.sendall(line)
+    assert control.answers()
+    start(control, "one", "exit 0", tmp_path)
+    assert ended(control, "one") == 0
+
+
+def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="The cluster does not run: nobody answers at"):
+        Control(tmp_path / "none").processes()

@@ -1,0 +1,35 @@
+"""Where a cluster's files lie, and where they cannot."""
+
+import os
+import tempfile
+from pathlib import Path
+
+import pytest
+
+from devcluster.failure import ClusterError
+from devcluster.places import CHECKOUT, places
+
+
+def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
+    assert places("default").kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
+    assert places("other").kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
+
+
+@pytest.mark.parametrize("root", ["/run/x", "/var/run/x", "/var/lib/x", "/var/log"])
+def test_state_cannot_lie_where_nodes_have_folders_of_their_own(root: str) -> None:
+    with pytest.raises(ClusterError, match="nodes see an empty"):
+        places("default", Path(root))
+
+
+def test_a_state_folder_too_long_for_a_unix_socket_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="too long for a unix socket"):
+        places("default", tmp_path / ("x" * 100))
+
+
+def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel() -> None:
+    own = places("default", Path(tempfile.gettempdir()) / f"gpu-booking-{os.getuid()}")
+    elsewhere = places("default", Path("/srv/state"))
+
+    assert own.mark == "gpu-booking.default"
+    assert elsewhere.mark.startswith("gpu-booking.default@")
+    assert elsewhere.kubeconfig == Path("/srv/state/default/kubeconfig")

@@ -1,0 +1,32 @@
+"""Our node agent, whose Allocate is slowed: it waits while a gate is shut. Runs inside a node.
+
+``python gated_agent.py GATE``. Only the waiting is added; all else is the agent as it is shipped.
+"""
+
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+
+from deviceplugin import __main__ as agent
+from deviceplugin.plugin import Plugin
+
+
+def slow_down(gate: Path) -> None:
+    """Make every Allocate wait for the gate before it answers."""
+    answer = Plugin.Allocate
+    tick = threading.Event()
+
+    def allocate(self: Plugin, request: Any, context: Any) -> Any:
+        print("allocate", [list(c.devices_ids) for c in request.container_requests], flush=True)
+        response = answer(self, request, context)
+        while gate.exists():
+            tick.wait(0.01)
+        return response
+
+    Plugin.Allocate = allocate  # type: ignore[method-assign] # the one seam that production does not need
+
+
+if __name__ == "__main__":
+    slow_down(Path(sys.argv[1]))
+    sys.exit(agent.main())

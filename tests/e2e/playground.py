@@ -1,0 +1,193 @@
+"""A place to play on a real cluster: create pods, wait for what they become, compare what everybody says."""
+
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from cluster import names
+from cluster.kube.errors import NotFound
+from cluster.kube.port import Kube, Selection
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.assignment import Assignment, assignment_of
+from cluster.objects.inventory import Device, inventory_of
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, container_needs, is_terminal
+from devcluster import probe
+from devcluster.demo.milestones import describe
+from devcluster.waiting import poll
+
+V = TypeVar("V")
+PATIENCE = 60.0
+HOSTNAME = "kubernetes.io/hostname"
+
+
+class Playground:
+    """One namespace of a running cluster.
+
+    kube: the administrator's client; kubectl: the administrator's kubectl.
+    """
+
+    def __init__(self, kube: Kube, kubectl: Callable[..., str], *, namespace: str) -> None:
+        self.kube = kube
+        self.kubectl = kubectl
+        self.namespace = namespace
+
+    # --- doing ---------------------------------------------------------------------------------------
+    def create(self, body: Mapping[str, Any]) -> str:
+        """Create a pod; its name."""
+        return self.kube.create(PODS, body, namespace=self.namespace).metadata.name
+
+    def create_all(self, bodies: Iterable[Mapping[str, Any]]) -> list[str]:
+        """Create pods at once, as a burst."""
+        with ThreadPoolExecutor(8) as pool:
+            return list(pool.map(self.create, bodies))
+
+    def simple(self, name: str, *, gpus: int = 1, node: str | None = None, **wishes: Any) -> str:
+        """Create a pod of one container."""
+        extra = {"nodeSelector": {HOSTNAME: node}} if node else None
+        return self.create(probe.pod(name, [probe.container("main", gpus=gpus)], extra=extra, **wishes))
+
+    def delete(self, name: str) -> None:
+        """Delete a pod at once."""
+        self.kube.delete(PODS, name, namespace=self.namespace, grace_seconds=0)
+
+    def clear(self) -> None:
+        """Delete every pod of the namespace and wait until none is left."""
+        for pod in self.pods():
+            try:
+                self.delete(pod.metadata.name)
+            except NotFound:
+                continue
+        assert poll(lambda: not self.pods(), seconds=PATIENCE), [describe(p) for p in self.pods()]
+
+    # --- seeing --------------------------------------------------------------------------------------
+    def pod(self, name: str) -> Pod:
+        """A pod as it is now."""
+        return self.kube.get(PODS, name, namespace=self.namespace)
+
+    def pods(self) -> list[Pod]:
+        """All pods of the namespace."""
+        return list(self.kube.list(PODS, Selection(namespace=self.namespace)).items)
+
+    def node(self, name: str) -> Node:
+        """A node as it is now."""
+        return self.kube.get(NODES, name)
+
+    def nodes(self) -> list[Node]:
+        """All nodes."""
+        return list(self.kube.list(NODES).items)
+
+    def allocatable(self, node: str) -> int:
+        """How many GPUs the kubelet advertises."""
+        return int((self.node(node).status.allocatable or {}).get(names.GPU_RESOURCE, 0))
+
+    def inventory(self) -> dict[str, tuple[str, Device]]:
+        """UUID -> (node, device) of every published GPU."""
+        return {d.uuid: (n.metadata.name, d) for n in self.nodes() for d in inventory_of(n)}
+
+    # --- waiting -------------------------------------------------------------------------------------
+    def await_that(self, what: str, condition: Callable[[], V | None], *, seconds: float = PATIENCE) -> V:
+        """Wait for a condition; fail with the state of all pods."""
+        found = poll(condition, seconds=seconds)
+        if found is None:
+            lines = [f"{p.metadata.name}: {describe(p)}" for p in self.pods()]
+            raise AssertionError(f"Not within {seconds:.0f} s: {what}.\n" + "\n".join(lines))
+        return found
+
+    def await_phase(self, pods: Iterable[str], phase: str = "Running", *, seconds: float = PATIENCE) -> None:
+        """Wait until every one of these pods is in a phase."""
+        wanted = set(pods)
+
+        def reached() -> bool:
+            now = {p.metadata.name: p for p in self.pods() if p.metadata.name in wanted}
+            failed = [f"{n}: {describe(p)}" for n, p in now.items() if p.status.phase == "Failed" != phase]
+            assert not failed, failed
+            return len(now) == len(wanted) and all(p.status.phase == phase for p in now.values())
+
+        self.await_that(f"{sorted(wanted)} are {phase}", reached, seconds=seconds)
+
+    def await_bound(self, name: str) -> str:
+        """Wait until a pod is bound; its node."""
+        return self.await_that(f"{name} is bound", lambda: self.pod(name).spec.node_name)
+
+    def await_waiting(self, name: str) -> str:
+        """Wait until the scheduler has said why it cannot place a pod; the sentence."""
+
+        def sentence() -> str | None:
+            conditions = self.pod(name).status.conditions or ()
+            return next(
+                (c.message for c in conditions if c.type == "PodScheduled" and c.status == "False"), None
+            )
+
+        return self.await_that(f"{name} waits and says why", sentence)
+
+    def await_gpus(self, node: str, count: int, *, seconds: float = PATIENCE) -> None:
+        """Wait until the kubelet advertises so many GPUs."""
+        self.await_that(
+            f"{node} advertises {count} GPUs", lambda: self.allocatable(node) == count, seconds=seconds
+        )
+
+    def await_event(self, name: str, text: str) -> str:
+        """Wait for an Event about a pod that contains a text; the whole sentence."""
+
+        def found() -> str | None:
+            said = self.kubectl(
+                *("get", "events", "-n", self.namespace, "--field-selector", f"involvedObject.name={name}"),
+                *("-o", "jsonpath={range .items[*]}{.message}{'\\n'}{end}"),
+            )
+            return next((line for line in said.splitlines() if text in line), None)
+
+        return self.await_that(f"an event of {name} says {text!r}", found)
+
+    # --- comparing -----------------------------------------------------------------------------------
+    def assignment(self, name: str) -> Assignment:
+        """What the extender chose for a pod."""
+        chosen = assignment_of(self.pod(name))
+        assert chosen is not None, f"{name} carries no {names.ASSIGNED}"
+        return chosen
+
+    def kubelet_says(self, name: str) -> dict[str, frozenset[str]]:
+        """Container -> devices that the kubelet recorded in the pod's status (app containers only)."""
+        return {
+            status.name: frozenset(
+                health.resource_id
+                for resource in status.allocated_resources_status or ()
+                for health in resource.resources or ()
+            )
+            for status in self.pod(name).status.container_statuses or ()
+            if status.allocated_resources_status
+        }
+
+    def check_agreement(self, name: str) -> None:
+        """The chosen devices are in the kubelet's record and in every container's environment and /dev."""
+        chosen = self.assignment(name)
+        pod = self.pod(name)
+        apps = {need.name for need in container_needs(pod) if need.kind == "app"}
+        recorded = self.await_that(
+            f"the kubelet has recorded the devices of {name}",
+            lambda: says if (says := self.kubelet_says(name)).keys() >= apps else None,
+        )
+        assert {c: frozenset(chosen[c]) for c in apps} == {c: recorded[c] for c in apps}, name
+        for container, uuids in chosen.items():
+            self.check_sight(name, container, uuids)
+
+    def check_sight(self, name: str, container: str, uuids: Iterable[str]) -> None:
+        """A container sees these devices and no others."""
+        known = self.inventory()
+        expected = tuple(sorted(uuids))
+        seen = probe.look(self.kubectl, namespace=self.namespace, name=name, container_name=container)
+        assert seen is not None, f"{name}/{container} has said nothing"
+        assert seen.uuids == expected, f"{name}/{container}"
+        assert seen.gpu_minors == tuple(sorted(known[u][1].index for u in expected)), f"{name}/{container}"
+
+    def check_law_1(self) -> None:
+        """No device is held by two living pods, whatever annotation and kubelet say (law L1)."""
+        holders: dict[str, set[str]] = {}
+        for pod in self.pods():
+            if is_terminal(pod) or not pod.spec.node_name:
+                continue
+            recorded = self.kubelet_says(pod.metadata.name).values()
+            chosen = (assignment_of(pod) or {}).values()
+            for uuid in {u for uuids in (*recorded, *chosen) for u in uuids}:
+                holders.setdefault(uuid, set()).add(pod.metadata.name)
+        assert not {u: sorted(h) for u, h in holders.items() if len(h) > 1}

@@ -1,0 +1,46 @@
+"""The API server is away for a minute: nothing is bound, everything recovers by itself (law L6)."""
+
+import threading
+
+import pytest
+
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from tests.e2e.playground import Playground
+
+pytestmark = pytest.mark.e2e
+
+OUTAGE_SECONDS = 60.0
+
+
+def test_after_a_minute_without_the_api_server_everything_goes_on_by_itself(
+    cluster: Cluster, playground: Playground
+) -> None:
+    before = playground.simple("before")
+    playground.await_phase([before])
+    server = cluster.daemon("kube-apiserver")
+    server.pause()
+    SystemClock().wait(threading.Event(), OUTAGE_SECONDS)
+    server.resume()
+    playground.await_phase([before])
+    after = [playground.simple(f"after-{n}") for n in range(7)]
+    playground.await_phase(after, seconds=120)
+    for name in (before, *after):
+        playground.check_agreement(name)
+    playground.check_law_1()
+
+
+def test_a_restarted_api_server_is_followed_again(cluster: Cluster, playground: Playground) -> None:
+    cluster.daemon("kube-apiserver").restart()
+    playground.await_that("the API server answers", lambda: _answers(playground) or None)
+    names = [playground.simple(f"after-{n}") for n in range(4)]
+    playground.await_phase(names, seconds=120)
+    for name in names:
+        playground.check_agreement(name)
+
+
+def _answers(playground: Playground) -> bool:
+    try:
+        return bool(playground.nodes())
+    except Exception:  # noqa: BLE001 - whatever the client says while the server starts
+        return False

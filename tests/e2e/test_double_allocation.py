@@ -1,0 +1,142 @@
+"""The kubelet can give one device to two pods; our agent never lets it (law L1).
+
+Seen with kubelet 1.36 and 1.37: a pod ends while the Allocate of the next one is in flight, and anybody calls
+PodResources List meanwhile. The device of the Allocate in flight is then offered again.
+"""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster import names
+from devcluster import probe
+from devcluster.cluster import Cluster
+from devcluster.daemons import Daemon
+from devcluster.parts import Parts
+from tests.e2e.playground import HOSTNAME, Playground
+
+pytestmark = pytest.mark.e2e
+
+NODE = "node-a"
+NAIVE = "example.com/naive"
+ACTORS = Path(__file__).parent / "actors"
+GPUS = 4
+
+
+class Gate:
+    """Shut while its file exists."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def shut(self) -> None:
+        self.path.touch()
+
+    def open(self) -> None:
+        self.path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def gate(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Gate]:
+    made = Gate(cluster.state / "parts" / f"{request.node.name}.gate")
+    yield made
+    made.open()
+
+
+@pytest.fixture
+def lister(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Daemon]:
+    name = f"lister-{request.node.name}"
+    daemon = cluster.spawn(name, [sys.executable, str(ACTORS / "foreign_lister.py")], node=NODE)
+    yield daemon
+    daemon.kill()
+
+
+def provoke(
+    playground: Playground, *, gate: Gate, agent: Daemon, lister: Daemon, resource: str
+) -> tuple[str, str]:
+    """Play the sequence: first ends while the second's Allocate is in flight and somebody lists.
+
+    Returns:
+        The names of the second and the third pod.
+    """
+    wishes = {"resource": resource, "ours": resource == names.GPU_RESOURCE}
+    first = create(playground, "first", **wishes)
+    playground.await_phase([first])
+    gate.shut()
+    asked = agent.log.read_text().count("allocate")
+    second = create(playground, "second", **wishes)
+    playground.await_that(
+        "the second pod's Allocate is in flight", lambda: agent.log.read_text().count("allocate") > asked
+    )
+    playground.delete(first)
+    playground.await_that(
+        "the first pod is gone", lambda: first not in {p.metadata.name for p in playground.pods()}
+    )
+    before = lister.log.read_text().count("listed")
+    playground.await_that("somebody has listed", lambda: lister.log.read_text().count("listed") > before + 10)
+    gate.open()
+    playground.await_phase([second])
+    return second, resource
+
+
+def create(playground: Playground, name: str, *, resource: str, ours: bool) -> str:
+    container = probe.container("main", gpus=1 if ours else 0)
+    container["resources"] = {"limits": {resource: "1"}}
+    body = probe.pod(name, [container], extra={"nodeSelector": {HOSTNAME: NODE}})
+    if not ours:
+        body["spec"]["schedulerName"] = "default-scheduler"
+    return playground.create(body)
+
+
+def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
+    cluster: Cluster, playground: Playground, gate: Gate, lister: Daemon
+) -> None:
+    devices = "naive-0,naive-1"
+    command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(gate.path), devices]
+    plugin = cluster.spawn("naive-plugin", command, node=NODE)
+    playground.await_that(
+        "the naive plugin's devices are advertised",
+        lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "2",
+    )
+    second, _ = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
+    others = [create(playground, f"third-{n}", resource=NAIVE, ours=False) for n in range(2)]
+    running = playground.await_that(
+        "two pods have one device",
+        lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
+    )
+    plugin.kill()
+    playground.clear()
+    assert running
+
+
+def test_our_agent_gives_the_device_to_one_pod_only(
+    parts: Parts, playground: Playground, gate: Gate, lister: Daemon
+) -> None:
+    parts.agent(NODE).kill()
+    playground.await_gpus(NODE, 0)
+    agent = parts.start_agent(
+        NODE, name="gated-agent", program=[sys.executable, str(ACTORS / "gated_agent.py"), str(gate.path)]
+    )
+    playground.await_gpus(NODE, GPUS)
+    second, _ = provoke(playground, gate=gate, agent=agent, lister=lister, resource=names.GPU_RESOURCE)
+    others = [playground.simple(f"third-{n}", node=NODE) for n in range(GPUS - 1)]
+    playground.await_phase(others)
+    for name in (second, *others):
+        playground.check_agreement(name)
+    playground.check_law_1()
+    assert parts.metric(agent, "busy_devices_offered_total") > 0, "the kubelet did not do what this is about"
+
+    agent.kill()
+    playground.await_gpus(NODE, 0)
+    parts.agent(NODE).restart()
+    playground.await_gpus(NODE, GPUS)
+
+
+def _doubles(playground: Playground, pods: list[str]) -> set[str]:
+    seen: list[str] = []
+    for name in pods:
+        if playground.pod(name).status.phase == "Running":
+            seen += [d for devices in playground.kubelet_says(name).values() for d in devices]
+    return {device for device in seen if seen.count(device) > 1}

@@ -1,0 +1,72 @@
+"""Our parts run with their own ServiceAccounts and may do what they do, and no more."""
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.parts import Parts
+
+pytestmark = pytest.mark.e2e
+
+ALLOWED = {
+    "gpu-booking-node-agent": [
+        ("patch", "nodes"),
+        ("list", "pods"),
+        ("create", "leases.coordination.k8s.io"),
+    ],
+    "gpu-booking-extender": [("create", "pods/binding"), ("watch", "pods"), ("watch", "nodes")],
+}
+FORBIDDEN = {
+    "gpu-booking-node-agent": [
+        ("create", "pods/binding"),
+        ("delete", "pods"),
+        ("get", "secrets"),
+        ("patch", "pods"),
+    ],
+    "gpu-booking-extender": [("delete", "pods"), ("patch", "pods"), ("patch", "nodes"), ("get", "secrets")],
+}
+
+
+def may(cluster: Cluster, account: str, verb: str, resource: str) -> bool:
+    main, _, sub = resource.partition("/")
+    answer = cluster.kubectl(
+        *(
+            "auth",
+            "can-i",
+            verb,
+            main,
+            f"--as=system:serviceaccount:gpu-booking:{account}",
+            "-n",
+            "gpu-booking",
+        ),
+        *([f"--subresource={sub}"] if sub else []),
+        check=False,
+    )
+    return answer.strip() == "yes"
+
+
+@pytest.mark.parametrize(("account", "verb", "resource"), [(a, *w) for a, ws in ALLOWED.items() for w in ws])
+def test_a_part_may_do_its_work(
+    cluster: Cluster, parts: Parts, account: str, verb: str, resource: str
+) -> None:
+    assert parts
+    assert may(cluster, account, verb, resource)
+
+
+@pytest.mark.parametrize(
+    ("account", "verb", "resource"), [(a, *w) for a, ws in FORBIDDEN.items() for w in ws]
+)
+def test_a_part_may_do_nothing_else(
+    cluster: Cluster, parts: Parts, account: str, verb: str, resource: str
+) -> None:
+    assert parts
+    assert not may(cluster, account, verb, resource)
+
+
+def test_no_part_holds_an_administrators_token(cluster: Cluster, parts: Parts) -> None:
+    administrator = cluster.administrator_token
+    for daemon in (parts.extender(), parts.scheduler(), *(parts.agent(node) for node in cluster.nodes)):
+        environment = (daemon.proc / "environ").read_bytes()
+        assert administrator.encode() not in environment
+    for path in parts.folder.iterdir():
+        if path.is_file():
+            assert administrator.encode() not in path.read_bytes()

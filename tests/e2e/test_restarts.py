@@ -1,0 +1,127 @@
+"""Kubelet and node agent come and go; no pod fails, no device is given twice, what was promised is given."""
+
+import signal
+
+import pytest
+
+from cluster import names
+from devcluster.cluster import Cluster
+from devcluster.parts import Parts
+from tests.e2e.playground import Playground
+
+pytestmark = pytest.mark.e2e
+
+NODE = "node-a"
+KUBELET = f"{NODE}/kubelet"
+GPUS = 4
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
+def test_pods_bound_while_the_kubelet_is_down_run_with_the_promised_devices(
+    cluster: Cluster, playground: Playground, number: signal.Signals
+) -> None:
+    before = playground.simple("before", node=NODE)
+    playground.await_phase([before])
+    kubelet = cluster.daemon(KUBELET)
+    kubelet.kill(number)
+    playground.await_that("the kubelet is gone", lambda: kubelet.exited is not None)
+    meanwhile = [playground.simple(f"meanwhile-{n}", node=NODE) for n in range(3)]
+    for name in meanwhile:
+        playground.await_bound(name)
+    kubelet.restart()
+    playground.await_phase([before, *meanwhile])
+    for name in (before, *meanwhile):
+        playground.check_agreement(name)
+    playground.check_law_1()
+
+
+def test_running_pods_outlive_a_killed_agent_and_a_new_one_serves_new_pods(
+    parts: Parts, playground: Playground
+) -> None:
+    before = playground.simple("before", node=NODE)
+    playground.await_phase([before])
+    agent = parts.agent(NODE)
+    agent.kill(signal.SIGKILL)
+    playground.await_gpus(NODE, 0)
+    waiting = playground.simple("waiting", node=NODE)
+    playground.await_waiting(waiting)
+    agent.restart()
+    playground.await_gpus(NODE, GPUS)
+    playground.await_phase([before, waiting])
+    for name in (before, waiting):
+        playground.check_agreement(name)
+
+
+def test_a_rolling_hand_over_of_two_agents_leaves_no_gap(parts: Parts, playground: Playground) -> None:
+    old = parts.agent(NODE)
+    new = parts.start_agent(NODE, name="node-agent-new")
+    playground.await_that("the new agent is ready", lambda: parts.is_ready(new) or None)
+    seen: set[int] = set()
+    old.kill(signal.SIGTERM)
+
+    def handed_over() -> bool:
+        seen.add(playground.allocatable(NODE))
+        return old.exited is not None
+
+    playground.await_that("the old agent has gone", handed_over)
+    after = [playground.simple(f"after-{n}", node=NODE) for n in range(GPUS)]
+    playground.await_phase(after)
+    seen.add(playground.allocatable(NODE))
+    for name in after:
+        playground.check_agreement(name)
+    assert seen == {GPUS}
+    assert old.exited == 0
+
+    old.restart()
+    playground.await_that("the first agent is back", lambda: parts.is_ready(old) or None)
+    new.kill(signal.SIGTERM)
+    playground.await_that("the second agent has gone", lambda: new.exited is not None)
+    for name in after:
+        playground.delete(name)
+    playground.await_phase([playground.simple("last", node=NODE)])
+
+
+def test_the_kubelet_notices_the_death_of_an_agent_that_has_registered_twice(
+    cluster: Cluster, parts: Parts, playground: Playground
+) -> None:
+    kubelet = cluster.daemon(KUBELET)
+    kubelet.restart()
+    playground.await_gpus(NODE, GPUS)
+    playground.await_phase([playground.simple("between", node=NODE)])
+    second = parts.start_agent(NODE, name="node-agent-second")
+    playground.await_that("the second agent is ready", lambda: parts.is_ready(second) or None)
+    parts.agent(NODE).kill(signal.SIGKILL)
+    playground.await_phase([playground.simple("one-is-left", node=NODE)])
+    second.kill(signal.SIGKILL)
+    playground.await_gpus(NODE, 0)
+
+    parts.agent(NODE).restart()
+    playground.await_gpus(NODE, GPUS)
+    playground.await_phase([playground.simple("back", node=NODE)])
+
+
+def test_the_extender_restarts_and_knows_what_was_given_before(parts: Parts, playground: Playground) -> None:
+    before = [playground.simple(f"before-{n}", node=NODE) for n in range(3)]
+    playground.await_phase(before)
+    parts.extender().restart()
+    after = [playground.simple(f"after-{n}", node=NODE) for n in range(2)]
+    playground.await_that(
+        "the last device is given", lambda: [n for n in after if playground.pod(n).spec.node_name] or None
+    )
+    (served,) = [n for n in after if playground.pod(n).spec.node_name]
+    playground.await_phase([served])
+    playground.check_agreement(served)
+    playground.check_law_1()
+
+
+def test_an_agent_that_says_goodbye_marks_its_lease(
+    cluster: Cluster, parts: Parts, playground: Playground
+) -> None:
+    agent = parts.agent(NODE)
+    agent.kill(signal.SIGTERM)
+    playground.await_that("the agent has gone", lambda: agent.exited is not None)
+    lease = cluster.kubectl("get", "lease", "-n", names.NAMESPACE, names.node_lease(NODE), "-o", "yaml")
+    assert names.STOPPING in lease
+    agent.restart()
+    playground.await_gpus(NODE, GPUS)
+    playground.await_phase([playground.simple("after", node=NODE)])
