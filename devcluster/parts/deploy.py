@@ -23,6 +23,8 @@ EXTENDER_PROBE_PORT = 8881
 AGENT_PORT = 9400
 _SCHEDULER_PORT = 10459
 _SECONDS = 60.0
+_QUIET_SECONDS = 3
+"""A simulated GPU is soon well again: nobody has to wait a minute to see it."""
 
 Report = Callable[[str], None]
 
@@ -81,6 +83,7 @@ class Parts:
             "GPU_BOOKING_NODE_NAME": node,
             "GPU_BOOKING_INSTANCE": f"{name}-{port}",
             "GPU_BOOKING_PORT": str(port),
+            "GPU_BOOKING_QUIET_SECONDS": str(_QUIET_SECONDS),
             "GPU_BOOKING_DEV_ROOT": str(self._cluster.gpu_folder(node) / "dev"),
             **(settings or {}),
         }

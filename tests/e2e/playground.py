@@ -158,15 +158,21 @@ class Playground:
             if status.allocated_resources_status
         }
 
+    def await_recorded(self, name: str, containers: set[str]) -> dict[str, frozenset[str]]:
+        """Wait until the kubelet has recorded devices for all of these containers."""
+        if containers:
+            self.await_that(
+                f"the kubelet has recorded the devices of {name}",
+                lambda: self.kubelet_says(name).keys() >= containers or None,
+            )
+        return self.kubelet_says(name)
+
     def check_agreement(self, name: str) -> None:
         """The chosen devices are in the kubelet's record and in every container's environment and /dev."""
         chosen = self.assignment(name)
         pod = self.pod(name)
         apps = {need.name for need in container_needs(pod) if need.kind == "app"}
-        recorded = self.await_that(
-            f"the kubelet has recorded the devices of {name}",
-            lambda: says if (says := self.kubelet_says(name)).keys() >= apps else None,
-        )
+        recorded = self.await_recorded(name, apps)
         assert {c: frozenset(chosen[c]) for c in apps} == {c: recorded[c] for c in apps}, name
         for container, uuids in chosen.items():
             self.check_sight(name, container, uuids)

@@ -1,5 +1,8 @@
 """Our parts run with their own ServiceAccounts and may do what they do, and no more."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from devcluster.cluster import Cluster
@@ -26,22 +29,30 @@ FORBIDDEN = {
 }
 
 
-def may(cluster: Cluster, account: str, verb: str, resource: str) -> bool:
-    main, _, sub = resource.partition("/")
-    answer = cluster.kubectl(
-        *(
-            "auth",
-            "can-i",
-            verb,
-            main,
-            f"--as=system:serviceaccount:gpu-booking:{account}",
-            "-n",
-            "gpu-booking",
-        ),
-        *([f"--subresource={sub}"] if sub else []),
-        check=False,
-    )
-    return answer.strip() == "yes"
+def may(cluster: Cluster, account: str, verb: str, wanted: str) -> bool:
+    resource, _, subresource = wanted.partition("/")
+    plural, _, group = resource.partition(".")
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:gpu-booking:{account}",
+            "groups": [
+                "system:serviceaccounts",
+                "system:serviceaccounts:gpu-booking",
+                "system:authenticated",
+            ],
+            "resourceAttributes": {
+                "namespace": "gpu-booking",
+                "verb": verb,
+                "group": group,
+                "resource": plural,
+                "subresource": subresource,
+            },
+        },
+    }
+    answer = cluster.kubectl("create", "-f", "-", "-o", "json", given=json.dumps(review))
+    return bool(json.loads(answer)["status"]["allowed"])
 
 
 @pytest.mark.parametrize(("account", "verb", "resource"), [(a, *w) for a, ws in ALLOWED.items() for w in ws])
@@ -65,7 +76,7 @@ def test_a_part_may_do_nothing_else(
 def test_no_part_holds_an_administrators_token(cluster: Cluster, parts: Parts) -> None:
     administrator = cluster.administrator_token
     for daemon in (parts.extender(), parts.scheduler(), *(parts.agent(node) for node in cluster.nodes)):
-        environment = (daemon.proc / "environ").read_bytes()
+        environment = Path(f"/proc/{daemon.pid}/environ").read_bytes()
         assert administrator.encode() not in environment
     for path in parts.folder.iterdir():
         if path.is_file():

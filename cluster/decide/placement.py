@@ -1,0 +1,76 @@
+"""Which devices of a node a pod gets, and which of its containers has which.
+
+Deterministic: equal pods on equal nodes get equal answers. Devices of one model are preferred; among them
+the model of which the fewest remain (so that larger groups stay whole), then devices joined by NVLink, then
+those on one NUMA node, then the lowest index. A single device is taken where it breaks up the fewest links.
+"""
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.view import ByModel
+from cluster.decide.reuse import hand_out
+from cluster.decide.wish import Wish
+from cluster.objects.assignment import Assignment
+from cluster.objects.inventory import Device
+
+
+class NoPlaceError(Exception):
+    """The pod does not fit on the node; ``predicates.obstacle`` says why."""
+
+
+def choose(wish: Wish, view: NodeView) -> Assignment:
+    """Devices for every container of the pod.
+
+    Raises:
+        NoPlaceError: fewer free devices than the pod needs.
+    """
+    chosen = {
+        resource: iter(_pick(view.free_by_model.get(resource, {}), wish, needed))
+        for resource, needed in wish.demand.items()
+    }
+    return hand_out(wish.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)])
+
+
+def _pick(free: ByModel, wish: Wish, needed: int) -> list[Device]:
+    groups = [devices for model, devices in free.items() if not wish.models or model in wish.models]
+    large_enough = [devices for devices in groups if len(devices) >= needed]
+    if large_enough:
+        return _together(min(large_enough, key=lambda devices: (len(devices), devices[0].model)), needed)
+    mixed: list[Device] = []
+    for devices in sorted(groups, key=lambda devices: (-len(devices), devices[0].model if devices else "")):
+        mixed += _together(devices, min(len(devices), needed - len(mixed)))
+    if len(mixed) < needed:
+        raise NoPlaceError(f"{len(mixed)} of {needed} devices are free.")
+    return mixed
+
+
+def _together(devices: tuple[Device, ...], needed: int) -> list[Device]:
+    """``needed`` of the devices that belong together, in the order of their index."""
+    if needed == 1:
+        return [min(devices, key=lambda device: (_links_to(device, devices), device.index, device.uuid))]
+    if needed == len(devices) or needed == 0:
+        return list(devices[:needed])
+    best = max((_grown(seed, devices, needed) for seed in devices), key=_closeness)
+    return sorted(best, key=lambda device: (device.index, device.uuid))
+
+
+def _grown(seed: Device, devices: tuple[Device, ...], needed: int) -> list[Device]:
+    """A set that starts with one device and takes in the nearest one until it is large enough."""
+    grown = [seed]
+    while len(grown) < needed:
+        others = [device for device in devices if device not in grown]
+        grown.append(max(others, key=lambda device: _nearness(device, grown)))
+    return grown
+
+
+def _nearness(device: Device, grown: list[Device]) -> tuple[int, int, int]:
+    same_numa = sum(device.numa is not None and device.numa == other.numa for other in grown)
+    return (_links_to(device, grown), same_numa, -device.index)
+
+
+def _closeness(grown: list[Device]) -> tuple[int, int, int]:
+    links, numa, _ = map(sum, zip(*(_nearness(device, grown) for device in grown), strict=True))
+    return (links, numa, -sum(device.index for device in grown))
+
+
+def _links_to(device: Device, others: list[Device] | tuple[Device, ...]) -> int:
+    return sum((device.links or {}).get(other.uuid, 0) for other in others if other.uuid != device.uuid)

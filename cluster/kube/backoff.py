@@ -1,0 +1,38 @@
+"""Growing, jittered delays between attempts: pure, the caller waits."""
+
+import random as randomness
+from dataclasses import dataclass, field
+from typing import Protocol
+
+
+class Random(Protocol):
+    """The part of ``random.Random`` that spreads our attempts over time."""
+
+    def uniform(self, a: float, b: float, /) -> float:
+        """A number between a and b."""
+        ...
+
+
+def unpredictable() -> Random:
+    """Randomness for spreading load; nothing secret hangs on it."""
+    return randomness.SystemRandom()
+
+
+@dataclass
+class Backoff:
+    """Delays that double from ``first`` to ``longest`` seconds, each between half and the whole of it."""
+
+    first: float = 0.5
+    longest: float = 30.0
+    random: Random = field(default_factory=unpredictable)
+    _next: float | None = field(default=None, init=False)
+
+    def next(self) -> float:
+        """Seconds to wait before the next attempt; the one after it waits longer."""
+        ceiling = self._next if self._next is not None else self.first
+        self._next = min(ceiling * 2, self.longest)
+        return self.random.uniform(ceiling / 2, ceiling)
+
+    def reset(self) -> None:
+        """An attempt succeeded: start from ``first`` again."""
+        self._next = None

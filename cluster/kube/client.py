@@ -1,0 +1,257 @@
+"""The real ``Kube``: typed requests over ``cluster.kube.transport``.
+
+Reads are tried again, with growing and jittered pauses, when the server was unreachable, failed or was
+overloaded. Writes are sent once: after a lost answer only the caller knows whether to write again.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Any, Final, Generic, TypeVar, get_args
+
+import msgspec
+import stamina
+
+from cluster.kube.connection import Connection
+from cluster.kube.errors import (
+    Conflict,
+    Malformed,
+    Request,
+    ServerError,
+    TooManyRequests,
+    Unprocessable,
+    Unreachable,
+    refusal_of,
+    refused,
+)
+from cluster.kube.port import EVERYTHING, FROM_NOW, Change, Page, Selection, WatchEvent, WatchOptions
+from cluster.kube.resources import Resource, T
+from cluster.kube.transport import Call, Stream, Timeouts, Transport
+from cluster.objects.meta import ListMeta, Partial
+from cluster.runtime.clock import Clock
+
+MERGE_PATCH: Final = "application/merge-patch+json"
+READ_ATTEMPTS: Final = 4
+LONGEST_READ_SECONDS: Final = 10.0
+"""After this no further attempt begins."""
+LONGEST_RETRY_AFTER: Final = 5.0
+
+
+class _ListBody(Partial, frozen=True):
+    metadata: ListMeta = ListMeta()
+    items: tuple[msgspec.Raw, ...] | None = None
+
+
+class _Frame(Partial, frozen=True):
+    """One line of a watch, its object still unread: the type decides what it is."""
+
+    type: str = ""
+    object: msgspec.Raw = msgspec.Raw(b"{}")
+
+
+class KubeClient:
+    """The API server over HTTP. Safe for many threads."""
+
+    def __init__(
+        self, connection: Connection, clock: Clock, *, user_agent: str, timeouts: Timeouts | None = None
+    ) -> None:
+        """Connects when first asked.
+
+        Args:
+            connection: where and as whom.
+            clock: to tell the server's clock from ours.
+            user_agent: ``component/version``; the component becomes the field manager of our writes.
+            timeouts: per request; a watch has its own.
+        """
+        self._transport = Transport(connection, clock, user_agent=user_agent, timeouts=timeouts or Timeouts())
+
+    def skew(self) -> timedelta | None:
+        """The API server's clock minus ours, to the second, by its last answer (law L6); None before it."""
+        return self._transport.skew()
+
+    def close(self) -> None:
+        """Close idle connections."""
+        self._transport.close()
+
+    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+        """Read one object; see the port."""
+        call = Call(verb="GET", path=resource.path(namespace, name))
+        return _decode(call.request, self._read(call), resource.type)
+
+    def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int | None = None,
+        continue_: str | None = None,
+    ) -> Page[T]:
+        """Read a page; see the port."""
+        query = _selecting(selection) + _given(limit=limit, **{"continue": continue_})
+        call = Call(verb="GET", path=resource.path(selection.namespace), query=query)
+        body = _decode(call.request, self._read(call), _ListBody)
+        return Page(
+            items=tuple(_decode(call.request, item, resource.type) for item in body.items or ()),
+            resource_version=body.metadata.resource_version,
+            continue_=body.metadata.continue_ or None,
+        )
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        options: WatchOptions = FROM_NOW,
+    ) -> "HttpWatch[T]":
+        """Follow changes; see the port. Not tried again: the caller knows from where to go on."""
+        streamed = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
+        query = (
+            ("watch", "true"),
+            ("allowWatchBookmarks", "true"),
+            *(streamed if options.initial_events else ()),
+            *_selecting(selection),
+            *_given(resourceVersion=options.resource_version, timeoutSeconds=options.timeout_seconds),
+        )
+        call = Call(verb="GET", path=resource.path(selection.namespace), query=query)
+        return HttpWatch(
+            self._transport.stream(call, silence=options.silence_seconds), call.request, resource
+        )
+
+    def create(self, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None) -> T:
+        """Create an object; see the port."""
+        call = Call(verb="POST", path=resource.path(namespace), body=_whole(resource, body))
+        return self._write(call, resource)
+
+    def create_subresource(
+        self,
+        resource: Resource[T],
+        subresource: str,
+        body: Mapping[str, Any],
+        *,
+        name: str,
+        namespace: str | None = None,
+    ) -> None:
+        """Post to a subresource; see the port."""
+        path = resource.path(namespace, name, subresource)
+        self._transport.send(Call(verb="POST", path=path, body=msgspec.json.encode(body)))
+
+    def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        """Merge-patch an object; see the port."""
+        call = Call(
+            verb="PATCH",
+            path=resource.path(namespace, name, subresource),
+            body=msgspec.json.encode(body),
+            content_type=MERGE_PATCH,
+        )
+        try:
+            return self._write(call, resource)
+        except Unprocessable as error:
+            # A resourceVersion that does not match is a 409, a uid only breaks a rule of validation.
+            if _is_about_uid(error):
+                raise Conflict(error.request, error.refusal) from error
+            raise
+
+    def replace(
+        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
+    ) -> T:
+        """Put an object; see the port."""
+        call = Call(verb="PUT", path=resource.path(namespace, name), body=_whole(resource, body))
+        return self._write(call, resource)
+
+    def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object; see the port."""
+        preconditions = dict(_given(uid=uid, resourceVersion=resource_version))
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
+        if preconditions:
+            options["preconditions"] = preconditions
+        if grace_seconds is not None:
+            options["gracePeriodSeconds"] = grace_seconds
+        path = resource.path(namespace, name)
+        self._transport.send(Call(verb="DELETE", path=path, body=msgspec.json.encode(options)))
+
+    def _read(self, call: Call) -> bytes:
+        for attempt in stamina.retry_context(
+            on=_try_again, attempts=READ_ATTEMPTS, timeout=LONGEST_READ_SECONDS, wait_max=LONGEST_RETRY_AFTER
+        ):
+            with attempt:
+                return self._transport.send(call)
+        raise AssertionError("the last attempt returns or raises")
+
+    def _write(self, call: Call, resource: Resource[T]) -> T:
+        return _decode(call.request, self._transport.send(call), resource.type)
+
+
+class HttpWatch(Generic[T]):
+    """A running watch over HTTP."""
+
+    def __init__(self, stream: Stream, request: Request, resource: Resource[T]) -> None:
+        self._stream = stream
+        self._request = request
+        self._resource = resource
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        """The events; see the port."""
+        for line in self._stream.lines():
+            frame = _decode(self._request, line, _Frame)
+            if frame.type == "ERROR":
+                raise refused(self._request, refusal_of(0, bytes(frame.object)))
+            change = _CHANGES.get(frame.type)
+            if change is None:
+                raise Malformed(self._request, f"an event of the unknown type {frame.type!r}")
+            yield WatchEvent(change, _decode(self._request, frame.object, self._resource.type))
+
+    def close(self) -> None:
+        """End the watch."""
+        self._stream.close()
+
+
+_CHANGES: dict[str, Change] = {change: change for change in get_args(Change)}
+
+
+def _is_about_uid(error: Unprocessable) -> bool:
+    causes = error.refusal.details.get("causes") or ()
+    return any(cause.get("field") == "metadata.uid" for cause in causes)
+
+
+def _try_again(error: Exception) -> bool | float:
+    """Whether, or after how many seconds, a read is worth another attempt."""
+    if isinstance(error, TooManyRequests):
+        return min(error.retry_after, LONGEST_RETRY_AFTER) if error.retry_after else True
+    return isinstance(error, Unreachable | ServerError)
+
+
+_D = TypeVar("_D")
+
+
+def _decode(request: Request, body: bytes | msgspec.Raw, into: type[_D]) -> _D:
+    try:
+        return msgspec.json.decode(body, type=into)
+    except msgspec.MsgspecError as error:
+        raise Malformed(request, str(error)) from error
+
+
+def _whole(resource: Resource[T], body: Mapping[str, Any]) -> bytes:
+    return msgspec.json.encode({"apiVersion": resource.api_version, "kind": resource.kind, **body})
+
+
+def _selecting(selection: Selection) -> tuple[tuple[str, str], ...]:
+    return _given(fieldSelector=selection.field_selector, labelSelector=selection.label_selector)
+
+
+def _given(**parameters: str | int | None) -> tuple[tuple[str, str], ...]:
+    return tuple((name, str(value)) for name, value in parameters.items() if value is not None)

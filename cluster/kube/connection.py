@@ -1,0 +1,119 @@
+"""Where the API server is and who we are to it: what a client is made from.
+
+``cluster.kube.incluster`` makes one as a pod finds it.
+"""
+
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import structlog
+
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+TOKEN_READ_EVERY: Final = 60.0
+"""Seconds. Projected tokens are renewed by the kubelet when four fifths of their life are over."""
+
+
+class BadConnectionError(ValueError):
+    """The settings that say how to reach the API server are missing or wrong."""
+
+
+class Credentials(Protocol):
+    """Whose token a request carries."""
+
+    def token(self) -> str | None:
+        """The bearer token of now, None for none."""
+        ...
+
+    def refused(self) -> None:
+        """The server answered 401: do not trust a remembered token."""
+        ...
+
+
+class NoToken:
+    """No bearer token: a client certificate speaks for us, or nobody."""
+
+    def token(self) -> str | None:
+        """None."""
+        return None
+
+    def refused(self) -> None:
+        """Nothing to forget."""
+
+
+class TokenFile:
+    """A token in a file that somebody rotates."""
+
+    def __init__(self, path: Path, clock: Clock, *, every: float = TOKEN_READ_EVERY) -> None:
+        """Read the file at once.
+
+        Raises:
+            BadConnectionError: it cannot be read, or is empty.
+        """
+        self._path = path
+        self._clock = clock
+        self._every = every
+        self._lock = threading.Lock()
+        self._token = _read_token(path)
+        self._read_at: float | None = clock.monotonic()
+
+    def token(self) -> str | None:
+        """The token, read again when it was read too long ago; the old one where that fails."""
+        with self._lock:
+            if self._read_at is None or self._clock.monotonic() - self._read_at >= self._every:
+                self._read_at = self._clock.monotonic()
+                try:
+                    self._token = _read_token(self._path)
+                except BadConnectionError as error:
+                    log.warning("going on with the old token", error=str(error))
+            return self._token
+
+    def refused(self) -> None:
+        """Read the file again before the next request."""
+        with self._lock:
+            self._read_at = None
+
+
+def _read_token(path: Path) -> str:
+    try:
+        token = path.read_text(encoding="ascii").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadConnectionError(
+            f"The token file {path} cannot be read ({error}): is the pod's ServiceAccount token mounted?"
+        ) from error
+    if not token:
+        raise BadConnectionError(f"The token file {path} is empty.")
+    return token
+
+
+@dataclass(frozen=True, kw_only=True)
+class Connection:
+    """Everything a client needs to reach the API server."""
+
+    server: str
+    """e.g. ``https://10.96.0.1:443``."""
+    ca_file: Path | None = None
+    """The authorities that vouch for the server; None means those of the system."""
+    credentials: Credentials = field(default_factory=NoToken)
+    client_certificate: Path | None = None
+    client_key: Path | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot work.
+
+        Raises:
+            BadConnectionError: not an http or https address, or a file is missing.
+        """
+        if not self.server.startswith(("https://", "http://")):
+            raise BadConnectionError(f"The API server's address {self.server!r} must begin with https://.")
+        for what, path in (
+            ("authority", self.ca_file),
+            ("client certificate", self.client_certificate),
+            ("client key", self.client_key),
+        ):
+            if path is not None and not path.is_file():
+                raise BadConnectionError(f"The {what} file {path} for the API server does not exist.")

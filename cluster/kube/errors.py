@@ -1,0 +1,198 @@
+"""What can go wrong between us and the API server: our own tree, so that the HTTP library stays a detail.
+
+::
+
+    ApiError
+    ├── ClientError          4xx: the server understood and refuses
+    │   ├── BadRequest       400
+    │   ├── Unauthorized     401
+    │   ├── Forbidden        403
+    │   ├── NotFound         404
+    │   ├── Conflict         409: a precondition failed, or the object exists already
+    │   ├── Gone             410: the resourceVersion or continue token is too old
+    │   ├── Unprocessable    422: the object or a parameter is invalid
+    │   └── TooManyRequests  429: overload, or a disruption budget
+    ├── ServerError          5xx: the server failed; whether it acted is unknown
+    ├── Unreachable          no answer; whether it acted is unknown
+    └── Malformed            an answer that is not what the API promises
+
+Each is a sentence with the verb, the path, the code, the reason and the server's own message.
+"""
+
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, ClassVar
+
+import msgspec
+
+from cluster.objects.meta import Status
+
+
+@dataclass(frozen=True)
+class Request:
+    """Which request failed."""
+
+    verb: str
+    path: str
+
+    def __str__(self) -> str:
+        return f"{self.verb} {self.path}"
+
+
+class ApiError(Exception):
+    """The API server could not be asked, or did not do what it was asked."""
+
+    def __init__(self, request: Request, message: str) -> None:
+        super().__init__(request, message)
+        self.request = request
+        self.message = message
+
+    def __str__(self) -> str:
+        return f"{self.request} failed: {self.message}"
+
+
+class Unreachable(ApiError):
+    """No answer: no connection, or a timeout. A write may have happened."""
+
+    def __str__(self) -> str:
+        return f"{self.request} got no answer from the API server: {self.message}"
+
+
+class Malformed(ApiError):
+    """The answer is not what the API promises."""
+
+    def __str__(self) -> str:
+        return f"The answer to {self.request} cannot be read: {self.message}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """What the server said when it refused."""
+
+    code: int
+    reason: str = ""
+    message: str = ""
+    details: dict[str, Any] = field(default_factory=dict)
+    retry_after: float | None = None
+    """Seconds, from the header ``Retry-After`` or from the details."""
+
+
+class StatusError(ApiError):
+    """The API server answered with an error status."""
+
+    code_of_class: ClassVar[int | None] = None
+
+    def __init__(self, request: Request, refusal: Refusal) -> None:
+        super().__init__(request, refusal.message)
+        self.refusal = refusal
+
+    @property
+    def code(self) -> int:
+        """The HTTP status, or that of a watch's ERROR event."""
+        return self.refusal.code
+
+    @property
+    def reason(self) -> str:
+        """The machine-readable reason, e.g. ``AlreadyExists``."""
+        return self.refusal.reason
+
+    def __str__(self) -> str:
+        what = " ".join(str(part) for part in (self.code, self.reason) if part)
+        return f"{self.request} was answered with {what}: {self.message or 'no message'}"
+
+
+class ServerError(StatusError):
+    """5xx: the server failed. A write may have happened."""
+
+
+class ClientError(StatusError):
+    """4xx: refused, nothing has happened."""
+
+
+class BadRequest(ClientError):
+    """400."""
+
+
+class Unauthorized(ClientError):
+    """401: the token is missing, expired or unknown."""
+
+
+class Forbidden(ClientError):
+    """403: known, but not allowed to."""
+
+
+class NotFound(ClientError):
+    """404."""
+
+
+class Conflict(ClientError):
+    """409: a precondition (uid, resourceVersion) does not hold, or the object exists already."""
+
+    @property
+    def already_exists(self) -> bool:
+        """Whether a create met an object of that name."""
+        return self.reason == "AlreadyExists"
+
+
+class Gone(ClientError):
+    """410: that resourceVersion is too old; list again."""
+
+
+class Unprocessable(ClientError):
+    """422: invalid object or parameter."""
+
+
+class TooManyRequests(ClientError):
+    """429: overload, or an eviction that a disruption budget forbids."""
+
+    @property
+    def retry_after(self) -> float | None:
+        """Seconds that the server asks us to wait, None when it does not say."""
+        return self.refusal.retry_after
+
+
+_BY_CODE: dict[int, type[ClientError]] = {
+    HTTPStatus.BAD_REQUEST: BadRequest,
+    HTTPStatus.UNAUTHORIZED: Unauthorized,
+    HTTPStatus.FORBIDDEN: Forbidden,
+    HTTPStatus.NOT_FOUND: NotFound,
+    HTTPStatus.CONFLICT: Conflict,
+    HTTPStatus.GONE: Gone,
+    HTTPStatus.UNPROCESSABLE_ENTITY: Unprocessable,
+    HTTPStatus.TOO_MANY_REQUESTS: TooManyRequests,
+}
+
+_LONGEST_BODY_QUOTED = 200
+
+
+def refused(request: Request, refusal: Refusal) -> StatusError:
+    """The error of our tree for what the server said."""
+    if refusal.code >= HTTPStatus.INTERNAL_SERVER_ERROR:
+        return ServerError(request, refusal)
+    return _BY_CODE.get(refusal.code, ClientError)(request, refusal)
+
+
+def refusal_of(code: int, body: bytes, *, retry_after: str | None = None) -> Refusal:
+    """Read an error answer: a ``v1.Status``, or whatever a proxy wrote.
+
+    Args:
+        code: HTTP status; it wins over the code in the body.
+        body: as received.
+        retry_after: the header of that name; dates are ignored.
+    """
+    try:
+        status = msgspec.json.decode(body, type=Status)
+    except msgspec.MsgspecError:
+        status = Status(message=body[:_LONGEST_BODY_QUOTED].decode(errors="replace").strip())
+    details = status.details or {}
+    return Refusal(
+        code=code or status.code,
+        reason=status.reason,
+        message=status.message,
+        details=details,
+        retry_after=_seconds(retry_after) or _seconds(details.get("retryAfterSeconds")),
+    )
+
+
+def _seconds(value: object) -> float | None:
+    return float(str(value)) if str(value).isdecimal() else None

@@ -1,0 +1,181 @@
+"""Events: sentences about a pod or a node for people, as ``kubectl describe`` shows them (law L8).
+
+Telling never blocks and never fails: sentences wait in a queue for the recorder's thread, and when it is full
+or the API server refuses, they are dropped and counted. A sentence that repeats within ten minutes raises the
+count of the Event that is there.
+"""
+
+import queue
+import threading
+import uuid
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import structlog
+from prometheus_client import CollectorRegistry, Counter
+
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.port import Kube
+from cluster.kube.resources import EVENTS, NODES, PODS
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import Clock
+from cluster.runtime.metrics import NAMESPACE
+
+log = structlog.get_logger(__name__)
+
+Severity = Literal["Normal", "Warning"]
+
+AGGREGATED_WITHIN: Final = 600.0
+"""Seconds."""
+LONGEST_QUEUE: Final = 1000
+MOST_REMEMBERED: Final = 4096
+LONGEST_MESSAGE: Final = 1024
+"""Characters; the API server refuses longer ones."""
+LONGEST_NAME: Final = 200
+NAMESPACE_OF_NODES: Final = "default"
+"""Events about objects without a namespace live there, as the kubelet's do."""
+
+_LOOK_AT_STOP_EVERY: Final = 1.0
+
+
+@dataclass(frozen=True)
+class _Sentence:
+    """What is told: equal ones are aggregated."""
+
+    kind: str
+    api_version: str
+    namespace: str
+    name: str
+    uid: str
+    severity: Severity
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class _Told:
+    """The Event that holds a sentence."""
+
+    event: str
+    count: int
+    at: float
+
+
+class EventRecorder:
+    """Writes Events. ``run`` is the body of a thread; without it nothing is written."""
+
+    def __init__(
+        self, kube: Kube, clock: Clock, *, component: str, registry: CollectorRegistry | None = None
+    ) -> None:
+        """Args: component: who says so; registry: where dropped and written Events are counted."""
+        self._kube = kube
+        self._clock = clock
+        self._component = component
+        self._queue: queue.Queue[tuple[_Sentence, datetime]] = queue.Queue(LONGEST_QUEUE)
+        self._told: dict[_Sentence, _Told] = {}
+        self._outcomes = Counter(
+            "events",
+            "Events about objects by what became of them: written, dropped (queue full), refused.",
+            ["outcome"],
+            namespace=NAMESPACE,
+            registry=registry,
+        )
+
+    def normal(self, about: Pod | Node, reason: str, message: str) -> None:
+        """Tell that something went as it should; reason is one CamelCase word."""
+        self._tell(about, "Normal", reason, message)
+
+    def warning(self, about: Pod | Node, reason: str, message: str) -> None:
+        """Tell that something is wrong; reason is one CamelCase word."""
+        self._tell(about, "Warning", reason, message)
+
+    def run(self, stop: threading.Event) -> None:
+        """Write what is told until ``stop`` is set, then what still waits."""
+        while not stop.is_set():
+            try:
+                sentence, at = self._queue.get(timeout=_LOOK_AT_STOP_EVERY)
+            except queue.Empty:
+                continue
+            self._write(sentence, at)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what waits, in this thread, until the API server refuses."""
+        while not self._queue.empty():
+            if not self._write(*self._queue.get_nowait()):
+                return
+
+    def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> None:
+        resource = PODS if isinstance(about, Pod) else NODES
+        sentence = _Sentence(
+            kind=resource.kind,
+            api_version=resource.api_version,
+            namespace=about.metadata.namespace or NAMESPACE_OF_NODES,
+            name=about.metadata.name,
+            uid=about.metadata.uid,
+            severity=severity,
+            reason=reason,
+            message=message[:LONGEST_MESSAGE],
+        )
+        try:
+            self._queue.put_nowait((sentence, self._clock.now()))
+        except queue.Full:
+            self._outcomes.labels("dropped").inc()
+
+    def _write(self, sentence: _Sentence, at: datetime) -> bool:
+        """Write one; whether it worked."""
+        try:
+            self._told[sentence] = self._repeat(sentence, at) or self._create(sentence, at)
+        except ApiError as error:
+            self._outcomes.labels("refused").inc()
+            log.warning("an event was not written", reason=sentence.reason, error=str(error))
+            return False
+        self._outcomes.labels("written").inc()
+        self._forget_oldest()
+        return True
+
+    def _repeat(self, sentence: _Sentence, at: datetime) -> _Told | None:
+        """Count the sentence on the Event that has it; None when there is none, or it is too old."""
+        told = self._told.pop(sentence, None)
+        if told is None or self._clock.monotonic() - told.at > AGGREGATED_WITHIN:
+            return None
+        patch = {"count": told.count + 1, "lastTimestamp": _text(at)}
+        try:
+            self._kube.patch(EVENTS, told.event, patch, namespace=sentence.namespace)
+        except NotFound:
+            return None
+        return _Told(told.event, told.count + 1, self._clock.monotonic())
+
+    def _create(self, sentence: _Sentence, at: datetime) -> _Told:
+        event = f"{sentence.name[:LONGEST_NAME]}.{uuid.uuid4().hex[:16]}"
+        body: dict[str, Any] = {
+            "metadata": {"name": event},
+            "involvedObject": {
+                "kind": sentence.kind,
+                "apiVersion": sentence.api_version,
+                "name": sentence.name,
+                "uid": sentence.uid,
+                # An object without a namespace is named without one, though its Event has one.
+                **({"namespace": sentence.namespace} if sentence.kind == PODS.kind else {}),
+            },
+            "type": sentence.severity,
+            "reason": sentence.reason,
+            "message": sentence.message,
+            "source": {"component": self._component},
+            "reportingComponent": self._component,
+            "count": 1,
+            "firstTimestamp": _text(at),
+            "lastTimestamp": _text(at),
+        }
+        self._kube.create(EVENTS, body, namespace=sentence.namespace)
+        return _Told(event, 1, self._clock.monotonic())
+
+    def _forget_oldest(self) -> None:
+        while len(self._told) > MOST_REMEMBERED:
+            del self._told[next(iter(self._told))]
+
+
+def _text(instant: datetime) -> str:
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,194 @@
+"""What the parts ask of the API server: the port ``Kube``.
+
+``cluster.kube.client.KubeClient`` is the real one, ``tests/fakes/kube.py`` an in-memory one. Every method
+raises the errors of ``cluster.kube.errors`` and no others.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Generic, Literal, Protocol
+
+from cluster.kube.resources import Resource, T
+
+Change = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+"""The types of watch events; a bookmark carries nothing but a resourceVersion (and annotations)."""
+
+INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
+"""Annotation of the bookmark that ends the initial events of a streamed list (KEP-3157)."""
+
+
+@dataclass(frozen=True)
+class WatchEvent(Generic[T]):
+    """One piece of news from a watch."""
+
+    type: Change
+    object: T
+
+
+@dataclass(frozen=True)
+class Page(Generic[T]):
+    """A part of a list."""
+
+    items: tuple[T, ...]
+    resource_version: str
+    continue_: str | None = None
+    """Token for the next page; None on the last."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Selection:
+    """Which objects a list or a watch is about."""
+
+    namespace: str | None = None
+    """None: all namespaces."""
+    field_selector: str | None = None
+    label_selector: str | None = None
+
+
+EVERYTHING: Final = Selection()
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchOptions:
+    """How a watch is asked for."""
+
+    resource_version: str | None = None
+    """Events after this one; None together with ``initial_events`` means the newest."""
+    initial_events: bool = False
+    """Send the present objects first, then the bookmark ``INITIAL_EVENTS_END`` (KEP-3157)."""
+    timeout_seconds: int = 300
+    """After this the server ends the watch in good order."""
+    silence_seconds: float = 70.0
+    """No byte for this long means that the connection is dead (bookmarks come about every minute)."""
+
+
+FROM_NOW: Final = WatchOptions()
+
+
+class Watch(Protocol[T]):
+    """A running watch: iterate over it; ``close`` ends it from any thread."""
+
+    def __iter__(self) -> Iterator[WatchEvent[T]]:
+        """The events as they come; ends when the server ends the watch or after ``close``.
+
+        Raises:
+            Gone: the resourceVersion is too old.
+            Unreachable: silence, or the connection broke.
+            ApiError: any other ERROR event or unreadable event.
+        """
+        ...
+
+    def close(self) -> None:
+        """End the watch: a thread that is waiting in the iteration leaves it. May be called again."""
+        ...
+
+
+class Kube(Protocol):
+    """The API server, as the parts need it."""
+
+    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+        """Read one object.
+
+        Raises:
+            NotFound: there is none.
+        """
+        ...
+
+    def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int | None = None,
+        continue_: str | None = None,
+    ) -> Page[T]:
+        """Read objects, all at once or a page of at most ``limit``.
+
+        Raises:
+            Gone: the continue token is too old; start over.
+        """
+        ...
+
+    def watch(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        options: WatchOptions = FROM_NOW,
+    ) -> Watch[T]:
+        """Follow changes.
+
+        Raises:
+            Unprocessable: the server does not stream lists, though ``initial_events`` was asked for.
+            Gone: the resourceVersion is too old (also raised by the iteration).
+        """
+        ...
+
+    def create(self, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None) -> T:
+        """Create an object; what the server made of it. ``apiVersion`` and ``kind`` are filled in.
+
+        Raises:
+            Conflict: it exists (``already_exists``).
+        """
+        ...
+
+    def create_subresource(
+        self,
+        resource: Resource[T],
+        subresource: str,
+        body: Mapping[str, Any],
+        *,
+        name: str,
+        namespace: str | None = None,
+    ) -> None:
+        """Post to a subresource, e.g. ``binding`` or ``eviction`` of a pod.
+
+        Raises:
+            Conflict: a precondition in the body does not hold; the pod is bound already.
+        """
+        ...
+
+    def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        """Change an object by a JSON merge patch (RFC 7386); what it has become.
+
+        ``metadata.uid`` and ``metadata.resourceVersion`` in the body are preconditions.
+
+        Raises:
+            Conflict: a precondition does not hold.
+        """
+        ...
+
+    def replace(
+        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
+    ) -> T:
+        """Put a whole object; ``metadata.resourceVersion`` in the body makes it a compare-and-swap.
+
+        Raises:
+            Conflict: somebody else has written meanwhile.
+        """
+        ...
+
+    def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object, if it still is the one that is meant.
+
+        Raises:
+            Conflict: uid or resourceVersion is another.
+            NotFound: there is none.
+        """
+        ...

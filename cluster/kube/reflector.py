@@ -1,0 +1,254 @@
+"""A handler kept equal to the API server's objects of one kind: list, then watch, for ever.
+
+The extender's and the node agent's caches are fed by this. It streams the list (KEP-3157) and falls back to
+pages where the server does not offer that. What it promises to the handler: after ``replace`` the handler
+knows the whole truth of one moment; every later change arrives once, in order; whenever a change could have
+been missed, there is a ``replace`` again. A deletion during a gap shows as absence from that ``replace``.
+"""
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Generic, Protocol, TypeVar
+
+import structlog
+
+from cluster.kube.backoff import Backoff, Random, unpredictable
+from cluster.kube.errors import ApiError, BadRequest, Gone, Request, Unprocessable, Unreachable
+from cluster.kube.port import INITIAL_EVENTS_END, Kube, Selection, Watch, WatchEvent, WatchOptions
+from cluster.kube.resources import Object, Resource, T
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+_Told_contra = TypeVar("_Told_contra", bound=Object, contravariant=True)
+_Told = TypeVar("_Told")
+
+
+class Handler(Protocol[_Told_contra]):
+    """Who is told. Called by the reflector's thread only; an exception leads to a new ``replace``."""
+
+    def replace(self, items: Sequence[_Told_contra], /) -> None:
+        """The whole truth: whatever is not among the items does not exist."""
+        ...
+
+    def upsert(self, obj: _Told_contra, /) -> None:
+        """The object is new or has changed. May repeat what is known."""
+        ...
+
+    def remove(self, obj: _Told_contra, /) -> None:
+        """The object is gone, or no longer selected; this was its last state."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tuning:
+    """How a reflector asks; the defaults are for production."""
+
+    stream: bool = True
+    """Ask for a streamed list first; False means pages at once."""
+    page_size: int = 500
+    watch_seconds: tuple[float, float] = (240.0, 480.0)
+    """The server ends a watch after a random time between these, so that not all watches end together."""
+    silence_seconds: float = 70.0
+    """A watch without a byte for this long is dead: bookmarks come about every minute."""
+    shortest_watch: float = 1.0
+    """A watch that ends sooner and brought nothing counts as failed."""
+    random: Random = field(default_factory=unpredictable)
+
+
+class _HandlerError(Exception):
+    """The handler raised; what it holds is unknown."""
+
+
+class Reflector(Generic[T]):
+    """Keeps one handler true. ``run`` is the body of a thread."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        resource: Resource[T],
+        handler: Handler[T],
+        clock: Clock,
+        *,
+        namespace: str | None = None,
+        field_selector: str | None = None,
+        label_selector: str | None = None,
+        tuning: Tuning | None = None,
+    ) -> None:
+        self._kube = kube
+        self._resource = resource
+        self._handler = handler
+        self._clock = clock
+        self._selection = Selection(
+            namespace=namespace, field_selector=field_selector, label_selector=label_selector
+        )
+        self._tuning = tuning or Tuning()
+        self._backoff = Backoff(random=self._tuning.random)
+        self._streams = self._tuning.stream
+        self._version: str | None = None
+        self._news: float | None = None
+        self._synced = threading.Event()
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self._watch: Watch[T] | None = None
+        self._log = log.bind(kind=resource.kind)
+
+    @property
+    def resource(self) -> Resource[T]:
+        """The kind that it follows."""
+        return self._resource
+
+    @property
+    def synced(self) -> threading.Event:
+        """Set when the handler has the whole truth; unset again only if the handler failed."""
+        return self._synced
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the handler has had the whole truth."""
+        return self._synced.is_set()
+
+    def age(self) -> float | None:
+        """Seconds since the newest news (list, event or bookmark), None before the first list (law L6)."""
+        news = self._news
+        return None if news is None else self._clock.monotonic() - news
+
+    def run(self, stop: threading.Event) -> None:
+        """List and watch until ``stop`` is set; returns soon after it is, even while the watch is silent."""
+        self._stop = stop
+        threading.Thread(
+            target=self._close_on_stop, name=f"{self._resource.plural}-stop", daemon=True
+        ).start()
+        while not stop.is_set():
+            delay = self._round()
+            if delay is not None:
+                self._clock.wait(stop, delay)
+
+    def _close_on_stop(self) -> None:
+        self._stop.wait()
+        with self._lock:
+            if self._watch is not None:
+                self._watch.close()
+
+    def _round(self) -> float | None:
+        """One list if one is needed, then one watch; seconds to wait before the next, None for at once."""
+        try:
+            if self._version is not None:
+                return self._follow(self._version)
+            self._list()
+        except Gone as error:
+            self._version = None
+            self._log.info("history is gone, listing again", error=str(error))
+        except ApiError as error:
+            if not self._stop.is_set():
+                self._log.warning("the API server cannot be followed, trying again", error=str(error))
+        except _HandlerError as error:
+            self._version = None
+            self._synced.clear()
+            self._log.error("the handler failed, listing again", exc_info=error.__cause__)
+        else:
+            return None
+        return self._backoff.next()
+
+    def _list(self) -> None:
+        if self._streams:
+            try:
+                self._list_by_stream()
+            except (BadRequest, Unprocessable) as error:
+                self._log.info("the server does not stream lists, reading pages", error=str(error))
+                self._streams = False
+            else:
+                return
+        self._list_by_pages()
+
+    def _list_by_pages(self) -> None:
+        items: list[T] = []
+        token: str | None = None
+        while not self._stop.is_set():
+            page = self._kube.list(
+                self._resource, self._selection, limit=self._tuning.page_size, continue_=token
+            )
+            items += page.items
+            token = page.continue_
+            if token is None:
+                self._replace(items, page.resource_version)
+                return
+
+    def _list_by_stream(self) -> None:
+        """Read the initial events up to their end mark, then go on with the same watch."""
+        items: dict[str, T] = {}
+        with self._watching(self._options(initial_events=True)) as events:
+            for event in events:
+                if self._version is not None:
+                    self._apply(event)
+                elif event.type == "BOOKMARK":
+                    if _ends_initial_events(event.object):
+                        self._replace(tuple(items.values()), event.object.metadata.resource_version)
+                elif event.type == "DELETED":
+                    items.pop(event.object.metadata.uid, None)
+                else:
+                    items[event.object.metadata.uid] = event.object
+        if self._version is None:
+            path = self._resource.path(self._selection.namespace)
+            raise Unreachable(Request("WATCH", path), "the streamed list ended before its end was marked")
+
+    def _follow(self, version: str) -> float | None:
+        started, brought = self._clock.monotonic(), False
+        with self._watching(self._options(resource_version=version)) as events:
+            for event in events:
+                brought = True
+                self._apply(event)
+        lasted = self._clock.monotonic() - started
+        return None if brought or lasted >= self._tuning.shortest_watch else self._backoff.next()
+
+    def _options(self, *, resource_version: str | None = None, initial_events: bool = False) -> WatchOptions:
+        return WatchOptions(
+            resource_version=resource_version,
+            initial_events=initial_events,
+            timeout_seconds=int(self._tuning.random.uniform(*self._tuning.watch_seconds)),
+            silence_seconds=self._tuning.silence_seconds,
+        )
+
+    @contextmanager
+    def _watching(self, options: WatchOptions) -> Iterator[Watch[T]]:
+        watch = self._kube.watch(self._resource, self._selection, options)
+        with self._lock:
+            self._watch = watch
+            if self._stop.is_set():
+                watch.close()
+        try:
+            yield watch
+        finally:
+            with self._lock:
+                self._watch = None
+            watch.close()
+
+    def _replace(self, items: Sequence[T], version: str) -> None:
+        self._tell(self._handler.replace, items)
+        self._heard(version)
+        self._synced.set()
+        self._log.info("in step with the API server", objects=len(items), resource_version=version)
+
+    def _apply(self, event: WatchEvent[T]) -> None:
+        if event.type == "DELETED":
+            self._tell(self._handler.remove, event.object)
+        elif event.type != "BOOKMARK":
+            self._tell(self._handler.upsert, event.object)
+        self._heard(event.object.metadata.resource_version)
+
+    def _tell(self, call: Callable[[_Told], None], what: _Told) -> None:
+        try:
+            call(what)
+        except Exception as error:
+            raise _HandlerError from error
+
+    def _heard(self, version: str) -> None:
+        self._version = version
+        self._news = self._clock.monotonic()
+        self._backoff.reset()
+
+
+def _ends_initial_events(bookmark: Object) -> bool:
+    return bookmark.metadata.annotation(INITIAL_EVENTS_END) == "true"

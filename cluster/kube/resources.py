@@ -1,0 +1,91 @@
+"""Kinds of API objects: where each lives on the API server and the struct that it is read into.
+
+Used by everything that speaks to the API server through the port ``cluster.kube.port.Kube``.
+"""
+
+import builtins
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Generic, Protocol, TypeVar
+from urllib.parse import quote
+
+from cluster.objects.meta import Meta, Partial
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod
+
+
+class Object(Protocol):
+    """Anything with ``metadata``: what a client needs to know of an object."""
+
+    @property
+    def metadata(self) -> Meta:
+        """The object's metadata."""
+        ...
+
+
+T = TypeVar("T", bound=Object)
+
+
+@dataclass(frozen=True)
+class Resource(Generic[T]):
+    """One kind of object: its address and its struct."""
+
+    group: str
+    """``""`` for the core group."""
+    version: str
+    plural: str
+    kind: str
+    namespaced: bool
+    type: builtins.type[T]
+
+    @property
+    def api_version(self) -> str:
+        """``apiVersion`` of its objects."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    def path(
+        self, namespace: str | None = None, name: str | None = None, subresource: str | None = None
+    ) -> str:
+        """The path on the API server.
+
+        Args:
+            namespace: None means all namespaces, or a kind without namespaces.
+            name: None means the collection.
+            subresource: e.g. ``binding``; only with a name.
+
+        Raises:
+            ValueError: a namespace for a kind that has none, a name without its namespace, a subresource
+                without a name.
+        """
+        if namespace is not None and not self.namespaced:
+            raise ValueError(f"{self.kind} objects have no namespace, but {namespace!r} was given.")
+        if name is not None and namespace is None and self.namespaced:
+            raise ValueError(f"The {self.kind} {name!r} needs its namespace.")
+        if subresource is not None and name is None:
+            raise ValueError(f"The subresource {subresource!r} of a {self.kind} needs the object's name.")
+        root = "apis" if self.group else "api"
+        scope = ["namespaces", namespace] if namespace is not None else []
+        parts = [root, *self.api_version.split("/"), *scope, self.plural, name, subresource]
+        return "/" + "/".join(quote(part, safe="") for part in parts if part is not None)
+
+
+class KubeEvent(Partial, frozen=True):
+    """A v1 Event: a sentence about an object, for people (``kubectl describe``)."""
+
+    metadata: Meta = Meta()
+    reason: str | None = None
+    message: str | None = None
+    type: str | None = None
+    count: int | None = None
+    first_timestamp: datetime | None = None
+    last_timestamp: datetime | None = None
+
+
+PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Pod)
+NODES: Final = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=Node)
+EVENTS: Final = Resource(
+    group="", version="v1", plural="events", kind="Event", namespaced=True, type=KubeEvent
+)
+LEASES: Final = Resource(
+    group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease
+)

@@ -1,0 +1,56 @@
+"""Metrics: a registry per process, given to whoever counts; there is no global one."""
+
+import math
+from collections.abc import Callable
+from typing import Final
+
+from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.registry import Collector
+
+NAMESPACE: Final = "gpu_booking"
+"""Every metric of ours begins with it."""
+
+
+def new_registry() -> CollectorRegistry:
+    """A registry with what every process tells: memory, CPU, files, Python, garbage collection."""
+    registry = CollectorRegistry(auto_describe=True)
+    ProcessCollector(registry=registry)
+    PlatformCollector(registry=registry)
+    GCCollector(registry=registry)
+    return registry
+
+
+def measured(
+    registry: CollectorRegistry, name: str, documentation: str, read: Callable[[], float | None]
+) -> None:
+    """A gauge that is read when somebody asks; None is shown as NaN (e.g. an age before the first news).
+
+    Args:
+        registry: where it is shown.
+        name: without our prefix, with its unit: ``cache_age_seconds``.
+        documentation: one sentence.
+        read: called for every scrape, by any thread.
+    """
+    registry.register(_Measured(f"{NAMESPACE}_{name}", documentation, read))
+
+
+def render(registry: CollectorRegistry, accept: str) -> tuple[str, bytes]:
+    """Content type and body for a scraper that accepts these types."""
+    encode, content_type = choose_encoder(accept)
+    return content_type, encode(registry)
+
+
+class _Measured(Collector):
+    def __init__(self, name: str, documentation: str, read: Callable[[], float | None]) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._read = read
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return [GaugeMetricFamily(self._name, self._documentation)]
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        value = self._read()
+        return [GaugeMetricFamily(self._name, self._documentation, math.nan if value is None else value)]

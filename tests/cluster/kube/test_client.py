@@ -1,0 +1,306 @@
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import msgspec
+import pytest
+import stamina
+
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection
+from cluster.kube.errors import (
+    BadRequest,
+    Conflict,
+    Gone,
+    Malformed,
+    NotFound,
+    ServerError,
+    TooManyRequests,
+    Unauthorized,
+    Unprocessable,
+    Unreachable,
+)
+from cluster.kube.port import INITIAL_EVENTS_END, Selection, WatchOptions
+from cluster.kube.resources import LEASES, NODES, PODS
+from cluster.kube.transport import Timeouts
+from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
+from tests.fakes.clock import FakeClock, eventually
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "kube"
+POD = b'{"metadata": {"name": "a", "namespace": "team", "uid": "u1", "resourceVersion": "7"}}'
+BROKEN = Answer(cut=True)
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _retries_without_pauses() -> Iterator[None]:
+    with stamina.set_testing(True, attempts=3, cap=True):
+        yield
+
+
+class Tokens:
+    """Credentials that are told when the server refuses them."""
+
+    def __init__(self) -> None:
+        self.current = "old"
+
+    def token(self) -> str | None:
+        return self.current
+
+    def refused(self) -> None:
+        self.current = "new"
+
+
+def client(server: ScriptedServer, *, clock: FakeClock | None = None) -> KubeClient:
+    connection = Connection(server=server.url, credentials=Tokens())
+    timeouts = Timeouts(connect=5, read=5)
+    return KubeClient(connection, clock or FakeClock(), user_agent="tester/1", timeouts=timeouts)
+
+
+class TestReading:
+    def test_an_object_is_read_into_its_struct(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        pod = client(server).get(PODS, "a", namespace="team")
+        assert pod.key == "team/a"
+        assert server.received[0].target == "/api/v1/namespaces/team/pods/a"
+
+    def test_every_request_says_who_asks(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        client(server).get(PODS, "a", namespace="team")
+        headers = server.received[0].headers
+        assert (headers["User-Agent"], headers["Authorization"]) == ("tester/1", "Bearer old")
+
+    def test_a_list_is_read_in_pages(self, server: ScriptedServer) -> None:
+        body = b'{"metadata": {"resourceVersion": "9", "continue": "t"}, "items": [' + POD + b"]}"
+        server.answers(Answer(body=body))
+        selection = Selection(namespace="team", field_selector="spec.nodeName=n0", label_selector="x=y")
+        page = client(server).list(PODS, selection, limit=500)
+        assert (len(page.items), page.resource_version, page.continue_) == (1, "9", "t")
+        assert server.received[0].target == (
+            "/api/v1/namespaces/team/pods?fieldSelector=spec.nodeName%3Dn0&labelSelector=x%3Dy&limit=500"
+        )
+
+    def test_the_last_page_has_no_token_and_may_have_null_items(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=b'{"metadata": {"resourceVersion": "9"}, "items": null}'))
+        page = client(server).list(NODES, continue_="t")
+        assert (page.items, page.continue_) == ((), None)
+        assert server.received[0].target == "/api/v1/nodes?continue=t"
+
+    @pytest.mark.parametrize("trouble", [BROKEN, Answer(status=503, body=b""), Answer(status=429)])
+    def test_a_read_is_tried_again_when_the_server_is_in_trouble(
+        self, server: ScriptedServer, trouble: Answer
+    ) -> None:
+        server.answers(trouble, trouble, Answer(body=POD))
+        assert client(server).get(PODS, "a", namespace="team").metadata.uid == "u1"
+
+    def test_a_read_gives_up_after_some_attempts(self, server: ScriptedServer) -> None:
+        server.answers(BROKEN, BROKEN, BROKEN)
+        with pytest.raises(Unreachable):
+            client(server).get(NODES, "n0")
+        assert len(server.received) == 3
+
+    def test_a_refused_read_is_not_tried_again(self, server: ScriptedServer) -> None:
+        server.answers(
+            Answer(status=404, body=b'{"message": "pods \\"a\\" not found", "reason": "NotFound"}')
+        )
+        with pytest.raises(
+            NotFound, match=r'GET /api/v1/namespaces/team/pods/a .*404 NotFound.*"a" not found'
+        ):
+            client(server).get(PODS, "a", namespace="team")
+        assert len(server.received) == 1
+
+    def test_an_answer_of_another_shape_is_malformed(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=b'{"metadata": []}'))
+        with pytest.raises(Malformed, match=r"GET /api/v1/nodes/n0 .*metadata"):
+            client(server).get(NODES, "n0")
+
+    def test_a_redirect_is_not_followed(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=302, headers={"Location": "http://127.0.0.1:1/"}))
+        with pytest.raises(Malformed, match="redirect"):
+            client(server).get(NODES, "n0")
+
+    def test_nobody_there_is_unreachable(self) -> None:
+        connection = Connection(server="http://127.0.0.1:1")
+        with pytest.raises(Unreachable, match=r"GET /api/v1/nodes/n0 got no answer.*refused"):
+            KubeClient(connection, FakeClock(), user_agent="t").get(NODES, "n0")
+
+
+class TestWriting:
+    def test_a_write_is_never_sent_twice(self, server: ScriptedServer) -> None:
+        server.answers(BROKEN)
+        with pytest.raises(Unreachable):
+            client(server).patch(NODES, "n0", {"metadata": {"annotations": {"a": "b"}}})
+        assert len(server.received) == 1
+
+    def test_a_failed_write_is_a_server_error_and_not_tried_again(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=500, body=b"upstream fell over"))
+        with pytest.raises(ServerError, match=r"POST /api/v1/namespaces/team/pods.*500.*upstream fell over"):
+            client(server).create(PODS, {"metadata": {"name": "a"}}, namespace="team")
+        assert len(server.received) == 1
+
+    def test_a_created_object_carries_its_kind(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=201, body=b'{"metadata": {"name": "l"}}'))
+        client(server).create(LEASES, {"metadata": {"name": "l"}}, namespace="gpu-booking")
+        sent = server.received[0]
+        assert sent.target == "/apis/coordination.k8s.io/v1/namespaces/gpu-booking/leases"
+        assert msgspec.json.decode(sent.body) == {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "l"},
+        }
+
+    def test_a_patch_is_a_merge_patch(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        client(server).patch(PODS, "a", {"status": {}}, namespace="team", subresource="status")
+        sent = server.received[0]
+        assert (sent.verb, sent.target) == ("PATCH", "/api/v1/namespaces/team/pods/a/status")
+        assert sent.headers["Content-Type"] == "application/merge-patch+json"
+
+    def test_a_patch_for_another_uid_is_a_conflict_though_the_server_calls_it_invalid(
+        self, server: ScriptedServer
+    ) -> None:
+        body = b'{"reason": "Invalid", "details": {"causes": [{"field": "metadata.uid"}]}}'
+        server.answers(Answer(status=422, body=body))
+        with pytest.raises(Conflict):
+            client(server).patch(PODS, "a", {"metadata": {"uid": "u2"}}, namespace="team")
+
+    def test_a_patch_that_is_invalid_otherwise_stays_so(self, server: ScriptedServer) -> None:
+        body = b'{"reason": "Invalid", "details": {"causes": [{"field": "spec"}]}}'
+        server.answers(Answer(status=422, body=body))
+        with pytest.raises(Unprocessable):
+            client(server).patch(PODS, "a", {"spec": {}}, namespace="team")
+
+    def test_a_binding_that_comes_too_late_is_a_conflict_in_the_servers_words(
+        self, server: ScriptedServer
+    ) -> None:
+        server.answers(Answer(status=409, body=(FIXTURES / "binding_conflict_409.json").read_bytes()))
+        with pytest.raises(Conflict, match='already assigned to node "n0"') as caught:
+            client(server).create_subresource(
+                PODS, "binding", {"target": {"name": "n1"}}, name="bb", namespace="default"
+            )
+        assert (caught.value.code, caught.value.reason) == (409, "Conflict")
+        assert not caught.value.already_exists
+
+    def test_an_eviction_that_a_budget_forbids_says_why(self, server: ScriptedServer) -> None:
+        body = (FIXTURES / "eviction_pdb_429.json").read_bytes()
+        server.answers(Answer(status=429, body=body, headers={"Retry-After": "10"}))
+        with pytest.raises(TooManyRequests, match="disruption budget") as caught:
+            client(server).create_subresource(PODS, "eviction", {}, name="a", namespace="team")
+        assert caught.value.retry_after == 10.0
+
+    def test_a_deletion_names_the_object_that_is_meant(self, server: ScriptedServer) -> None:
+        server.answers(Answer())
+        client(server).delete(PODS, "a", namespace="team", uid="u1", resource_version="7", grace_seconds=0)
+        assert msgspec.json.decode(server.received[0].body) == {
+            "apiVersion": "v1",
+            "kind": "DeleteOptions",
+            "preconditions": {"uid": "u1", "resourceVersion": "7"},
+            "gracePeriodSeconds": 0,
+        }
+
+    def test_a_replacement_is_put(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=b'{"metadata": {"name": "l"}}'))
+        client(server).replace(LEASES, "l", {"metadata": {"resourceVersion": "5"}}, namespace="x")
+        assert server.received[0].verb == "PUT"
+
+
+class TestCredentialsAndTime:
+    def test_a_rotated_token_is_read_anew_when_the_server_refuses_it(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=401), Answer(status=201, body=POD))
+        client(server).create(PODS, {}, namespace="team")
+        tokens = [received.headers["Authorization"] for received in server.received]
+        assert tokens == ["Bearer old", "Bearer new"]
+
+    def test_a_token_that_stays_refused_is_an_error(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=401), Answer(status=401))
+        with pytest.raises(Unauthorized):
+            client(server).get(NODES, "n0")
+
+    def test_the_servers_clock_is_compared_with_ours(self, server: ScriptedServer) -> None:
+        clock = FakeClock()
+        kube = client(server, clock=clock)
+        assert kube.skew() is None
+        ours = clock.now()
+        server.answers(Answer(headers={"Date": f"{ours + timedelta(seconds=90):%a, %d %b %Y %H:%M:%S} GMT"}))
+        kube.get(NODES, "n0")
+        assert kube.skew() == timedelta(seconds=90)
+
+    @pytest.mark.parametrize("headers", [{}, {"Date": "yesterday"}])
+    def test_an_answer_without_a_readable_date_tells_nothing(
+        self, server: ScriptedServer, headers: dict[str, str]
+    ) -> None:
+        server.answers(Answer(headers=headers))
+        kube = client(server)
+        kube.get(NODES, "n0")
+        assert kube.skew() is None
+
+
+class TestWatching:
+    def test_a_streamed_list_ends_with_its_bookmark_though_its_containers_are_null(
+        self, server: ScriptedServer
+    ) -> None:
+        server.answers(Answer(chunks=[(FIXTURES / "watchlist_stream.jsonl").read_bytes()]))
+        watch = client(server).watch(PODS, options=WatchOptions(initial_events=True, timeout_seconds=300))
+        first, last = list(watch)
+        assert (first.type, first.object.key) == ("ADDED", "default/jj-pbj6s")
+        assert (last.type, last.object.metadata.annotation(INITIAL_EVENTS_END)) == ("BOOKMARK", "true")
+        assert server.received[0].target == (
+            "/api/v1/pods?watch=true&allowWatchBookmarks=true&sendInitialEvents=true"
+            "&resourceVersionMatch=NotOlderThan&timeoutSeconds=300"
+        )
+
+    def test_events_cut_anywhere_by_the_network_are_put_together(self, server: ScriptedServer) -> None:
+        text = (FIXTURES / "watchlist_stream.jsonl").read_bytes()
+        server.answers(Answer(chunks=[text[i : i + 7] for i in range(0, len(text), 7)]))
+        events = list(client(server).watch(PODS, options=WatchOptions(resource_version="1")))
+        assert [event.type for event in events] == ["ADDED", "BOOKMARK"]
+
+    def test_history_that_is_gone_arrives_as_an_event(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[(FIXTURES / "watch_410.jsonl").read_bytes()]))
+        watch = client(server).watch(PODS, options=WatchOptions(resource_version="1"))
+        with pytest.raises(Gone, match=r"too old resource version: 1 \(35518\)"):
+            list(watch)
+
+    def test_a_refused_watch_is_not_tried_again(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=400, body=b'{"message": "no"}'))
+        with pytest.raises(BadRequest):
+            client(server).watch(PODS)
+
+    def test_an_event_of_an_unknown_type_is_malformed(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[b'{"type": "RENAMED", "object": {}}\n']))
+        with pytest.raises(Malformed, match="RENAMED"):
+            list(client(server).watch(PODS))
+
+    def test_a_broken_connection_is_unreachable(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[b'{"type": "BOOKMARK", "object": {}}\n'], cut=True))
+        with pytest.raises(Unreachable):
+            list(client(server).watch(PODS))
+
+    def test_silence_is_unreachable(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[None]))
+        with pytest.raises(Unreachable, match="timed out"):
+            list(client(server).watch(PODS, options=WatchOptions(silence_seconds=0.05)))
+
+    def test_a_silent_watch_is_ended_from_another_thread(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[b'{"type": "BOOKMARK", "object": {}}\n', None]))
+        watch = client(server).watch(PODS)
+        seen: list[str] = []
+        thread = threading.Thread(target=lambda: seen.extend(event.type for event in watch))
+        thread.start()
+        eventually(lambda: server.received)
+        watch.close()
+        thread.join(10)
+        assert not thread.is_alive()
+
+    def test_a_watch_that_nobody_reads_can_be_closed_twice(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=[None]))
+        watch = client(server).watch(PODS)
+        watch.close()
+        watch.close()
+        assert list(watch) == []

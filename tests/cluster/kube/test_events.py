@@ -1,0 +1,131 @@
+import threading
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cluster.kube import events
+from cluster.kube.errors import Request, Unreachable
+from cluster.kube.events import EventRecorder
+from cluster.kube.resources import EVENTS, KubeEvent
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.fakes.clock import FakeClock, eventually
+from tests.fakes.kube import FakeKube
+
+POD = Pod(metadata=Meta(name="a", namespace="team", uid="u1"))
+
+
+class World:
+    """A recorder and what it wrote."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.registry = CollectorRegistry()
+        self.recorder = EventRecorder(self.kube, self.clock, component="tester", registry=self.registry)
+
+    @property
+    def written(self) -> tuple[KubeEvent, ...]:
+        self.recorder.flush()
+        return self.kube.list(EVENTS).items
+
+    def outcome(self, what: str) -> float | None:
+        return self.registry.get_sample_value("gpu_booking_events_total", {"outcome": what})
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_an_event_names_the_pod_and_says_the_sentence(world: World) -> None:
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    (event,) = world.written
+    assert (event.type, event.reason, event.message) == ("Warning", "WaitingForGPU", "No node has 9 GPUs.")
+    assert (event.count, event.first_timestamp) == (1, world.clock.now())
+    raw = world.kube.raw(EVENTS, event.metadata.name, namespace="team")
+    involved = {"kind": "Pod", "apiVersion": "v1", "namespace": "team", "name": "a", "uid": "u1"}
+    assert raw["involvedObject"] == involved
+    assert raw["source"] == {"component": "tester"}
+
+
+def test_an_event_about_a_node_is_in_the_default_namespace(world: World) -> None:
+    world.recorder.normal(Node(metadata=Meta(name="n0", uid="u2")), "NoGPUs", "No driver.")
+    (event,) = world.written
+    assert (event.metadata.namespace, event.type) == ("default", "Normal")
+    raw = world.kube.raw(EVENTS, event.metadata.name, namespace="default")
+    assert raw["involvedObject"] == {"kind": "Node", "apiVersion": "v1", "name": "n0", "uid": "u2"}
+
+
+def test_a_repeated_sentence_is_counted(world: World) -> None:
+    for _ in range(3):
+        world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+        assert world.written
+        world.clock.advance(500)
+    (event,) = world.written
+    assert event.count == 3
+    assert event.last_timestamp is not None
+    assert event.first_timestamp is not None
+    assert (event.last_timestamp - event.first_timestamp).total_seconds() == 1000
+
+
+def test_after_ten_minutes_it_is_told_anew(world: World) -> None:
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    assert len(world.written) == 1
+    world.clock.advance(601)
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    assert [event.count for event in world.written] == [1, 1]
+
+
+def test_another_sentence_is_another_event(world: World) -> None:
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, "WaitingForGPU", "No node has an H200.")
+    assert len(world.written) == 2
+
+
+def test_an_event_that_has_expired_is_told_anew(world: World) -> None:
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    (event,) = world.written
+    world.kube.delete(EVENTS, event.metadata.name, namespace="team")
+    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    assert [event.count for event in world.written] == [1]
+
+
+def test_a_long_sentence_is_cut_to_what_the_server_accepts(world: World) -> None:
+    world.recorder.normal(POD, "Long", "x" * 5000)
+    assert [event.message for event in world.written] == ["x" * 1024]
+
+
+def test_nobody_waits_for_a_full_queue(world: World) -> None:
+    for i in range(events.LONGEST_QUEUE + 2):
+        world.recorder.normal(POD, "Many", f"{i}")
+    assert world.outcome("dropped") == 2
+
+
+def test_a_refused_event_is_counted_and_the_next_is_written(world: World) -> None:
+    world.kube.fail("POST", Unreachable(Request("POST", "/"), "refused"))
+    world.recorder.normal(POD, "First", "one")
+    world.recorder.normal(POD, "Second", "two")
+    assert not world.written
+    assert [event.reason for event in world.written] == ["Second"]
+    assert (world.outcome("refused"), world.outcome("written")) == (1, 1)
+
+
+def test_only_so_many_sentences_are_remembered(world: World) -> None:
+    for i in range(events.MOST_REMEMBERED + 5):
+        world.recorder.normal(POD, "Many", f"{i}")
+        world.recorder.flush()
+    assert len(world.recorder._told) == events.MOST_REMEMBERED
+
+
+def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) -> None:
+    stop = threading.Event()
+    thread = threading.Thread(target=world.recorder.run, args=(stop,), daemon=True)
+    thread.start()
+    world.recorder.normal(POD, "First", "one")
+    eventually(lambda: world.outcome("written"))
+    stop.set()
+    world.recorder.normal(POD, "Last", "two")
+    thread.join(10)
+    assert world.outcome("written") == 2

@@ -1,0 +1,213 @@
+import threading
+from datetime import timedelta
+
+import pytest
+
+from cluster import names
+from cluster.kube.errors import ApiError, Conflict, Request, Unreachable
+from cluster.kube.lease import LeaseRenewer, micro_time
+from cluster.kube.resources import LEASES
+from cluster.objects.nodes import Lease
+from tests.fakes.clock import START, FakeClock
+from tests.fakes.kube import FakeKube
+
+NAME = names.node_lease("n0")
+
+
+class World:
+    """One node's Lease and the agents that want it."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(self_advancing=True)
+        self.kube = FakeKube(self.clock)
+
+    def agent(self, holder: str) -> LeaseRenewer:
+        return LeaseRenewer(self.kube, self.clock, name=NAME, holder=holder)
+
+    @property
+    def lease(self) -> Lease:
+        return self.kube.get(LEASES, NAME, namespace=names.NAMESPACE)
+
+    @property
+    def says_goodbye(self) -> bool:
+        return self.lease.metadata.annotation(names.STOPPING) is not None
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def test_a_missing_lease_is_created(world: World) -> None:
+    assert world.agent("a").renew()
+    spec = world.lease.spec
+    assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("a", 30, 0)
+    assert spec.renew_time == spec.acquire_time == START
+
+
+def test_a_renewal_changes_the_time_alone_in_one_request(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    asked = len(world.kube.calls)
+    world.clock.advance(10)
+    assert agent.renew()
+    assert len(world.kube.calls) == asked + 1
+    assert world.lease.spec.renew_time == START + timedelta(seconds=10)
+    assert world.lease.spec.acquire_time == START
+
+
+def test_its_age_is_that_of_the_newest_renewal(world: World) -> None:
+    agent = world.agent("a")
+    assert agent.age() is None
+    agent.renew()
+    world.clock.advance(7)
+    assert agent.age() == 7
+
+
+def test_a_starting_agent_takes_the_lease_over_at_once(world: World) -> None:
+    world.agent("a").renew()
+    world.clock.advance(1)
+    assert world.agent("b").renew()
+    assert (world.lease.spec.holder_identity, world.lease.spec.lease_transitions) == ("b", 1)
+
+
+def test_the_older_agent_does_not_take_it_back(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    with pytest.raises(Conflict):
+        older.renew()
+    for _ in range(6):
+        world.clock.advance(10)
+        newer.renew()
+        assert not older.renew()
+    assert older.age() is None
+    assert world.lease.spec.holder_identity == "b"
+
+
+def test_the_older_agent_takes_it_back_when_the_newer_falls_silent(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    with pytest.raises(Conflict):
+        older.renew()
+    assert not older.renew()
+    world.clock.advance(29)
+    assert not older.renew()
+    world.clock.advance(1)
+    assert older.renew()
+    assert world.lease.spec.holder_identity == "a"
+
+
+def test_the_older_agent_takes_it_back_when_the_newer_says_goodbye(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    newer.say_goodbye()
+    with pytest.raises(Conflict):
+        older.renew()
+    assert older.renew()
+    assert not world.says_goodbye
+
+
+def test_goodbye_is_written_on_the_own_lease(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    agent.say_goodbye()
+    assert world.says_goodbye
+
+
+def test_after_goodbye_nothing_is_renewed(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    agent.say_goodbye()
+    assert not agent.renew()
+    agent.say_goodbye()
+    assert world.says_goodbye
+
+
+def test_an_agent_that_was_replaced_says_no_goodbye(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    older.say_goodbye()
+    assert not world.says_goodbye
+
+
+def test_an_agent_that_is_replaced_while_it_says_goodbye_does_not_harm_the_newer(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    world.kube.before("PATCH", newer.renew)
+    older.say_goodbye()
+    assert world.lease.spec.holder_identity == "b"
+    assert not world.says_goodbye
+
+
+def test_the_next_start_of_the_agent_takes_the_goodbye_away(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    agent.say_goodbye()
+    world.agent("a again").renew()
+    assert not world.says_goodbye
+
+
+def test_a_goodbye_never_fails(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    world.kube.down = True
+    agent.say_goodbye()
+
+
+def test_who_never_held_it_says_nothing(world: World) -> None:
+    world.agent("a").say_goodbye()
+    assert world.kube.calls == []
+
+
+def test_a_lease_that_somebody_deleted_comes_back(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    world.kube.delete(LEASES, NAME, namespace=names.NAMESPACE)
+    with pytest.raises(ApiError):
+        agent.renew()
+    assert agent.renew()
+
+
+def test_what_others_wrote_on_the_lease_stays(world: World) -> None:
+    world.agent("a").renew()
+    world.kube.patch(LEASES, NAME, {"metadata": {"labels": {"x": "y"}}}, namespace=names.NAMESPACE)
+    world.agent("b").renew()
+    assert world.lease.metadata.labels == {"x": "y"}
+
+
+class StopsAfter(FakeClock):
+    """Sets the event after so many waits."""
+
+    def __init__(self, waits: int) -> None:
+        super().__init__(self_advancing=True)
+        self._left = waits
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self._left -= 1
+        if self._left == 0:
+            event.set()
+        return super().wait(event, seconds)
+
+
+def test_it_renews_every_ten_seconds(world: World) -> None:
+    world.clock = StopsAfter(3)
+    world.agent("a").run(threading.Event())
+    assert world.clock.waits == [10, 10, 10]
+    assert world.lease.spec.renew_time is not None
+
+
+def test_while_the_server_is_away_it_tries_more_often(world: World) -> None:
+    world.clock = StopsAfter(2)
+    for _ in range(2):
+        world.kube.fail("GET", Unreachable(Request("GET", "/"), "refused"))
+    world.agent("a").run(threading.Event())
+    assert world.clock.waits[0] <= 1
+    assert world.clock.waits[1] <= 2
+
+
+def test_micro_time_always_has_six_digits() -> None:
+    assert micro_time(START) == "2026-03-02T09:00:00.000000Z"

@@ -1,0 +1,280 @@
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+
+from cluster.kube.errors import Refusal, Request, ServerError, Unreachable
+from cluster.kube.reflector import Reflector, Tuning
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from tests.fakes.clock import FakeClock, eventually
+from tests.fakes.kube import FakeKube
+
+
+class Cache:
+    """A handler that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.told: list[str] = []
+        self.fails_next = False
+
+    def _may_fail(self) -> None:
+        if self.fails_next:
+            self.fails_next = False
+            raise RuntimeError("a bug in the handler")
+
+    def replace(self, items: Sequence[Pod]) -> None:
+        self._may_fail()
+        self.told.append("replace")
+        self.pods = {pod.metadata.name: pod for pod in items}
+
+    def upsert(self, obj: Pod) -> None:
+        self._may_fail()
+        self.told.append(f"upsert {obj.metadata.name}")
+        self.pods[obj.metadata.name] = obj
+
+    def remove(self, obj: Pod) -> None:
+        self._may_fail()
+        self.told.append(f"remove {obj.metadata.name}")
+        self.pods.pop(obj.metadata.name, None)
+
+
+class LowestRandom:
+    """Chance that always falls on the lower end."""
+
+    def uniform(self, a: float, _b: float, /) -> float:
+        return a
+
+
+class World:
+    """An API server, a handler and the reflector between them."""
+
+    def __init__(self, *, streams_lists: bool = True, page_size: int = 500) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock, streams_lists=streams_lists)
+        self.cache = Cache()
+        self.stop = threading.Event()
+        self.reflector = Reflector(
+            self.kube,
+            PODS,
+            self.cache,
+            self.clock,
+            field_selector="status.phase!=Succeeded",
+            tuning=Tuning(page_size=page_size, random=LowestRandom()),
+        )
+        self._thread = threading.Thread(target=self.reflector.run, args=(self.stop,), daemon=True)
+
+    @contextmanager
+    def following(self) -> Iterator[None]:
+        """The reflector runs and is in step."""
+        self._thread.start()
+        try:
+            assert self.reflector.synced.wait(10)
+            eventually(lambda: self.kube.watches)
+            yield
+        finally:
+            self.stop.set()
+            self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def pod(self, name: str, phase: str = "Running") -> None:
+        """A pod as it is now."""
+        self.kube.put(PODS, {"metadata": {"name": name, "namespace": "x"}, "status": {"phase": phase}})
+
+    def gone(self, name: str) -> None:
+        """The pod is no more."""
+        self.kube.finish(PODS, name, namespace="x")
+
+    def knows(self, *names: str) -> None:
+        """Wait until the handler knows exactly these pods."""
+        eventually(lambda: sorted(self.cache.pods) == sorted(names))
+
+    def asked(self, verb: str) -> int:
+        """How often the API server was asked."""
+        return sum(call.verb == verb for call in self.kube.calls)
+
+
+@pytest.fixture
+def world() -> World:
+    return World()
+
+
+def trouble() -> ServerError:
+    return ServerError(Request("WATCH", "/api/v1/pods"), Refusal(code=500, message="etcd has no leader"))
+
+
+def test_before_the_first_list_it_is_not_synced_and_has_no_age(world: World) -> None:
+    assert not world.reflector.is_synced
+    assert world.reflector.age() is None
+
+
+def test_the_list_is_streamed_and_changes_follow(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.knows("a")
+        world.pod("b")
+        world.knows("a", "b")
+        world.gone("a")
+        world.knows("b")
+    assert world.cache.told == ["replace", "upsert b", "remove a"]
+    assert world.asked("LIST") == 0
+
+
+def test_an_object_that_leaves_the_selection_is_removed(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.pod("a", phase="Succeeded")
+        world.knows()
+
+
+def test_a_server_that_does_not_stream_lists_is_read_in_pages() -> None:
+    world = World(streams_lists=False, page_size=2)
+    for name in "abcde":
+        world.pod(name)
+    with world.following():
+        world.knows(*"abcde")
+        world.pod("f")
+        world.knows(*"abcdef")
+    assert world.asked("LIST") == 3
+    assert world.cache.told[0] == "replace"
+
+
+def test_a_page_that_fails_starts_the_list_anew() -> None:
+    world = World(streams_lists=False, page_size=1)
+    world.pod("a")
+    world.kube.fail("LIST", trouble())
+    world._thread.start()
+    world.clock.until_waiting()
+    assert not world.reflector.is_synced
+    world.clock.advance(1)
+    world.knows("a")
+    world.stop.set()
+
+
+def test_a_watch_that_ends_in_good_order_is_taken_up_where_it_ended(world: World) -> None:
+    with world.following():
+        world.pod("a")
+        world.knows("a")
+        world.kube.break_watches()
+        world.pod("b")
+        world.knows("a", "b")
+    assert world.cache.told == ["replace", "upsert a", "upsert b"]
+
+
+def test_a_broken_watch_loses_nothing(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
+        world.gone("a")
+        world.pod("b")
+        world.clock.until_waiting()
+        world.clock.advance(1)
+        world.knows("b")
+    assert world.cache.told == ["replace", "remove a", "upsert b"]
+
+
+def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_absent(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
+        world.gone("a")
+        world.pod("b")
+        world.kube.forget_history()
+        world.clock.until_waiting()
+        world.clock.advance(1)
+        world.clock.until_waiting()
+        world.clock.advance(2)
+        world.knows("b")
+    assert world.cache.told == ["replace", "replace"]
+
+
+def test_bookmarks_keep_the_age_young(world: World) -> None:
+    with world.following():
+        world.clock.advance(60)
+        assert world.reflector.age() == 60
+        world.kube.bookmark()
+        eventually(lambda: world.reflector.age() == 0)
+    assert world.cache.told == ["replace"]
+
+
+def test_a_bookmark_moves_the_place_to_go_on_from(world: World) -> None:
+    with world.following():
+        world.pod("a")
+        world.knows("a")
+        world.gone("a")
+        world.knows()
+        world.kube.forget_history()
+        world.kube.bookmark()
+        world.clock.advance(1)
+        world.kube.break_watches()
+        world.pod("b")
+        world.knows("b")
+    assert world.cache.told.count("replace") == 1
+
+
+def test_while_the_server_is_away_the_age_grows_and_afterwards_all_is_well(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.kube.down = True
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
+        for _ in range(8):
+            world.clock.until_waiting()
+            world.clock.advance(30)
+        world.clock.until_waiting()
+        age = world.reflector.age()
+        assert age is not None
+        assert age >= 150
+        assert world.reflector.is_synced
+        world.kube.down = False
+        world.pod("b")
+        world.clock.advance(30)
+        world.knows("a", "b")
+        eventually(lambda: world.reflector.age() == 0)
+
+
+def test_pauses_between_failures_grow_to_half_a_minute(world: World) -> None:
+    with world.following():
+        world.kube.down = True
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
+        for _ in range(9):
+            world.clock.until_waiting()
+            world.clock.advance(30)
+    assert world.clock.waits[:9] == [0.25, 0.5, 1, 2, 4, 8, 15, 15, 15]
+
+
+def test_a_watch_that_ends_at_once_is_not_begun_again_at_once(world: World) -> None:
+    with world.following():
+        world.kube.break_watches()
+        eventually(lambda: world.asked("WATCH") == 2)
+        world.kube.break_watches()
+        world.clock.until_waiting()
+    assert world.clock.waits == [0.25]
+
+
+def test_a_handler_that_fails_gets_the_whole_truth_again(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.cache.fails_next = True
+        world.pod("b")
+        world.clock.until_waiting()
+        assert not world.reflector.is_synced
+        world.clock.advance(1)
+        world.knows("a", "b")
+        assert world.reflector.synced.wait(10)
+    assert world.cache.told == ["replace", "replace"]
+
+
+def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> None:
+    world.kube.fail("WATCH", trouble())
+    world._thread.start()
+    world.clock.until_waiting()
+    assert world.cache.told == []
+    world.stop.set()
+    world._thread.join(10)
+
+
+def test_it_stops_while_the_watch_is_silent(world: World) -> None:
+    with world.following():
+        assert world.kube.watches == 1

@@ -1,0 +1,244 @@
+"""Our client, reflector, lease and events against a real API server."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+
+import pytest
+
+from cluster import names
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection
+from cluster.kube.errors import ApiError, Conflict, Forbidden, Gone, Unauthorized, Unprocessable
+from cluster.kube.events import EventRecorder
+from cluster.kube.lease import LeaseRenewer
+from cluster.kube.port import Kube, Selection, WatchOptions
+from cluster.kube.reflector import Reflector, Tuning
+from cluster.kube.resources import EVENTS, LEASES, PODS, Resource
+from cluster.objects.meta import Meta, Partial
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.spec import ClusterSpec, NodeSpec
+from tests.contracts.kube import KubeContract, pod_body
+from tests.fakes.clock import eventually
+
+pytestmark = pytest.mark.controlplane
+
+
+class Named(Partial, frozen=True):
+    """Any object of which only the name matters."""
+
+    metadata: Meta = Meta()
+
+
+NAMESPACES = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Named
+)
+ACCOUNTS = Resource(
+    group="", version="v1", plural="serviceaccounts", kind="ServiceAccount", namespaced=True, type=Named
+)
+
+
+class Token:
+    """A token that stays."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str | None:
+        return self._token
+
+    def refused(self) -> None:
+        """There is no other."""
+
+
+def client(cluster: Cluster, token: str) -> KubeClient:
+    connection = Connection(server=cluster.api_server, ca_file=cluster.ca_file, credentials=Token(token))
+    return KubeClient(connection, SystemClock(), user_agent="gpu-booking-tests/1")
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(ClusterSpec(name="kube-client", nodes=(NodeSpec(name="idle"),))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def administrator(cluster: Cluster) -> Iterator[KubeClient]:
+    kube = client(cluster, cluster.administrator_token)
+    yield kube
+    kube.close()
+
+
+@pytest.fixture
+def fresh_namespace(administrator: KubeClient) -> Iterator[str]:
+    made = administrator.create(NAMESPACES, {"metadata": {"generateName": "test-"}})
+    name = made.metadata.name
+    eventually(lambda: administrator.list(ACCOUNTS, Selection(namespace=name)).items, deadline=60)
+    yield name
+    for pod in administrator.list(PODS, Selection(namespace=name)).items:
+        administrator.delete(PODS, pod.metadata.name, namespace=name, grace_seconds=0)
+    administrator.delete(NAMESPACES, name)
+
+
+def answers(kube: KubeClient) -> bool:
+    """Whether the API server answers, and not only with the failures of its start."""
+    try:
+        kube.list(PODS)
+    except ApiError:
+        return False
+    return True
+
+
+class TestContract(KubeContract):
+    @pytest.fixture
+    def kube(self, administrator: KubeClient) -> Kube:
+        return administrator
+
+    @pytest.fixture
+    def namespace(self, fresh_namespace: str) -> str:
+        return fresh_namespace
+
+
+class TestClient:
+    def test_the_clocks_agree_on_one_machine(self, administrator: KubeClient) -> None:
+        administrator.list(NAMESPACES)
+        skew = administrator.skew()
+        assert skew is not None
+        assert abs(skew) < timedelta(seconds=30)
+
+    def test_a_stranger_is_told_so(self, cluster: Cluster) -> None:
+        with pytest.raises(Unauthorized):
+            client(cluster, "no such token").list(PODS)
+
+    def test_who_may_not_is_told_who_and_what(self, cluster: Cluster) -> None:
+        token = cluster.service_account_token("default", "default")
+        with pytest.raises(Forbidden, match=r"system:serviceaccount:default:default.*cannot list.*pods"):
+            client(cluster, token).list(PODS)
+
+    def test_history_from_before_the_servers_start_is_gone(
+        self, cluster: Cluster, administrator: KubeClient
+    ) -> None:
+        cluster.restart("kube-apiserver")
+        eventually(lambda: answers(administrator), deadline=120)
+        with pytest.raises(Gone):
+            list(administrator.watch(PODS, options=WatchOptions(resource_version="1", timeout_seconds=5)))
+
+    def test_an_invalid_object_is_unprocessable_with_the_reason(
+        self, administrator: KubeClient, fresh_namespace: str
+    ) -> None:
+        body = {"metadata": {"name": "a"}, "spec": {"containers": []}}
+        with pytest.raises(Unprocessable, match=r"spec\.containers: Required value"):
+            administrator.create(PODS, body, namespace=fresh_namespace)
+
+    def test_a_silent_watch_is_ended_from_another_thread_over_tls(
+        self, administrator: KubeClient, fresh_namespace: str
+    ) -> None:
+        watch = administrator.watch(PODS, Selection(namespace=fresh_namespace))
+        thread = threading.Thread(target=lambda: list(watch), daemon=True)
+        thread.start()
+        watch.close()
+        thread.join(30)
+        assert not thread.is_alive()
+
+
+class Cache:
+    """A handler that keeps what it is told."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, Pod] = {}
+        self.replaced = 0
+
+    def replace(self, items: Sequence[Pod]) -> None:
+        self.pods = {pod.metadata.name: pod for pod in items}
+        self.replaced += 1
+
+    def upsert(self, obj: Pod) -> None:
+        self.pods[obj.metadata.name] = obj
+
+    def remove(self, obj: Pod) -> None:
+        self.pods.pop(obj.metadata.name, None)
+
+
+class TestReflector:
+    @pytest.fixture(params=[True, False], ids=["streamed", "pages"])
+    def following(
+        self, request: pytest.FixtureRequest, administrator: KubeClient, fresh_namespace: str
+    ) -> Iterator[tuple[Reflector[Pod], Cache]]:
+        for name in "abc":
+            administrator.create(PODS, pod_body(name), namespace=fresh_namespace)
+        cache, stop = Cache(), threading.Event()
+        tuning = Tuning(stream=request.param, page_size=2)
+        reflector = Reflector(
+            administrator, PODS, cache, SystemClock(), namespace=fresh_namespace, tuning=tuning
+        )
+        thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
+        thread.start()
+        assert reflector.synced.wait(30)
+        yield reflector, cache
+        stop.set()
+        thread.join(30)
+        assert not thread.is_alive()
+
+    def test_the_cache_follows_the_cluster(
+        self, following: tuple[Reflector[Pod], Cache], administrator: KubeClient, fresh_namespace: str
+    ) -> None:
+        reflector, cache = following
+        assert sorted(cache.pods) == ["a", "b", "c"]
+        administrator.create(PODS, pod_body("d"), namespace=fresh_namespace)
+        administrator.delete(PODS, "a", namespace=fresh_namespace, grace_seconds=0)
+        eventually(lambda: sorted(cache.pods) == ["b", "c", "d"], deadline=30)
+        assert reflector.age() is not None
+
+    def test_a_restart_of_the_api_server_is_survived(
+        self,
+        following: tuple[Reflector[Pod], Cache],
+        cluster: Cluster,
+        administrator: KubeClient,
+        fresh_namespace: str,
+    ) -> None:
+        _, cache = following
+        cluster.restart("kube-apiserver")
+        eventually(lambda: self.can_create(administrator, fresh_namespace), deadline=120)
+        eventually(lambda: sorted(cache.pods) == ["a", "b", "c", "d"], deadline=120)
+
+    def can_create(self, kube: KubeClient, namespace: str) -> bool:
+        try:
+            kube.create(PODS, pod_body("d"), namespace=namespace)
+        except ApiError as error:
+            return isinstance(error, Conflict) and error.already_exists
+        return True
+
+
+class TestLeaseAndEvents:
+    def test_an_agents_lease_is_created_renewed_taken_over_and_ended(
+        self, administrator: KubeClient, fresh_namespace: str
+    ) -> None:
+        clock = SystemClock()
+        older, newer = (
+            LeaseRenewer(administrator, clock, name="gpu-node-x", holder=holder, namespace=fresh_namespace)
+            for holder in ("a", "b")
+        )
+        assert older.renew()
+        assert older.renew()
+        assert newer.renew()
+        older.say_goodbye()
+        lease = administrator.get(LEASES, "gpu-node-x", namespace=fresh_namespace)
+        assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("b", 1)
+        assert lease.metadata.annotation(names.STOPPING) is None
+        newer.say_goodbye()
+        lease = administrator.get(LEASES, "gpu-node-x", namespace=fresh_namespace)
+        assert lease.metadata.annotation(names.STOPPING)
+
+    def test_an_event_is_accepted_and_counted(self, administrator: KubeClient, fresh_namespace: str) -> None:
+        pod = administrator.create(PODS, pod_body("a"), namespace=fresh_namespace)
+        recorder = EventRecorder(administrator, SystemClock(), component="tests")
+        for _ in range(2):
+            recorder.warning(pod, "WaitingForGPU", "No node has 9 GPUs.")
+        recorder.flush()
+        selection = Selection(
+            namespace=fresh_namespace, field_selector=f"involvedObject.uid={pod.metadata.uid}"
+        )
+        (event,) = administrator.list(EVENTS, selection).items
+        assert (event.reason, event.count) == ("WaitingForGPU", 2)

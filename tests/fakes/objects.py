@@ -1,0 +1,168 @@
+"""Builders of objects for tests: ``a_pod("p").asks(1).on("n0")``, ``a_node("n0", a100(0), a100(1))``."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import msgspec
+
+from cluster import names
+from cluster.objects.assignment import encode_assignment
+from cluster.objects.inventory import Device, encode_inventory
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+A6000 = "NVIDIA-RTX-A6000"
+EPOCH = datetime(2026, 11, 23, 9, 0, tzinfo=UTC)
+
+
+def a100(index: int, node: str = "n0", **more: object) -> Device:
+    """A healthy A100."""
+    return _device(node, index, {"model": A100, "memory": 81920, **more})
+
+
+def a6000(index: int, node: str = "n0", **more: object) -> Device:
+    """A healthy RTX A6000."""
+    return _device(node, index, {"model": A6000, "memory": 49140, **more})
+
+
+def a_node(
+    name: str = "n0", *devices: Device, version: int = 1, drift: str | None = None, uid: str | None = None
+) -> Node:
+    """A Node with this inventory; without devices it has no annotation."""
+    annotations = {}
+    if devices:
+        annotations[names.INVENTORY] = encode_inventory(devices)
+    if drift is not None:
+        annotations[names.DRIFT] = drift
+    meta = {
+        "name": name,
+        "uid": uid or f"uid-{name}",
+        "resourceVersion": str(version),
+        "annotations": annotations,
+    }
+    return msgspec.convert({"metadata": meta}, Node)
+
+
+def a_lease(
+    node: str = "n0", *, renewed: datetime = EPOCH, version: int = 1, stopping: bool = False
+) -> Lease:
+    """The Lease of a node's agent."""
+    meta = {
+        "name": names.node_lease(node),
+        "namespace": names.NAMESPACE,
+        "uid": f"lease-{node}",
+        "resourceVersion": str(version),
+        "annotations": {names.STOPPING: "true"} if stopping else {},
+    }
+    return msgspec.convert({"metadata": meta, "spec": {"renewTime": renewed}}, Lease)
+
+
+@dataclass(frozen=True)
+class PodBuilder:
+    """A pod that grows by sentences; ``obj`` is the struct, ``raw`` the JSON object."""
+
+    name: str
+    version: int = 1
+    uid: str = ""
+    node: str | None = None
+    phase: str = "Pending"
+    deleted: bool = False
+    scheduler: str = names.SCHEDULER_NAME
+    annotations: dict[str, str] = field(default_factory=dict)
+    inits: tuple[dict[str, object], ...] = ()
+    apps: tuple[dict[str, object], ...] = ()
+    turned_down: bool = False
+
+    def asks(self, gpus: int, *, container: str = "main", resource: str = names.GPU_RESOURCE) -> "PodBuilder":
+        """An app container that asks for GPUs."""
+        return replace(self, apps=(*self.apps, _container(container, gpus, resource)))
+
+    def init(self, container: str, gpus: int, *, resource: str = names.GPU_RESOURCE) -> "PodBuilder":
+        """A regular init container."""
+        return replace(self, inits=(*self.inits, _container(container, gpus, resource)))
+
+    def sidecar(self, container: str, gpus: int, *, resource: str = names.GPU_RESOURCE) -> "PodBuilder":
+        """A sidecar."""
+        made = {**_container(container, gpus, resource), "restartPolicy": "Always"}
+        return replace(self, inits=(*self.inits, made))
+
+    def wants(self, *models: str) -> "PodBuilder":
+        """The wish for models."""
+        return self.with_annotation(names.MODEL, ",".join(models))
+
+    def with_annotation(self, key: str, value: str) -> "PodBuilder":
+        """Any annotation."""
+        return replace(self, annotations={**self.annotations, key: value})
+
+    def on(self, node: str, assignment: Mapping[str, tuple[str, ...]] | None = None) -> "PodBuilder":
+        """Bound to a node, with devices when they are given."""
+        bound = replace(self, node=node)
+        return (
+            bound.with_annotation(names.ASSIGNED, encode_assignment(dict(assignment)))
+            if assignment
+            else bound
+        )
+
+    def at(self, version: int) -> "PodBuilder":
+        """The same pod in another version."""
+        return replace(self, version=version)
+
+    def ended(self, phase: str = "Succeeded") -> "PodBuilder":
+        """In a terminal phase."""
+        return replace(self, phase=phase)
+
+    def terminating(self) -> "PodBuilder":
+        """Being deleted."""
+        return replace(self, deleted=True)
+
+    def scheduled_by(self, scheduler: str) -> "PodBuilder":
+        """With another scheduler."""
+        return replace(self, scheduler=scheduler)
+
+    def unschedulable(self) -> "PodBuilder":
+        """The scheduler has tried it and found no node."""
+        return replace(self, turned_down=True)
+
+    @property
+    def raw(self) -> dict[str, object]:
+        """As the API server writes it."""
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+        meta: dict[str, object] = {
+            "name": self.name,
+            "namespace": "default",
+            "uid": self.uid or f"uid-{self.name}",
+            "resourceVersion": str(self.version),
+            "annotations": dict(self.annotations),
+        }
+        if self.deleted:
+            meta["deletionTimestamp"] = "2026-11-23T09:00:00Z"
+        spec: dict[str, object] = {
+            "schedulerName": self.scheduler,
+            "containers": list(self.apps) or [{"name": "main"}],
+            "initContainers": list(self.inits),
+        }
+        if self.node:
+            spec["nodeName"] = self.node
+        status = {"phase": self.phase, "conditions": [condition] if self.turned_down else []}
+        return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
+
+    @property
+    def obj(self) -> Pod:
+        """The struct that our readers see."""
+        return msgspec.convert(self.raw, Pod)
+
+
+def a_pod(name: str = "p") -> PodBuilder:
+    """A pod without GPUs, not bound."""
+    return PodBuilder(name)
+
+
+def _container(name: str, gpus: int, resource: str) -> dict[str, object]:
+    amounts = {resource: str(gpus)} if gpus else {}
+    return {"name": name, "resources": {"limits": amounts, "requests": amounts}}
+
+
+def _device(node: str, index: int, fields: dict[str, object]) -> Device:
+    return msgspec.convert({"uuid": f"GPU-{node}-{index}", "index": index, **fields}, Device)
