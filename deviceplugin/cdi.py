@@ -1,0 +1,91 @@
+"""Our CDI specification: what the container runtime adds to a container for each GPU.
+
+Used by the agent where the strategy is ``cdi``. The specification is complete: it needs neither NVIDIA's
+container runtime nor its toolkit. It stays when the agent stops, because containers may restart meanwhile.
+
+Source: Container Device Interface specification 0.6.0.
+"""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from cluster import names
+from deviceplugin.allocate import DeviceNode, Nodes
+from deviceplugin.driver import Mount
+
+CDI_VERSION = "0.6.0"
+FILE_NAME = names.CDI_KIND.replace("/", "-") + ".json"
+COMMON_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+
+_MOUNT_OPTIONS = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
+
+
+def device_nodes(minors: Mapping[str, int], *, dev_root: Path, host_dev_root: Path) -> Nodes:
+    """The device nodes that exist.
+
+    Args:
+        minors: uuid -> minor number of the GPU's node, ``/dev/nvidia<minor>``.
+        dev_root: the folder of the nodes, ``/dev`` on a usual machine, as this process sees it.
+        host_dev_root: the same folder, as the container runtime sees it.
+    """
+
+    def node(name: str) -> DeviceNode | None:
+        there = (dev_root / name).exists()
+        return DeviceNode(f"/dev/{name}", str(host_dev_root / name)) if there else None
+
+    own = {uuid: found for uuid, minor in minors.items() if (found := node(f"nvidia{minor}"))}
+    return Nodes(own, tuple(found for name in COMMON_NODES if (found := node(name))))
+
+
+def specification(nodes: Nodes, mounts: tuple[Mount, ...] = (), *, driver_root: Path = Path("/")) -> bytes:
+    """The text of the specification. Equal input gives equal text.
+
+    Args:
+        nodes: devices without a node of their own are not in it.
+        mounts: the driver's files.
+        driver_root: where these are, as the container runtime sees it.
+    """
+    common: dict[str, Any] = {"env": [f"{names.VISIBLE_DEVICES_VARIABLE}=void"]}
+    if nodes.common:
+        common["deviceNodes"] = [_node(node) for node in nodes.common]
+    if mounts:
+        common["mounts"] = [_mount(mount, driver_root) for mount in mounts]
+    spec = {
+        "cdiVersion": CDI_VERSION,
+        "kind": names.CDI_KIND,
+        "devices": [
+            {"name": uuid, "containerEdits": {"deviceNodes": [_node(node)]}}
+            for uuid, node in sorted(nodes.of_device.items())
+        ],
+        "containerEdits": common,
+    }
+    return json.dumps(spec, indent=2).encode() + b"\n"
+
+
+def write(folder: Path, text: bytes) -> bool:
+    """Put the specification into the runtime's folder, atomically; whether it has changed.
+
+    Raises:
+        OSError: the folder cannot be written.
+    """
+    path = folder / FILE_NAME
+    if path.exists() and path.read_bytes() == text:
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    # The runtime reads files that end in .json or .yaml: the unfinished one must not.
+    unfinished = folder / f".{FILE_NAME}.{os.getpid()}.tmp"
+    unfinished.write_bytes(text)
+    unfinished.replace(path)
+    return True
+
+
+def _node(node: DeviceNode) -> dict[str, str]:
+    return {"path": node.path, "hostPath": node.host_path}
+
+
+def _mount(mount: Mount, driver_root: Path) -> dict[str, Any]:
+    host = driver_root / mount.path.lstrip("/")
+    return {"hostPath": str(host), "containerPath": mount.container_path, "options": _MOUNT_OPTIONS}

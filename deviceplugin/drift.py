@@ -1,0 +1,39 @@
+"""Pods that have other devices than they were promised: what the Node's drift annotation says, pure.
+
+Used by ``publish``. Where the kubelet has given other devices than the extender chose, what is written on the
+pod is wrong, and cannot be corrected there: the Node's annotation wins over it (law L1).
+"""
+
+from collections.abc import Iterable
+
+from cluster.objects.assignment import Assignment
+from cluster.objects.pods import Pod, is_terminal
+from deviceplugin.caller import promise_of
+from deviceplugin.checkpoint import Holdings
+
+
+def drift(pods: Iterable[Pod], holdings: Holdings) -> dict[str, Assignment]:
+    """Pod uid -> what the pod really has, for living pods where that differs from the promise.
+
+    A container that has not been served yet is taken to get what was promised to it.
+    """
+    return {
+        pod.metadata.uid: real
+        for pod in pods
+        if not is_terminal(pod) and _differs(promise_of(pod), real := _real(pod, holdings))
+    }
+
+
+def _real(pod: Pod, holdings: Holdings) -> Assignment:
+    served = {
+        container: tuple(sorted(devices))
+        for (uid, container), devices in holdings.entries.items()
+        if uid == pod.metadata.uid
+    }
+    return dict(sorted({**promise_of(pod), **served}.items()))
+
+
+def _differs(promised: Assignment, real: Assignment) -> bool:
+    return {name: set(uuids) for name, uuids in promised.items()} != {
+        name: set(uuids) for name, uuids in real.items()
+    }

@@ -1,0 +1,24 @@
+"""Channels to the kubelet's unix sockets."""
+
+from pathlib import Path
+
+import grpc
+
+LARGEST_MESSAGE = 64 * 1024 * 1024
+"""Bytes. All pods of a node in full do not fit into gRPC's default of 4 MiB."""
+
+
+def channel(socket: Path) -> grpc.Channel:
+    """A channel to a server on a unix socket. The server need not be there yet.
+
+    A Go server refuses the authority that gRPC makes of a socket's path, hence a plain one. The short waits
+    are for a kubelet that has just been started again.
+    """
+    options = [
+        ("grpc.default_authority", "localhost"),
+        ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+        ("grpc.initial_reconnect_backoff_ms", 50),
+        ("grpc.min_reconnect_backoff_ms", 50),
+        ("grpc.max_reconnect_backoff_ms", 200),
+    ]
+    return grpc.insecure_channel(f"unix:{socket}", options=options)

@@ -1,0 +1,194 @@
+"""The device plugin that the kubelet calls: gRPC in, ``admission`` and ``allocate``, gRPC out.
+
+One servicer for each registration; ``registration`` serves it. Source: kubelet 1.37.1, cm/devicemanager.
+"""
+
+import threading
+from collections.abc import Iterator
+from typing import NoReturn
+
+import grpc
+
+from cluster.objects.inventory import Device
+from cluster.runtime.clock import Clock
+from deviceplugin.admission import Admission
+from deviceplugin.allocate import Answer, Strategy, answer
+from deviceplugin.board import Board
+from deviceplugin.caller import Question, Verdict
+from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
+
+HEARTBEAT = 5.0
+"""Seconds after which an idle ListAndWatch stream looks whether it is still wanted."""
+
+
+class Streams:
+    """The ListAndWatch streams of one registration: the sign that the kubelet counts on us."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._open = 0
+        self._ever = False
+        self._closing = False
+        self._wakes: set[threading.Event] = set()
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the kubelet listens."""
+        return self._open > 0
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the kubelet has listened and does not any more."""
+        return self._ever and self._open == 0
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether every stream should end."""
+        return self._closing
+
+    def opened(self, wake: threading.Event) -> None:
+        """A stream has opened; the event is set when it should look at this object again."""
+        with self._lock:
+            self._open += 1
+            self._ever = True
+            self._wakes.add(wake)
+
+    def ended(self, wake: threading.Event) -> None:
+        """A stream has ended, whoever ended it. A second word about the same stream changes nothing."""
+        with self._lock:
+            if wake in self._wakes:
+                self._wakes.discard(wake)
+                self._open -= 1
+        wake.set()
+
+    def close(self) -> None:
+        """Let every stream end."""
+        with self._lock:
+            self._closing = True
+            for wake in self._wakes:
+                wake.set()
+
+
+class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
+    """The servicer behind one registered socket."""
+
+    def __init__(
+        self, admission: Admission, board: Board, streams: Streams, *, strategy: Strategy, clock: Clock
+    ) -> None:
+        self._admission = admission
+        self._board = board
+        self._streams = streams
+        self._strategy = strategy
+        self._clock = clock
+
+    def GetDevicePluginOptions(
+        self, request: api_pb2.Empty, context: grpc.ServicerContext
+    ) -> api_pb2.DevicePluginOptions:
+        """We want to be asked for preferences, and before every start of a container."""
+        del request, context
+        return options()
+
+    def ListAndWatch(
+        self, request: api_pb2.Empty, context: grpc.ServicerContext
+    ) -> Iterator[api_pb2.ListAndWatchResponse]:
+        """The complete list, at once and after every change."""
+        del request
+        wake = threading.Event()
+        self._streams.opened(wake)
+        if not context.add_callback(lambda: self._streams.ended(wake)):
+            self._streams.ended(wake)
+            return
+        try:
+            with self._board.listening(wake):
+                yield from self._lists(context, wake)
+        finally:
+            self._streams.ended(wake)
+
+    def GetPreferredAllocation(
+        self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
+    ) -> api_pb2.PreferredAllocationResponse:
+        """The devices that were promised to the pod that is being admitted."""
+        choices = [self._admission.prefer(_question(asked)) for asked in request.container_requests]
+        for choice in choices:
+            if choice.verdict is Verdict.REFUSED:
+                _refuse(context, choice.sentence)
+        return api_pb2.PreferredAllocationResponse(
+            container_responses=[
+                api_pb2.ContainerPreferredAllocationResponse(deviceIDs=choice.devices) for choice in choices
+            ]
+        )
+
+    def Allocate(
+        self, request: api_pb2.AllocateRequest, context: grpc.ServicerContext
+    ) -> api_pb2.AllocateResponse:
+        """What the containers get, unless the kubelet gives a device away a second time."""
+        wanted = [frozenset(asked.devices_ids) for asked in request.container_requests]
+        for devices in wanted:
+            if sentence := self._admission.held(devices):
+                _refuse(context, sentence)
+        nodes = self._board.now.nodes
+        return api_pb2.AllocateResponse(
+            container_responses=[_response(answer(devices, self._strategy, nodes)) for devices in wanted]
+        )
+
+    def PreStartContainer(
+        self, request: api_pb2.PreStartContainerRequest, context: grpc.ServicerContext
+    ) -> api_pb2.PreStartContainerResponse:
+        """The gate before every start of a container."""
+        decision = self._admission.gate(frozenset(request.devices_ids))
+        if not decision.is_open:
+            _refuse(context, decision.sentence)
+        return api_pb2.PreStartContainerResponse()
+
+    def _lists(
+        self, context: grpc.ServicerContext, wake: threading.Event
+    ) -> Iterator[api_pb2.ListAndWatchResponse]:
+        told: tuple[Device, ...] | None = None
+        while context.is_active() and not self._streams.is_closing:
+            wake.clear()
+            devices = self._board.now.devices
+            if devices != told:
+                told = devices
+                yield listed(devices)
+            elif context.is_active() and not self._streams.is_closing:
+                self._clock.wait(wake, HEARTBEAT)
+
+
+def options() -> api_pb2.DevicePluginOptions:
+    """What we want of the kubelet."""
+    return api_pb2.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
+
+
+def listed(devices: tuple[Device, ...]) -> api_pb2.ListAndWatchResponse:
+    """The devices for the kubelet: every known one, with its NUMA node where that is known."""
+    return api_pb2.ListAndWatchResponse(devices=[_listed(device) for device in devices])
+
+
+def _listed(device: Device) -> api_pb2.Device:
+    topology = None
+    if device.numa is not None:
+        topology = api_pb2.TopologyInfo(nodes=[api_pb2.NUMANode(ID=device.numa)])
+    health = "Healthy" if device.is_healthy else "Unhealthy"
+    return api_pb2.Device(ID=device.uuid, health=health, topology=topology)
+
+
+def _question(asked: api_pb2.ContainerPreferredAllocationRequest) -> Question:
+    return Question(
+        frozenset(asked.available_deviceIDs), frozenset(asked.must_include_deviceIDs), asked.allocation_size
+    )
+
+
+def _response(given: Answer) -> api_pb2.ContainerAllocateResponse:
+    return api_pb2.ContainerAllocateResponse(
+        envs=dict(given.environment),
+        devices=[
+            api_pb2.DeviceSpec(container_path=node.path, host_path=node.host_path, permissions="rw")
+            for node in given.nodes
+        ],
+        cdi_devices=[api_pb2.CDIDevice(name=name) for name in given.cdi_devices],
+    )
+
+
+def _refuse(context: grpc.ServicerContext, sentence: str) -> NoReturn:
+    context.abort(grpc.StatusCode.FAILED_PRECONDITION, sentence)
+    raise AssertionError("abort has raised already")

@@ -1,0 +1,166 @@
+"""What the Node says about its GPUs: the inventory and the drift, kept as they should be.
+
+The thread ``Publisher`` writes both annotations with a merge patch when they change, tries again with growing
+pauses, and looks at the Node now and then, in case somebody has removed or changed them (law L9).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+import structlog
+
+from cluster import names
+from cluster.kube.backoff import Backoff
+from cluster.kube.errors import ApiError
+from cluster.kube.port import Kube
+from cluster.kube.resources import NODES
+from cluster.objects.assignment import Assignment, encode_drift
+from cluster.objects.inventory import Device, InventoryError, encode_inventory, inventory_of
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import Clock
+from deviceplugin.admission import Record
+from deviceplugin.board import Board, Devices
+from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.drift import drift
+from deviceplugin.metrics import AgentMetrics
+
+log = structlog.get_logger(__name__)
+
+LOOK_AT_NODE_EVERY: Final = 60.0
+"""Seconds."""
+COMPARE_EVERY: Final = 1.0
+"""Seconds between two comparisons of the kubelet's record with what was promised."""
+COMPARE_ANYWAY_EVERY: Final = 15.0
+"""Seconds: pods end without a change in the record."""
+
+Annotations = Mapping[str, str | None]
+"""Key -> text; None: the key is not there."""
+
+
+def wanted(devices: Devices, drifting: Mapping[str, Assignment] | None, node: Node) -> Annotations:
+    """What the Node's annotations should be; what is not known yet is left as it is.
+
+    A node whose GPUs cannot be seen keeps the ones that it had, all unhealthy with the reason: what is known
+    of them is not lost, and nothing new goes there.
+    """
+    drift_text: Annotations = {}
+    if drifting is not None:
+        drift_text = {names.DRIFT: encode_drift(dict(drifting)) if drifting else None}
+    return {**_wanted_inventory(devices, node), **drift_text}
+
+
+def _wanted_inventory(devices: Devices, node: Node) -> Annotations:
+    if not devices.reported:
+        return {}
+    if devices.devices:
+        return {names.INVENTORY: encode_inventory(devices.devices)}
+    had = _published(node)
+    reason = devices.problem or "The node agent sees no GPUs"
+    sick = tuple(msgspec.structs.replace(device, health="unhealthy", reason=reason) for device in had)
+    return {names.INVENTORY: encode_inventory(sick) if sick else None}
+
+
+def changes(want: Annotations, node: Node) -> dict[str, str | None]:
+    """The part of the wanted annotations that the Node does not have yet, for a merge patch."""
+    return {key: text for key, text in want.items() if node.metadata.annotation(key) != text}
+
+
+def _published(node: Node) -> tuple[Device, ...]:
+    try:
+        return inventory_of(node)
+    except InventoryError:
+        return ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """Where the publisher reads what it publishes."""
+
+    board: Board
+    record: Record
+    pods: Callable[[], tuple[Pod, ...] | None]
+    """The pods that the kubelet knows; None where it does not say."""
+
+
+class Publisher:
+    """The thread that writes the Node's annotations."""
+
+    def __init__(self, kube: Kube, node: str, facts: Facts, *, metrics: AgentMetrics, clock: Clock) -> None:
+        self._kube = kube
+        self._name = node
+        self._facts = facts
+        self._metrics = metrics
+        self._clock = clock
+        self._backoff = Backoff()
+        self._node: Node | None = None
+        self._looked_at = 0.0
+        self._drift: Mapping[str, Assignment] | None = None
+        self._compared: Holdings | None = None
+        self._compared_at = 0.0
+        self._pause = COMPARE_EVERY
+        self._problem: str | None = "The inventory has not been written to the Node yet."
+
+    @property
+    def problem(self) -> str | None:
+        """Why the Node does not say what it should, as a sentence; None when it does."""
+        return self._problem
+
+    def run(self, stop: threading.Event) -> None:
+        """Keep the annotations right until told to stop."""
+        wake = threading.Event()
+        with self._facts.board.listening(wake):
+            while not stop.is_set():
+                wake.clear()
+                self._clock.wait(stop if self.once() else wake, self._pause)
+
+    def once(self) -> bool:
+        """One round: compare, write what has changed; whether it failed, so that a pause is due."""
+        try:
+            self._compare()
+            self._write()
+        except ApiError as error:
+            self._metrics.publish_errors.inc()
+            self._problem = f"The inventory could not be written to the Node: {error}"
+            self._node = None
+            self._pause = self._backoff.next()
+            log.warning("not published", sentence=self._problem)
+            return True
+        self._backoff.reset()
+        self._problem = None
+        self._pause = COMPARE_EVERY
+        return False
+
+    def _compare(self) -> None:
+        """Bring the drift up to date; it stays as it was while the kubelet does not say."""
+        try:
+            holdings = self._facts.record.read()
+        except CheckpointError:
+            return
+        now = self._clock.monotonic()
+        if holdings == self._compared and now - self._compared_at < COMPARE_ANYWAY_EVERY:
+            return
+        pods = self._facts.pods()
+        if pods is None:
+            return
+        self._drift = drift(pods, holdings)
+        self._metrics.drifting_pods.set(len(self._drift))
+        self._compared, self._compared_at = holdings, now
+
+    def _write(self) -> None:
+        node = self._current()
+        patch = changes(wanted(self._facts.board.now, self._drift, node), node)
+        if patch:
+            self._node = self._kube.patch(NODES, self._name, {"metadata": {"annotations": patch}})
+            log.info("published", node=self._name, keys=sorted(patch))
+
+    def _current(self) -> Node:
+        """The Node as last seen, read again now and then."""
+        now = self._clock.monotonic()
+        if self._node is None or now - self._looked_at >= LOOK_AT_NODE_EVERY:
+            self._node = self._kube.get(NODES, self._name)
+            self._looked_at = now
+        return self._node

@@ -1,0 +1,57 @@
+"""Pods and records for tests of the pure decisions."""
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from cluster import names
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Container, Pod, PodSpec, PodStatus, Resources
+from deviceplugin.caller import View
+from deviceplugin.checkpoint import Holdings
+
+GPU = "nvidia.com/gpu"
+LONG_AGO = datetime(2026, 3, 2, tzinfo=UTC)
+
+
+def container(name: str, gpus: int, *, sidecar: bool = False) -> Container:
+    """A container that needs so many GPUs."""
+    limits: dict[str, str | int] | None = {GPU: str(gpus)} if gpus else None
+    return Container(
+        name=name, resources=Resources(limits=limits), restart_policy="Always" if sidecar else None
+    )
+
+
+def pod(
+    uid: str,
+    gpus: int = 1,
+    *,
+    promise: Mapping[str, list[str]] | list[str] | None = None,
+    init: tuple[Container, ...] = (),
+    app: tuple[Container, ...] | None = None,
+    phase: str = "Pending",
+    started: bool = False,
+    wishes: str | None = None,
+) -> Pod:
+    """A pod; ``promise`` as a list is that of its container ``main``."""
+    annotations = {}
+    if promise is not None:
+        text = {"main": promise} if isinstance(promise, list) else promise
+        annotations[names.ASSIGNED] = json.dumps(text)
+    if wishes:
+        annotations[names.MODEL] = wishes
+    return Pod(
+        metadata=Meta(name=f"pod-{uid}", namespace="default", uid=uid, annotations=annotations),
+        spec=PodSpec(containers=app or (container("main", gpus),), init_containers=init),
+        status=PodStatus(phase=phase, start_time=LONG_AGO if started else None),
+    )
+
+
+def held(**places: str) -> Holdings:
+    """Holdings of containers ``main`` by pod uid; several devices with spaces: ``held(a="GPU-0 GPU-1")``."""
+    return Holdings({(uid, "main"): frozenset(text.split()) for uid, text in places.items()})
+
+
+def view(*pods: Pod, holdings: Holdings | None = None, remembered: bool = False) -> View:
+    """What is known: these pods and this record (an empty one by default)."""
+    return View(GPU, holdings or Holdings(), pods, remembered=remembered)

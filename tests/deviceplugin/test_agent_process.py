@@ -1,0 +1,170 @@
+"""The whole agent as a process: a simulated driver, a kubelet in the test, and no API server at all."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from pathlib import Path
+
+import urllib3
+
+from devcluster.fakenvml import FakeNvml, default_gpus
+from tests.deviceplugin.agents import sockets
+from tests.fakes.clock import eventually
+from tests.fakes.kubelet import FakeKubelet
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+
+
+def a_free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port: int = server.getsockname()[1]
+        return port
+
+
+class Agent:
+    """A running agent and its probes."""
+
+    def __init__(self, process: subprocess.Popen[bytes], port: int, log: Path) -> None:
+        self.process = process
+        self.log = log
+        self._port = port
+
+    def says(self, path: str) -> tuple[int, str]:
+        """Status and text of a probe; 0 while nobody listens."""
+        try:
+            answer = urllib3.request("GET", f"http://127.0.0.1:{self._port}{path}", retries=False, timeout=5)
+        except urllib3.exceptions.HTTPError:
+            return 0, ""
+        return answer.status, answer.data.decode()
+
+    def ready_says(self, text: str) -> bool:
+        """Whether /readyz holds this text."""
+        return text in self.says("/readyz")[1]
+
+
+@contextmanager
+def agent(kubelet: FakeKubelet, gpus: FakeNvml, tmp_path: Path, **settings: str) -> Iterator[Agent]:
+    """An agent of a node whose API server refuses connections."""
+    dev, token = tmp_path / "dev", tmp_path / "token"
+    dev.mkdir(exist_ok=True)
+    for name in ("nvidiactl", "nvidia-uvm", *(f"nvidia{minor}" for minor in range(4))):
+        (dev / name).touch()
+    token.write_text("secret")
+    port = a_free_port()
+    environment = {
+        **os.environ,
+        **gpus.environment(),
+        "GPU_BOOKING_NODE_NAME": "node-a",
+        "GPU_BOOKING_INSTANCE": "uid-1",
+        "GPU_BOOKING_PORT": str(port),
+        "GPU_BOOKING_HOST": "127.0.0.1",
+        "GPU_BOOKING_KUBELET_ROOT": str(kubelet.root),
+        "GPU_BOOKING_CDI_DIR": str(tmp_path / "cdi"),
+        "GPU_BOOKING_DEV_ROOT": str(dev),
+        "GPU_BOOKING_DRIVER_ROOT": str(tmp_path / "no-driver"),
+        "GPU_BOOKING_KUBE_SERVER": f"http://127.0.0.1:{a_free_port()}",
+        "GPU_BOOKING_KUBE_CA_FILE": str(token),
+        "GPU_BOOKING_KUBE_TOKEN_FILE": str(token),
+        **settings,
+    }
+    log = tmp_path / "agent.log"
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "deviceplugin"], cwd=REPOSITORY, env=environment, stderr=output
+        )
+        try:
+            yield Agent(process, port, log)
+        finally:
+            process.kill()
+            process.wait()
+
+
+def simulated(tmp_path: Path) -> FakeNvml:
+    gpus = FakeNvml(tmp_path / "gpus")
+    gpus.create(default_gpus(0))
+    return gpus
+
+
+def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = simulated(tmp_path)
+    with agent(kubelet, gpus, tmp_path) as running:
+        eventually(lambda: kubelet.allocatable == 4, deadline=30)
+        assert set(kubelet.devices) == set(gpus.uuids())
+        spec = json.loads((tmp_path / "cdi" / "gpu-booking.io-gpu.json").read_text())
+        assert {device["name"] for device in spec["devices"]} == set(gpus.uuids())
+        eventually(lambda: running.ready_says("The inventory could not be written to the Node"))
+        assert running.says("/healthz") == (HTTPStatus.OK, "ok\n")
+        eventually(lambda: "gpu_booking_agent_registered 1.0" in running.says("/metrics")[1])
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(timeout=30) == 0, running.log.read_text()
+    eventually(lambda: kubelet.allocatable == 0)
+    assert sockets(kubelet.plugins) == []
+    assert (tmp_path / "cdi" / "gpu-booking.io-gpu.json").exists(), "containers may restart meanwhile"
+
+
+def test_a_gpu_with_a_critical_xid_is_unhealthy_for_the_kubelet(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = simulated(tmp_path)
+    with agent(kubelet, gpus, tmp_path):
+        eventually(lambda: kubelet.allocatable == 4, deadline=30)
+        gpus.xid(0, 79)
+        eventually(lambda: (kubelet.capacity, kubelet.allocatable) == (4, 3))
+
+
+def test_a_gpu_whose_device_node_is_missing_is_listed_but_unhealthy(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with agent(kubelet, simulated(tmp_path), tmp_path, GPU_BOOKING_DEV_ROOT=str(empty)) as running:
+        eventually(lambda: kubelet.capacity == 4, deadline=30)
+        assert kubelet.allocatable == 0
+        assert "The device node /dev/nvidia0 is missing" in running.log.read_text()
+
+
+def test_without_a_library_the_agent_says_so_and_advertises_nothing(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    missing = str(tmp_path / "libnvidia-ml.so.1")
+    with agent(kubelet, simulated(tmp_path), tmp_path, GPU_BOOKING_NVML_LIBRARY=missing) as running:
+        eventually(lambda: running.ready_says("gpus: "), deadline=30)
+        eventually(lambda: running.ready_says(missing))
+        assert running.says("/readyz")[0] == HTTPStatus.SERVICE_UNAVAILABLE
+        assert kubelet.registered == []
+
+
+def test_without_gpus_the_agent_says_so_and_advertises_nothing(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = FakeNvml(tmp_path / "gpus")
+    gpus.create([])
+    with agent(kubelet, gpus, tmp_path) as running:
+        eventually(lambda: running.ready_says("NVML lists no GPU"), deadline=30)
+        assert kubelet.registered == []
+
+
+def test_settings_that_cannot_be_used_end_it_with_a_sentence(tmp_path: Path) -> None:
+    ended = subprocess.run(
+        [sys.executable, "-m", "deviceplugin"],
+        cwd=REPOSITORY,
+        env={"GPU_BOOKING_STRATEGY": "magic", "PATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 2
+    assert "GPU_BOOKING_NODE_NAME" in ended.stderr
+    assert "'magic'" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+def test_the_agent_loads_none_of_the_heavy_libraries() -> None:
+    program = "import sys, deviceplugin.__main__; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    heavy = {"kubernetes", "flask", "peewee", "requests"}
+    assert heavy.isdisjoint(loaded.stdout.split())

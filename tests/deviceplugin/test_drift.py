@@ -1,0 +1,28 @@
+"""Pods that have other devices than they were promised."""
+
+from deviceplugin.checkpoint import Holdings
+from deviceplugin.drift import drift
+from tests.deviceplugin.pods import container, held, pod
+
+
+def test_pods_with_what_they_were_promised_do_not_drift() -> None:
+    assert drift([pod("a", 2, promise=["B", "A"]), pod("b")], held(a="A B")) == {}
+
+
+def test_a_pod_with_another_device_is_told_with_what_it_has() -> None:
+    assert drift([pod("a", promise=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
+
+
+def test_a_pod_that_was_promised_nothing_is_told_with_what_it_has() -> None:
+    assert drift([pod("a")], held(a="B")) == {"a": {"main": ("B",)}}
+
+
+def test_containers_that_were_not_served_yet_are_taken_to_get_what_was_promised() -> None:
+    shape = pod("a", promise={"main": ["A"], "side": ["C"]}, app=(container("main", 1), container("side", 1)))
+    assert drift([shape], Holdings()) == {}
+    assert drift([shape], held(a="A")) == {}
+    assert drift([shape], held(a="B")) == {"a": {"main": ("B",), "side": ("C",)}}
+
+
+def test_pods_that_have_ended_do_not_drift() -> None:
+    assert drift([pod("a", promise=["A"], phase="Failed")], held(a="B", gone="C")) == {}

@@ -1,0 +1,149 @@
+"""Where the pods of the node come from while the kubelet waits."""
+
+import threading
+
+import grpc
+import pytest
+
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from deviceplugin.nodepods import NodePods, Seen, StoredPodsError
+from deviceplugin.podresources import PodResourcesError
+from deviceplugin.podsapi import PodsApiError, decode
+from deviceplugin.storedpods import StoredPods
+from tests.deviceplugin.pods import GPU, pod
+from tests.fakes.kube import FakeKube
+from tests.fakes.kubelet import FakeContainer, FakePod
+
+
+class Sources:
+    """Kubelet and API server, each silent until it is given pods."""
+
+    def __init__(self) -> None:
+        self.kubelet: tuple[Pod, ...] | None = None
+        self.accepted: frozenset[tuple[str, str]] | None = None
+        self.in_store: tuple[Pod, ...] | None = None
+        self.asked: list[str] = []
+        self.pods = NodePods(self, self, self.stored)
+
+    def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
+        self.asked.append("kubelet" if patient else "kubelet, once")
+        if self.kubelet is None:
+            raise PodsApiError("initializing", code=grpc.StatusCode.FAILED_PRECONDITION)
+        return self.kubelet
+
+    def names(self) -> frozenset[tuple[str, str]]:
+        self.asked.append("accepted")
+        if self.accepted is None:
+            raise PodResourcesError("no list")
+        return self.accepted
+
+    def stored(self) -> tuple[Pod, ...]:
+        self.asked.append("stored")
+        if self.in_store is None:
+            raise StoredPodsError("the API server is away")
+        return self.in_store
+
+
+A, B = pod("a"), pod("b")
+
+
+def test_the_kubelet_is_asked_first_and_nobody_else() -> None:
+    sources = Sources()
+    sources.kubelet = (A,)
+    assert sources.pods.for_admission(in_flight=False) == Seen((A,))
+    assert sources.asked == ["kubelet"]
+
+
+def test_a_kubelet_that_is_initializing_names_the_pods_that_the_api_server_knows() -> None:
+    sources = Sources()
+    sources.accepted = frozenset({("default", "pod-b")})
+    sources.in_store = (A, B)
+    assert sources.pods.for_admission(in_flight=False) == Seen((B,), sentences=("initializing",))
+
+
+@pytest.mark.parametrize("accepted", [None, frozenset[tuple[str, str]]()])
+def test_when_nobody_answers_the_pods_are_unknown(accepted: frozenset[tuple[str, str]] | None) -> None:
+    sources = Sources()
+    sources.accepted = accepted
+    seen = sources.pods.for_admission(in_flight=False)
+    assert seen.pods is None
+    assert len(seen.sentences) == 2
+
+
+def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> None:
+    sources = Sources()
+    sources.kubelet = (A,)
+    sources.pods.for_admission(in_flight=False)
+    sources.kubelet = None
+    assert sources.pods.for_admission(in_flight=True) == Seen(
+        (A,), remembered=True, sentences=("initializing",)
+    )
+    assert "accepted" not in sources.asked
+
+
+def test_one_pod_may_be_remembered_several_are_asked_for_afresh() -> None:
+    sources = Sources()
+    sources.kubelet = (A, B)
+    sources.pods.for_admission(in_flight=False)
+    assert sources.pods.of(["a"]) == {"a": A}
+    assert sources.asked == ["kubelet"]
+    sources.kubelet = (B,)
+    assert sources.pods.of(["a", "b"]) == {"b": B}
+    sources.kubelet = None
+    assert sources.pods.of(["a", "b"]) is None
+    assert sources.pods.of(["c"]) is None
+
+
+def test_allocate_asks_once() -> None:
+    sources = Sources()
+    assert sources.pods.at_once() is None
+    assert sources.asked == ["kubelet, once"]
+
+
+def test_a_pod_in_its_protobuf_form_is_read() -> None:
+    fake = FakePod(
+        "trainer",
+        "uid-1",
+        [
+            FakeContainer("setup", 1, init=True),
+            FakeContainer("proxy", sidecar=True),
+            FakeContainer("main", 2),
+        ],
+        {"gpu-booking.io/model": "x"},
+        namespace="team",
+        started=True,
+        deleting=True,
+    )
+    read = decode(fake.marshal())
+    assert read.key == "team/trainer"
+    assert read.metadata.uid == "uid-1"
+    assert read.metadata.annotation("gpu-booking.io/model") == "x"
+    assert read.metadata.deletion_timestamp is not None
+    assert read.status.phase == "Pending"
+    assert read.status.start_time is not None
+    shapes = [
+        (one.name, one.is_sidecar, ((one.resources and one.resources.limits) or {}).get(GPU))
+        for one in (*(read.spec.init_containers or ()), *(read.spec.containers or ()))
+    ]
+    assert shapes == [("setup", False, "1"), ("proxy", True, None), ("main", False, "2")]
+
+
+def test_the_api_server_is_asked_for_the_pods_of_this_node_alone() -> None:
+    kube = FakeKube()
+    for name, node in (("here", "node-a"), ("there", "node-b")):
+        kube.put(PODS, {"metadata": {"name": name, "namespace": "default"}, "spec": {"nodeName": node}})
+    assert [one.metadata.name for one in StoredPods(kube, "node-a")()] == ["here"]
+
+
+def test_an_api_server_that_is_away_or_slow_is_given_up() -> None:
+    kube = FakeKube()
+    kube.down = True
+    with pytest.raises(StoredPodsError, match="did not list the pods of this node: "):
+        StoredPods(kube, "node-a")()
+    kube.down = False
+    answering = threading.Event()
+    kube.before("LIST", answering.wait)
+    with pytest.raises(StoredPodsError, match=r"within 0\.05 s"):
+        StoredPods(kube, "node-a", deadline=0.05)()
+    answering.set()

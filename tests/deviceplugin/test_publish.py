@@ -1,0 +1,163 @@
+"""What the Node says about its GPUs."""
+
+import threading
+from collections.abc import Callable
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from cluster import names
+from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.resources import NODES
+from cluster.objects.assignment import drift_of
+from cluster.objects.inventory import Device, inventory_of
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from deviceplugin.board import Board, Devices
+from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.metrics import AgentMetrics
+from deviceplugin.publish import LOOK_AT_NODE_EVERY, Facts, Publisher, changes, wanted
+from tests.deviceplugin.pods import held, pod
+from tests.fakes.clock import FakeClock, eventually
+from tests.fakes.kube import FakeKube
+
+GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
+
+
+class Record:
+    """A kubelet's record that a test writes."""
+
+    def __init__(self) -> None:
+        self.holdings: Holdings | None = Holdings()
+
+    def read(self) -> Holdings:
+        if self.holdings is None:
+            raise CheckpointError("unknown form")
+        return self.holdings
+
+
+class Bench:
+    """A publisher with everything around it."""
+
+    def __init__(self, pods: Callable[[], tuple[Pod, ...] | None] = tuple) -> None:
+        self.clock = FakeClock(self_advancing=True)
+        self.kube = FakeKube(self.clock)
+        self.kube.put(NODES, {"metadata": {"name": "node-a", "annotations": {"other": "stays"}}})
+        self.board, self.record = Board(), Record()
+        self.publisher = Publisher(
+            self.kube,
+            "node-a",
+            Facts(board=self.board, record=self.record, pods=pods),
+            metrics=AgentMetrics(CollectorRegistry()),
+            clock=self.clock,
+        )
+
+    @property
+    def node(self) -> Node:
+        return self.kube.get(NODES, "node-a")
+
+    @property
+    def writes(self) -> int:
+        return sum(call.verb == "PATCH" for call in self.kube.calls)
+
+
+def test_nothing_is_written_before_nvml_has_answered() -> None:
+    bench = Bench()
+    assert not bench.publisher.once()
+    assert bench.writes == 0
+
+
+def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    bench.publisher.once()
+    assert inventory_of(bench.node) == GPUS
+    assert bench.node.metadata.annotation("other") == "stays"
+    assert bench.writes == 1
+    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
+    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.publisher.once()
+    assert inventory_of(bench.node)[0].reason == "XID 79"
+    assert bench.writes == 2
+
+
+def test_an_inventory_that_somebody_removed_is_written_again() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    bench.kube.patch(NODES, "node-a", {"metadata": {"annotations": {names.INVENTORY: None}}})
+    bench.clock.advance(LOOK_AT_NODE_EVERY)
+    bench.publisher.once()
+    assert inventory_of(bench.node) == GPUS
+
+
+def test_a_failed_write_is_tried_again_and_said_meanwhile() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(500, "InternalError")))
+    assert bench.publisher.once()
+    assert "could not be written to the Node" in (bench.publisher.problem or "")
+    assert not bench.publisher.once()
+    assert bench.publisher.problem is None
+    assert inventory_of(bench.node) == GPUS
+
+
+def test_gpus_that_cannot_be_seen_any_more_stay_in_the_inventory_as_unhealthy() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    bench.board.put(Devices(problem="The driver is not loaded", reported=True))
+    bench.publisher.once()
+    assert [(d.uuid, d.reason) for d in inventory_of(bench.node)] == [
+        ("GPU-0", "The driver is not loaded"),
+        ("GPU-1", "The driver is not loaded"),
+    ]
+
+
+def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
+    bench = Bench()
+    bench.board.put(Devices(problem="NVML lists no GPU on this node", reported=True))
+    bench.publisher.once()
+    assert bench.writes == 0
+
+
+def test_drift_is_written_and_taken_back() -> None:
+    bench = Bench(lambda: (pod("a", promise=["GPU-0"]),))
+    bench.record.holdings = held(a="GPU-1")
+    bench.publisher.once()
+    assert drift_of(bench.node) == {"a": {"main": ("GPU-1",)}}
+    bench.record.holdings = held(a="GPU-0")
+    bench.publisher.once()
+    assert bench.node.metadata.annotation(names.DRIFT) is None
+
+
+def test_drift_stays_as_it_was_while_the_kubelet_does_not_say() -> None:
+    bench = Bench(lambda: None)
+    bench.kube.patch(
+        NODES, "node-a", {"metadata": {"annotations": {names.DRIFT: '{"a":{"main":["GPU-1"]}}'}}}
+    )
+    bench.record.holdings = held(a="GPU-0")
+    before = bench.writes
+    bench.publisher.once()
+    bench.record.holdings = None
+    bench.publisher.once()
+    assert bench.writes == before
+
+
+def test_an_unreadable_inventory_on_the_node_is_replaced() -> None:
+    node = msgspec.convert({"metadata": {"annotations": {names.INVENTORY: "{"}}}, Node)
+    assert changes(wanted(Devices(GPUS, reported=True), None, node), node).keys() == {names.INVENTORY}
+    gone = wanted(Devices(problem="no driver", reported=True), None, node)
+    assert changes(gone, node) == {names.INVENTORY: None}
+
+
+def test_the_thread_writes_at_once_what_the_board_says() -> None:
+    bench = Bench()
+    stop = threading.Event()
+    thread = threading.Thread(target=bench.publisher.run, args=(stop,))
+    thread.start()
+    bench.board.put(Devices(GPUS, reported=True))
+    eventually(lambda: inventory_of(bench.node) == GPUS)
+    stop.set()
+    thread.join()
