@@ -15,7 +15,7 @@ from cluster.runtime.clock import Clock
 from deviceplugin import prestart
 from deviceplugin.allocate import held_elsewhere
 from deviceplugin.board import Board
-from deviceplugin.caller import Choice, Question, Verdict, View, choose
+from deviceplugin.caller import Choice, Question, Verdict, View, busy_offered, choose
 from deviceplugin.checkpoint import CheckpointError, Holdings
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nodepods import NodePods
@@ -56,7 +56,7 @@ class Admission:
         """The devices that the container which is being admitted should get."""
         began = self._clock.monotonic()
         blind = choose(question, View(self._sources.resource, None, None))
-        choice = _in_any_case(lambda: choose(question, self._view(question)), blind)
+        choice = _in_any_case(lambda: self._choose(question), blind)
         self._metrics.admissions.labels(choice.verdict).inc()
         self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
         log.log(
@@ -90,6 +90,14 @@ class Admission:
         elif decision.gate is Gate.OTHER_DEVICES:
             log.warning("other devices than promised", uid=decision.uid, sentence=decision.sentence)
         return decision
+
+    def _choose(self, question: Question) -> Choice:
+        view = self._view(question)
+        busy = busy_offered(question, view)
+        if busy:
+            self._metrics.busy_offers.inc(len(busy))
+            log.warning("the kubelet offers devices that other living pods hold", devices=sorted(busy))
+        return choose(question, view)
 
     def _view(self, question: Question) -> View:
         seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))

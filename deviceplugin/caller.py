@@ -145,6 +145,13 @@ def busy_devices(view: View) -> frozenset[str]:
     return frozenset[str]().union(*(view.holdings.of(uid) for uid in uids))
 
 
+def busy_offered(question: Question, view: View) -> frozenset[str]:
+    """Devices of other living pods among those that the kubelet offers: it may (double allocation)."""
+    if not _knows_who_lives(view):
+        return frozenset()
+    return question.available & (busy_devices(view) - question.must_include)
+
+
 def promise_of(pod: Pod) -> Assignment:
     """Devices promised to the pod, per container; nothing where the annotation is missing or unreadable."""
     try:

@@ -29,6 +29,11 @@ class AgentMetrics:
             ["result"],
             registry=registry,
         )
+        self.busy_offers: Final = Counter(
+            "gpu_booking_agent_busy_devices_offered",
+            "Devices of other living pods that the kubelet offered for a new pod; they are never taken.",
+            registry=registry,
+        )
         self.starts: Final = Counter(
             "gpu_booking_agent_container_starts",
             "Starts of containers with devices, by what the check before it found.",

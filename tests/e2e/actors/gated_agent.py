@@ -9,22 +9,22 @@ from pathlib import Path
 from typing import Any
 
 from deviceplugin import __main__ as agent
-from deviceplugin.plugin import Plugin
+from deviceplugin.plugin import DevicePlugin
 
 
 def slow_down(gate: Path) -> None:
     """Make every Allocate wait for the gate before it answers."""
-    answer = Plugin.Allocate
+    answer = DevicePlugin.Allocate
     tick = threading.Event()
 
-    def allocate(self: Plugin, request: Any, context: Any) -> Any:
+    def allocate(self: DevicePlugin, request: Any, context: Any) -> Any:
         print("allocate", [list(c.devices_ids) for c in request.container_requests], flush=True)
         response = answer(self, request, context)
         while gate.exists():
             tick.wait(0.01)
         return response
 
-    Plugin.Allocate = allocate  # type: ignore[method-assign] # the one seam that production does not need
+    DevicePlugin.Allocate = allocate  # type: ignore[method-assign] # the one seam that production does not need
 
 
 if __name__ == "__main__":

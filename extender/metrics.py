@@ -1,0 +1,30 @@
+"""What the extender counts. Made once by the composition root, on a registry that is passed in."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+
+
+class Metrics:
+    """Requests, their outcome and how long they took."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "gpu_booking_extender_requests_total",
+            "Requests by verb and HTTP status.",
+            ("verb", "status"),
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "gpu_booking_extender_request_seconds",
+            "Time from the whole request to the whole answer, by verb.",
+            ("verb",),
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self.binds = Counter(
+            "gpu_booking_extender_binds_total",
+            "Answers of the verb bind by outcome.",
+            ("outcome",),
+            registry=registry,
+        )

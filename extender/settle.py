@@ -1,0 +1,97 @@
+"""Binds that we decided and whose event does not come: read the pod, then settle them one way.
+
+Without this a Binding whose answer was lost, or whose pod was deleted at the wrong moment, would hold its
+devices for ever. Runs in its own thread, started by ``__main__``.
+"""
+
+import threading
+from typing import Final, Literal
+
+import structlog
+
+from cluster.decide.ledger import Assumption
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.port import Kube
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod, is_terminal
+from cluster.runtime.clock import Clock
+from extender.flights import Flights
+from extender.state import ClusterState
+
+EVERY: Final = 1.0
+"""Seconds between two looks."""
+ASK_AFTER: Final = 5.0
+"""Seconds after which a bind that was not seen is asked for."""
+RELEASE_AFTER: Final = 15.0
+"""Seconds after which an unbound pod's bind is certain not to happen: the deadline of 2 s, the longest wait
+for the API server's answer, and some."""
+
+Verdict = Literal["bound", "never", "wait"]
+
+
+def verdict(pod: Pod | None, uid: str, age: float) -> Verdict:
+    """What became of a bind.
+
+    Args:
+        pod: as the API server has it now, None when there is none.
+        uid: of the pod that was bound.
+        age: seconds since the bind was first noticed to be unseen.
+    """
+    if pod is None or pod.metadata.uid != uid or is_terminal(pod):
+        return "never"
+    if pod.spec.node_name:
+        return "bound"
+    return "never" if age >= RELEASE_AFTER else "wait"
+
+
+class Settle:
+    """Looks after assumed binds."""
+
+    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, flights: Flights) -> None:
+        self._kube = kube
+        self._state = state
+        self._clock = clock
+        self._flights = flights
+        self._noticed: dict[str, tuple[Assumption, float]] = {}
+        self._log = structlog.get_logger(__name__)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look again and again until told to stop."""
+        while not self._clock.wait(stop, EVERY):
+            self.look()
+
+    def look(self) -> None:
+        """One round over everything that is assumed."""
+        now = self._clock.monotonic()
+        with self._state.locked() as ledger:
+            assumed = ledger.assumed
+        self._noticed = {uid: self._since(uid, assumption, now) for uid, assumption in assumed.items()}
+        for uid, (assumption, since) in self._noticed.items():
+            if now - since >= ASK_AFTER:
+                with self._flights.alone(uid):
+                    self._settle(uid, assumption, now - since)
+
+    def _since(self, uid: str, assumption: Assumption, now: float) -> tuple[Assumption, float]:
+        known = self._noticed.get(uid)
+        return known if known and known[0] is assumption else (assumption, now)
+
+    def _settle(self, uid: str, assumption: Assumption, age: float) -> None:
+        meta = assumption.pod.metadata
+        try:
+            pod: Pod | None = self._kube.get(PODS, meta.name, namespace=meta.namespace)
+        except NotFound:
+            pod = None
+        except ApiError as error:
+            # Unknown stays assumed (law L6).
+            self._log.warning("an unseen bind cannot be checked now", pod=assumption.pod.key, why=str(error))
+            return
+        what = verdict(pod, uid, age)
+        with self._state.locked() as ledger:
+            if ledger.assumed.get(uid) is not assumption:
+                return  # seen, or decided anew, while we asked
+            if what == "bound" and pod is not None:
+                ledger.apply_pod(pod)
+            elif what == "never":
+                ledger.forget_assumed(uid)
+        if what != "wait":
+            self._log.info("an unseen bind is settled", pod=assumption.pod.key, outcome=what)

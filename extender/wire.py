@@ -1,0 +1,69 @@
+"""What kube-scheduler sends and what it wants to hear: the JSON of scheduler extenders, version 1.
+
+The Go structs carry no JSON tags: their fields travel under their Go names (``NodeNames``), while the pod
+inside is a normal API object. Everything may be null. Source: k8s.io/kube-scheduler/extender/v1, 1.34-1.37.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from cluster.objects.pods import Pod
+
+MAX_SCORE: Final = 10
+"""Highest score of ``prioritize`` (MaxExtenderPriority)."""
+
+WHOLE_NODES: Final = (
+    "kube-scheduler sent whole Node objects; set nodeCacheCapable: true for this extender "
+    "in its KubeSchedulerConfiguration"
+)
+
+
+class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False):
+    """Go field names."""
+
+
+class Arguments(_Wire, frozen=True):
+    """ExtenderArgs: the question of ``filter`` and ``prioritize``."""
+
+    pod: Pod
+    node_names: tuple[str, ...] | None = None
+    nodes: dict[str, Any] | None = None
+    """Whole nodes, which we refuse: only ``nodeCacheCapable: true`` is served."""
+
+    @property
+    def has_whole_nodes(self) -> bool:
+        """Whether the scheduler sent Node objects in place of names."""
+        return self.node_names is None and self.nodes is not None
+
+
+class FilterResult(_Wire, frozen=True):
+    """ExtenderFilterResult."""
+
+    node_names: list[str] = []
+    failed_nodes: dict[str, str] = {}
+    """Nodes on which evicting pods would help: never ours to say, see ``filter``."""
+    failed_and_unresolvable_nodes: dict[str, str] = {}
+    error: str = ""
+
+
+class HostPriority(_Wire, frozen=True):
+    """HostPriority: the score of one node, 0 to ``MAX_SCORE``."""
+
+    host: str
+    score: int
+
+
+class BindingArguments(_Wire, frozen=True):
+    """ExtenderBindingArgs: the question of ``bind``."""
+
+    pod_name: str
+    pod_namespace: str
+    pod_uid: str = msgspec.field(name="PodUID")
+    node: str
+
+
+class BindingResult(_Wire, frozen=True):
+    """ExtenderBindingResult: an empty error means bound."""
+
+    error: str = ""

@@ -1,0 +1,50 @@
+"""A measured part in a process of its own, so that it does not share Python's lock with whoever asks it."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from devcluster.places import CHECKOUT
+
+_SECONDS = 10
+
+
+@contextmanager
+def child(module: str, *arguments: str) -> Iterator[str]:
+    """Run ``python -m <module>``; gives its first line and ends it by closing its standard input.
+
+    Its log goes nowhere, but is written as it would be.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-m", module, *arguments],
+        cwd=CHECKOUT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process:
+        try:
+            line = process.stdout.readline().strip()
+            if not line:
+                raise RuntimeError(f"{module} ended before it was ready; run it by hand to see why.")
+            yield line
+        finally:
+            process.stdin.close()
+            try:
+                process.wait(_SECONDS)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+
+def tell(line: str) -> None:
+    """The child's first line: it is ready."""
+    print(line, flush=True)
+
+
+def until_told() -> None:
+    """The child waits for its end."""
+    sys.stdin.read()

@@ -1,0 +1,77 @@
+from cluster.decide.explain import why_waiting
+from cluster.decide.ledger import Ledger
+from cluster.decide.wish import wish_of
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
+
+
+def a_ledger() -> Ledger:
+    ledger = Ledger()
+    for node in ("n0", "n1"):
+        ledger.apply_node(a_node(node, a100(0, node), a100(1, node), a6000(2, node)))
+    return ledger
+
+
+def why(pod: PodBuilder, ledger: Ledger) -> str | None:
+    return why_waiting(wish_of(pod.obj), ledger.views(ledger.nodes()))
+
+
+def holding(node: str, *indices: int) -> PodBuilder:
+    devices = tuple(f"GPU-{node}-{index}" for index in indices)
+    return a_pod(f"q-{node}").asks(len(devices)).on(node, {"main": devices})
+
+
+def test_nothing_is_said_about_a_pod_that_fits() -> None:
+    assert why(a_pod().asks(3), a_ledger()) is None
+
+
+def test_nothing_is_said_about_a_pod_without_gpus() -> None:
+    assert why(a_pod(), Ledger()) is None
+
+
+def test_a_cluster_without_gpus() -> None:
+    assert why(a_pod().asks(1), Ledger()) == "No node has GPUs."
+
+
+def test_more_gpus_than_any_node_has() -> None:
+    assert why(a_pod().asks(9), a_ledger()) == "The pod asks for 9 GPUs, but no node has more than 3."
+
+
+def test_more_gpus_of_a_model_than_any_node_has() -> None:
+    assert why(a_pod().asks(3).wants(A100), a_ledger()) == (
+        f"The pod asks for 3 GPUs of model {A100}, but no node has more than 2."
+    )
+
+
+def test_an_unknown_model_names_those_that_exist() -> None:
+    assert why(a_pod().asks(1).wants("NVIDIA B300"), a_ledger()) == (
+        f"No node has a GPU of model NVIDIA-B300. Models in this cluster: {A100}, {A6000}."
+    )
+
+
+def test_all_in_use() -> None:
+    ledger = a_ledger()
+    for node in ("n0", "n1"):
+        ledger.apply_pod(holding(node, 0, 1).obj)
+
+    assert why(a_pod().asks(1).wants(A100), ledger) == f"All 4 healthy GPUs of model {A100} are in use."
+
+
+def test_free_gpus_on_several_nodes_are_not_enough_for_one_pod() -> None:
+    ledger = a_ledger()
+    for node in ("n0", "n1"):
+        ledger.apply_pod(holding(node, 0).obj)
+
+    assert why(a_pod().asks(2).wants(A100), ledger) == f"No node has 2 free GPUs of model {A100}."
+
+
+def test_sick_gpus_are_called_sick() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy")))
+
+    assert why(a_pod().asks(1), ledger) == "None of the GPUs in this cluster is healthy."
+
+
+def test_a_mig_profile_is_called_by_its_resource() -> None:
+    assert why(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb"), a_ledger()) == (
+        "No node has devices nvidia.com/mig-1g.5gb."
+    )

@@ -1,0 +1,146 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.decide.ledger import WHOLE, Ledger, NodeView
+from cluster.decide.placement import NoPlaceError, choose
+from cluster.decide.predicates import obstacle
+from cluster.decide.wish import wish_of
+from cluster.objects.assignment import Assignment, devices_of
+from cluster.objects.inventory import Device
+from tests.cluster.decide import kubelet
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
+
+MIXED = (a100(0), a100(1), a6000(2), a6000(3))
+
+
+def a_view(*devices: Device, held: tuple[int, ...] = ()) -> NodeView:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *devices))
+    for index in held:
+        ledger.apply_pod(a_pod(f"h{index}").asks(1).on("n0", {"main": (f"GPU-n0-{index}",)}).obj)
+    return ledger.view("n0")
+
+
+def chosen(pod: PodBuilder, view: NodeView) -> list[int]:
+    return sorted(int(uuid.rsplit("-", 1)[1]) for uuid in devices_of(choose(wish_of(pod.obj), view)))
+
+
+def linked(index: int, *others: int) -> Device:
+    return a100(index, links={f"GPU-n0-{other}": 12 for other in others})
+
+
+def test_the_wanted_model_is_chosen() -> None:
+    assert chosen(a_pod().asks(1).wants(A6000), a_view(*MIXED)) == [2]
+
+
+def test_devices_of_one_pod_are_of_one_model_where_possible() -> None:
+    assert chosen(a_pod().asks(2), a_view(*MIXED, held=(0,))) == [2, 3]
+
+
+def test_models_are_mixed_only_where_there_is_no_other_way() -> None:
+    assert chosen(a_pod().asks(3), a_view(*MIXED)) == [0, 1, 2]
+
+
+def test_the_smaller_group_is_used_first() -> None:
+    assert chosen(a_pod().asks(1), a_view(*MIXED, held=(2,))) == [3]
+
+
+def test_linked_devices_go_together() -> None:
+    view = a_view(linked(0, 3), linked(1, 2), linked(2, 1), linked(3, 0), held=(0,))
+
+    assert chosen(a_pod().asks(2), view) == [1, 2]
+
+
+def test_a_single_device_leaves_linked_pairs_whole() -> None:
+    view = a_view(linked(0, 1), linked(1, 0), linked(2, 3), linked(3, 2), held=(3,))
+
+    assert chosen(a_pod().asks(1), view) == [2]
+
+
+def test_devices_of_one_numa_node_go_together() -> None:
+    view = a_view(a100(0, numa=0), a100(1, numa=1), a100(2, numa=0), a100(3, numa=1), held=(0,))
+
+    assert chosen(a_pod().asks(2), view) == [1, 3]
+
+
+def test_nothing_is_chosen_where_too_little_is_free() -> None:
+    with pytest.raises(NoPlaceError):
+        choose(wish_of(a_pod().asks(2).wants(A100).obj), a_view(*MIXED, held=(0,)))
+
+
+def test_a_pod_for_gpus_and_mig_devices_gets_both() -> None:
+    mig = a100(2, uuid="MIG-a", model="1g.5gb", parent="GPU-n0-1", profile="1g.5gb")
+    pod = a_pod().asks(1, container="a").asks(1, container="b", resource="nvidia.com/mig-1g.5gb")
+
+    assert choose(wish_of(pod.obj), a_view(a100(0), a100(1), mig)) == {"a": ("GPU-n0-0",), "b": ("MIG-a",)}
+
+
+def test_an_app_container_uses_its_init_containers_device_first() -> None:
+    pod = a_pod().init("setup", 1).asks(2)
+
+    assert choose(wish_of(pod.obj), a_view(*MIXED)) == {
+        "setup": ("GPU-n0-0",),
+        "main": ("GPU-n0-0", "GPU-n0-1"),
+    }
+
+
+# --- properties ------------------------------------------------------------------------------------------
+
+MIG = "nvidia.com/mig-1g.5gb"
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> PodBuilder:
+    pod = a_pod(f"p{draw(st.integers(0, 10**9))}")
+    for serial in range(draw(st.integers(0, 3))):
+        make = draw(st.sampled_from((pod.init, pod.sidecar)))
+        pod = make(f"i{serial}", draw(st.integers(0, 2)), resource=draw(resources))
+    for serial in range(draw(st.integers(1, 2))):
+        pod = pod.asks(draw(st.integers(0, 2)), container=f"c{serial}", resource=draw(resources))
+    models = draw(st.sets(st.sampled_from((A100, A6000)), max_size=2))
+    return pod.wants(*sorted(models)) if models else pod
+
+
+@st.composite
+def nodes(draw: st.DrawFn) -> list[Device]:
+    return [
+        draw(st.sampled_from((a100, a6000)))(
+            index,
+            health=draw(st.sampled_from(("healthy", "healthy", "unhealthy"))),
+            numa=draw(st.sampled_from((None, 0, 1))),
+            links={f"GPU-n0-{other}": 4 for other in draw(st.sets(st.integers(0, 7), max_size=3))},
+            profile=draw(st.sampled_from((None, None, "1g.5gb"))),
+        )
+        for index in range(draw(st.integers(1, 8)))
+    ]
+
+
+resources = st.sampled_from(("nvidia.com/gpu", "nvidia.com/gpu", MIG))
+
+
+@given(nodes(), st.lists(pods(), max_size=6, unique_by=lambda pod: pod.name))
+def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
+    devices: list[Device], arriving: list[PodBuilder]
+) -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *devices))
+    resource_of = {device.uuid: MIG if device.profile else "nvidia.com/gpu" for device in devices}
+    healthy = {device.uuid for device in devices if device.is_healthy}
+    for pod in arriving:
+        before = ledger.view("n0")
+        wish = wish_of(pod.obj)
+        if obstacle(wish, before, "alive"):
+            continue
+
+        assignment: Assignment = choose(wish, before)
+
+        got = devices_of(assignment)
+        assert not got & set(before.held), "no device is given twice"
+        assert got <= healthy, "no sick device is given"
+        assert len(got) == sum(wish.demand.values())
+        kubelet.check(pod.obj, assignment, resource_of)
+        assert choose(wish, before) == assignment, "equal questions have equal answers"
+        ledger.apply_pod(pod.on("n0", assignment).obj)
+        assert all(amount <= WHOLE for amount in ledger.view("n0").held.values())
+        assert ledger.view("n0").conflicts == ()

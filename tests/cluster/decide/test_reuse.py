@@ -1,0 +1,48 @@
+import pytest
+
+from cluster.decide.reuse import demand, hand_out
+from cluster.objects.pods import container_needs
+from tests.fakes.objects import PodBuilder, a_pod
+
+MIG = "nvidia.com/mig-1g.5gb"
+
+
+def handed_out(pod: PodBuilder) -> dict[str, tuple[str, ...]]:
+    names = iter("ABCDEFGH")
+    return hand_out(container_needs(pod.obj), lambda _, amount: [next(names) for _ in range(amount)])
+
+
+@pytest.mark.parametrize(
+    ("pod", "expected"),
+    [
+        (a_pod().asks(2), {"main": ("A", "B")}),
+        (a_pod().init("setup", 1).asks(1), {"setup": ("A",), "main": ("A",)}),
+        (a_pod().init("setup", 2).asks(1), {"setup": ("A", "B"), "main": ("A",)}),
+        (a_pod().init("setup", 1).asks(2), {"setup": ("A",), "main": ("A", "B")}),
+        (a_pod().init("one", 1).init("two", 2), {"one": ("A",), "two": ("A", "B")}),
+        (a_pod().sidecar("proxy", 1).asks(1), {"proxy": ("A",), "main": ("B",)}),
+        (
+            a_pod().init("setup", 1).sidecar("proxy", 1).asks(1),
+            {"setup": ("A",), "proxy": ("A",), "main": ("B",)},
+        ),
+        (
+            a_pod().init("setup", 2).asks(1, container="a").asks(2, container="b"),
+            {"setup": ("A", "B"), "a": ("A",), "b": ("B", "C")},
+        ),
+    ],
+)
+def test_containers_share_devices_as_the_kubelet_lets_them(
+    pod: PodBuilder, expected: dict[str, tuple[str, ...]]
+) -> None:
+    assert handed_out(pod) == expected
+
+
+def test_devices_of_one_resource_are_not_used_again_for_another() -> None:
+    pod = a_pod().init("setup", 2).asks(1, resource=MIG)
+
+    assert demand(container_needs(pod.obj)) == {"nvidia.com/gpu": 2, MIG: 1}
+    assert handed_out(pod) == {"setup": ("A", "B"), "main": ("C",)}
+
+
+def test_a_pod_without_gpus_demands_nothing() -> None:
+    assert demand(container_needs(a_pod().obj)) == {}

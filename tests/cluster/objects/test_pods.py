@@ -1,0 +1,64 @@
+import pytest
+
+from cluster.objects.pods import asks_for_gpus, container_needs, gpu_count, is_terminal, wished_models
+from cluster.objects.quantity import QuantityError, parse_count
+from tests.fakes.objects import PodBuilder, a_pod
+
+
+def test_init_containers_are_served_before_app_containers() -> None:
+    pod = a_pod().asks(1, container="main").init("setup", 2).sidecar("proxy", 1).obj
+
+    assert [(need.name, need.kind, need.count) for need in container_needs(pod)] == [
+        ("setup", "init", 2),
+        ("proxy", "sidecar", 1),
+        ("main", "app", 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("pod", "count"),
+    [
+        (a_pod(), 0),
+        (a_pod().asks(2), 2),
+        (a_pod().asks(1, container="a").asks(2, container="b"), 3),
+        (a_pod().init("setup", 1).asks(1), 1),
+        (a_pod().init("setup", 2).asks(1), 2),
+        (a_pod().init("one", 1).init("two", 2), 2),
+        (a_pod().sidecar("proxy", 1).asks(1), 2),
+        (a_pod().init("setup", 1).sidecar("proxy", 1).asks(1), 2),
+        (a_pod().sidecar("proxy", 1).init("setup", 3).asks(1), 4),
+    ],
+)
+def test_a_pod_holds_what_runs_together_at_most(pod: PodBuilder, count: int) -> None:
+    assert gpu_count(pod.obj) == count
+
+
+def test_a_pod_without_gpu_limits_does_not_ask() -> None:
+    assert not asks_for_gpus(a_pod().obj)
+    assert asks_for_gpus(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb").obj)
+
+
+def test_models_are_accepted_in_both_spellings() -> None:
+    pod = a_pod().wants("NVIDIA A100-SXM4-80GB", " NVIDIA-RTX-A6000 ", "").obj
+
+    assert wished_models(pod) == {"NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"}
+
+
+def test_no_wish_means_any_model() -> None:
+    assert wished_models(a_pod().obj) == frozenset()
+
+
+@pytest.mark.parametrize(("phase", "ended"), [("Running", False), ("Succeeded", True), ("Failed", True)])
+def test_a_pod_has_ended_in_a_terminal_phase(phase: str, *, ended: bool) -> None:
+    assert is_terminal(a_pod().ended(phase).obj) is ended
+
+
+@pytest.mark.parametrize(("text", "number"), [("2", 2), ("2000m", 2), ("2k", 2000), ("0", 0), ("+3", 3)])
+def test_a_quantity_is_a_whole_number(text: str, number: int) -> None:
+    assert parse_count(text) == number
+
+
+@pytest.mark.parametrize("text", ["", "x", "1.5", "500m", "-1", "1Q", "NaN", "Infinity"])
+def test_anything_else_is_no_quantity_of_devices(text: str) -> None:
+    with pytest.raises(QuantityError):
+        parse_count(text)

@@ -1,0 +1,82 @@
+"""A small cluster for the extender's tests: API server in memory, clock, and the picture fed by hand."""
+
+import itertools
+
+from cluster.decide.ledger import NodeView
+from cluster.kube.resources import PODS
+from cluster.objects.assignment import Assignment, assignment_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+from extender.bind import Bind
+from extender.filter import Filter
+from extender.flights import Flights
+from extender.settle import Settle
+from extender.state import ClusterState
+from extender.sync import Leases, Nodes, Pods
+from extender.wire import Arguments, BindingArguments, FilterResult
+from tests.fakes.clock import FakeClock
+from tests.fakes.kube import FakeKube
+from tests.fakes.objects import PodBuilder, a100, a6000, a_lease, a_node
+
+
+class Cluster:
+    """What the verbs need, and short words for what tests do."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.state = ClusterState(self.clock)
+        self.flights = Flights()
+        self.filter = Filter(self.state)
+        self.bind = Bind(self.kube, self.state, self.clock, self.flights)
+        self.settle = Settle(self.kube, self.state, self.clock, self.flights)
+        self.pods = Pods(self.state, "gpu-booking")
+        self.nodes = Nodes(self.state)
+        self.leases = Leases(self.state, self.clock)
+        self._versions = itertools.count(1)
+
+    def add_node(self, name: str = "n0", *devices: Device) -> None:
+        """A node that the extender knows, its agent alive; by default 2 x A100, 2 x A6000."""
+        found = devices or (a100(0, name), a100(1, name), a6000(2, name), a6000(3, name))
+        self.nodes.upsert(a_node(name, *found, version=next(self._versions)))
+        self.renew(name)
+
+    def renew(self, node: str = "n0") -> None:
+        """The node's agent shows a sign of life."""
+        self.leases.upsert(a_lease(node, renewed=self.clock.now(), version=next(self._versions)))
+
+    def create(self, builder: PodBuilder) -> Pod:
+        """A pod on the API server, which the extender has heard of."""
+        pod = self.kube.put(PODS, {**builder.raw})
+        self.pods.upsert(pod)
+        return pod
+
+    def ask(self, pod: Pod, *nodes: str) -> FilterResult:
+        """The verb filter."""
+        return self.filter(Arguments(pod=pod, node_names=nodes or ("n0",)))
+
+    def bind_to(self, pod: Pod, node: str = "n0") -> str:
+        """The verb bind; the error, empty when there is none."""
+        meta = pod.metadata
+        arguments = BindingArguments(
+            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
+        )
+        return self.bind(arguments).error
+
+    def stored(self, name: str = "p") -> Pod:
+        """The pod as the API server has it."""
+        return self.kube.get(PODS, name, namespace="default")
+
+    def given(self, name: str = "p") -> Assignment | None:
+        """The devices written on the pod."""
+        return assignment_of(self.stored(name))
+
+    def view(self, node: str = "n0") -> NodeView:
+        """What the ledger says about a node."""
+        with self.state.locked() as ledger:
+            return ledger.view(node)
+
+    def bindings(self) -> list[str]:
+        """Nodes of the Bindings that were posted, in order."""
+        calls = [call for call in self.kube.calls if call.path.endswith("/binding")]
+        return [call.body["target"]["name"] for call in calls if call.body]

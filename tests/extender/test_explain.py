@@ -1,0 +1,95 @@
+import pytest
+
+from cluster.objects.pods import Pod
+from extender.explain import REASON, Explain
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import PodBuilder, a_pod
+
+
+class Told:
+    """A cluster, and what was told to whom."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.add_node("n0")
+        self.events: list[tuple[str, str, str]] = []
+        self.trouble: str | None = None
+        self.explain = Explain(self.cluster.state, self.cluster.clock, self._tell, lambda: self.trouble)
+
+    def _tell(self, pod: Pod, reason: str, sentence: str) -> None:
+        self.events.append((pod.metadata.name, reason, sentence))
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+def test_a_pod_too_big_for_every_node_is_told_once(told: Told) -> None:
+    told.cluster.create(a_pod().asks(9).unschedulable())
+
+    for _ in range(3):
+        told.explain.look()
+
+    assert told.events == [("p", REASON, "The pod asks for 9 GPUs, but no node has more than 4.")]
+
+
+def test_another_reason_is_told_too(told: Told) -> None:
+    told.cluster.create(a_pod().asks(4).unschedulable())
+    told.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    told.explain.look()
+
+    everything = tuple(f"GPU-n0-{index}" for index in range(4))
+    told.cluster.create(a_pod("r").asks(4).on("n0", {"main": everything}))
+    told.explain.look()
+
+    assert [sentence for _, _, sentence in told.events] == [
+        "No node has 4 free GPUs.",
+        "All 4 healthy GPUs are in use.",
+    ]
+
+
+def test_a_pod_that_the_scheduler_has_not_tried_yet_is_told_nothing(told: Told) -> None:
+    told.cluster.create(a_pod().asks(9))
+
+    told.explain.look()
+
+    assert told.events == []
+
+
+@pytest.mark.parametrize("builder", [a_pod(), a_pod().asks(9).scheduled_by("default-scheduler")])
+def test_pods_that_are_not_ours_are_told_nothing(told: Told, builder: PodBuilder) -> None:
+    told.cluster.create(builder.unschedulable())
+
+    told.explain.look()
+
+    assert told.events == []
+
+
+def test_a_pod_that_fits_by_now_is_told_nothing(told: Told) -> None:
+    told.cluster.create(a_pod().asks(1).unschedulable())
+
+    told.explain.look()
+
+    assert told.events == []
+
+
+def test_l6_nothing_is_told_while_the_picture_is_not_trusted(told: Told) -> None:
+    told.cluster.create(a_pod().asks(9).unschedulable())
+    told.trouble = "no news"
+
+    told.explain.look()
+
+    assert told.events == []
+
+
+def test_a_pod_made_anew_is_told_again(told: Told) -> None:
+    pod = told.cluster.create(a_pod().asks(9).unschedulable())
+    told.explain.look()
+    told.cluster.pods.remove(pod)
+    told.explain.look()
+
+    told.cluster.create(a_pod("q").asks(9).unschedulable())
+    told.explain.look()
+
+    assert [name for name, _, _ in told.events] == ["p", "q"]

@@ -1,0 +1,190 @@
+"""The extender's HTTP face, through Flask's test client and the requests that a real scheduler sent."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from flask.testing import FlaskClient
+from prometheus_client import CollectorRegistry
+from werkzeug.test import TestResponse
+
+from cluster.kube.resources import PODS
+from extender.metrics import Metrics
+from extender.policies.binpack import binpack
+from extender.prioritize import Prioritize
+from extender.server import Verbs, create_app
+from extender.state import Readiness
+from extender.wire import Arguments, FilterResult
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import a_pod
+
+LIMIT = 100_000
+FIXTURES = Path(__file__).parents[1] / "fixtures" / "scheduler"
+
+
+def ready() -> str | None:
+    return None
+
+
+class Served:
+    """A cluster and its extender's application."""
+
+    def __init__(self, obstacle: Readiness = ready, **verbs: Callable[..., Any]) -> None:
+        self.cluster = Cluster()
+        for node in ("n0", "n1", "n2"):
+            self.cluster.add_node(node)
+        self.registry = CollectorRegistry()
+        served: dict[str, Any] = {
+            "filter": self.cluster.filter,
+            "prioritize": Prioritize(self.cluster.state, binpack),
+            "bind": self.cluster.bind,
+            **verbs,
+        }
+        self.app = create_app(
+            Verbs(**served), obstacle, self.cluster.clock, Metrics(self.registry), limit=LIMIT
+        )
+        self.client: FlaskClient = self.app.test_client()
+
+    def post(self, path: str, body: bytes | str, **named: Any) -> TestResponse:
+        """As kube-scheduler does it."""
+        return self.client.post(path, **{"data": body, "content_type": "application/json", **named})
+
+
+def captured(name: str) -> bytes:
+    return (FIXTURES / f"{name}.json").read_bytes()
+
+
+def sentence(answer: TestResponse) -> str:
+    assert answer.content_type == "application/json"
+    (text,) = msgspec.json.decode(answer.data, type=dict[str, str]).values()
+    return text
+
+
+@pytest.fixture
+def served() -> Served:
+    return Served()
+
+
+def test_a_schedulers_filter_request_is_answered_in_its_own_words(served: Served) -> None:
+    answer = served.post("/filter", captured("filter"))
+
+    assert answer.status_code == 200
+    assert msgspec.json.decode(answer.data) == {
+        "NodeNames": ["n0", "n1", "n2"],
+        "FailedNodes": {},
+        "FailedAndUnresolvableNodes": {},
+        "Error": "",
+    }
+
+
+def test_a_schedulers_prioritize_request_is_answered_in_its_own_words(served: Served) -> None:
+    answer = served.post("/prioritize", captured("prioritize"))
+
+    assert msgspec.json.decode(answer.data) == [{"Host": name, "Score": 2} for name in ("n0", "n1", "n2")]
+
+
+def test_a_schedulers_bind_request_is_answered_in_its_own_words(served: Served) -> None:
+    pod = msgspec.json.decode(captured("filter"))["Pod"]
+    arguments = msgspec.json.decode(captured("filter"), type=Arguments)
+    stored = served.cluster.kube.put(PODS, pod)
+    served.cluster.filter(msgspec.structs.replace(arguments, pod=stored))
+
+    answer = served.post("/bind", captured("bind"))
+
+    assert answer.status_code == 200
+    assert msgspec.json.decode(answer.data) == {"Error": ""}
+    assert served.cluster.given("a") == {"main": ("GPU-n2-0",)}
+
+
+def test_answers_have_a_length_and_are_not_chunked(served: Served) -> None:
+    answer = served.post("/filter", captured("filter"))
+
+    assert answer.headers["Content-Length"] == str(len(answer.data))
+    assert "Transfer-Encoding" not in answer.headers
+
+
+def test_l6_every_verb_answers_503_with_the_reason_until_the_picture_is_trusted() -> None:
+    served = Served(obstacle=lambda: "The pods of the cluster have not been read yet.")
+
+    for verb in ("filter", "prioritize", "bind"):
+        answer = served.post(f"/{verb}", captured(verb))
+
+        assert answer.status_code == 503
+        assert sentence(answer) == "The pods of the cluster have not been read yet."
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"Pod": null}', b'{"Pod": 1}', b"\xff\xfe", b"[" * 50_000],
+)
+def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, body: bytes) -> None:
+    answer = served.post(f"/{verb}", body)
+
+    assert answer.status_code == 400
+    assert sentence(answer).startswith("The body is not what kube-scheduler sends: ")
+
+
+def test_an_oversized_body_is_refused(served: Served) -> None:
+    answer = served.post("/filter", b" " * (LIMIT + 1))
+
+    assert answer.status_code == 413
+    assert sentence(answer) == "The body is larger than this extender accepts."
+
+
+def test_another_kind_of_content_is_refused(served: Served) -> None:
+    answer = served.post("/filter", captured("filter"), content_type="application/x-www-form-urlencoded")
+
+    assert answer.status_code == 415
+    assert sentence(answer) == "The body must be application/json."
+
+
+@pytest.mark.parametrize("path", ["/", "/nothing", "/filter/", "/preempt"])
+def test_an_unknown_path_is_refused(served: Served, path: str) -> None:
+    answer = served.post(path, b"{}")
+
+    assert answer.status_code == 404
+    assert sentence(answer) == f"There is nothing at {path}."
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
+def test_another_method_is_refused(served: Served, method: str) -> None:
+    answer = served.client.open("/filter", method=method)
+
+    assert answer.status_code == 405
+    assert answer.headers["Allow"] == "POST"
+    assert sentence(answer) == f"/filter does not answer {method}."
+
+
+def test_a_fault_of_ours_is_one_sentence_and_no_traceback() -> None:
+    def broken(_: Arguments) -> FilterResult:
+        raise ZeroDivisionError("secret detail")
+
+    served = Served(filter=broken)
+
+    answer = served.post("/filter", captured("filter"))
+
+    assert answer.status_code == 500
+    assert "secret" not in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_a_quantity_that_cannot_be_read_is_refused_by_prioritize(served: Served) -> None:
+    pod = a_pod().asks(1).raw
+    body = msgspec.json.encode({"Pod": pod, "NodeNames": ["n0"]}).replace(b'"1"', b'"1.5"')
+
+    assert served.post("/prioritize", body).status_code == 400
+
+
+def test_requests_are_counted_by_verb_and_status(served: Served) -> None:
+    served.post("/filter", captured("filter"))
+    served.post("/filter", b"{")
+
+    def count(status: str) -> float | None:
+        return served.registry.get_sample_value(
+            "gpu_booking_extender_requests_total", {"verb": "filter", "status": status}
+        )
+
+    assert (count("200"), count("400")) == (1.0, 1.0)

@@ -1,0 +1,150 @@
+import pytest
+
+from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, NAME, Wake
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import A100, a_pod
+
+NAMESPACE = "gpu-booking"
+
+
+class Waiting:
+    """A pod that was rejected because another holds all A100s."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.add_node("n0")
+        self.wake = Wake(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
+        held = {"main": ("GPU-n0-0", "GPU-n0-1")}
+        self.holder = self.cluster.create(a_pod("holder").asks(2).on("n0", held))
+        self.pod: Pod = self.cluster.create(a_pod().asks(1).wants(A100))
+        self.cluster.ask(self.pod)
+        self.wake.look()
+
+    def pass_time(self, seconds: float = EVERY, *, looks: int = 1) -> None:
+        """Let time go by, looking so often."""
+        for _ in range(looks):
+            self.cluster.clock.advance(seconds / looks)
+            self.wake.look()
+
+    def free(self) -> None:
+        """The holder ends."""
+        self.cluster.pods.remove(self.holder)
+
+    @property
+    def rings(self) -> int:
+        """How often the scheduler was woken."""
+        verbs = [call.verb for call in self.cluster.kube.calls if "csistoragecapacities" in call.path]
+        # The first time our object is not there: a PATCH in vain, then a POST.
+        return len(verbs) - verbs.count("POST")
+
+
+@pytest.fixture
+def waiting() -> Waiting:
+    return Waiting()
+
+
+def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
+    waiting.pass_time(10, looks=40)
+
+    assert waiting.rings == 0
+
+
+def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
+    waiting.free()
+
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+    assert waiting.cluster.kube.raw(BELLS, NAME, namespace=NAMESPACE)["storageClassName"] == NAME
+
+
+def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time()
+    waiting.cluster.ask(waiting.pod)
+
+    waiting.pass_time(10, looks=40)
+
+    assert waiting.rings == 0
+
+
+def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(waiting: Waiting) -> None:
+    rejection = waiting.cluster.state.rejections.pop(waiting.pod.metadata.uid)
+    waiting.free()
+    waiting.pass_time()
+    waiting.cluster.state.note(rejection)
+
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+
+
+def test_an_agent_that_comes_back_is_a_change_too() -> None:
+    waiting = Waiting()
+    waiting.free()
+    waiting.cluster.clock.advance(100)
+    waiting.wake.look()
+    waiting.cluster.ask(waiting.pod)
+    assert waiting.rings == 0
+
+    waiting.cluster.renew("n0")
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+
+
+def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    waiting.pass_time(FIRST_PAUSE)
+    waiting.pass_time(FIRST_PAUSE)
+    assert waiting.rings == 2
+    waiting.pass_time(FIRST_PAUSE)
+    assert waiting.rings == 3
+    waiting.pass_time(3600, looks=3600)
+    assert waiting.rings < 10 + 3600 / LONGEST_PAUSE
+
+
+def test_a_pod_that_is_bound_or_gone_wakes_nobody(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time()
+    waiting.cluster.pods.remove(waiting.pod)
+
+    waiting.pass_time(10, looks=40)
+
+    assert waiting.rings == 0
+
+
+def test_a_place_that_is_taken_again_wakes_nobody(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time()
+    everything = {"main": ("GPU-n0-0", "GPU-n0-1")}
+    waiting.cluster.create(a_pod("another").asks(2).on("n0", everything))
+
+    waiting.pass_time(10, looks=40)
+
+    assert waiting.rings == 0
+
+
+def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time()
+    waiting.cluster.kube.fail("PATCH", refused(Request("PATCH", "/x"), Refusal(code=403)))
+
+    waiting.pass_time()
+    waiting.pass_time()
+
+    assert waiting.rings == 2
+
+
+def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
+    before = waiting.cluster.kube.raw(PODS, "p", namespace="default")
+    waiting.free()
+
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.cluster.kube.raw(PODS, "p", namespace="default") == before
