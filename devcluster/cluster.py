@@ -229,14 +229,21 @@ class Cluster:
     # --- processes -------------------------------------------------------------------------------------
 
     def spawn(
-        self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, node: str | None = None
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        node: str | None = None,
+        kept: bool = False,
     ) -> Daemon:
         """Run a program of the host inside the cluster; with `node`, with that node's mounts as `NODE/NAME`.
 
         It starts in `/`, with the caller's environment (without KUBECONFIG and proxies) changed by `env`. It
-        ends with the cluster, not with the caller.
+        ends with the cluster, not with the caller. With `kept` it is started again when it ends by itself, as
+        a kubelet does with containers.
         """
-        return self._running.start(name, argv, env={**_inherited(), **(env or {})}, node=node)
+        return self._running.start(name, argv, env={**_inherited(), **(env or {})}, node=node, kept=kept)
 
     def daemon(self, name: str) -> Daemon:
         """A process by name: `etcd`, `kube-apiserver`, `node-a/kubelet`, whatever was spawned."""

@@ -54,10 +54,27 @@ class Control:
         return True
 
     def start(
-        self, name: str, argv: Sequence[str], *, env: Mapping[str, str], log: Path, node: str | None
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str],
+        log: Path,
+        node: str | None,
+        kept: bool = False,
     ) -> Process:
-        """Start a process under a name that nothing running has."""
-        request = {"name": name, "argv": list(argv), "env": dict(env), "log": str(log), "node": node}
+        """Start a process under a name that nothing running has.
+
+        A kept one is started again a second after it has ended by itself; not after a signal sent from here.
+        """
+        request = {
+            "name": name,
+            "argv": list(argv),
+            "env": dict(env),
+            "log": str(log),
+            "node": node,
+            "kept": kept,
+        }
         return msgspec.convert(self._ask({"do": "start", **request}), Process)
 
     def start_again(self, name: str) -> Process:

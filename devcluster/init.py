@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 _SECONDS = 5
+_PAUSE = 1
+"""Seconds after which a process that has fallen is started again."""
 
 
 class Init:
@@ -25,6 +27,14 @@ class Init:
     def __init__(self) -> None:
         self._processes: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, int] = {}
+        self._fallen: list[str] = []
+
+    def revive(self) -> None:
+        """Start the kept processes again that have ended by themselves, as a kubelet does with containers."""
+        names, self._fallen = self._fallen, []
+        for name in names:
+            if self._processes[name]["exited"] is not None:
+                self._start(self._processes[name]["request"])
 
     def reap(self) -> None:
         """Collect whoever ended; remember how, where it was one of ours."""
@@ -38,6 +48,9 @@ class Init:
             for process in self._processes.values():
                 if process["pid"] == pid and process["exited"] is None:
                     process["exited"] = os.waitstatus_to_exitcode(status)
+                    if process["request"].get("kept") and not process["signalled"]:
+                        self._fallen.append(process["request"]["name"])
+                        signal.alarm(_PAUSE)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
         """Do what one request asks for."""
@@ -49,6 +62,7 @@ class Init:
             case "signal":
                 process = self._processes[request["name"]]
                 if process["exited"] is None:
+                    process["signalled"] = True
                     os.kill(process["pid"], request["signal"])
                 return process
             case "node":
@@ -78,7 +92,7 @@ class Init:
             setsigmask=[],
             setsigdef=[signal.SIGPIPE],
         )
-        self._processes[name] = {"pid": pid, "exited": None, "request": request}
+        self._processes[name] = {"pid": pid, "exited": None, "request": request, "signalled": False}
         return self._processes[name]
 
     def _make_node(self, name: str, script: str) -> dict[str, Any]:
@@ -121,7 +135,8 @@ def serve(path: str) -> None:
     """Answer at this unix socket for ever."""
     wake, woken = socket.socketpair()
     woken.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda _signal, _frame: None)
+    for number in (signal.SIGCHLD, signal.SIGALRM):
+        signal.signal(number, lambda _signal, _frame: None)
     signal.set_wakeup_fd(woken.fileno())
     init = Init()
     with socket.socket(socket.AF_UNIX) as listener:
@@ -130,8 +145,10 @@ def serve(path: str) -> None:
         while True:
             ready, _, _ = select.select([wake, listener], [], [])
             if wake in ready:
-                wake.recv(4096)
+                signals = wake.recv(4096)
                 init.reap()
+                if signal.SIGALRM in signals:
+                    init.revive()
             if listener in ready:
                 _serve_one(init, listener.accept()[0])
 

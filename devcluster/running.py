@@ -37,7 +37,13 @@ class Running:
         raise ClusterError(f"There is no node {name} in cluster {self.plan.spec.name}; there are {names}.")
 
     def start(
-        self, name: str, argv: Sequence[str], *, env: Mapping[str, str] | None = None, node: str | None = None
+        self,
+        name: str,
+        argv: Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        node: str | None = None,
+        kept: bool = False,
     ) -> Daemon:
         """Start a process; on a node its name gets the node's in front (`node-a/kubelet`)."""
         full = name if node is None or name.startswith(f"{node}/") else f"{node}/{name}"
@@ -49,7 +55,12 @@ class Running:
         if node is not None:
             self.node(node)
         self.control.start(
-            full, [str(Path(program).absolute()), *argv[1:]], env=env or self.environment, log=log, node=node
+            full,
+            [str(Path(program).absolute()), *argv[1:]],
+            env=env or self.environment,
+            log=log,
+            node=node,
+            kept=kept,
         )
         return self.daemon(full)
 

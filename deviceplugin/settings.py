@@ -24,13 +24,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Where the agent's Lease is."""
 
     strategy: Strategy = Strategy.CDI
+    """How devices come into a container."""
     kubelet_root: Path = Path("/var/lib/kubelet")
+    """The kubelet's root folder, at the same path on the node."""
     cdi_dir: Path = Path("/var/run/cdi")
+    """The folder from which the container runtime reads CDI specifications."""
     dev_root: Path = Path("/dev")
     """The folder of the device nodes, as the agent sees it."""
     host_dev_root: Path | None = None
     """The same folder as the container runtime sees it; by default the same path."""
     sys_root: Path = Path("/sys")
+    """Where the kernel says on which NUMA node a GPU is."""
     driver_root: Path = Path("/")
     """The root under which the driver's libraries and tools are, as the agent sees it."""
     host_driver_root: Path | None = None
@@ -43,12 +47,17 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "0.0.0.0"
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     port: Port = 9400
+    """Port of the probes and metrics."""
     kube_server: str | None = None
     """URL of the API server; by default that of the cluster which this pod runs in."""
     kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
     kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
     log_level: Level = "info"
+    """The least important lines that are written."""
     log_style: Style = "json"
+    """One JSON object per line, or text for people."""
 
     @property
     def device_plugins(self) -> Path:

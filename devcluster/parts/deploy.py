@@ -53,10 +53,19 @@ class Parts:
             self.start_agent(node)
         self._start_extender()
         self._start_scheduler()
+        self.await_ready()
+        report("node agents, extender and GPU scheduler are ready")
+
+    def await_ready(self) -> None:
+        """Wait until extender and usual agents say that they are ready.
+
+        Raises:
+            ClusterError: one does not; with the end of its log.
+        """
         for daemon in (self.extender(), *(self.agent(node) for node in self._cluster.nodes)):
             if not poll(partial(self.is_ready, daemon), seconds=_SECONDS):
-                raise ClusterError(f"{daemon.name} does not get ready:\n{tail(daemon.log)}")
-        report("node agents, extender and GPU scheduler are ready")
+                _, said = self.ask(daemon, "/readyz")
+                raise ClusterError(f"{daemon.name} does not get ready ({said.strip()}):\n{tail(daemon.log)}")
 
     # --- one part each -------------------------------------------------------------------------------
     def start_agent(
@@ -87,7 +96,7 @@ class Parts:
             "GPU_BOOKING_DEV_ROOT": str(self._cluster.gpu_folder(node) / "dev"),
             **(settings or {}),
         }
-        daemon = self._cluster.spawn(name, program, env=environment, node=node)
+        daemon = self._cluster.spawn(name, program, env=environment, node=node, kept=True)
         self._ports[daemon.name] = port
         return daemon
 
@@ -97,7 +106,7 @@ class Parts:
             "GPU_BOOKING_PORT": str(EXTENDER_PORT),
             "GPU_BOOKING_PROBE_PORT": str(EXTENDER_PROBE_PORT),
         }
-        daemon = self._cluster.spawn(EXTENDER, [sys.executable, "-m", "extender"], env=environment)
+        daemon = self._cluster.spawn(EXTENDER, [sys.executable, "-m", "extender"], env=environment, kept=True)
         self._ports[daemon.name] = EXTENDER_PROBE_PORT
         return daemon
 
@@ -121,7 +130,8 @@ class Parts:
             "--bind-address=127.0.0.1",
             f"--cert-dir={self.folder}",
         ]
-        return self._cluster.spawn(SCHEDULER, command)
+        # It ends when it cannot renew its Lease; in the chart the kubelet starts it again.
+        return self._cluster.spawn(SCHEDULER, command, kept=True)
 
     def _environment(self, account: str) -> dict[str, str]:
         token = identity.write_token(self._cluster, self.folder, account)
@@ -131,6 +141,21 @@ class Parts:
             "GPU_BOOKING_KUBE_CA_FILE": str(self._cluster.ca_file),
             "GPU_BOOKING_KUBE_TOKEN_FILE": str(token),
         }
+
+    def restore(self) -> None:
+        """After whatever was done to them: every part runs, one agent a node, and all are ready."""
+        usual = {
+            self.extender().name,
+            self.scheduler().name,
+            *(self.agent(node).name for node in self._cluster.nodes),
+        }
+        for name in self._ports.keys() - usual:
+            self._cluster.daemon(name).kill()
+        for name in usual:
+            daemon = self._cluster.daemon(name)
+            if daemon.exited is not None:
+                daemon.restart()
+        self.await_ready()
 
     # --- seeing --------------------------------------------------------------------------------------
     def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:

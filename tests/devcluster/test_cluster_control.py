@@ -29,8 +29,10 @@ def control(tmp_path: Path) -> Iterator[Control]:
         process.kill()
 
 
-def start(control: Control, name: str, script: str, tmp_path: Path) -> None:
-    control.start(name, ["/bin/sh", "-c", script], env={"SAY": "hello"}, log=tmp_path / "log", node=None)
+def start(control: Control, name: str, script: str, tmp_path: Path, *, kept: bool = False) -> None:
+    control.start(
+        name, ["/bin/sh", "-c", script], env={"SAY": "hello"}, log=tmp_path / "log", node=None, kept=kept
+    )
 
 
 def ended(control: Control, name: str) -> int | None:
@@ -97,3 +99,38 @@ def test_nonsense_harms_nobody_but_whoever_sends_it(control: Control, tmp_path: 
 def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="The cluster does not run: nobody answers at"):
         Control(tmp_path / "none").processes()
+
+
+def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+
+    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=30)
+
+
+def test_a_kept_process_is_started_again_however_often_others_ask(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+
+    def again() -> bool:
+        return bool(control.processes()) and (tmp_path / "log").read_text().count("hello") > 1
+
+    assert poll(again, seconds=30, every=0.001)
+
+
+def test_a_kept_process_that_was_killed_on_purpose_stays_dead(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, kept=True)
+    assert poll(lambda: "hello" in (tmp_path / "log").read_text(), seconds=30)
+    control.signal("one", 9)
+    assert ended(control, "one") == -9
+
+    start(control, "two", "echo $SAY; exit 1", tmp_path, kept=True)
+    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 2, seconds=30)
+    assert control.processes()["one"].exited == -9
+
+
+def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Control, tmp_path: Path) -> None:
+    start(control, "one", "echo $SAY; exec sleep 100", tmp_path, kept=True)
+    control.signal("one", 9)
+    assert ended(control, "one") == -9
+    control.start_again("one")
+
+    assert poll(lambda: control.processes()["one"].exited is None, seconds=30)

@@ -1,5 +1,7 @@
 """One cluster for all end-to-end tests, a namespace for each; every test ends with law L1 checked."""
 
+import itertools
+import re
 from collections.abc import Iterator
 
 import pytest
@@ -29,15 +31,25 @@ def parts(cluster: Cluster) -> Parts:
     return deployed
 
 
+@pytest.fixture(scope="session")
+def numbers() -> Iterator[int]:
+    return itertools.count(1)
+
+
 @pytest.fixture
-def playground(cluster: Cluster, parts: Parts, request: pytest.FixtureRequest) -> Iterator[Playground]:
-    assert parts
-    namespace = request.node.name.replace("_", "-").lower()[:60].strip("-")
+def playground(
+    cluster: Cluster, parts: Parts, numbers: Iterator[int], request: pytest.FixtureRequest
+) -> Iterator[Playground]:
+    words = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    namespace = f"{words[:50].strip('-')}-{next(numbers)}"
     cluster.kubectl("create", "namespace", namespace)
     ground = Playground(administrator(cluster), cluster.kubectl, namespace=namespace)
     for node in NODES:
         ground.await_gpus(node, GPUS)
-    yield ground
-    ground.check_law_1()
-    ground.clear()
-    cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+    try:
+        yield ground
+        ground.check_law_1()
+    finally:
+        ground.clear()
+        parts.restore()
+        cluster.kubectl("delete", "namespace", namespace, "--wait=false")

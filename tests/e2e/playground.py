@@ -47,9 +47,9 @@ class Playground:
         extra = {"nodeSelector": {HOSTNAME: node}} if node else None
         return self.create(probe.pod(name, [probe.container("main", gpus=gpus)], extra=extra, **wishes))
 
-    def delete(self, name: str) -> None:
-        """Delete a pod at once."""
-        self.kube.delete(PODS, name, namespace=self.namespace, grace_seconds=0)
+    def delete(self, name: str, *, grace_seconds: int = 0) -> None:
+        """Delete a pod; by default at once."""
+        self.kube.delete(PODS, name, namespace=self.namespace, grace_seconds=grace_seconds)
 
     def clear(self) -> None:
         """Delete every pod of the namespace and wait until none is left."""

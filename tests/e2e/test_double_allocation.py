@@ -23,6 +23,8 @@ NODE = "node-a"
 NAIVE = "example.com/naive"
 ACTORS = Path(__file__).parent / "actors"
 GPUS = 4
+SLEEP_SECONDS = 4
+GRACE_SECONDS = 20
 
 
 class Gate:
@@ -53,24 +55,18 @@ def lister(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Daemon]
     daemon.kill()
 
 
-def provoke(
-    playground: Playground, *, gate: Gate, agent: Daemon, lister: Daemon, resource: str
-) -> tuple[str, str]:
-    """Play the sequence: first ends while the second's Allocate is in flight and somebody lists.
-
-    Returns:
-        The names of the second and the third pod.
-    """
-    wishes = {"resource": resource, "ours": resource == names.GPU_RESOURCE}
-    first = create(playground, "first", **wishes)
+def provoke(playground: Playground, *, gate: Gate, agent: Daemon, lister: Daemon, resource: str) -> str:
+    """End the first pod while the second's Allocate is in flight and somebody lists; the second's name."""
+    first = create(playground, "first", resource=resource, ends_slowly=True)
     playground.await_phase([first])
     gate.shut()
     asked = agent.log.read_text().count("allocate")
-    second = create(playground, "second", **wishes)
+    playground.delete(first, grace_seconds=GRACE_SECONDS)
+    playground.await_event(first, "Stopping container")
+    second = create(playground, "second", resource=resource)
     playground.await_that(
         "the second pod's Allocate is in flight", lambda: agent.log.read_text().count("allocate") > asked
     )
-    playground.delete(first)
     playground.await_that(
         "the first pod is gone", lambda: first not in {p.metadata.name for p in playground.pods()}
     )
@@ -78,14 +74,17 @@ def provoke(
     playground.await_that("somebody has listed", lambda: lister.log.read_text().count("listed") > before + 10)
     gate.open()
     playground.await_phase([second])
-    return second, resource
+    return second
 
 
-def create(playground: Playground, name: str, *, resource: str, ours: bool) -> str:
-    container = probe.container("main", gpus=1 if ours else 0)
+def create(playground: Playground, name: str, *, resource: str, ends_slowly: bool = False) -> str:
+    container = probe.container("main")
     container["resources"] = {"limits": {resource: "1"}}
-    body = probe.pod(name, [container], extra={"nodeSelector": {HOSTNAME: NODE}})
-    if not ours:
+    if ends_slowly:
+        container["lifecycle"] = {"preStop": {"sleep": {"seconds": SLEEP_SECONDS}}}
+    extra = {"nodeSelector": {HOSTNAME: NODE}, "terminationGracePeriodSeconds": GRACE_SECONDS}
+    body = probe.pod(name, [container], extra=extra)
+    if resource != names.GPU_RESOURCE:
         body["spec"]["schedulerName"] = "default-scheduler"
     return playground.create(body)
 
@@ -100,8 +99,8 @@ def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
         "the naive plugin's devices are advertised",
         lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "2",
     )
-    second, _ = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
-    others = [create(playground, f"third-{n}", resource=NAIVE, ours=False) for n in range(2)]
+    second = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
+    others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
     running = playground.await_that(
         "two pods have one device",
         lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
@@ -120,7 +119,7 @@ def test_our_agent_gives_the_device_to_one_pod_only(
         NODE, name="gated-agent", program=[sys.executable, str(ACTORS / "gated_agent.py"), str(gate.path)]
     )
     playground.await_gpus(NODE, GPUS)
-    second, _ = provoke(playground, gate=gate, agent=agent, lister=lister, resource=names.GPU_RESOURCE)
+    second = provoke(playground, gate=gate, agent=agent, lister=lister, resource=names.GPU_RESOURCE)
     others = [playground.simple(f"third-{n}", node=NODE) for n in range(GPUS - 1)]
     playground.await_phase(others)
     for name in (second, *others):
