@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 
-.PHONY: help host host-venv venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down proto lock
+.PHONY: help host host-venv venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down docs proto lock
 
 ##@ See it
 run: binaries ## Start a whole Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -47,6 +47,9 @@ test-gpu: $(READY) ## Tests that need a real NVIDIA GPU and its driver
 	@$(PYTEST) -q -m gpu
 
 ##@ Keep it
+docs: $(READY) ## Write the tables of docs/operations.md anew from the code
+	@$(BIN)/python -m docs.generate
+
 proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 

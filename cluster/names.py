@@ -27,6 +27,9 @@ DRIFT: Final = f"{STATE_DOMAIN}/drift"
 STOPPING: Final = f"{STATE_DOMAIN}/stopping"
 """On the agent's Lease: its holder has said goodbye (SIGTERM)."""
 
+RUNG: Final = f"{STATE_DOMAIN}/rung"
+"""On our own CSIStorageCapacity ``WAKE``, by the extender: when it last woke kube-scheduler."""
+
 # --- our own objects ---------------------------------------------------------------------------------
 NAMESPACE: Final = "gpu-booking"
 """The namespace that the product is installed in, unless a setting says otherwise."""
@@ -35,6 +38,10 @@ NODE_LEASE_PREFIX: Final = "gpu-node-"
 SCHEDULER_NAME: Final = "gpu-booking"
 """``spec.schedulerName`` of pods that our kube-scheduler profile schedules (mode ``dedicated``)."""
 SCHEDULER_LEASE: Final = "gpu-booking-scheduler"
+WAKE: Final = "gpu-booking-wake"
+"""A CSIStorageCapacity that means nothing: touching it makes kube-scheduler look at rejected pods again."""
+WAITING_FOR_GPU: Final = "WaitingForGPU"
+"""``reason`` of the Events that say why a pod waits."""
 CDI_KIND: Final = f"{DOMAIN}/gpu"
 """Kind of the devices in the agent's own CDI specification: ``gpu-booking.io/gpu=<uuid>``."""
 

@@ -6,6 +6,7 @@ files, and one group per node that its kubelet manages. `mark` is the name of th
 """
 
 import contextlib
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -119,9 +120,8 @@ def processes_below(group: Path) -> set[int]:
 
 
 def _folders(group: Path) -> Iterator[Path]:
-    if group.is_dir():
-        yield group
-        yield from (path for path in group.rglob("*") if path.is_dir())
+    # Unlike rglob this passes over folders that vanish while it looks.
+    yield from (Path(folder) for folder, _, _ in os.walk(group))
 
 
 def _make_separate(hierarchy: Path, name: str) -> None:

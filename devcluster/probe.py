@@ -83,7 +83,7 @@ def pod(
         "spec": {
             "schedulerName": names.SCHEDULER_NAME,
             "restartPolicy": "Never",
-            "terminationGracePeriodSeconds": 0,
+            "terminationGracePeriodSeconds": 1,
             "dnsPolicy": "Default",  # no DNS runs in a development cluster
             "initContainers": init or [],
             "containers": containers,

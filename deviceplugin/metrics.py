@@ -7,8 +7,8 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 _ADMISSION_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 
 
-class AgentMetrics:
-    """The agent's own metrics, in the registry that it is given."""
+class KubeletMetrics:
+    """What happens between the kubelet and the agent."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.admissions: Final = Counter(
@@ -56,6 +56,13 @@ class AgentMetrics:
             "1 while the kubelet listens to this agent's list of devices.",
             registry=registry,
         )
+
+
+class AgentMetrics(KubeletMetrics):
+    """The agent's own metrics, in the registry that it is given."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        super().__init__(registry)
         self.devices: Final = Gauge(
             "gpu_booking_agent_devices",
             "Devices of this node, by health.",

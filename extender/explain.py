@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
+from cluster import names
 from cluster.decide.explain import why_waiting
 from cluster.decide.wish import wish_of
 from cluster.objects.pods import Pod
@@ -19,9 +20,6 @@ from extender.state import ClusterState, Readiness
 
 EVERY: Final = 2.0
 """Seconds between two looks."""
-
-REASON: Final = "WaitingForGPU"
-"""``reason`` of the Events."""
 
 Tell = Callable[[Pod, str, str], None]
 """``(pod, reason, sentence)``: write an Event on the pod; never raises."""
@@ -60,7 +58,7 @@ class Explain:
             told = self._told.setdefault(uid, set())
             if sentence and sentence not in told:
                 told.add(sentence)
-                self._tell(pod, REASON, sentence)
+                self._tell(pod, names.WAITING_FOR_GPU, sentence)
 
 
 def _was_turned_down(pod: Pod) -> bool:

@@ -17,9 +17,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host: str = "127.0.0.1"
     """Where the verbs are served: beside its kube-scheduler, nobody else may ask for a bind."""
     port: Port = 8880
+    """Port of the verbs."""
     probe_host: str = "0.0.0.0"
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served to the kubelet and Prometheus."""
     probe_port: Port = 8881
+    """Port of the probes and metrics."""
     threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 16
     """Requests that are answered at one time; a bind takes one while the API server works."""
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 16 * 2**20
@@ -31,6 +33,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     kube_server: str | None = None
     """URL of the API server; by default the one of the cluster that this pod runs in."""
     kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
     kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
     log_level: Level = "info"
+    """The least important lines that are written."""
     log_style: Style = "json"
+    """One JSON object per line, or text for people."""

@@ -33,9 +33,6 @@ FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
 
-NAME: Final = "gpu-booking-wake"
-RUNG: Final = f"{names.STATE_DOMAIN}/rung"
-
 
 class Bell(Partial, frozen=True):
     """A storage.k8s.io/v1 CSIStorageCapacity, of which we need nothing but that it changes."""
@@ -108,12 +105,12 @@ class Wake:
 
     def _ring(self) -> bool:
         """Touch our object; whether it worked."""
-        touch = {"metadata": {"annotations": {RUNG: self._clock.now().isoformat()}}}
+        touch = {"metadata": {"annotations": {names.RUNG: self._clock.now().isoformat()}}}
         try:
             try:
-                self._kube.patch(BELLS, NAME, touch, namespace=self._namespace)
+                self._kube.patch(BELLS, names.WAKE, touch, namespace=self._namespace)
             except NotFound:
-                body = {"metadata": {"name": NAME}, "storageClassName": NAME}
+                body = {"metadata": {"name": names.WAKE}, "storageClassName": names.WAKE}
                 self._kube.create(BELLS, body, namespace=self._namespace)
         except ApiError as error:
             self._log.warning("the scheduler cannot be woken now", error=str(error))

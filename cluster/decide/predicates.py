@@ -19,8 +19,6 @@ AGENT: dict[State, str] = {
     "stopping": "the GPU agent of the node is stopping",
 }
 TOO_MANY = "the pod asks for more GPUs than this node has"
-UNHEALTHY = "too many of the wanted GPUs of this node are unhealthy"
-IN_USE = "not enough of the wanted GPUs of this node are free"
 UNACCOUNTED = "GPUs of this node are held by pods that were not given them by GPU Booking"
 
 
@@ -48,6 +46,20 @@ def obstacle(wish: Wish, view: NodeView, agent: State) -> str | None:
     return None
 
 
+def unhealthy(wish: Wish) -> str:
+    """The node has enough GPUs for the pod, but too many of them are sick."""
+    return f"not enough GPUs{_of_model(wish)} on this node are healthy"
+
+
+def in_use(wish: Wish) -> str:
+    """The node has enough healthy GPUs for the pod, but others hold them."""
+    return f"not enough GPUs{_of_model(wish)} on this node are free"
+
+
+def _of_model(wish: Wish) -> str:
+    return f" of model {wish.models_text}" if wish.models else ""
+
+
 def wanted(groups: ByModel, wish: Wish) -> int:
     """How many devices of a group are of a model that the pod accepts."""
     count = 0
@@ -68,7 +80,7 @@ def _shortages(wish: Wish, view: NodeView, resource: str, needed: int) -> Iterat
     if matching < needed:
         yield f"the pod asks for more GPUs of model {wish.models_text} than this node has"
     if wanted(view.healthy_by_model.get(resource, {}), wish) < needed:
-        yield UNHEALTHY
+        yield unhealthy(wish)
     if wanted(view.free_by_model.get(resource, {}), wish) < needed:
-        yield IN_USE
+        yield in_use(wish)
     yield UNACCOUNTED

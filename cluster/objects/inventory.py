@@ -6,7 +6,8 @@ The annotation ``names.INVENTORY`` holds JSON::
                   "numa": 0, "links": {"GPU-...": 12}},
                  {"uuid": "GPU-...", "index": 1, ..., "health": "unhealthy", "reason": "XID 79: ..."}]}
 
-Memory is in MiB. What is not said is at its default: a device without ``health`` is healthy. A MIG device carries ``parent`` (UUID of its GPU) and ``profile``.
+Memory is in MiB. What is not said is at its default: a device without ``health`` is healthy. A MIG device
+carries ``parent`` (UUID of its GPU) and ``profile``.
 """
 
 from typing import Literal

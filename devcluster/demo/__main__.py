@@ -13,14 +13,13 @@ import structlog
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
 from cluster.runtime.clock import SystemClock
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.demo.story import NAMESPACE, Stage, Story
+from devcluster.demo.story import NAMESPACE, Narrator, Stage, Story
 from devcluster.demo.teller import StepError, Teller
-from devcluster.demo.watcher import Latest
+from devcluster.demo.watcher import Chronicle, Latest
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
 from devcluster.parts import Parts
@@ -58,15 +57,16 @@ def main(name: str, *, once: bool) -> None:
 def _play(cluster: Cluster, teller: Teller) -> None:
     Parts(cluster).deploy(report=lambda line: teller.say("parts", line))
     cluster.kubectl("create", "namespace", NAMESPACE)
-    with _stage(cluster) as stage:
-        Story(stage, teller).play()
+    narrator = Narrator(teller)
+    with _stage(cluster, narrator) as stage:
+        Story(stage, teller, narrator).play()
 
 
 @contextmanager
-def _stage(cluster: Cluster) -> Iterator[Stage]:
+def _stage(cluster: Cluster, narrator: Narrator) -> Iterator[Stage]:
     """Follow pods and nodes while the story plays."""
     kube, clock, stop = administrator(cluster), SystemClock(), threading.Event()
-    pods, nodes = Latest[Pod](), Latest[Node]()
+    pods, nodes = Chronicle(narrator.tell), Latest[Node]()
     threads = [
         threading.Thread(target=follower.run, args=(stop,), daemon=True)
         for follower in (

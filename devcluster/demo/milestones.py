@@ -1,5 +1,8 @@
 """What has happened to a pod, read off the pod itself. Pure."""
 
+from collections.abc import Callable
+from typing import Final
+
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
 from cluster.objects.pods import Pod, is_terminal
 
@@ -20,6 +23,11 @@ def devices(pod: Pod) -> frozenset[str]:
 def is_running(pod: Pod) -> bool:
     """Whether the kubelet says that it runs."""
     return pod.status.phase == "Running"
+
+
+def has_started(pod: Pod) -> bool:
+    """Whether its containers have run at least once."""
+    return is_running(pod) or has_ended(pod)
 
 
 def has_ended(pod: Pod) -> bool:
@@ -45,3 +53,12 @@ def describe(pod: Pod | None) -> str:
     because = waiting_because(pod)
     facts += [f"waiting because {because!r}"] if because else []
     return ", ".join(facts)
+
+
+MILESTONES: Final[dict[str, Callable[[Pod], bool]]] = {
+    "scheduled": lambda pod: node_of(pod) is not None,
+    "bound": lambda pod: bool(devices(pod)),
+    "running": is_running,
+    "ended": has_ended,
+}
+"""What is told of every pod, in the order in which it happens."""

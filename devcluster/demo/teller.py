@@ -1,6 +1,7 @@
 """How the story is told: a line per thing that happened, with the time it took."""
 
 import sys
+import threading
 from typing import TextIO
 
 from devcluster.waiting import Stopwatch
@@ -17,18 +18,26 @@ class StepError(Exception):
 
 
 class Teller:
-    """Writes lines ``seconds since the start | who | what``."""
+    """Writes lines ``seconds since the start | who | what``, from any thread."""
 
     def __init__(self, out: TextIO = sys.stdout) -> None:
         self._out = out
         self._watch = Stopwatch()
+        self._lock = threading.Lock()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since the story began."""
+        return self._watch.seconds
 
     def say(self, who: str, what: str) -> None:
         """One thing that happened."""
-        self._out.write(f"{self._watch.seconds:7.2f} s  {who:<12} {what}\n")
-        self._out.flush()
+        with self._lock:
+            self._out.write(f"{self.seconds:7.2f} s  {who:<12} {what}\n")
+            self._out.flush()
 
     def chapter(self, text: str) -> None:
         """What comes next."""
-        self._out.write(f"\n{text}\n")
-        self._out.flush()
+        with self._lock:
+            self._out.write(f"\n{text}\n")
+            self._out.flush()

@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
 
 from cluster.kube.resources import T
+from cluster.objects.pods import Pod
+from devcluster.demo.milestones import MILESTONES
 from devcluster.waiting import poll
 
 V = TypeVar("V")
@@ -45,3 +47,22 @@ class Latest(Generic[T]):
             return None if found is None else condition(found)
 
         return poll(ask, seconds=seconds, every=0.005)
+
+
+class Chronicle(Latest[Pod]):
+    """The newest version of each pod, and the moment at which each milestone was first seen."""
+
+    def __init__(self, tell: Callable[[str, Pod], None]) -> None:
+        """Args: tell: called once per pod and milestone, with its name, in the order in which they happen."""
+        super().__init__()
+        self._tell = tell
+        self._told: set[tuple[str, str]] = set()
+
+    def upsert(self, obj: Pod) -> None:
+        """A new or changed pod."""
+        super().upsert(obj)
+        for name, reached in MILESTONES.items():
+            key = (obj.metadata.uid, name)
+            if key not in self._told and reached(obj):
+                self._told.add(key)
+                self._tell(name, obj)

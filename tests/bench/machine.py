@@ -4,12 +4,13 @@ import os
 import platform
 from pathlib import Path
 
-from devcluster.binaries.pins import tool, version
+from devcluster.binaries.pins import TOOLS, version
 from devcluster.cgroups import CgroupTree
 
 
 def describe() -> dict[str, str]:
     """Name of a fact -> the fact."""
+    (kubernetes,) = (tool for tool in TOOLS if tool.name == "kubernetes")
     return {
         "CPU": f"{_field('/proc/cpuinfo', 'model name')}, {len(os.sched_getaffinity(0))} cores usable",
         "memory": _gibibytes(_field("/proc/meminfo", "MemTotal")),
@@ -17,7 +18,7 @@ def describe() -> dict[str, str]:
         "cgroups": f"v{CgroupTree().version}",
         "load before": ", ".join(f"{one:.1f}" for one in os.getloadavg()),
         "Python": platform.python_version(),
-        "Kubernetes": version(tool("kubernetes")),
+        "Kubernetes": version(kubernetes),
     }
 
 

@@ -1,4 +1,4 @@
-"""The table that ``make bench`` prints: every value beside a floor that was measured in the same run. Pure."""
+"""The table that ``make bench`` prints: every value beside a floor measured in the same run. Pure."""
 
 from collections.abc import Iterable, Sequence
 from statistics import median, quantiles
@@ -36,7 +36,7 @@ def percentile(times: Sequence[float], percent: int) -> float:
         times: at least one.
         percent: 1 to 99.
     """
-    if percent == 50:  # noqa: PLR2004 - the median by its name
+    if percent == 50:
         return median(times)
     return quantiles(times, n=100, method="inclusive")[percent - 1] if len(times) > 1 else times[0]
 
@@ -46,7 +46,7 @@ def number(value: float) -> str:
     if value == 0:
         return "0"
     digits = 0
-    while digits < 6 and abs(value) * 10**digits < 100:  # noqa: PLR2004 - three digits, six places
+    while digits < 6 and abs(value) * 10**digits < 100:
         digits += 1
     return f"{value:.{digits}f}"
 

@@ -1,10 +1,11 @@
 """Control groups of a cluster on folders that look like those of version 1 and version 2."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
-from devcluster.cgroups import CgroupTree
+from devcluster.cgroups import CgroupTree, _folders
 from devcluster.failure import ClusterError
 
 MARK = "gpu-booking.trial"
@@ -104,3 +105,13 @@ def test_empty_groups_are_removed_from_the_bottom_and_those_in_use_are_named(tmp
     assert not (tmp_path / "pids" / f"{MARK}.node-a").exists()
     assert not (tmp_path / "memory" / MARK).exists()
     assert (tmp_path / "pids").exists()
+
+
+def test_a_group_that_vanishes_while_it_is_looked_through_is_passed_over(tmp_path: Path) -> None:
+    (tmp_path / "kubepods" / "pod" / "container").mkdir(parents=True)
+    folders = _folders(tmp_path)
+
+    assert [next(folders), next(folders)] == [tmp_path, tmp_path / "kubepods"]
+    shutil.rmtree(tmp_path / "kubepods")
+
+    assert list(folders) == []

@@ -1,5 +1,6 @@
 """A place to play on a real cluster: create pods, wait for what they become, compare what everybody says."""
 
+import contextlib
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -47,17 +48,15 @@ class Playground:
         extra = {"nodeSelector": {HOSTNAME: node}} if node else None
         return self.create(probe.pod(name, [probe.container("main", gpus=gpus)], extra=extra, **wishes))
 
-    def delete(self, name: str, *, grace_seconds: int = 0) -> None:
-        """Delete a pod; by default at once."""
+    def delete(self, name: str, *, grace_seconds: int = 1) -> None:
+        """Delete a pod. Never by force: the kubelet says when its devices are free."""
         self.kube.delete(PODS, name, namespace=self.namespace, grace_seconds=grace_seconds)
 
     def clear(self) -> None:
         """Delete every pod of the namespace and wait until none is left."""
         for pod in self.pods():
-            try:
+            with contextlib.suppress(NotFound):
                 self.delete(pod.metadata.name)
-            except NotFound:
-                continue
         assert poll(lambda: not self.pods(), seconds=PATIENCE), [describe(p) for p in self.pods()]
 
     # --- seeing --------------------------------------------------------------------------------------
@@ -187,13 +186,17 @@ class Playground:
         assert seen.gpu_minors == tuple(sorted(known[u][1].index for u in expected)), f"{name}/{container}"
 
     def check_law_1(self) -> None:
-        """No device is held by two living pods, whatever annotation and kubelet say (law L1)."""
+        """No device is held by two living pods (law L1); what the kubelet gave wins over what was chosen."""
         holders: dict[str, set[str]] = {}
         for pod in self.pods():
             if is_terminal(pod) or not pod.spec.node_name:
                 continue
-            recorded = self.kubelet_says(pod.metadata.name).values()
-            chosen = (assignment_of(pod) or {}).values()
-            for uuid in {u for uuids in (*recorded, *chosen) for u in uuids}:
+            real = {**(assignment_of(pod) or {}), **self.kubelet_says(pod.metadata.name)}
+            for uuid in {u for uuids in real.values() for u in uuids}:
                 holders.setdefault(uuid, set()).add(pod.metadata.name)
-        assert not {u: sorted(h) for u, h in holders.items() if len(h) > 1}
+        doubles = {u: [self._tell(name) for name in sorted(h)] for u, h in holders.items() if len(h) > 1}
+        assert not doubles, doubles
+
+    def _tell(self, name: str) -> str:
+        pod = self.pod(name)
+        return f"{name}: {describe(pod)}, chosen {assignment_of(pod)}, recorded {self.kubelet_says(name)}"

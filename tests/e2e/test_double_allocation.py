@@ -92,12 +92,12 @@ def create(playground: Playground, name: str, *, resource: str, ends_slowly: boo
 def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
     cluster: Cluster, playground: Playground, gate: Gate, lister: Daemon
 ) -> None:
-    devices = "naive-0,naive-1"
+    devices = "naive-0,naive-1,naive-2"
     command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(gate.path), devices]
     plugin = cluster.spawn("naive-plugin", command, node=NODE)
     playground.await_that(
         "the naive plugin's devices are advertised",
-        lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "2",
+        lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "3",
     )
     second = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
     others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]

@@ -95,7 +95,7 @@ def test_a_node_that_has_filled_up_since_is_refused(cluster: Cluster) -> None:
     error = cluster.bind_to(pod)
 
     assert error == (
-        "The pod no longer fits on node n0: not enough of the wanted GPUs of this node are free."
+        f"The pod no longer fits on node n0: not enough GPUs of model {A100} on this node are free."
     )
     assert cluster.bindings() == []
 

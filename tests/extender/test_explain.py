@@ -1,7 +1,8 @@
 import pytest
 
+from cluster import names
 from cluster.objects.pods import Pod
-from extender.explain import REASON, Explain
+from extender.explain import Explain
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import PodBuilder, a_pod
 
@@ -31,7 +32,9 @@ def test_a_pod_too_big_for_every_node_is_told_once(told: Told) -> None:
     for _ in range(3):
         told.explain.look()
 
-    assert told.events == [("p", REASON, "The pod asks for 9 GPUs, but no node has more than 4.")]
+    assert told.events == [
+        ("p", names.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
+    ]
 
 
 def test_another_reason_is_told_too(told: Told) -> None:

@@ -27,7 +27,7 @@ def test_a_rejection_is_unresolvable_and_says_why(cluster: Cluster) -> None:
     assert result.node_names == ["n1"]
     assert result.failed_nodes == {}
     assert result.failed_and_unresolvable_nodes == {
-        "n0": predicates.IN_USE,
+        "n0": f"not enough GPUs of model {A100} on this node are free",
         "unknown": predicates.NOT_PUBLISHED,
     }
 

@@ -1,9 +1,10 @@
 import pytest
 
+from cluster import names
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, NAME, Wake
+from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, Wake
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, a_pod
 
@@ -58,7 +59,7 @@ def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
     waiting.pass_time(2 * EVERY, looks=2)
 
     assert waiting.rings == 1
-    assert waiting.cluster.kube.raw(BELLS, NAME, namespace=NAMESPACE)["storageClassName"] == NAME
+    assert waiting.cluster.kube.raw(BELLS, names.WAKE, namespace=NAMESPACE)["storageClassName"] == names.WAKE
 
 
 def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:

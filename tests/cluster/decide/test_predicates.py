@@ -58,18 +58,26 @@ def test_more_gpus_of_the_model_than_the_node_has() -> None:
 
 
 def test_all_in_use() -> None:
-    assert why(a_pod().asks(1).wants(A100), a_view(holding("q", 0, 1))) == predicates.IN_USE
+    assert why(a_pod().asks(1).wants(A100), a_view(holding("q", 0, 1))) == (
+        f"not enough GPUs of model {A100} on this node are free"
+    )
+
+
+def test_all_in_use_whatever_the_model() -> None:
+    assert why(a_pod().asks(4), a_view(holding("q", 0, 1))) == "not enough GPUs on this node are free"
 
 
 def test_the_other_models_do_not_help() -> None:
-    assert why(a_pod().asks(2).wants(A6000), a_view(holding("q", 2))) == predicates.IN_USE
+    assert why(a_pod().asks(2).wants(A6000), a_view(holding("q", 2))) == (
+        f"not enough GPUs of model {A6000} on this node are free"
+    )
 
 
 def test_sick_devices() -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1)))
 
-    assert why(a_pod().asks(2), ledger.view("n0")) == predicates.UNHEALTHY
+    assert why(a_pod().asks(2), ledger.view("n0")) == "not enough GPUs on this node are healthy"
 
 
 def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:

@@ -1,4 +1,4 @@
-"""A device plugin that trusts the kubelet: no preference, no check; its Allocate waits while a gate is shut.
+"""A device plugin that trusts the kubelet: takes what is offered, in order; Allocate waits at a gate.
 
 Runs inside a node: ``python naive_plugin.py RESOURCE GATE DEVICES``. The gate is a file,
 shut while it exists.
@@ -28,7 +28,18 @@ class NaivePlugin(rpc.DevicePluginServicer):
         self._gate = gate
 
     def GetDevicePluginOptions(self, request: Any, context: Any) -> api.DevicePluginOptions:
-        return api.DevicePluginOptions()
+        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    def GetPreferredAllocation(
+        self, request: api.PreferredAllocationRequest, context: Any
+    ) -> api.PreferredAllocationResponse:
+        answers = [
+            api.ContainerPreferredAllocationResponse(
+                deviceIDs=sorted(asked.available_deviceIDs)[: asked.allocation_size]
+            )
+            for asked in request.container_requests
+        ]
+        return api.PreferredAllocationResponse(container_responses=answers)
 
     def ListAndWatch(self, request: Any, context: Any) -> Iterator[api.ListAndWatchResponse]:
         yield api.ListAndWatchResponse(devices=[api.Device(ID=i, health="Healthy") for i in self._devices])

@@ -1,0 +1,109 @@
+"""Pods that come and go on a real cluster, and when a watch saw them become something."""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from cluster.kube.port import Kube
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
+
+NAMESPACE = "bench"
+PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Birth:
+    """Seconds since a pod was created."""
+
+    bound: float
+    running: float
+
+
+class Sightings:
+    """When each pod was first seen in a state: a handler for a reflector."""
+
+    def __init__(self) -> None:
+        self._clock = SystemClock()
+        self._seen: dict[tuple[str, str], float] = {}
+        self._news = threading.Condition()
+
+    def replace(self, items: Sequence[Pod], /) -> None:
+        """All pods there are."""
+        for pod in items:
+            self.upsert(pod)
+
+    def upsert(self, obj: Pod, /) -> None:
+        """A new or changed pod."""
+        if obj.spec.node_name:
+            self._note(obj.metadata.name, "bound")
+        if obj.status.phase in {"Running", "Failed"}:
+            self._note(obj.metadata.name, obj.status.phase)
+
+    def remove(self, obj: Pod, /) -> None:
+        """A deleted pod."""
+        self._note(obj.metadata.name, "gone")
+
+    def at(self, name: str, state: str) -> float:
+        """When the pod was first seen so, on the monotonic clock; waits for it."""
+        with self._news:
+            if not self._news.wait_for(lambda: (name, state) in self._seen, PATIENCE):
+                seen = [known for pod, known in self._seen if pod == name]
+                raise RuntimeError(f"Pod {name} was not {state} within {PATIENCE:.0f} s, but only {seen}.")
+            return self._seen[name, state]
+
+    def _note(self, name: str, state: str) -> None:
+        with self._news:
+            self._seen.setdefault((name, state), self._clock.monotonic())
+            self._news.notify_all()
+
+
+class Ground:
+    """One namespace of a cluster, watched."""
+
+    def __init__(self, kube: Kube, sightings: Sightings) -> None:
+        self._kube = kube
+        self._sightings = sightings
+        self._clock = SystemClock()
+
+    def bear(self, *bodies: dict[str, Any]) -> list[Birth]:
+        """Create pods at once and wait until all of them run."""
+        created = self._clock.monotonic()
+        with ThreadPoolExecutor(len(bodies)) as pool:
+            list(pool.map(lambda body: self._kube.create(PODS, body, namespace=NAMESPACE), bodies))
+        pods = [body["metadata"]["name"] for body in bodies]
+        return [
+            Birth(
+                bound=self._sightings.at(name, "bound") - created,
+                running=self._sightings.at(name, "Running") - created,
+            )
+            for name in pods
+        ]
+
+    def remove(self, name: str) -> None:
+        """Delete a pod and wait until it is gone."""
+        self._kube.delete(PODS, name, namespace=NAMESPACE)
+        self._sightings.at(name, "gone")
+
+
+@contextmanager
+def on_ground(cluster: Cluster) -> Iterator[Ground]:
+    """The namespace, while its pods are watched."""
+    cluster.kubectl("create", "namespace", NAMESPACE)
+    kube, stop, sightings = administrator(cluster), threading.Event(), Sightings()
+    reflector = Reflector(kube, PODS, sightings, SystemClock(), namespace=NAMESPACE)
+    thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield Ground(kube, sightings)
+    finally:
+        stop.set()
+        thread.join()
+        kube.close()
