@@ -12,6 +12,7 @@ from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
+from devcluster.parts import Parts
 from devcluster.places import default_root, places
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
@@ -37,8 +38,9 @@ def main() -> None:
 @_named
 @click.option("--nodes", default=2, show_default=True, help="How many nodes.")
 @click.option("--gpus/--no-gpus", default=True, help="Four simulated GPUs per node, or none.")
+@click.option("--parts/--no-parts", default=False, help="Deploy GPU Booking in it, too.")
 @click.option("--replace", is_flag=True, help="Stop a cluster of this name first, if one runs.")
-def up(name: str, nodes: int, *, gpus: bool, replace: bool) -> None:
+def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None:
     """Start a cluster and say how to reach it."""
     if not replace and _runs(name):
         click.echo(f"cluster {name} runs already")
@@ -53,6 +55,8 @@ def up(name: str, nodes: int, *, gpus: bool, replace: bool) -> None:
             ),
         )
         cluster = Cluster.start(spec, report=click.echo)
+        if parts:
+            Parts(cluster).deploy(report=click.echo)
         cluster.release()
     click.echo(f"export KUBECONFIG={cluster.kubeconfig}")
 
