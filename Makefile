@@ -6,6 +6,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+# uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
+export UV_SYSTEM_CERTS ?= 1
 
 .PHONY: help host host-venv venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down docs proto lock
 

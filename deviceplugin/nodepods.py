@@ -50,7 +50,7 @@ class Seen:
 
 
 class NodePods:
-    """Asks the sources in their order. Called by one admission at a time."""
+    """Asks the sources in their order. One admission at a time; ``at_once`` and ``of`` beside it."""
 
     def __init__(self, kubelet: KubeletPods, accepted: AcceptedNames, stored: StoredPods) -> None:
         self._kubelet = kubelet
@@ -94,13 +94,16 @@ class NodePods:
         pods are always looked at afresh: one of them may have ended.
         """
         wanted = tuple(uids)
-        if len(wanted) == 1 and wanted[0] in self._by_uid:
-            return {wanted[0]: self._by_uid[wanted[0]]}
+        known = self._by_uid
+        if len(wanted) == 1 and wanted[0] in known:
+            return {wanted[0]: known[wanted[0]]}
         try:
-            self._remember(self._kubelet.list())
+            pods = self._kubelet.list()
         except PodsApiError:
             return None
-        return {uid: pod for uid in wanted if (pod := self._by_uid.get(uid))}
+        self._remember(pods)
+        # Not from what is remembered: another thread may have put an older list there meanwhile.
+        return {pod.metadata.uid: pod for pod in pods if pod.metadata.uid in wanted}
 
     def _remember(self, pods: tuple[Pod, ...], *sentences: str) -> Seen:
         self._last = pods

@@ -22,8 +22,9 @@ DEADLINE = 2.0
 SHORT_DEADLINE = 0.5
 """Seconds for a call that is not repeated."""
 RETRY_EVERY = 0.005
-RETRY_FOR = 0.2
-"""Seconds: how long and how often a call is repeated that was rejected by the rate limit."""
+"""Seconds between two calls, where the first was rejected by the rate limit."""
+RETRIES = 40
+"""How often: counted, not timed, because one slow call on a busy machine would use up any time."""
 
 
 class PodsApiError(Exception):
@@ -52,7 +53,7 @@ class PodsApi:
         Raises:
             PodsApiError: the kubelet is initializing, does not serve this API, is flooded or away.
         """
-        until = self._clock.monotonic() + (RETRY_FOR if patient else 0.0)
+        retries = RETRIES if patient else 0
         deadline = DEADLINE if patient else SHORT_DEADLINE
         reconnected = False
         while True:
@@ -64,7 +65,8 @@ class PodsApi:
                 if code is grpc.StatusCode.UNAVAILABLE and not reconnected:
                     reconnected = True
                     self._reconnect()
-                elif code is grpc.StatusCode.RESOURCE_EXHAUSTED and self._clock.monotonic() < until:
+                elif code is grpc.StatusCode.RESOURCE_EXHAUSTED and retries:
+                    retries -= 1
                     self._clock.wait(self._never, RETRY_EVERY)
                 else:
                     why = f"{code.name}: {error.details()}"

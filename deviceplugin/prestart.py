@@ -88,15 +88,16 @@ def _against_promise(
     pod = pods.get(uid)
     if pod is None:
         return Decision(Gate.UNPROMISED, uid)
+    promise = promise_of(pod)
+    containers = [container for holder, container in _places(devices, holdings) if holder == uid]
+    # First of all: the wish was for the extender to read, and its owner may have changed it since.
+    if any(devices == frozenset(promise.get(container, ())) for container in containers):
+        return Decision(Gate.AS_PROMISED, uid)
     wished = wished_models(pod)
     if wished and (wrong := [uuid for uuid in sorted(devices) if known[uuid].model not in wished]):
         return Decision(Gate.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], wished))
-    promise = promise_of(pod)
     if not promise:
         return Decision(Gate.UNPROMISED, uid)
-    containers = [container for holder, container in _places(devices, holdings) if holder == uid]
-    if any(devices == frozenset(promise.get(container, ())) for container in containers):
-        return Decision(Gate.AS_PROMISED, uid)
     return Decision(Gate.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
 
 

@@ -19,6 +19,7 @@ from extender.bind import Bind
 from extender.explain import Explain
 from extender.filter import Filter
 from extender.flights import Flights
+from extender.freeze import Freeze
 from extender.metrics import Metrics
 from extender.policies.binpack import binpack
 from extender.prioritize import Prioritize
@@ -83,6 +84,7 @@ def build(settings: Settings, clock: Clock) -> Process:
         process.thread(name, body)
     process.thread("settle", settle.run)
     process.thread("explain", explain.run)
+    process.thread("freeze", Freeze(sync.obstacle, clock).run)
     process.thread("wake", wake.run)
     process.thread("events", events.run)
 

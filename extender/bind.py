@@ -21,12 +21,12 @@ from typing import Any, Final
 from cluster import names
 from cluster.decide.ledger import Assumption
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import obstacle
+from cluster.decide.predicates import AGENT, obstacle
 from cluster.decide.wish import wish_of
 from cluster.kube.errors import ApiError, ClientError, Conflict, NotFound
 from cluster.kube.port import Kube
 from cluster.kube.resources import PODS
-from cluster.objects.assignment import encode_assignment
+from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.runtime.clock import Clock
@@ -96,9 +96,19 @@ class Bind:
         return Assumption(pod=pod, node=node, assignment=assignment)
 
     def _renewed(self, decision: Assumption) -> Assumption:
-        """The same decision, counted from now on: ``settle`` gives it its full time again."""
+        """The same decision, counted from now on: ``settle`` gives it its full time again.
+
+        Raises:
+            BindError: it would not be made any more (law L6). It stays as it is: the first may yet arrive.
+        """
         again = Assumption(pod=decision.pod, node=decision.node, assignment=decision.assignment)
         with self._state.locked() as ledger:
+            ((view, agent),) = self._state.look((decision.node,))
+            reason = None if agent == "alive" else AGENT[agent]
+            healthy = {device.uuid for device in view.devices if device.is_healthy}
+            if decision.assignment and (reason or not devices_of(decision.assignment) <= healthy):
+                reason = reason or "a GPU that was chosen is not healthy any more"
+                raise BindError(f"The pod no longer fits on node {decision.node}: {reason}.")
             ledger.forget_assumed(again.pod.metadata.uid)
             ledger.assume(again.pod, again.node, again.assignment)
         return again

@@ -22,26 +22,26 @@ EVERY: Final = 1.0
 """Seconds between two looks."""
 ASK_AFTER: Final = 5.0
 """Seconds after which a bind that was not seen is asked for."""
-RELEASE_AFTER: Final = 15.0
-"""Seconds after which an unbound pod's bind is certain not to happen: the deadline of 2 s, the longest wait
-for the API server's answer, and some."""
 
 Verdict = Literal["bound", "never", "wait"]
 
 
-def verdict(pod: Pod | None, uid: str, age: float) -> Verdict:
+def verdict(pod: Pod | None, decided: Pod) -> Verdict:
     """What became of a bind.
+
+    No time makes it certain that a Binding does not happen: an API server that stood still for minutes still
+    does what had been sent to it. Certain is that it refuses a Binding for another resourceVersion. The
+    scheduler changes the pod when it notes that a bind has failed, and repeats the bind, which has an answer.
 
     Args:
         pod: as the API server has it now, None when there is none.
-        uid: of the pod that was bound.
-        age: seconds since the bind was first noticed to be unseen.
+        decided: the pod as it was when it was decided, whose resourceVersion the Binding carries.
     """
-    if pod is None or pod.metadata.uid != uid or is_terminal(pod):
+    if pod is None or pod.metadata.uid != decided.metadata.uid or is_terminal(pod):
         return "never"
     if pod.spec.node_name:
         return "bound"
-    return "never" if age >= RELEASE_AFTER else "wait"
+    return "wait" if pod.metadata.resource_version == decided.metadata.resource_version else "never"
 
 
 class Settle:
@@ -69,13 +69,13 @@ class Settle:
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
                 with self._flights.alone(uid):
-                    self._settle(uid, assumption, now - since)
+                    self._settle(uid, assumption)
 
     def _since(self, uid: str, assumption: Assumption, now: float) -> tuple[Assumption, float]:
         known = self._noticed.get(uid)
         return known if known and known[0] is assumption else (assumption, now)
 
-    def _settle(self, uid: str, assumption: Assumption, age: float) -> None:
+    def _settle(self, uid: str, assumption: Assumption) -> None:
         meta = assumption.pod.metadata
         try:
             pod: Pod | None = self._kube.get(PODS, meta.name, namespace=meta.namespace)
@@ -85,7 +85,7 @@ class Settle:
             # Unknown stays assumed (law L6).
             self._log.warning("an unseen bind cannot be checked now", pod=assumption.pod.key, why=str(error))
             return
-        what = verdict(pod, uid, age)
+        what = verdict(pod, assumption.pod)
         with self._state.locked() as ledger:
             if ledger.assumed.get(uid) is not assumption:
                 return  # seen, or decided anew, while we asked

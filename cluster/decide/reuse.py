@@ -8,7 +8,6 @@ sidecar or an app container has is its own.
 """
 
 from collections.abc import Callable, Iterable
-from itertools import count
 
 from cluster.objects.assignment import Assignment
 from cluster.objects.pods import ContainerNeed
@@ -39,13 +38,15 @@ def hand_out(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment:
 
 
 def demand(needs: tuple[ContainerNeed, ...]) -> dict[str, int]:
-    """How many devices of each resource the pod holds from its admission to its end."""
+    """How many devices of each resource the pod holds from its admission to its end.
+
+    Counted, not handed out: the API server accepts a pod that asks for 10**18 devices.
+    """
     taken: dict[str, int] = {}
-    serial = count()
-
-    def source(resource: str, amount: int) -> tuple[str, ...]:
-        taken[resource] = taken.get(resource, 0) + amount
-        return tuple(str(next(serial)) for _ in range(amount))
-
-    hand_out(needs, source)
+    reusable: dict[str, int] = {}
+    for need in needs:
+        left = reusable.get(need.resource, 0)
+        missing = max(0, need.count - left)
+        taken[need.resource] = taken.get(need.resource, 0) + missing
+        reusable[need.resource] = left + missing if need.kind == "init" else max(0, left - need.count)
     return taken

@@ -4,7 +4,8 @@ Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numb
 ``"2000m"`` and ``"2k"`` are all that can occur for them.
 """
 
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal, InvalidOperation, Overflow
+from typing import Final
 
 _SUFFIXES = {
     "n": Decimal("1e-9"),
@@ -25,6 +26,10 @@ _SUFFIXES = {
 }
 
 
+_LARGEST: Final = 2**63 - 1
+"""What the API server stores at most; larger numbers are no amounts of anything."""
+
+
 class QuantityError(ValueError):
     """A text that is no quantity, or no whole number where one is needed."""
 
@@ -39,14 +44,14 @@ def parse_count(text: str) -> int:
         A number of devices, >= 0.
 
     Raises:
-        QuantityError: no quantity, negative, or not whole.
+        QuantityError: no quantity, negative, not whole, or larger than any quantity.
     """
     suffix = text.lstrip("+-0123456789.")
     number = text.removesuffix(suffix) if suffix in _SUFFIXES else text
     try:
         value = Decimal(number) * _SUFFIXES.get(suffix, Decimal(1))
-    except InvalidOperation as error:
+    except (InvalidOperation, Overflow) as error:
         raise QuantityError(f"{text!r} is not a Kubernetes quantity.") from error
-    if not value.is_finite() or value < 0 or value != value.to_integral_value():
+    if not value.is_finite() or not 0 <= value <= _LARGEST or value != value.to_integral_value():
         raise QuantityError(f"{text!r} is not a whole number of devices.")
     return int(value)

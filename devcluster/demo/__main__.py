@@ -1,7 +1,6 @@
 """``make run``: start a cluster, deploy our parts, play the story, stay until Ctrl-C."""
 
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -43,15 +42,23 @@ def main(name: str, *, once: bool) -> None:
             ClusterSpec(name=name, nodes=nodes), report=lambda line: teller.say("cluster", line)
         ) as cluster:
             _play(cluster, teller)
-            sys.stdout.write(f"\nexport KUBECONFIG={cluster.kubeconfig}\n")
-            sys.stdout.flush()
             if not once:
-                teller.chapter("The cluster stays until Ctrl-C. Try: kubectl get pods -A")
+                teller.chapter(f"export KUBECONFIG={cluster.kubeconfig}")
+                teller.chapter(
+                    f"The cluster stays until Ctrl-C. Try in another terminal: {_look_around(name)}"
+                )
                 threading.Event().wait()
     except KeyboardInterrupt:
-        teller.chapter("The cluster is gone.")
+        pass
     except (StepError, ClusterError, BuildError, CompilerMissingError) as error:
         raise click.ClickException(str(error)) from error
+    teller.chapter("The cluster is gone.")
+
+
+def _look_around(name: str) -> str:
+    """A command for a person's terminal: the machine may have no kubectl of its own."""
+    which = "" if name == DEFAULT_NAME else f" --name {name}"
+    return f".venv/bin/python -m devcluster kubectl{which} get pods -A"
 
 
 def _play(cluster: Cluster, teller: Teller) -> None:

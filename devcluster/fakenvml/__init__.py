@@ -4,8 +4,8 @@
 file once per machine. What the library answers follows a survey of a real H200. Nothing shipped imports it.
 """
 
+from devcluster.fakenvml.build import CompilerMissingError, library
 from devcluster.fakenvml.fake import FakeNvml
-from devcluster.fakenvml.library import CompilerMissingError, library
 from devcluster.fakenvml.specs import (
     A100_80GB,
     H200,

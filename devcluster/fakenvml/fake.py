@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final, Literal
 
 from devcluster.fakenvml import statefile
-from devcluster.fakenvml.library import library
+from devcluster.fakenvml.build import library
 from devcluster.fakenvml.specs import WHOLE_GPU, GpuSpec, MigSpec
 
 STATE_VARIABLE: Final = "FAKE_NVML_STATE"

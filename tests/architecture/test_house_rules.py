@@ -16,9 +16,10 @@ GRAB_BAGS = {"util", "utils", "common", "helper", "helpers", "misc", "manager"}
 
 
 def tracked(*suffixes: str) -> list[Path]:
-    listed = subprocess.run(
-        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, check=True, capture_output=True, text=True
-    ).stdout.splitlines()
+    # safe.directory: root in a container may read a checkout that is somebody else's.
+    command = ["git", "-c", "safe.directory=*", "ls-files", "-co", "--exclude-standard"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    listed = done.stdout.splitlines()
     paths = [ROOT / line for line in listed if line.endswith(suffixes)]
     return [p for p in paths if p.exists() and "kubeletapi" not in p.parts]
 

@@ -95,6 +95,19 @@ def test_one_pod_may_be_remembered_several_are_asked_for_afresh() -> None:
     assert sources.pods.of(["c"]) is None
 
 
+def test_a_list_that_comes_late_does_not_hide_a_pod_from_whoever_asked_after_it() -> None:
+    sources = Sources()
+    sources.kubelet = (A, B)
+
+    class Overtaken(NodePods):
+        def _remember(self, pods: tuple[Pod, ...], *sentences: str) -> Seen:
+            seen = super()._remember(pods, *sentences)
+            super()._remember((A,))  # another thread's answer, older, arrives just now
+            return seen
+
+    assert Overtaken(sources, sources, sources.stored).of(["a", "b"]) == {"a": A, "b": B}
+
+
 def test_allocate_asks_once() -> None:
     sources = Sources()
     assert sources.pods.at_once() is None

@@ -89,3 +89,7 @@ def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
     assert decision.gate is Gate.WRONG_MODEL
     assert "asks for NVIDIA-RTX-A6000, but the kubelet gave it GPU A, a NVIDIA-A100" in decision.sentence
     assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA A100")).is_open
+
+
+def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_promised() -> None:
+    assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA RTX A6000")).gate is Gate.AS_PROMISED

@@ -1,6 +1,7 @@
 import threading
 from typing import Any
 
+import msgspec
 import pytest
 
 from cluster import names
@@ -12,7 +13,7 @@ from extender.flights import Flights
 from tests.extender.cluster import Cluster
 from tests.fakes.clock import FakeClock, eventually
 from tests.fakes.kube import FakeKube
-from tests.fakes.objects import A100, a_pod
+from tests.fakes.objects import A100, a100, a_pod
 
 ANYTHING = Request("POST", "/anything")
 
@@ -185,6 +186,33 @@ def test_a_lost_answer_keeps_the_decision_and_a_repeat_posts_the_same(
 
     assert cluster.bind_to(pod) == ""
     assert cluster.given() == {"main": ("GPU-n0-0",)}
+
+
+def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_fallen_silent(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.kube.fail("POST", Unreachable(ANYTHING, "timed out"))
+    cluster.bind_to(pod)
+    cluster.clock.advance(76)
+
+    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
+
+    assert cluster.bindings() == ["n0"]
+    assert cluster.view().held == {"GPU-n0-0": WHOLE}
+
+
+def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_fallen_ill(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.kube.fail("POST", Unreachable(ANYTHING, "timed out"))
+    cluster.bind_to(pod)
+    cluster.add_node("n0", msgspec.structs.replace(a100(0), health="unhealthy"), a100(1))
+
+    assert cluster.bind_to(pod) == (
+        "The pod no longer fits on node n0: a GPU that was chosen is not healthy any more."
+    )
+
+    assert cluster.bindings() == ["n0"]
 
 
 def test_a_repeat_for_another_node_does_not_overtake_an_unsettled_bind(cluster: Cluster) -> None:

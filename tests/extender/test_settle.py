@@ -4,7 +4,7 @@ from cluster.decide.ledger import WHOLE
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from extender.settle import ASK_AFTER, RELEASE_AFTER, Verdict, verdict
+from extender.settle import ASK_AFTER, Verdict, verdict
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a_pod
 
@@ -12,19 +12,19 @@ HELD = {"GPU-n0-0": WHOLE}
 
 
 @pytest.mark.parametrize(
-    ("pod", "age", "expected"),
+    ("pod", "expected"),
     [
-        (None, 0.0, "never"),
-        (a_pod("another").obj, 0.0, "never"),
-        (a_pod().ended().obj, 0.0, "never"),
-        (a_pod().on("n0").ended().obj, 0.0, "never"),
-        (a_pod().on("n0").obj, 0.0, "bound"),
-        (a_pod().obj, RELEASE_AFTER - 1, "wait"),
-        (a_pod().obj, RELEASE_AFTER, "never"),
+        (None, "never"),
+        (a_pod("another").at(3).obj, "never"),
+        (a_pod().at(4).ended().obj, "never"),
+        (a_pod().at(4).on("n0").ended().obj, "never"),
+        (a_pod().at(4).on("n0").obj, "bound"),
+        (a_pod().at(3).obj, "wait"),
+        (a_pod().at(4).obj, "never"),
     ],
 )
-def test_what_became_of_a_bind(pod: Pod | None, age: float, expected: Verdict) -> None:
-    assert verdict(pod, "uid-p", age) == expected
+def test_what_became_of_a_bind(pod: Pod | None, expected: Verdict) -> None:
+    assert verdict(pod, a_pod().at(3).obj) == expected
 
 
 @pytest.fixture
@@ -53,22 +53,44 @@ def test_a_young_bind_is_not_asked_for(cluster: Cluster) -> None:
     assert len(cluster.kube.calls) == asked
 
 
-def test_a_bind_that_did_not_happen_is_released_in_the_end(cluster: Cluster) -> None:
-    later(cluster, ASK_AFTER)
+def note_failure(cluster: Cluster) -> None:
+    """As the scheduler does after a failed bind."""
+    condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulerError"}
+    body = {"status": {"conditions": [condition]}}
+    cluster.kube.patch(PODS, "p", body, namespace="default", subresource="status")
+
+
+def test_a_bind_is_released_once_the_api_server_would_refuse_it(cluster: Cluster) -> None:
+    later(cluster, 10 * ASK_AFTER)
     assert cluster.view().held == HELD
 
-    later(cluster, RELEASE_AFTER - ASK_AFTER)
+    note_failure(cluster)
+    later(cluster, 1)
 
     assert cluster.view().held == {}
 
 
-def test_a_repeated_bind_gets_its_full_time_again(cluster: Cluster) -> None:
-    later(cluster, RELEASE_AFTER - 1)
+def test_l1_a_binding_that_arrives_minutes_later_finds_its_device_kept(cluster: Cluster) -> None:
+    late = next(call for call in reversed(cluster.kube.calls) if call.path.endswith("/binding"))
+    later(cluster, 60)
+    cluster.renew()
+    second = cluster.create(a_pod("q").asks(1))
+    cluster.ask(second)
+    assert cluster.bind_to(second) == ""
+
+    cluster.kube.create_subresource(PODS, "binding", late.body or {}, name="p", namespace="default")
+
+    assert cluster.given("p") != cluster.given("q")
+
+
+def test_a_repeated_bind_is_young_again(cluster: Cluster) -> None:
+    later(cluster, ASK_AFTER - 1)
     cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     cluster.bind_to(cluster.stored())
+    note_failure(cluster)
 
     later(cluster, 1)
-    later(cluster, RELEASE_AFTER - 1)
+    later(cluster, ASK_AFTER - 1)
 
     assert cluster.view().held == HELD
 
@@ -94,8 +116,9 @@ def test_a_deleted_pod_is_released(cluster: Cluster) -> None:
 
 
 def test_l6_nothing_is_released_while_the_api_server_is_away(cluster: Cluster) -> None:
+    note_failure(cluster)
     cluster.kube.down = True
 
-    later(cluster, 10 * RELEASE_AFTER)
+    later(cluster, 100)
 
     assert cluster.view().held == HELD

@@ -47,9 +47,9 @@ class Liveness:
         if node is None or renewed is None:
             return
         known = self._renewals.get(node)
-        if known and (is_older(lease.metadata, known.meta) or renewed < known.renewed):
+        if known and is_older(lease.metadata, known.meta):
             return
-        if known is None:
+        if known is None or known.meta.uid != lease.metadata.uid:
             seen = monotonic - max(0.0, (now - renewed).total_seconds())
         else:
             seen = known.seen if renewed == known.renewed else monotonic

@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cluster.decide.reuse import demand, hand_out
-from cluster.objects.pods import container_needs
+from cluster.objects.pods import ContainerNeed, container_needs
 from tests.fakes.objects import PodBuilder, a_pod
 
 MIG = "nvidia.com/mig-1g.5gb"
@@ -46,3 +48,32 @@ def test_devices_of_one_resource_are_not_used_again_for_another() -> None:
 
 def test_a_pod_without_gpus_demands_nothing() -> None:
     assert demand(container_needs(a_pod().obj)) == {}
+
+
+def test_a_pod_that_asks_for_more_than_there_can_be_is_counted_all_the_same() -> None:
+    pod = a_pod().init("setup", 2).asks(10**18)
+
+    assert demand(container_needs(pod.obj)) == {"nvidia.com/gpu": 10**18}
+
+
+containers = st.builds(
+    ContainerNeed,
+    name=st.uuids().map(str),
+    kind=st.sampled_from(("init", "sidecar", "app")),
+    resource=st.sampled_from(("nvidia.com/gpu", MIG)),
+    count=st.integers(1, 4),
+)
+
+
+@given(st.lists(containers, max_size=6).map(tuple))
+def test_as_much_is_counted_as_is_handed_out(needs: tuple[ContainerNeed, ...]) -> None:
+    taken: dict[str, int] = {}
+
+    def source(resource: str, amount: int) -> list[str]:
+        before = taken.get(resource, 0)
+        taken[resource] = before + amount
+        return [f"{resource}-{before + number}" for number in range(amount)]
+
+    hand_out(needs, source)
+
+    assert {resource: amount for resource, amount in demand(needs).items() if amount} == taken

@@ -58,7 +58,9 @@ def test_a_quantity_is_a_whole_number(text: str, number: int) -> None:
     assert parse_count(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "x", "1.5", "500m", "-1", "1Q", "NaN", "Infinity"])
+@pytest.mark.parametrize(
+    "text", ["", "x", "1.5", "500m", "-1", "1Q", "NaN", "Infinity", "1e999999999", "16E"]
+)
 def test_anything_else_is_no_quantity_of_devices(text: str) -> None:
     with pytest.raises(QuantityError):
         parse_count(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.fakenvml import CompilerMissingError, FakeNvml, library
-from devcluster.fakenvml.library import sources
+from devcluster.fakenvml.build import sources
 
 CHILD = """
 import ctypes, os, sys, pynvml

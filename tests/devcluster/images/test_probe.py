@@ -1,8 +1,7 @@
-"""The program in the images, built by the Go on PATH and run as a process."""
+"""The program in the images, built as it is for them and run as a process."""
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -11,19 +10,17 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.binaries.cache import cache_folder
 from devcluster.binaries.golang import Go
-from devcluster.binaries.toolchain import Toolchain
+from devcluster.binaries.progress import silent
+from devcluster.binaries.toolchain import ensure_go
 from devcluster.images import BUILD, SOURCE
-
-pytestmark = pytest.mark.skipif(
-    shutil.which("go") is None, reason="no go on PATH: the images' program cannot be built here"
-)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
     target = tmp_path_factory.mktemp("probe") / "probe"
-    toolchain = Toolchain(Path(str(shutil.which("go"))), own=False)
+    toolchain = ensure_go(cache_folder(), silent)
     Go(toolchain, SOURCE, cgo=False).run("the build", [*BUILD, "-o", str(target), "."], lambda _line: False)
     return target
 

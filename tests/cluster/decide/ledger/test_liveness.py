@@ -42,6 +42,17 @@ def test_a_renewal_counts_from_when_it_is_seen_whatever_the_wall_clock_says() ->
     assert liveness.state("n0", monotonic=1030) == "alive"
 
 
+def test_an_agent_whose_clock_is_set_back_is_still_alive() -> None:
+    liveness = Liveness()
+    seen(liveness, a_lease("n0"), monotonic=1000)
+
+    for step in range(1, 10):
+        set_back = EPOCH + timedelta(seconds=10 * step - 600)
+        seen(liveness, a_lease("n0", renewed=set_back, version=1 + step), monotonic=1000 + 10 * step)
+
+    assert liveness.state("n0", monotonic=1090) == "alive"
+
+
 def test_the_same_renewal_seen_again_is_no_new_sign_of_life() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000)
