@@ -78,7 +78,10 @@ def status() -> None:
         click.echo("no clusters")
     for name in names:
         if not _runs(name):
-            click.echo(f"{name}: does not run, has left something (python -m devcluster down --name {name})")
+            click.echo(
+                f"{name}: does not run, has left something"
+                f" (.venv/bin/python -m devcluster down --name {name})"
+            )
             continue
         cluster = Cluster.attach(name)
         click.echo(f"{name}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
@@ -136,4 +139,4 @@ def _letter(index: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(prog_name="python -m devcluster"))
+    sys.exit(main(prog_name=".venv/bin/python -m devcluster"))

@@ -100,7 +100,7 @@ class Cluster:
             record = msgspec.json.decode(where.record.read_bytes(), type=Record)
         except FileNotFoundError:
             raise ClusterError(
-                f"There is no cluster {name}. `python -m devcluster up --name {name}` starts one."
+                f"There is no cluster {name}. `.venv/bin/python -m devcluster up --name {name}` starts one."
             ) from None
         tree = CgroupTree()
         plan = Plan(record.spec, where, Addresses(record.slot), record.programs, tree.version)

@@ -26,6 +26,8 @@ class Process(msgspec.Struct, frozen=True):
     pid: int
     exited: int | None
     request: Request
+    revived: int = 0
+    """How often it has ended by itself and was started again since somebody started it."""
 
 
 class _Processes(msgspec.Struct, frozen=True):

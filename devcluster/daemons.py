@@ -38,6 +38,11 @@ class Daemon:
         return self._process().exited
 
     @property
+    def revived(self) -> int:
+        """How often it has ended by itself and was started again, since somebody started it."""
+        return self._process().revived
+
+    @property
     def log(self) -> Path:
         """What it printed, over all its runs."""
         return Path(self._process().request.log)

@@ -33,8 +33,9 @@ class Init:
         """Start the kept processes again that have ended by themselves, as a kubelet does with containers."""
         names, self._fallen = self._fallen, []
         for name in names:
-            if self._processes[name]["exited"] is not None:
-                self._start(self._processes[name]["request"])
+            fallen = self._processes[name]
+            if fallen["exited"] is not None:
+                self._start(fallen["request"])["revived"] = fallen["revived"] + 1
 
     def reap(self) -> None:
         """Collect whoever ended; remember how, where it was one of ours."""
@@ -92,7 +93,13 @@ class Init:
             setsigmask=[],
             setsigdef=[signal.SIGPIPE],
         )
-        self._processes[name] = {"pid": pid, "exited": None, "request": request, "signalled": False}
+        self._processes[name] = {
+            "pid": pid,
+            "exited": None,
+            "request": request,
+            "signalled": False,
+            "revived": 0,
+        }
         return self._processes[name]
 
     def _make_node(self, name: str, script: str) -> dict[str, Any]:

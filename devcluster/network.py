@@ -45,7 +45,7 @@ def reserve(mark: str) -> Addresses:
             return addresses
     raise ClusterError(
         f"All {SLOTS} slots for clusters are taken, or the host routes into {RANGE} already: "
-        "`ip link` and `ip route` show by what, `python -m devcluster status` lists the clusters."
+        "`ip link` and `ip route` show by what, `.venv/bin/python -m devcluster status` lists the clusters."
     )
 
 

@@ -31,12 +31,12 @@ class Pods:
         self._state = state
         self._scheduler = scheduler
 
-    def replace(self, items: Sequence[Pod], /) -> None:
-        """All living pods."""
+    def replace(self, items: Sequence[Pod], version: str, /) -> None:
+        """All living pods, as of this version: what a bind has read since then is newer, and stays."""
         living = {pod.metadata.uid for pod in items}
         with self._state.locked() as ledger:
             for uid in ledger.pods - living:
-                ledger.forget_pod(uid)
+                ledger.forget_pod(uid, version)
             self._state.waiting.clear()
             for pod in items:
                 self.upsert(pod)
@@ -67,7 +67,7 @@ class Nodes:
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
-    def replace(self, items: Sequence[Node], /) -> None:
+    def replace(self, items: Sequence[Node], _version: str, /) -> None:
         """All nodes."""
         present = {node.metadata.name for node in items}
         with self._state.locked() as ledger:
@@ -94,7 +94,7 @@ class Leases:
         self._state = state
         self._clock = clock
 
-    def replace(self, items: Sequence[Lease], /) -> None:
+    def replace(self, items: Sequence[Lease], _version: str, /) -> None:
         """All Leases of the product's namespace."""
         present = {lease.metadata.name for lease in items}
         with self._state.locked():

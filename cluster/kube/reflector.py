@@ -29,8 +29,11 @@ _Told = TypeVar("_Told")
 class Handler(Protocol[_Told_contra]):
     """Who is told. Called by the reflector's thread only; an exception leads to a new ``replace``."""
 
-    def replace(self, items: Sequence[_Told_contra], /) -> None:
-        """The whole truth: whatever is not among the items does not exist."""
+    def replace(self, items: Sequence[_Told_contra], version: str, /) -> None:
+        """The whole truth at this resourceVersion: whatever is not among the items did not exist then.
+
+        Somebody who has read an object by itself may know a newer state of it than this list.
+        """
         ...
 
     def upsert(self, obj: _Told_contra, /) -> None:
@@ -226,7 +229,7 @@ class Reflector(Generic[T]):
             watch.close()
 
     def _replace(self, items: Sequence[T], version: str) -> None:
-        self._tell(self._handler.replace, items)
+        self._tell(lambda whole: self._handler.replace(whole, version), items)
         self._heard(version)
         self._synced.set()
         self._log.info("in step with the API server", objects=len(items), resource_version=version)

@@ -140,27 +140,9 @@ def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
     ]
 
 
-def gpu_count(pod: Pod) -> int:
-    """How many devices the pod holds at most at one time.
-
-    Source: kubelet device manager 1.37.1. A regular init container's devices are used again by later
-    containers; a sidecar keeps its own. So: the larger of (app + sidecars) and of each regular init container
-    with the sidecars started before it.
-    """
-    sidecars = largest = apps = 0
-    for need in container_needs(pod):
-        if need.kind == "sidecar":
-            sidecars += need.count
-        elif need.kind == "init":
-            largest = max(largest, sidecars + need.count)
-        else:
-            apps += need.count
-    return max(largest, sidecars + apps)
-
-
 def asks_for_gpus(pod: Pod) -> bool:
     """Whether any container asks for a GPU resource."""
-    return gpu_count(pod) > 0
+    return bool(container_needs(pod))
 
 
 def wished_models(pod: Pod) -> frozenset[str]:

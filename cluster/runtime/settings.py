@@ -38,7 +38,8 @@ def load(into: type[S], environ: Mapping[str, str], file: Path | None = None, pr
             are written as ``Annotated[int, msgspec.Meta(le=65535)]``.
         environ: variables; they win over the file. An empty one counts as not set; an unknown one with our
             prefix is warned about.
-        file: ends in ``.json`` or ``.toml``; unknown keys are refused.
+        file: ends in ``.json`` or ``.toml``; unknown keys are refused. By default the one that the variable
+            ``GPU_BOOKING_SETTINGS_FILE`` names, if it is set.
         prefix: of the variables.
 
     Raises:
@@ -47,9 +48,12 @@ def load(into: type[S], environ: Mapping[str, str], file: Path | None = None, pr
     fields = msgspec.structs.fields(into)
     environ = {name: text for name, text in environ.items() if text}
     variables = {field.name: prefix + field.name.upper() for field in fields}
+    naming = prefix + "SETTINGS_FILE"
+    if file is None and naming in environ:
+        file = Path(environ[naming])
     from_file = _read(file) if file else {}
     problems = _unknown_keys(from_file, set(variables), file)
-    _warn_of_unknown(environ, set(variables.values()), prefix)
+    _warn_of_unknown(environ, {*variables.values(), naming}, prefix)
     values: dict[str, Any] = {}
     for field in fields:
         variable = variables[field.name]

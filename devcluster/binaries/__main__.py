@@ -14,7 +14,7 @@ def main() -> int:
         print(f"\n{error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nInterrupted: nothing half-built is kept, but Go goes on where it was.", file=sys.stderr)
+        print("\nInterrupted. Nothing half-built is kept; the next run goes on from there.", file=sys.stderr)
         return 130
     print(binaries.root)
     return 0

@@ -19,7 +19,7 @@ class Latest(Generic[T]):
         self._objects: dict[str, T] = {}
         self._lock = threading.Lock()
 
-    def replace(self, items: Iterable[T]) -> None:
+    def replace(self, items: Iterable[T], _version: str) -> None:
         """All objects there are."""
         with self._lock:
             self._objects = {item.metadata.name: item for item in items}

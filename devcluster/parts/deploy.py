@@ -157,6 +157,14 @@ class Parts:
                 daemon.restart()
         self.await_ready()
 
+    def fallen(self) -> list[str]:
+        """Node agents and extenders that have ended by themselves since they were started: none ever should.
+
+        kube-scheduler does, when it cannot renew its Lease.
+        """
+        daemons = (self._cluster.daemon(name) for name in self._ports)
+        return [daemon.name for daemon in daemons if daemon.revived]
+
     # --- seeing --------------------------------------------------------------------------------------
     def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:
         """Status and text of a part's own HTTP server; status 0 where nobody answers."""

@@ -35,7 +35,7 @@ class Sightings:
         self._seen: dict[tuple[str, str], float] = {}
         self._news = threading.Condition()
 
-    def replace(self, items: Sequence[Pod], /) -> None:
+    def replace(self, items: Sequence[Pod], _version: str, /) -> None:
         """All pods there are."""
         for pod in items:
             self.upsert(pod)

@@ -150,7 +150,7 @@ class Cache:
         self.pods: dict[str, Pod] = {}
         self.replaced = 0
 
-    def replace(self, items: Sequence[Pod]) -> None:
+    def replace(self, items: Sequence[Pod], _version: str) -> None:
         self.pods = {pod.metadata.name: pod for pod in items}
         self.replaced += 1
 

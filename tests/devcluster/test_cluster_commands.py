@@ -31,7 +31,8 @@ def test_asking_for_a_cluster_that_is_not_there_says_how_to_start_it(
     code, text = said(tmp_path, *words)
 
     assert code == 1
-    assert text == "Error: There is no cluster nobody. `python -m devcluster up --name nobody` starts one.\n"
+    command = ".venv/bin/python -m devcluster up --name nobody"
+    assert text == f"Error: There is no cluster nobody. `{command}` starts one.\n"
 
 
 def test_a_wrong_name_is_refused_before_anything_is_done(tmp_path: Path) -> None:

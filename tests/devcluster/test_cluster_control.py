@@ -105,6 +105,7 @@ def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, t
     start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
 
     assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=30)
+    assert control.processes()["one"].revived > 0
 
 
 def test_a_kept_process_is_started_again_however_often_others_ask(control: Control, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def playground(
     try:
         yield ground
         ground.check_law_1()
+        assert not parts.fallen()
     finally:
         ground.clear()
         parts.restore()

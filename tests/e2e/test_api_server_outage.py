@@ -5,6 +5,7 @@ import threading
 import pytest
 
 from cluster.runtime.clock import SystemClock
+from devcluster import probe
 from devcluster.cluster import Cluster
 from tests.e2e.playground import Playground
 
@@ -19,13 +20,16 @@ def test_after_a_minute_without_the_api_server_everything_goes_on_by_itself(
     before = playground.simple("before")
     playground.await_phase([before])
     server = cluster.daemon("kube-apiserver")
+    in_flight = playground.create_all(
+        probe.pod(f"in-flight-{n}", [probe.container("main", gpus=1)]) for n in range(3)
+    )
     server.pause()
     SystemClock().wait(threading.Event(), OUTAGE_SECONDS)
     server.resume()
-    playground.await_phase([before])
-    after = [playground.simple(f"after-{n}") for n in range(7)]
+    playground.await_phase([before, *in_flight], seconds=120)
+    after = [playground.simple(f"after-{n}") for n in range(4)]
     playground.await_phase(after, seconds=120)
-    for name in (before, *after):
+    for name in (before, *in_flight, *after):
         playground.check_agreement(name)
     playground.check_law_1()
 

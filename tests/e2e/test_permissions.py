@@ -24,6 +24,7 @@ FORBIDDEN = {
         ("delete", "pods"),
         ("get", "secrets"),
         ("patch", "pods"),
+        ("create", "events"),
     ],
     "gpu-booking-extender": [("delete", "pods"), ("patch", "pods"), ("patch", "nodes"), ("get", "secrets")],
 }

@@ -1,6 +1,8 @@
 """Kubelet and node agent come and go; no pod fails, no device is given twice, what was promised is given."""
 
 import signal
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +14,7 @@ from tests.e2e.playground import Playground
 pytestmark = pytest.mark.e2e
 
 NODE = "node-a"
+ACTORS = Path(__file__).parent / "actors"
 KUBELET = f"{NODE}/kubelet"
 GPUS = 4
 
@@ -103,6 +106,28 @@ def test_the_kubelet_notices_the_death_of_an_agent_that_has_registered_twice(
     parts.agent(NODE).restart()
     playground.await_gpus(NODE, GPUS)
     playground.await_phase([playground.simple("back", node=NODE)])
+
+
+def test_the_kubelet_notices_the_death_of_an_agent_that_registered_again_by_itself(
+    parts: Parts, playground: Playground
+) -> None:
+    parts.agent(NODE).kill(signal.SIGKILL)
+    playground.await_gpus(NODE, 0)
+    sign = parts.folder / "register-again"
+    program = [sys.executable, str(ACTORS / "twice_agent.py"), str(sign)]
+    agent = parts.start_agent(NODE, name="node-agent-twice", program=program)
+    playground.await_gpus(NODE, GPUS)
+    for again in (2, 3):
+        sign.touch()
+        playground.await_that(
+            "it has registered again",
+            lambda wanted=again: parts.metric(agent, "registrations_total") >= wanted or None,
+        )
+        playground.await_gpus(NODE, GPUS)
+        playground.await_phase([playground.simple(f"after-{again}", node=NODE)])
+        playground.check_agreement(f"after-{again}")
+    agent.kill(signal.SIGKILL)
+    playground.await_gpus(NODE, 0)
 
 
 def test_the_extender_restarts_and_knows_what_was_given_before(parts: Parts, playground: Playground) -> None:

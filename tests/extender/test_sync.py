@@ -9,6 +9,7 @@ from cluster.decide.ledger import WHOLE
 from cluster.kube.resources import LEASES, NODES, PODS
 from extender.state import ClusterState
 from extender.sync import NO_NEWS, Sync
+from tests.extender.cluster import Cluster
 from tests.fakes.clock import FakeClock, eventually
 from tests.fakes.kube import FakeKube
 from tests.fakes.objects import a100, a_node, a_pod
@@ -156,3 +157,32 @@ def test_l6_no_news_for_150_seconds_is_not_trusted(synced: Synced) -> None:
     assert synced.sync.obstacle() == ("There has been no news of pods from the API server for 150 seconds.")
     synced.kube.bookmark()
     synced.until_ready()
+
+
+def test_l1_a_list_that_is_older_than_a_bind_does_not_free_its_device() -> None:
+    cluster = Cluster()
+    cluster.add_node()
+    pod = cluster.create(a_pod().asks(1))
+    listed = cluster.kube.list(PODS).resource_version
+    cluster.ask(pod)
+    assert cluster.bind_to(pod) == ""
+    bound = cluster.kube.get(PODS, "p", namespace=pod.metadata.namespace)
+    with cluster.state.locked() as ledger:
+        ledger.apply_pod(bound)
+
+    cluster.pods.replace((), listed)
+
+    assert sum(cluster.view().held.values()) == 1000
+
+
+def test_a_pod_that_is_missing_in_a_newer_list_holds_nothing() -> None:
+    cluster = Cluster()
+    cluster.add_node()
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    assert cluster.bind_to(pod) == ""
+    cluster.kube.delete(PODS, "p", namespace=pod.metadata.namespace, grace_seconds=0)
+
+    cluster.pods.replace((), cluster.kube.list(PODS).resource_version)
+
+    assert not cluster.view().held

@@ -6,7 +6,7 @@ in the same ledger. That also makes the ledger after a restart equal to the one 
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from cluster.decide.ledger.claims import Claim, claim_of, given
@@ -97,11 +97,10 @@ class Ledger:
 
         Args:
             uid: its uid.
-            version: resourceVersion of the deletion, where an event told it: later words about older states
-                are ignored then. Without it (missing in a list, which may be an old one) they count.
+            version: resourceVersion of the deletion, or of the list that the pod is missing in: later words
+                about older states are ignored then, and a newer state that is known already stays.
         """
-        known = self._pods.get(uid)
-        if known and version and version_is_older(version, known.resource_version):
+        if version and any(version_is_older(version, known) for known in self._versions(uid)):
             return
         if version and not version_is_older(version, self._graves.get(uid, "")):
             self._graves[uid] = version
@@ -111,6 +110,13 @@ class Ledger:
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
         self._claim(uid, None)
+
+    def _versions(self, uid: str) -> Iterator[str]:
+        """The resourceVersions in which the pod has been seen, by an event or by a decision."""
+        if known := self._pods.get(uid):
+            yield known.resource_version
+        if assumption := self._assumed.get(uid):
+            yield assumption.pod.metadata.resource_version
 
     # --- what we decided -----------------------------------------------------------------------------
 

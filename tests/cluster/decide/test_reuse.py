@@ -77,3 +77,21 @@ def test_as_much_is_counted_as_is_handed_out(needs: tuple[ContainerNeed, ...]) -
     hand_out(needs, source)
 
     assert {resource: amount for resource, amount in demand(needs).items() if amount} == taken
+
+
+@pytest.mark.parametrize(
+    ("pod", "count"),
+    [
+        (a_pod(), 0),
+        (a_pod().asks(2), 2),
+        (a_pod().asks(1, container="a").asks(2, container="b"), 3),
+        (a_pod().init("setup", 1).asks(1), 1),
+        (a_pod().init("setup", 2).asks(1), 2),
+        (a_pod().init("one", 1).init("two", 2), 2),
+        (a_pod().sidecar("proxy", 1).asks(1), 2),
+        (a_pod().init("setup", 1).sidecar("proxy", 1).asks(1), 2),
+        (a_pod().sidecar("proxy", 1).init("setup", 3).asks(1), 4),
+    ],
+)
+def test_a_pod_holds_what_runs_together_at_most(pod: PodBuilder, count: int) -> None:
+    assert sum(demand(container_needs(pod.obj)).values()) == count

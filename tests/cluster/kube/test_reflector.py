@@ -25,7 +25,7 @@ class Cache:
             self.fails_next = False
             raise RuntimeError("a bug in the handler")
 
-    def replace(self, items: Sequence[Pod]) -> None:
+    def replace(self, items: Sequence[Pod], _version: str) -> None:
         self._may_fail()
         self.told.append("replace")
         self.pods = {pod.metadata.name: pod for pod in items}

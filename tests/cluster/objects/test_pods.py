@@ -1,8 +1,8 @@
 import pytest
 
-from cluster.objects.pods import asks_for_gpus, container_needs, gpu_count, is_terminal, wished_models
+from cluster.objects.pods import asks_for_gpus, container_needs, is_terminal, wished_models
 from cluster.objects.quantity import QuantityError, parse_count
-from tests.fakes.objects import PodBuilder, a_pod
+from tests.fakes.objects import a_pod
 
 
 def test_init_containers_are_served_before_app_containers() -> None:
@@ -13,24 +13,6 @@ def test_init_containers_are_served_before_app_containers() -> None:
         ("proxy", "sidecar", 1),
         ("main", "app", 1),
     ]
-
-
-@pytest.mark.parametrize(
-    ("pod", "count"),
-    [
-        (a_pod(), 0),
-        (a_pod().asks(2), 2),
-        (a_pod().asks(1, container="a").asks(2, container="b"), 3),
-        (a_pod().init("setup", 1).asks(1), 1),
-        (a_pod().init("setup", 2).asks(1), 2),
-        (a_pod().init("one", 1).init("two", 2), 2),
-        (a_pod().sidecar("proxy", 1).asks(1), 2),
-        (a_pod().init("setup", 1).sidecar("proxy", 1).asks(1), 2),
-        (a_pod().sidecar("proxy", 1).init("setup", 3).asks(1), 4),
-    ],
-)
-def test_a_pod_holds_what_runs_together_at_most(pod: PodBuilder, count: int) -> None:
-    assert gpu_count(pod.obj) == count
 
 
 def test_a_pod_without_gpu_limits_does_not_ask() -> None:

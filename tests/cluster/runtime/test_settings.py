@@ -142,3 +142,13 @@ def test_what_a_struct_itself_refuses_is_a_settings_error() -> None:
 
     with pytest.raises(SettingsError, match="low must not be above high"):
         load(Pair, {"T_LOW": "2", "T_HIGH": "1"}, prefix="T_")
+
+
+def test_a_variable_names_the_file_and_the_environment_still_wins(tmp_path: Path) -> None:
+    file = tmp_path / "s.toml"
+    file.write_text('node = "from-the-file"')
+    named = {"GPU_BOOKING_SETTINGS_FILE": str(file)}
+    with capture_logs() as lines:
+        assert load(Example, named).node == "from-the-file"
+        assert load(Example, {**named, "GPU_BOOKING_NODE": "n0"}).node == "n0"
+    assert not lines
