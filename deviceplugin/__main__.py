@@ -7,6 +7,7 @@ chosen here and nowhere else. Exit code 2 means settings that cannot be used.
 import os
 import sys
 from collections.abc import Mapping
+from functools import partial
 
 from prometheus_client import CollectorRegistry
 
@@ -25,7 +26,7 @@ from cluster.runtime.settings import SettingsError, load
 from deviceplugin.admission import Admission, Sources
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import CheckpointFile
-from deviceplugin.handout import Folders, Handout
+from deviceplugin.handout import LONGEST_SILENCE, SILENT, Folders, Handout
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nodepods import NodePods
 from deviceplugin.nvml.health import HealthState
@@ -42,8 +43,6 @@ from deviceplugin.storedpods import StoredPods
 
 BAD_SETTINGS = 2
 VERSION = "0.1.0"
-LONGEST_SILENCE = 60.0
-"""Seconds after which a driver that does not answer is told."""
 
 
 def main() -> int:
@@ -101,7 +100,7 @@ def run(settings: Settings, environ: Mapping[str, str], clock: Clock) -> int:
 
     process = Process(names.NODE_AGENT, clock)
     process.thread("nvml", watch.run)
-    process.thread("handout", handout.run)
+    process.thread("handout", partial(handout.run, silent_for=watch.silent_for))
     process.thread("registration", registrar.run)
     process.thread("publisher", publisher.run)
     process.thread("lease", lease.run)
@@ -165,8 +164,8 @@ def _folders(settings: Settings) -> Folders:
 
 def _readiness(board: Board, watch: GpuWatch, registrar: Registrar, publisher: Publisher) -> dict[str, Check]:
     def gpus() -> str | None:
-        if watch.silent_for() > LONGEST_SILENCE:
-            return f"The driver has not answered for {watch.silent_for():.0f} s."
+        if watch.silent_for() >= LONGEST_SILENCE:
+            return SILENT
         return board.now.problem if board.now.reported else "The driver has not answered yet."
 
     return {

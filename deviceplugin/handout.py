@@ -1,13 +1,13 @@
 """Makes what NVML reports ready to be handed out: device nodes, the CDI specification, the board.
 
 The thread that watches NVML calls it with every report. What depends on the machine's files (nodes that
-appear late, a specification that somebody deletes) is looked at again now and then. The kubelet's calls read
-the board.
+appear late, a specification that somebody deletes) is looked at again now and then, in a thread of its own,
+which also notices that the driver hangs and nothing can be reported. The kubelet's calls read the board.
 """
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -27,6 +27,10 @@ from deviceplugin.offer import offered, with_absent
 
 LOOK_AGAIN_EVERY = 10.0
 """Seconds."""
+LONGEST_SILENCE = 60.0
+"""Seconds after which a driver that does not answer has its GPUs called unhealthy."""
+SILENT = f"The driver has not answered for {LONGEST_SILENCE:.0f} s"
+"""Reason of all GPUs then. No growing number: each change of the text is written to the Node."""
 
 log = structlog.get_logger(__name__)
 
@@ -40,6 +44,14 @@ class Folders:
     host_dev_root: Path = Path("/dev")
     driver_root: Path = Path("/")
     host_driver_root: Path = Path("/")
+
+
+def silenced(last: Report | None) -> Report:
+    """What is to be thought of the last report (None: there was none) while the driver hangs."""
+    if last is None:
+        return Report((), SILENT)
+    sick = tuple(d.sick(SILENT) if d.published.is_healthy else d for d in last.devices)
+    return replace(last, devices=sick, problem=SILENT)
 
 
 class Handout:
@@ -72,11 +84,18 @@ class Handout:
             self._last = report
             self._apply(report)
 
-    def run(self, stop: threading.Event) -> None:
-        """Look at the machine's files again now and then, until told to stop."""
+    def run(self, stop: threading.Event, silent_for: Callable[[], float]) -> None:
+        """Look at the machine's files again now and then, until told to stop.
+
+        Args:
+            stop: ends it.
+            silent_for: seconds since the driver last answered.
+        """
         while not self._clock.wait(stop, LOOK_AGAIN_EVERY):
             with self._lock:
-                if self._last is not None:
+                if silent_for() >= LONGEST_SILENCE:
+                    self._apply(silenced(self._last))
+                elif self._last is not None:
                     self._apply(self._last)
 
     def _apply(self, report: Report) -> None:

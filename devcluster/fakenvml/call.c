@@ -57,7 +57,7 @@ static bool names(const char *rule, const char *function) {
     return !*rest || (rest[0] == '_' && rest[1] == 'v' && rest[2] >= '0' && rest[2] <= '9' && !rest[3]);
 }
 
-static double injected(const char *function, const char *what, const char *uuid) {
+double injected(const char *function, const char *what, const char *uuid) {
     for (int i = 0; i < state->rule_count; i++) {
         const Rule *rule = &state->rules[i];
         if (strcmp(rule->what, what) || !names(rule->function, function)) continue;
@@ -124,24 +124,35 @@ static nvmlReturn resolve(Call *call, const Handle *device) {
     return call->gpu->lost ? GPU_IS_LOST : SUCCESS;
 }
 
-bool enter_device(Call *call, const char *function, const Handle *device) {
+static bool enter_known(Call *call, const char *function, const Handle *device, bool even_lost) {
     char uuid[96];
     *call = (Call){0};
     physical_uuid(device, uuid, sizeof uuid);
     if (!before(function, uuid, &call->code)) return false;
     lock();
     call->code = resolve(call, device);
-    if (call->code == SUCCESS) return true;
+    if (call->code == SUCCESS || (even_lost && call->gpu && call->code == GPU_IS_LOST)) return true;
     unlock();
     return false;
 }
 
-bool enter_gpu(Call *call, const char *function, const Handle *device) {
-    if (!enter_device(call, function, device)) return false;
+bool enter_device(Call *call, const char *function, const Handle *device) {
+    return enter_known(call, function, device, false);
+}
+
+static bool refuse_mig(Call *call) {
     if (!call->mig) return true;
     unlock();
     call->code = INVALID_ARGUMENT;
     return false;
+}
+
+bool enter_gpu(Call *call, const char *function, const Handle *device) {
+    return enter_known(call, function, device, false) && refuse_mig(call);
+}
+
+bool enter_gpu_even_lost(Call *call, const char *function, const Handle *device) {
+    return enter_known(call, function, device, true) && refuse_mig(call);
 }
 
 nvmlReturn leave(const Call *call) {

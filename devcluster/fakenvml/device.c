@@ -252,7 +252,7 @@ EXPORT nvmlReturn nvmlDeviceGetNvLinkRemoteDeviceType(const Handle *device, unsi
     return leave(&call);
 }
 
-static void put_field_value(nvmlFieldValue_t *field, const Gpu *gpu) {
+static void put_field_value(nvmlFieldValue_t *field, const Gpu *gpu, nvmlReturn fault) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     field->timestamp = (long long)now.tv_sec * 1000000 + now.tv_nsec / 1000;
@@ -261,15 +261,19 @@ static void put_field_value(nvmlFieldValue_t *field, const Gpu *gpu) {
     field->value.ullVal = 0;
     field->nvmlReturnCode = NOT_SUPPORTED;
     if (field->fieldId != FIELD_RECOVERY_ACTION || gpu->recovery < 0) return;
+    field->nvmlReturnCode = fault;
+    if (fault != SUCCESS) return;
     field->value.uiVal = (unsigned)gpu->recovery;
-    field->nvmlReturnCode = SUCCESS;
 }
 
+/* The call succeeds even for a lost GPU: each field has an answer of its own. */
 EXPORT nvmlReturn nvmlDeviceGetFieldValues(const Handle *device, int count, nvmlFieldValue_t *fields) {
     Call call;
-    if (!enter_gpu(&call, __func__, device)) return call.code;
-    if (count < 1 || !fields) call.code = INVALID_ARGUMENT;
-    for (int i = 0; call.code == SUCCESS && i < count; i++) put_field_value(&fields[i], call.gpu);
+    if (!enter_gpu_even_lost(&call, __func__, device)) return call.code;
+    nvmlReturn fault = (nvmlReturn)injected(__func__, "field", call.gpu->uuid);
+    if (call.code != SUCCESS) fault = call.code;
+    call.code = count < 1 || !fields ? INVALID_ARGUMENT : SUCCESS;
+    for (int i = 0; call.code == SUCCESS && i < count; i++) put_field_value(&fields[i], call.gpu, fault);
     return leave(&call);
 }
 

@@ -155,6 +155,10 @@ class FakeNvml:
         """Let a call fail with an NVML error code, for one GPU or (None) for all; 0 ends it."""
         self._rule(call, "error", gpu, str(code))
 
+    def field_error(self, gpu: int | str | None, code: int) -> None:
+        """Let every field of nvmlDeviceGetFieldValues fail, while the call succeeds; 0 ends it."""
+        self._rule("nvmlDeviceGetFieldValues", "field", gpu, str(code))
+
     def delay(self, call: str, seconds: float, gpu: int | str | None = None) -> None:
         """Let a call take that long."""
         self._rule(call, "delay", gpu, str(seconds))

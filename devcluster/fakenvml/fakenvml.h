@@ -15,7 +15,8 @@
  *   gpu.<n>.compute             <major>.<minor>
  *   gpu.<n>.total|used|reserved bytes
  *   gpu.<n>.recovery            recovery action (field 230); -1 = this GPU does not know the field
- *   gpu.<n>.lost=1              every call for this GPU answers "GPU is lost"
+ *   gpu.<n>.lost=1              every call for this GPU answers "GPU is lost"; nvmlDeviceGetFieldValues succeeds and
+ *                               says so for each field that the GPU knows
  *   gpu.<n>.events              mask of supported event types
  *   gpu.<n>.gpu_util|memory_util|temperature|power    percent, percent, degrees C, milliwatts
  *   gpu.<n>.link.<l>            PCI address of the GPU at the other end of NVLink number l
@@ -24,6 +25,7 @@
  *   gpu.<n>.mig_max             how many MIG devices it can have
  *   gpu.<n>.mig.<m>.uuid|profile|gi|ci|memory_mib|slices|ci_slices|processors|copy_engines|decoders
  *   call.<function>.error|delay|hang[@<gpu uuid>]=<code|seconds|1>
+ *   call.nvmlDeviceGetFieldValues.field[@<gpu uuid>]=<code>   the call succeeds, each field answers the code
  *                               <function> may leave out the version suffix (_v2); a hang ends when its line goes
  *
  * EVENT FILE <state>.events: lines are appended, `<gpu uuid> <event type> <data> <gpu instance> <compute instance>`;
@@ -93,8 +95,10 @@ bool enter(Call *call, const char *function);                           /* calls
 bool begin(Call *call);                                                 /* the same without injected faults */
 bool enter_device(Call *call, const char *function, const Handle *device);
 bool enter_gpu(Call *call, const char *function, const Handle *device); /* refuses MIG devices: InvalidArgument */
+bool enter_gpu_even_lost(Call *call, const char *function, const Handle *device); /* its code says if it is lost */
 nvmlReturn leave(const Call *call);
 bool before(const char *function, const char *uuid, nvmlReturn *code); /* injected faults, without the lock */
+double injected(const char *function, const char *what, const char *uuid);  /* a rule's value or 0; needs the lock */
 nvmlReturn put_text(char *into, unsigned length, const char *text);
 Handle *handle_of(const char *uuid);
 const char *roster(int index);    /* uuid of GPU number index as of nvmlInit, NULL past the end */

@@ -147,6 +147,14 @@ class Nvml(Protocol):
         """What the driver asks for: 0 nothing (or it does not know the question), see ``health.py``."""
         ...
 
+    def touch(self, uuid: str) -> None:
+        """Ask what only a GPU that is there can answer; every driver knows the question.
+
+        Raises:
+            GpuLostError: it is lost.
+        """
+        ...
+
     def events(self, uuids: Sequence[str]) -> EventStream:
         """Register with these GPUs for the kinds of ``EventKind`` that they support."""
         ...

@@ -30,6 +30,7 @@ NO_INSTANCE: Final = 0xFFFFFFFF
 
 _MIB: Final = 1 << 20
 _UNANSWERED: Final = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
+_FIELD_UNKNOWN: Final = _UNANSWERED | {pynvml.NVML_ERROR_INVALID_ARGUMENT}
 _OUR_EVENTS: Final = sum(EventKind)
 
 
@@ -128,9 +129,20 @@ class RealNvml:
         """See the port."""
         handle = self._handle(uuid)
         fields = _answer(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD], device=uuid)
-        if not fields or fields[0].nvmlReturn != pynvml.NVML_SUCCESS:
+        # The call succeeds even where each field has an error of its own, a lost GPU among them.
+        if not fields or (code := int(fields[0].nvmlReturn)) in _FIELD_UNKNOWN:
             return 0
+        if code != pynvml.NVML_SUCCESS:
+            raise _translated(pynvml.NVMLError(code), "nvmlDeviceGetFieldValues", uuid)
         return int(fields[0].value.uiVal)
+
+    def touch(self, uuid: str) -> None:
+        """See the port. The UUID would not do: the library may remember it."""
+        try:
+            _answer(pynvml.nvmlDeviceGetMemoryInfo, self._handle(uuid), device=uuid)
+        except NvmlError as error:
+            if error.code != pynvml.NVML_ERROR_NO_PERMISSION:
+                raise
 
     def events(self, uuids: Sequence[str]) -> EventStream:
         """See the port."""

@@ -71,7 +71,6 @@ class GpuWatch:
         """Watch until told to stop."""
         while not stop.is_set():
             problem = self._one_session(stop)
-            self._beat()
             if problem is not None:
                 self._tell(problem)
                 self._clock.wait(stop, self._periods.retry)
@@ -84,6 +83,7 @@ class GpuWatch:
         """From initialisation to shutdown; the sentence that says why there is nothing to watch, or None."""
         try:
             self._nvml.open()
+            self._beat()
             self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
             if not self._devices:
                 return "NVML lists no GPU on this node."
@@ -140,6 +140,7 @@ class GpuWatch:
         """Ask every GPU; one that answers again although the inventory could not read it is read afresh."""
         for gpu in physical(self._devices):
             self._health = self._health.apply(self._ask(gpu))
+            self._beat()
         self._probed_at = self._clock.monotonic()
         unread = {device.uuid for device in self._devices if not device.published.is_healthy}
         if unread.intersection(self._answering()):
@@ -148,12 +149,14 @@ class GpuWatch:
 
     def _ask(self, gpu: str) -> Failed | Answered:
         try:
+            self._nvml.touch(gpu)
             action = self._nvml.recovery_action(gpu)
         except NvmlError as error:
             return Failed(gpu, str(error))
         return Answered(gpu, action, self._clock.monotonic())
 
     def _tell(self, problem: str | None) -> None:
+        self._beat()
         news = Report(with_health(self._devices, self._health), problem, self._deaf)
         if news != self._told:
             self._told = news

@@ -2,6 +2,8 @@
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prometheus_client import CollectorRegistry
@@ -10,11 +12,11 @@ from cluster.objects.inventory import Device
 from deviceplugin.allocate import Strategy
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import NAME, CheckpointFile
-from deviceplugin.handout import LOOK_AGAIN_EVERY, Folders, Handout
+from deviceplugin.handout import LONGEST_SILENCE, LOOK_AGAIN_EVERY, SILENT, Folders, Handout
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import Report
-from tests.fakes.clock import FakeClock, eventually
+from tests.fakes.clock import FakeClock
 
 
 class Machine:
@@ -27,6 +29,7 @@ class Machine:
             (self.dev / name).touch()
         self.board = Board()
         self.clock = FakeClock()
+        self.silence = 0.0
         self.registry = CollectorRegistry()
         folders = Folders(cdi=self.cdi, dev_root=self.dev, host_dev_root=self.dev, driver_root=root / "none")
         self.handout = Handout(
@@ -40,6 +43,24 @@ class Machine:
 
     def report(self, *devices: NodeDevice, problem: str | None = None) -> None:
         self.handout.take(Report(devices, problem))
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """The thread that looks again now and then, while the driver is as silent as ``silence`` says."""
+        stop = threading.Event()
+        thread = threading.Thread(target=self.handout.run, args=(stop, lambda: self.silence))
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+    def look_again(self) -> None:
+        """Let that thread look, and wait until it has."""
+        self.clock.until_waiting()
+        self.clock.advance(LOOK_AGAIN_EVERY)
+        self.clock.until_waiting()
 
     def in_spec(self) -> set[str]:
         spec = json.loads((self.cdi / "gpu-booking.io-gpu.json").read_text())
@@ -99,19 +120,49 @@ def test_a_problem_without_gpus_is_told_and_nothing_is_handed_out(tmp_path: Path
 def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(3))
-    stop = threading.Event()
-    thread = threading.Thread(target=machine.handout.run, args=(stop,))
-    thread.start()
-    (machine.dev / "nvidia3").touch()
-    machine.clock.until_waiting()
-    machine.clock.advance(LOOK_AGAIN_EVERY)
-    eventually(lambda: machine.board.now.devices[0].is_healthy)
-    (machine.cdi / "gpu-booking.io-gpu.json").unlink()
-    machine.clock.until_waiting()
-    machine.clock.advance(LOOK_AGAIN_EVERY)
-    eventually((machine.cdi / "gpu-booking.io-gpu.json").exists)
-    stop.set()
-    thread.join()
+    with machine.looking():
+        (machine.dev / "nvidia3").touch()
+        machine.look_again()
+        assert machine.board.now.devices[0].is_healthy
+        (machine.cdi / "gpu-booking.io-gpu.json").unlink()
+        machine.look_again()
+        assert (machine.cdi / "gpu-booking.io-gpu.json").exists()
+
+
+def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    sick = gpu(1).sick("XID 79: GPU has fallen off the bus")
+    machine.report(gpu(0), sick)
+    with machine.looking():
+        machine.silence = LONGEST_SILENCE - 1
+        machine.look_again()
+        assert [device.reason for device in machine.board.now.devices] == [None, sick.published.reason]
+        for silence in (LONGEST_SILENCE, LONGEST_SILENCE + 100):
+            machine.silence = silence
+            machine.look_again()
+            assert [device.reason for device in machine.board.now.devices] == [SILENT, sick.published.reason]
+            assert machine.board.now.problem == SILENT
+            assert machine.in_spec() == {"GPU-0", "GPU-1"}, "containers that run may restart"
+        machine.silence = 0
+        machine.look_again()
+        assert [device.reason for device in machine.board.now.devices] == [None, sick.published.reason]
+        assert machine.board.now.problem is None
+    assert SILENT == "The driver has not answered for 60 s"
+
+
+def test_a_driver_that_hangs_from_the_start_is_told_though_no_gpu_is_known(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with machine.looking():
+        machine.look_again()
+        assert not machine.board.now.reported
+        machine.silence = LONGEST_SILENCE
+        machine.look_again()
+        assert machine.board.now.reported
+        assert machine.board.now.problem == SILENT
+        machine.silence = 0
+        machine.report(gpu(0))
+        machine.look_again()
+        assert machine.board.now.devices[0].is_healthy
 
 
 def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_it(tmp_path: Path) -> None:

@@ -38,6 +38,8 @@ class MemoryGpu:
     lost: bool = False
     broken: bool = False
     """Its facts cannot be read, though it answers."""
+    old: bool = False
+    """Its driver does not know the recovery action, whatever has happened to the GPU."""
     deaf: bool = False
     """Its events cannot be had."""
 
@@ -57,6 +59,8 @@ class MemoryNvml:
     """What ``open`` raises."""
     script: deque[Callable[[], GpuEvent | None]] = field(default_factory=deque)
     stop: threading.Event = field(default_factory=threading.Event)
+    waiting_fails: bool = False
+    """No wait for events succeeds, though every GPU answers."""
     seconds: float = 0.0
     opened: int = 0
     waits: int = 0
@@ -108,7 +112,13 @@ class MemoryNvml:
 
     def recovery_action(self, uuid: str) -> int:
         """What the driver asks for."""
+        if any(gpu.old for gpu in self._frozen("nvmlDeviceGetFieldValues") if gpu.uuid == uuid):
+            return 0
         return self._gpu(uuid, "nvmlDeviceGetFieldValues").action
+
+    def touch(self, uuid: str) -> None:
+        """Any question."""
+        self._gpu(uuid, "nvmlDeviceGetMemoryInfo")
 
     def events(self, uuids: Sequence[str]) -> EventStream:
         """A stream that plays the script."""
@@ -171,6 +181,8 @@ class _Stream:
 
     def wait(self, seconds: float) -> GpuEvent | None:
         """The next step's event."""
+        if self._nvml.waiting_fails:
+            raise NvmlError("Unknown Error", code=999, call="nvmlEventSetWait")
         for gpu in self._nvml.gpus:
             if gpu.uuid in self._uuids and gpu.lost:
                 raise GpuLostError("The GPU is lost", code=GPU_IS_LOST, call="nvmlEventSetWait")

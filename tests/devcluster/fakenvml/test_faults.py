@@ -30,6 +30,23 @@ def test_a_lost_gpu_says_so_at_every_call_and_answers_again_when_it_is_back(
     assert nvml.nvmlDeviceGetUUID(handle) == fake.uuids()[0]
 
 
+def test_a_lost_gpu_says_so_for_each_field_while_the_call_itself_succeeds(
+    fake: FakeNvml, nvml: ModuleType
+) -> None:
+    handle = nvml.nvmlDeviceGetHandleByIndex(0)
+    fake.lose(0)
+    assert [field.nvmlReturn for field in nvml.nvmlDeviceGetFieldValues(handle, [230, 1])] == [15, 3]
+    fake.recover(0)
+    assert [field.nvmlReturn for field in nvml.nvmlDeviceGetFieldValues(handle, [230, 1])] == [0, 3]
+
+
+def test_an_injected_field_error_leaves_the_call_itself_alone(fake: FakeNvml, nvml: ModuleType) -> None:
+    first, second = (nvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 1))
+    fake.field_error(0, 999)
+    assert nvml.nvmlDeviceGetFieldValues(first, [230])[0].nvmlReturn == 999
+    assert nvml.nvmlDeviceGetFieldValues(second, [230])[0].nvmlReturn == 0
+
+
 def test_an_injected_error_hits_the_call_on_the_gpu_that_it_names(fake: FakeNvml, nvml: ModuleType) -> None:
     first, second = (nvml.nvmlDeviceGetHandleByIndex(index) for index in (0, 1))
     fake.error("nvmlDeviceGetMemoryInfo", 0, 999)

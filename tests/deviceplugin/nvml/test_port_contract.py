@@ -110,12 +110,20 @@ def test_a_lost_gpu_says_so_and_answers_when_it_is_back(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(1)
     bench.lose(1)
-    for call in (bench.nvml.facts, bench.nvml.mig, bench.nvml.links, bench.nvml.recovery_action):
+    calls = (
+        bench.nvml.facts,
+        bench.nvml.mig,
+        bench.nvml.links,
+        bench.nvml.recovery_action,
+        bench.nvml.touch,
+    )
+    for call in calls:
         with pytest.raises(GpuLostError):
             call(uuid)
     with pytest.raises(GpuLostError):
         bench.nvml.uuid(1)
     bench.recover(1)
+    bench.nvml.touch(uuid)
     assert bench.nvml.recovery_action(uuid) == 0
 
 

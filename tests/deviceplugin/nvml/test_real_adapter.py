@@ -116,6 +116,52 @@ def test_a_card_that_does_not_know_recovery_actions_asks_for_none(nvml: RealNvml
     assert nvml.recovery_action(uuid) == 0
 
 
+def test_a_lost_gpu_is_noticed_in_the_answer_for_one_field(nvml: RealNvml, fake: FakeNvml) -> None:
+    uuid = nvml.uuid(0)
+    fake.lose(0)
+    with pytest.raises(GpuLostError, match="nvmlDeviceGetFieldValues") as caught:
+        nvml.recovery_action(uuid)
+    assert (caught.value.code, caught.value.device) == (15, uuid)
+
+
+@pytest.mark.parametrize("code", [2, 3])
+def test_a_driver_that_does_not_know_the_recovery_action_asks_for_none(
+    nvml: RealNvml, fake: FakeNvml, code: int
+) -> None:
+    uuid = nvml.uuid(0)
+    fake.field_error(0, code)
+    assert nvml.recovery_action(uuid) == 0
+
+
+def test_any_other_error_of_the_field_is_an_error(nvml: RealNvml, fake: FakeNvml) -> None:
+    uuid = nvml.uuid(0)
+    fake.field_error(0, 999)
+    with pytest.raises(
+        NvmlError, match=r"^nvmlDeviceGetFieldValues answers .*\(NVML error 999\)"
+    ):
+        nvml.recovery_action(uuid)
+
+
+def test_a_lost_gpu_whose_driver_does_not_know_the_recovery_action_is_noticed(
+    nvml: RealNvml, fake: FakeNvml
+) -> None:
+    uuid = nvml.uuid(0)
+    fake.recovery_action(0, -1)
+    fake.lose(0)
+    assert nvml.recovery_action(uuid) == 0
+    with pytest.raises(GpuLostError):
+        nvml.touch(uuid)
+
+
+@pytest.mark.parametrize("code", [3, 4])
+def test_a_gpu_whose_memory_may_not_be_asked_for_has_answered(
+    nvml: RealNvml, fake: FakeNvml, code: int
+) -> None:
+    uuid = nvml.uuid(0)
+    fake.error("nvmlDeviceGetMemoryInfo", 0, code)
+    nvml.touch(uuid)
+
+
 @pytest.mark.parametrize(
     ("call", "field"), [("nvmlDeviceGetMemoryInfo", "memory_mib"), ("nvmlDeviceGetMinorNumber", "minor")]
 )

@@ -72,6 +72,17 @@ def test_a_gpu_lost_without_an_event_is_noticed_and_back_when_it_answers() -> No
     assert all(reasons(report)["GPU-1"] is None for report in told)
 
 
+def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+    nvml.gpus[0].old = True
+
+    def lose() -> None:
+        nvml.gpus[0].lost = True
+
+    told = watched(nvml, lose, *[nothing] * 10)
+    assert [reasons(report)["GPU-0"] for report in told] == [None, "The GPU is lost"]
+
+
 def test_events_of_the_others_are_heard_while_one_is_lost() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].lost = True
@@ -201,6 +212,15 @@ def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
         "nvmlDeviceGetName answers Unknown Error",
         None,
     ]
+
+
+def test_waits_that_fail_for_ever_are_no_silence() -> None:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)], waiting_fails=True)
+    watch = GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml)
+    silences: list[float] = []
+    nvml.script.extend([lambda: silences.append(watch.silent_for())] * 200)
+    watch.run(nvml.stop)
+    assert max(silences) <= 10
 
 
 def test_silence_is_measured_since_nvml_last_gave_control_back() -> None:
