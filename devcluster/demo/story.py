@@ -19,7 +19,7 @@ NAMESPACE = "research"
 A100 = "NVIDIA-A100-SXM4-80GB"
 A6000 = "NVIDIA-RTX-A6000"
 _PATIENCE = 60.0
-_SOON_OVER = 12
+_SOON_OVER = 8
 
 V = TypeVar("V")
 
@@ -130,6 +130,7 @@ class Story:
 
     def _chapter_the_fifth(self) -> None:
         self._teller.chapter("One of the four ends; the fifth gets its GPU.")
+        self._teller.say("bob-a100-1", f"has {_SOON_OVER} s of work and ends by itself")
         first = self._await("bob-a100-1", lambda p: p if milestones.has_ended(p) else None, "bob-a100-1 ends")
         freed = milestones.devices(first)
         self._check("bob-a100-5", model=A100)

@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT, places
+from devcluster.places import CHECKOUT, _standard_root, places
 
 
 def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
-    assert places("default").kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
-    assert places("other").kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
+    assert places("default", _standard_root()).kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
+    assert places("other", _standard_root()).kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
 
 
 @pytest.mark.parametrize("root", ["/run/x", "/var/run/x", "/var/lib/x", "/var/log"])
