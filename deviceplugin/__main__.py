@@ -30,6 +30,7 @@ from deviceplugin.handout import LONGEST_SILENCE, SILENT, Folders, Handout
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nodepods import NodePods
 from deviceplugin.nvml.health import HealthState
+from deviceplugin.nvml.leaving import leaving_a_hanging_driver
 from deviceplugin.nvml.numa import numa_from_sysfs
 from deviceplugin.nvml.real import RealNvml
 from deviceplugin.nvml.watch import GpuWatch
@@ -99,7 +100,7 @@ def run(settings: Settings, environ: Mapping[str, str], clock: Clock) -> int:
     server = serve(Probes(registry, ready=ready), settings.host, settings.port)
 
     process = Process(names.NODE_AGENT, clock)
-    process.thread("nvml", watch.run)
+    process.thread("nvml", leaving_a_hanging_driver(watch.run, clock))
     process.thread("handout", partial(handout.run, silent_for=watch.silent_for))
     process.thread("registration", registrar.run)
     process.thread("publisher", publisher.run)

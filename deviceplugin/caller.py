@@ -99,8 +99,12 @@ class Choice:
 def choose(question: Question, view: View) -> Choice:
     """The devices that the container which is being admitted should get.
 
-    Never a device that another living pod holds. Apart from ``REFUSED`` the answer always has ``size``
-    devices: a short one would be filled up by the kubelet at random, with a device of somebody else perhaps.
+    Never a device that another living pod holds, where it is known who lives and what they hold. Where it is
+    not known who lives (``BLIND``, or pods that are only remembered), everything in the checkpoint comes
+    last, but is taken where nothing else is left: its pod may have ended. In ``NO_CHECKPOINT`` nobody's
+    devices are known. Before the container starts, PreStartContainer looks again. Apart from ``REFUSED`` the
+    answer always has ``size`` devices: a short one would be filled up by the kubelet at random, with a device
+    of somebody else perhaps.
     """
     busy = busy_devices(view) - question.must_include
     if _knows_who_lives(view) and len(question.available - busy) < question.size:

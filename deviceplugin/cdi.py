@@ -18,7 +18,9 @@ from deviceplugin.driver import Mount
 
 CDI_VERSION = "0.6.0"
 FILE_NAME = names.CDI_KIND.replace("/", "-") + ".json"
-COMMON_NODES = ("nvidiactl", "nvidia-uvm", "nvidia-uvm-tools", "nvidia-modeset")
+UNIFIED_MEMORY = "nvidia-uvm"
+"""The node without which CUDA does not start; the driver's tools make it, not the kernel."""
+COMMON_NODES = ("nvidiactl", UNIFIED_MEMORY, "nvidia-uvm-tools", "nvidia-modeset")
 
 _MOUNT_OPTIONS = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
 
@@ -38,6 +40,11 @@ def device_nodes(minors: Mapping[str, int], *, dev_root: Path, host_dev_root: Pa
 
     own = {uuid: found for uuid, minor in minors.items() if (found := node(f"nvidia{minor}"))}
     return Nodes(own, tuple(found for name in COMMON_NODES if (found := node(name))))
+
+
+def has_unified_memory(nodes: Nodes) -> bool:
+    """Whether CUDA can start with these nodes."""
+    return any(node.path == f"/dev/{UNIFIED_MEMORY}" for node in nodes.common)
 
 
 def specification(nodes: Nodes, mounts: tuple[Mount, ...] = (), *, driver_root: Path = Path("/")) -> bytes:

@@ -54,9 +54,16 @@ class Mount:
 
 
 def driver_version(files: Iterable[Found]) -> str | None:
-    """The version of the driver that the files belong to, by its management library; None without one."""
+    """The version of the driver that the files belong to, by its management library; None without one.
+
+    Of several the highest: what an update has left behind is older.
+    """
     matches = (_VERSIONED.match(Path(file.path).name) for file in files)
-    return max((match.group(1) for match in matches if match), default=None)
+    return max((match.group(1) for match in matches if match), key=_numbers, default=None)
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
 
 
 def plan(files: Iterable[Found]) -> tuple[Mount, ...]:

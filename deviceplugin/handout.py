@@ -75,6 +75,7 @@ class Handout:
         self._clock = clock
         self._lock = threading.Lock()
         self._last: Report | None = None
+        self._cuda_works = True
         self.has_devices = threading.Event()
         """Set as soon as there is something to tell the kubelet; never cleared, as no device is dropped."""
 
@@ -104,6 +105,8 @@ class Handout:
         devices = with_absent(devices, self._held(), self._board.now.devices)
         if self._strategy is Strategy.CDI and nodes.of_device:
             devices = self._with_cdi(devices, nodes)
+        if self._strategy is not Strategy.ENVIRONMENT and nodes.of_device:
+            self._look_for_unified_memory(nodes)
         self._count(devices)
         if self._board.put(Devices(devices, nodes, report.problem, reported=True)):
             self._tell(devices, report.problem)
@@ -149,6 +152,16 @@ class Handout:
                     "images must bring the driver's libraries themselves.",
                 )
         return devices
+
+    def _look_for_unified_memory(self, nodes: Nodes) -> None:
+        """Told once: the GPU is not ill, and the next container after the remedy has the node."""
+        before, self._cuda_works = self._cuda_works, cdi.has_unified_memory(nodes)
+        if before and not self._cuda_works:
+            log.warning(
+                "CUDA will not work in containers",
+                sentence=f"There is no {self._folders.dev_root / cdi.UNIFIED_MEMORY}: run "
+                "`nvidia-modprobe -u -c=0` on this machine. Containers that start afterwards get it.",
+            )
 
     def _count(self, devices: tuple[Device, ...]) -> None:
         healthy = sum(device.is_healthy for device in devices)

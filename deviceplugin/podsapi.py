@@ -18,13 +18,15 @@ from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2, api_pb2_grpc
 from deviceplugin.kubeletclient import channel
 
 DEADLINE = 2.0
-"""Seconds for one call."""
+"""Seconds for one question, however many calls it takes: the kubelet admits no pod meanwhile."""
 SHORT_DEADLINE = 0.5
-"""Seconds for a call that is not repeated."""
+"""Seconds for a question whose call is not repeated."""
 RETRY_EVERY = 0.005
 """Seconds between two calls, where the first was rejected by the rate limit."""
 RETRIES = 40
-"""How often: counted, not timed, because one slow call on a busy machine would use up any time."""
+"""How often at most."""
+PATIENCE = 0.2
+"""Seconds since the first rejection after which a rejected call is not repeated."""
 
 
 class PodsApiError(Exception):
@@ -41,7 +43,6 @@ class PodsApi:
     def __init__(self, socket: Path, clock: Clock) -> None:
         self._socket = socket
         self._clock = clock
-        self._never = threading.Event()
         self._channel = channel(socket)
 
     def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
@@ -53,22 +54,18 @@ class PodsApi:
         Raises:
             PodsApiError: the kubelet is initializing, does not serve this API, is flooded or away.
         """
-        retries = RETRIES if patient else 0
-        deadline = DEADLINE if patient else SHORT_DEADLINE
+        ends = self._clock.monotonic() + (DEADLINE if patient else SHORT_DEADLINE)
+        patience = _Patience(self._clock, retries=RETRIES if patient else 0, ends=ends)
         reconnected = False
         while True:
             try:
-                stub = api_pb2_grpc.PodsStub(self._channel)
-                answer = stub.ListPods(api_pb2.ListPodsRequest(), timeout=deadline)
+                answer = self._call(ends)
             except grpc.RpcError as error:
                 code = error.code()
                 if code is grpc.StatusCode.UNAVAILABLE and not reconnected:
                     reconnected = True
                     self._reconnect()
-                elif code is grpc.StatusCode.RESOURCE_EXHAUSTED and retries:
-                    retries -= 1
-                    self._clock.wait(self._never, RETRY_EVERY)
-                else:
+                elif code is not grpc.StatusCode.RESOURCE_EXHAUSTED or not patience.has_waited():
                     why = f"{code.name}: {error.details()}"
                     raise PodsApiError(
                         f"The kubelet's Pods API ({self._socket}) gave no pods: {why}", code=code
@@ -76,10 +73,36 @@ class PodsApi:
             else:
                 return tuple(decode(content) for content in answer.pods)
 
+    def _call(self, ends: float) -> api_pb2.ListPodsResponse:
+        left = max(RETRY_EVERY, ends - self._clock.monotonic())
+        return api_pb2_grpc.PodsStub(self._channel).ListPods(api_pb2.ListPodsRequest(), timeout=left)
+
     def _reconnect(self) -> None:
         """A channel that has met a dead socket waits before it tries again; a new one does not."""
         old, self._channel = self._channel, channel(self._socket)
         old.close()
+
+
+class _Patience:
+    """With the rate limit that rejects the calls of one question: bounded by number and by time."""
+
+    def __init__(self, clock: Clock, *, retries: int, ends: float) -> None:
+        self._clock = clock
+        self._left = retries
+        self._question_ends = ends
+        self._ends: float | None = None
+        self._never = threading.Event()
+
+    def has_waited(self) -> bool:
+        """After a rejection: wait, and say whether the call may be repeated."""
+        now = self._clock.monotonic()
+        if self._ends is None:
+            self._ends = now + PATIENCE
+        if not self._left or now >= self._ends:
+            return False
+        self._left -= 1
+        self._clock.wait(self._never, RETRY_EVERY)
+        return self._clock.monotonic() < self._question_ends
 
 
 def decode(content: bytes) -> Pod:

@@ -108,6 +108,23 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
     assert (tmp_path / "cdi" / "gpu-booking.io-gpu.json").exists(), "containers may restart meanwhile"
 
 
+def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = simulated(tmp_path)
+    with agent(kubelet, gpus, tmp_path) as running:
+        eventually(lambda: kubelet.allocatable == 4, deadline=30)
+        gpus.log_calls()
+        gpus.hang("nvmlDeviceGetFieldValues")
+        eventually(
+            lambda: gpus.calls()[-1:] and gpus.calls()[-1][1] == "nvmlDeviceGetFieldValues", deadline=30
+        )
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(timeout=60) == 1
+        log = running.log.read_text()
+    assert "The driver does not give control back: its thread is left behind." in log
+    assert "not ended within the grace" not in log
+    eventually(lambda: kubelet.allocatable == 0)
+
+
 def test_a_gpu_with_a_critical_xid_is_unhealthy_for_the_kubelet(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
     with agent(kubelet, gpus, tmp_path):

@@ -62,3 +62,8 @@ def test_links_that_lead_out_of_the_root_are_left_out(tmp_path: Path) -> None:
 def test_the_version_is_that_of_the_management_library() -> None:
     files = [Found(f"/l/{name}", f"/l/{name}") for name in ("libcuda.so.9.9", "libnvidia-ml.so.580.159.04")]
     assert driver_version(files) == "580.159.04"
+
+
+def test_of_two_versions_the_higher_number_counts() -> None:
+    names = ("libnvidia-ml.so.95.1", "libnvidia-ml.so.580.159.04", "libnvidia-ml.so.580.95.05")
+    assert driver_version(Found(f"/l/{name}", f"/l/{name}") for name in names) == "580.159.04"

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pytest
 from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
 
 from cluster.objects.inventory import Device
 from deviceplugin.allocate import Strategy
@@ -106,6 +108,33 @@ def test_other_strategies_write_no_specification(tmp_path: Path) -> None:
     machine = Machine(tmp_path, Strategy.ENVIRONMENT)
     machine.report(gpu(0))
     assert not machine.cdi.exists()
+
+
+def test_a_missing_node_of_unified_memory_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with capture_logs() as lines:
+        machine.report(gpu(0))
+        machine.report(gpu(0), gpu(1))
+    sentences = [line["sentence"] for line in lines if line["event"] == "CUDA will not work in containers"]
+    (sentence,) = sentences
+    assert sentence.startswith(f"There is no {machine.dev}/nvidia-uvm: run `nvidia-modprobe -u -c=0` on this")
+    assert all(device.is_healthy for device in machine.board.now.devices)
+    with capture_logs() as lines:
+        (machine.dev / "nvidia-uvm").touch()
+        machine.report(gpu(0))
+        (machine.dev / "nvidia-uvm").unlink()
+        machine.report(gpu(0))
+    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
+)
+def test_it_is_told_only_where_we_hand_out_nodes(tmp_path: Path, strategy: Strategy, told: int) -> None:
+    machine = Machine(tmp_path, strategy)
+    with capture_logs() as lines:
+        machine.report(gpu(0))
+    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == told
 
 
 def test_a_problem_without_gpus_is_told_and_nothing_is_handed_out(tmp_path: Path) -> None:

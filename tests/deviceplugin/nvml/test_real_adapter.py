@@ -136,9 +136,7 @@ def test_a_driver_that_does_not_know_the_recovery_action_asks_for_none(
 def test_any_other_error_of_the_field_is_an_error(nvml: RealNvml, fake: FakeNvml) -> None:
     uuid = nvml.uuid(0)
     fake.field_error(0, 999)
-    with pytest.raises(
-        NvmlError, match=r"^nvmlDeviceGetFieldValues answers .*\(NVML error 999\)"
-    ):
+    with pytest.raises(NvmlError, match=r"^nvmlDeviceGetFieldValues answers .*\(NVML error 999\)"):
         nvml.recovery_action(uuid)
 
 
