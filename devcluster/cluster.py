@@ -65,7 +65,7 @@ class Cluster:
         wished = checked(spec or ClusterSpec())
         where = places(wished.name, root)
         requirements.check()
-        programs, images = requirements.programs(report), requirements.images(report)
+        programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
         ownership = Ownership(where.lock)
         tree = CgroupTree()

@@ -4,25 +4,13 @@ import os
 import sys
 from pathlib import Path
 
+from cluster.runtime.clock import SystemClock
 from devcluster import binaries
 from devcluster import images as image_archives
-from devcluster.boot import Report
 from devcluster.commands import missing
 from devcluster.failure import ClusterError
 from devcluster.places import CHECKOUT, PRIVATE_TO_NODES
 from devcluster.plan import Programs
-
-_PROGRAMS = (
-    "kubebox",
-    "etcd",
-    "containerd",
-    "containerd-shim-runc-v2",
-    "ctr",
-    "runc",
-    "bridge",
-    "host-local",
-    "portmap",
-)
 
 
 def check() -> None:
@@ -44,16 +32,18 @@ def check_user() -> None:
         raise ClusterError("A cluster needs root: it makes namespaces, mounts and control groups. Try sudo.")
 
 
-def programs(report: Report) -> Programs:
+def programs() -> Programs:
     """The cluster's binaries, built first where they are missing."""
-    built = binaries.ensure(report=lambda progress: report(str(progress)))
+    built = binaries.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
     _visible_on_nodes("The folder of the binaries", built.root)
-    return Programs({name: str(built.path(name)) for name in _PROGRAMS})
+    return Programs({name: str(built.path(name)) for name in binaries.NAMES})
 
 
-def images(report: Report) -> tuple[Path, ...]:
+def images() -> tuple[Path, ...]:
     """Archives of the images that every node gets."""
-    return tuple(image.tar for image in image_archives.ensure(report=lambda progress: report(str(progress))))
+    return tuple(
+        image.tar for image in image_archives.ensure(binaries.ProgressLine(sys.stderr, SystemClock()))
+    )
 
 
 def _visible_on_nodes(what: str, path: Path) -> None:
