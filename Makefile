@@ -6,47 +6,80 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+# Tests run in several processes, one more than cores, as clusters make them wait; a module stays in one of them.
+WORKERS ?= 3
+CHURN := tests/e2e/churn
+# Whatever is drawn at random is drawn anew each time, but where a landing is judged (.ci/run).
+DRAWS ?=
+SLOWEST := --durations=15 --durations-min=20
+PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-venv venv binaries run test check unit controlplane e2e bench test-gpu cluster cluster-down docs proto lock
+.PHONY: help host host-venv venv binaries run test check unit controlplane e2e soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
 
 ##@ See it
-run: binaries ## Start a whole Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
-	@$(BIN)/python -m devcluster.demo $(if $(ONCE),--once)
+run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
+	@$(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
 
-cluster: binaries ## Start the development cluster with our parts in it (NAME=default)
+cluster: binaries ## Start the development cluster with our parts as processes of the host (NAME=default)
 	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts
 
 cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default)
 	@$(BIN)/python -m devcluster down $(if $(NAME),--name $(NAME))
 
+kind: ## A kind cluster with simulated GPUs and our parts in it, for a laptop with Docker
+	@kind/up.sh
+
+kind-down: ## Delete the kind cluster
+	@kind delete cluster --name gpu-booking
+
 ##@ Test it
-test: check binaries ## Everything there is: checks, unit, control plane, end to end
-	@$(PYTEST) -q
+# Twelve hundred pods need both cores, and everything else would wait for them: they have a minute of their own.
+test: check binaries ## Everything there is: checks, unit, control plane, end to end (WORKERS=3)
+	@$(PYTEST) -q $(DRAWS) $(SLOWEST) $(CHURN); churned=$$?; $(PYTEST) -q $(DRAWS) $(SLOWEST) $(PARALLEL) --ignore=$(CHURN) && exit $$churned
 
 check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
-	@$(BIN)/lint-imports
+	@$(BIN)/lint-imports --config contracts.toml
 	@$(BIN)/deptry .
 	@$(BIN)/codespell
 
 unit: $(READY) ## Tests that need no cluster
-	@$(PYTEST) -q -m "not controlplane and not e2e and not gpu"
+	@$(PYTEST) -q $(PARALLEL) -m "not controlplane and not e2e and not gpu"
 
 controlplane: binaries ## Tests against a real API server
-	@$(PYTEST) -q -m controlplane
+	@$(PYTEST) -q $(PARALLEL) -m controlplane
 
 e2e: binaries ## Tests on a whole cluster with real kubelets
-	@$(PYTEST) -q -m e2e
+	@$(PYTEST) -q $(PARALLEL) -m e2e
+
+soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
+	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
+	  tests/booking/web/test_openapi.py
+	@$(PYTEST) -q -s tests/e2e/fire/soak_every_call.py tests/e2e/fire/soak.py tests/e2e/churn/soak.py \
+	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
+
+chaos: binaries ## The chart's product under load while everything below and in it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
+	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(PYTEST) -q -s tests/e2e/chaos
 
 bench: binaries ## Measure, beside a floor in the same run, and describe the machine
 	@$(BIN)/python -m tests.bench
 
+profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
+	@$(BIN)/python -m tests.bench.filter_profile $(OUT)
+
 test-gpu: $(READY) ## Tests that need a real NVIDIA GPU and its driver
 	@$(PYTEST) -q -m gpu
+
+gpu-bundle: binaries ## What a GPU host without a network needs for test-gpu, in files of 60 MiB (GPU_PYTHON=3.12)
+	@$(BIN)/python -m devcluster.bundle $(if $(GPU_PYTHON),--python $(GPU_PYTHON))
+
+##@ Ship it
+image: host $(READY) ## The three images, by Docker or, where there is none, by buildah
+	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
 docs: $(READY) ## Write the tables of docs/operations.md anew from the code
@@ -56,7 +89,7 @@ proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
 lock: $(READY) ## Resolve the locks in requirements/ anew, with hashes and without any address
-	@for extra in deviceplugin extender; do \
+	@for extra in booking deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done
 	@$(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
@@ -73,7 +106,7 @@ host-venv:
 
 venv: $(READY) ## The virtual environment, from the hash-pinned lock
 
-binaries: host $(READY) ## Kubernetes, etcd, containerd, runc and CNI from pinned Go modules, once per machine
+binaries: host $(READY) ## Kubernetes, etcd, containerd, runc, CNI and Helm from pinned Go modules, once per machine
 	@$(BIN)/python -m devcluster.binaries
 
 $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv

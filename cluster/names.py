@@ -8,27 +8,156 @@ from typing import Final
 
 DOMAIN: Final = "gpu-booking.io"
 STATE_DOMAIN: Final = f"state.{DOMAIN}"
+PRODUCT: Final = "gpu-booking"
+METRICS_PREFIX: Final = "gpu_booking"
+PROGRAM: Final = PRODUCT
+"""The command line; ``kubectl gpu`` is the same."""
+COMPLETION_VARIABLE: Final = "_KUBECTL_GPU_COMPLETE"
+"""By which a shell asks the command line for completions (click's protocol)."""
+BACKUP: Final = "gpu-booking backup"
+"""How a backup of the booking database begins."""
+SETTINGS_PREFIX: Final = "GPU_BOOKING_"
 
 # --- resources ---------------------------------------------------------------------------------------
-GPU_RESOURCE: Final = "nvidia.com/gpu"
-MIG_RESOURCE_PREFIX: Final = "nvidia.com/mig-"
+NVIDIA_PREFIX: Final = "nvidia.com/"
+GPU_RESOURCE: Final = f"{NVIDIA_PREFIX}gpu"
+MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
 
 # --- wishes, written by users on Pods ----------------------------------------------------------------
 MODEL: Final = f"{DOMAIN}/model"
-"""Models that the pod accepts: a comma-separated list, any spelling (``NVIDIA A100-SXM4-80GB`` too)."""
+"""Models that the pod accepts: a comma-separated list, any spelling (``NVIDIA A100-SXM4-80GB`` too), or MIG
+profiles (``1g.10gb``)."""
+
+NOT_MODEL: Final = f"{DOMAIN}/not-model"
+"""Models that the pod does not accept: a comma-separated list like that of ``MODEL``."""
+
+MIN_MEMORY: Final = f"{DOMAIN}/min-memory"
+"""Memory that each of its GPUs must have at least: in MiB as nvidia-smi counts (``40960``), or a quantity
+(``40Gi``, ``80G``)."""
+
+UUID: Final = f"{DOMAIN}/uuid"
+"""UUIDs of the GPUs that the pod accepts, a comma-separated list; a GPU's stands for its MIG devices, too."""
+
+NOT_UUID: Final = f"{DOMAIN}/not-uuid"
+"""UUIDs of GPUs that the pod does not accept: a comma-separated list like that of ``UUID``."""
+
+CHECKPOINT_AT: Final = f"{DOMAIN}/checkpoint-at"
+"""RFC 3339 instant of the pod's newest checkpoint: work before it is not lost by an eviction."""
+
+CHECKPOINT_DONE: Final = f"{DOMAIN}/checkpoint-done"
+"""RFC 3339 instant at which the pod has saved its work after a notice: it may be evicted at once."""
+
+NOTICE_WISH: Final = f"{DOMAIN}/notice"
+"""How long before its eviction the pod wants to be told: an ISO 8601 duration (``PT5M``), within a limit."""
+
+ON_EVICT: Final = f"{DOMAIN}/on-evict"
+"""What a pod becomes when it is evicted: ``recreate-without-gpu``, ``requeue`` or ``delete``."""
+
+PLACEMENT: Final = f"{DOMAIN}/placement"
+"""Which of the nodes that fit is the pod's: ``binpack``, ``spread``, ``topology`` or ``booked-reserve``."""
+PLACEMENTS: Final = ("binpack", "spread", "topology", "booked-reserve")
+"""What may be wished for a pod's place, and set for all (``extender/policies/``)."""
+
+# --- written by administrators on Namespaces ---------------------------------------------------------
+OWNER: Final = f"{DOMAIN}/owner"
+"""On a Namespace, by an administrator: the user id to whom the pods belong that controllers create in it."""
+
+NEVER_EVICT: Final = f"{DOMAIN}/never-evict"
+"""On a Namespace, by an administrator: ``true`` where no pod may be evicted for somebody's booking."""
+
+NO_VISIBLE_DEVICES: Final = f"{DOMAIN}/no-visible-devices"
+"""Label of a Namespace, ``true``: its pods without a GPU get ``NVIDIA_VISIBLE_DEVICES=void``."""
 
 # --- state, written by us ----------------------------------------------------------------------------
+USER: Final = f"{STATE_DOMAIN}/user"
+"""On the Pod, by admission at its creation: the user id to whom it belongs; missing means nobody."""
+NOBODY: Final = f"{STATE_DOMAIN}/nobody"
+"""On a GPU pod without ``USER``, by admission at its creation: why it belongs to nobody, a sentence."""
+BOOKING: Final = f"{STATE_DOMAIN}/booking"
+"""On the Pod, by admission and reclaimer, for people: the name of the booking that covers it."""
+TERMINATE_AT: Final = "terminate-at"
+"""On the Pod, by admission and reclaimer, for people and MAIA's tools: when it must end, RFC 3339."""
+REPLACED: Final = f"{STATE_DOMAIN}/replaced"
+"""On the Pod, by admission: what of ``spec`` it replaced (``cluster.objects.replaced``)."""
+ADMITTED: Final = f"{STATE_DOMAIN}/admitted"
+"""On a GPU pod, by admission: ``true``, whoever it belongs to. A policy refuses GPU pods that lack it."""
+STRIPPED: Final = f"{STATE_DOMAIN}/stripped"
+"""On the Pod, by admission: why it was created without the GPU that it asked for, a sentence."""
+HOLD: Final = f"{STATE_DOMAIN}/hold"
+"""On a booked Pod, by the reclaimer: devices kept for it while victims leave (``cluster.objects.hold``)."""
+BARRED: Final = f"{STATE_DOMAIN}/barred"
+"""On a booked Pod, by the reclaimer: nodes on which a hold was of no use, comma-separated."""
+BUDGETS_SINCE: Final = f"{STATE_DOMAIN}/budgets-since"
+"""On a booked Pod, by the reclaimer: since when disruption budgets alone keep it waiting, RFC 3339."""
+WAITING_STATE: Final = (HOLD, BARRED, BUDGETS_SINCE)
+"""What is on booked Pods only while they wait: their Binding empties it."""
+QUEUE: Final = f"{STATE_DOMAIN}/queue"
+"""Scheduling gate of a Pod without a booking, by admission, while no GPU is free; lifted by the reclaimer."""
+NOTICE: Final = f"{STATE_DOMAIN}/notice"
+"""On a victim, by the reclaimer: for whom and when it must leave, a sentence."""
+COMEBACK: Final = f"{STATE_DOMAIN}/comeback"
+"""Finalizer and label (``true``) of a victim and of what comes back for it; label of its PodTemplate."""
+COMEBACK_DUE: Final = f"{STATE_DOMAIN}/due"
+"""On a comeback's PodTemplate: when the victim's containers had ended, RFC 3339; its pod must come back."""
+COMEBACK_REASON: Final = f"{STATE_DOMAIN}/reason"
+"""On a comeback's PodTemplate and pod: ``evicted``, ``ended`` or ``refused``."""
+COMEBACK_HOW: Final = f"{STATE_DOMAIN}/comeback-how"
+"""On a comeback's PodTemplate and victim: ``as-it-was``; without it the pod comes back without a GPU."""
+COMEBACK_SENTENCE: Final = f"{STATE_DOMAIN}/sentence"
+"""On a comeback's PodTemplate and pod: why the one before it had to go, for people."""
+RECREATED_FROM: Final = f"{STATE_DOMAIN}/recreated-from"
+"""On a Pod that came back: the uid of the pod in whose place it stands."""
+BORN: Final = f"{STATE_DOMAIN}/born"
+"""On a Pod that came back: when the first one was created, RFC 3339."""
+EVICTIONS: Final = f"{STATE_DOMAIN}/evictions"
+"""On a Pod that came back with its GPU request: how often it was evicted before, a number."""
+REFUSALS: Final = f"{STATE_DOMAIN}/refusals"
+"""On a Pod that came back: how often in a row kubelets have refused it, a number."""
+WARNED: Final = f"{STATE_DOMAIN}/warned"
+"""On a Pod, by the reclaimer: the end and the last warning before it that its owner was told."""
+END_ASKED: Final = f"{STATE_DOMAIN}/end-asked"
+"""On an expired Pod, by the door that MAIA's tools use: somebody wants it ended, RFC 3339."""
+EVICT: Final = f"{STATE_DOMAIN}/evict"
+"""On a Pod, by the booking server: an administrator's order that it must go (``cluster.objects.orders``)."""
 INVENTORY: Final = f"{STATE_DOMAIN}/inventory"
 """On the Node, by its agent: the GPUs (``cluster.objects.inventory``)."""
+LABELS: Final = f"{STATE_DOMAIN}/labels"
+"""On the Node, by its agent: keys of the labels that it wrote there (``cluster.objects.nodelabels``)."""
+DEVICE_ORDERS: Final = f"{STATE_DOMAIN}/device-orders"
+"""On the Node, by the booking server: GPUs cordoned or cleared (``cluster.objects.deviceorders``)."""
 ASSIGNED: Final = f"{STATE_DOMAIN}/assigned"
 """On the Pod, by the extender in the Binding: devices per container (``cluster.objects.assignment``)."""
 DRIFT: Final = f"{STATE_DOMAIN}/drift"
 """On the Node, by its agent: devices really in a pod where they differ from ``ASSIGNED``; wins over it."""
+BLOCKS: Final = f"{STATE_DOMAIN}/blocks"
+"""On the Node, by the booking server: maintenance, planned and running (``cluster.objects.blocks``)."""
 STOPPING: Final = f"{STATE_DOMAIN}/stopping"
 """On the agent's Lease: its holder has said goodbye (SIGTERM)."""
 
+USE: Final = f"{STATE_DOMAIN}/use"
+"""On the agent's Lease, by the agent: how the node's GPUs are used, for people (``cluster.objects.use``)."""
+
 RUNG: Final = f"{STATE_DOMAIN}/rung"
 """On our own CSIStorageCapacity ``WAKE``, by the extender: when it last woke kube-scheduler."""
+
+CHANGE: Final = f"{STATE_DOMAIN}/change"
+"""On the mirror's Lease, by the booking server: number of the newest change that the mirror has written."""
+
+STORE: Final = f"{STATE_DOMAIN}/store"
+"""On the mirror's Lease, by the booking server: id of the database that this change is of (law L9)."""
+
+MODEL_LABEL: Final = f"model.{DOMAIN}/"
+"""Labels of a Node, by its agent: ``model.gpu-booking.io/<model>`` is how many GPUs of that model it has."""
+
+# --- other people's keys -----------------------------------------------------------------------------
+HUB_USER: Final = "hub.jupyter.org/username"
+"""On JupyterHub's pods: the annotation is the raw user name, the label of that key one of its encodings."""
+
+STATIC_POD: Final = "kubernetes.io/config.mirror"
+"""Kubernetes' annotation on the mirror of a static pod."""
+
+FEATURE_LABELS: Final = "nfd.node.kubernetes.io/feature-labels"
+"""On a Node, by node feature discovery: keys of the labels that it owns, comma-separated."""
 
 # --- our own objects ---------------------------------------------------------------------------------
 NAMESPACE: Final = "gpu-booking"
@@ -38,10 +167,83 @@ NODE_LEASE_PREFIX: Final = "gpu-node-"
 SCHEDULER_NAME: Final = "gpu-booking"
 """``spec.schedulerName`` of pods that our kube-scheduler profile schedules (mode ``dedicated``)."""
 SCHEDULER_LEASE: Final = "gpu-booking-scheduler"
+"""By it our kube-schedulers elect their leader."""
+SCHEDULER_ACCOUNT: Final = "gpu-booking-scheduler"
+"""ServiceAccount of our kube-scheduler (mode ``dedicated``)."""
+EXTENDER_LEASE: Final = "gpu-booking-extender"
+"""Held by the extender that decides (mode ``existing``)."""
 WAKE: Final = "gpu-booking-wake"
 """A CSIStorageCapacity that means nothing: touching it makes kube-scheduler look at rejected pods again."""
+MIRROR_LEASE: Final = "gpu-booking-mirror"
+"""Renewed by the booking server while the Booking objects are true to its database (law L6)."""
+CONTROLLER_LEASE: Final = "gpu-booking-controller"
+"""Held by the controller that reclaims."""
+BOOKED_CLASS: Final = "gpu-booked"
+"""PriorityClass of pods that a booking covers. It does not preempt: the reclaimer takes GPUs back."""
+OPPORTUNISTIC_CLASS: Final = "gpu-opportunistic"
+"""PriorityClass of all other pods with GPUs. It does not preempt either."""
+WEBHOOK: Final = "gpu-booking-admission"
+"""The MutatingWebhookConfiguration."""
+WEBHOOK_ENTRY: Final = f"admission.{DOMAIN}"
+"""The webhook in it."""
+GPU_PODS_POLICY: Final = "gpu-booking-gpu-pods"
+"""The policy that refuses pods with GPUs that the webhook has not seen, and its binding."""
+WEBHOOK_KEYS: Final = "gpu-booking-admission"
+"""Secret in ``NAMESPACE`` with the webhook's authority and certificate."""
+WEBHOOK_SERVICE: Final = "gpu-booking-controller"
+"""The Service by which the API server reaches the webhook."""
+AUDIENCE: Final = "gpu-booking"
+"""Audience of the tokens that people show to the booking server."""
+CLIENT_CONFIG: Final = "gpu-booking-client"
+"""ConfigMap in ``NAMESPACE`` whose key ``server`` says where people reach the booking server."""
+COMEBACK_PREFIX: Final = "gpu-booking-"
+"""The PodTemplate of a pod that must come back is ``gpu-booking-<uid>``, in the pod's namespace."""
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+"""Kubernetes' condition of a pod that a controller, not its user, takes away."""
+EVICTED_FOR_BOOKING: Final = "EvictedForBooking"
+"""``reason`` of the Event on a pod whose devices a booked pod needs."""
+EVICTED_BY_ADMINISTRATOR: Final = "EvictedByAdministrator"
+"""``reason`` of the Event on a pod that an administrator has ordered to go."""
+BOOKING_ENDED: Final = "BookingEnded"
+"""``reason`` of the Event, and of the condition, on a pod whose booking is over."""
+NOT_ADOPTED: Final = "BookingDoesNotCover"
+"""``reason`` of the Event on a running pod that its owner's booking does not cover where it stands."""
+CAME_BACK: Final = "CameBackWithoutGPU"
+"""``reason`` of the Event on a pod that stands in for one that was taken away."""
+REQUEUED: Final = "Requeued"
+"""``reason`` of the Event on a pod that came back with its request for GPUs, and waits for one."""
+COMEBACK_REFUSED: Final = "ComebackRefused"
+"""``reason`` of the Events that say why a pod cannot come back yet."""
+COMEBACK_DROPPED: Final = "ComebackDropped"
+"""``reason`` of the Event that says why a pod does not come back."""
+GPUS_KEPT: Final = "GPUsKept"
+"""``reason`` of the Event on a booked pod for which devices are kept while others leave."""
+HOLD_DROPPED: Final = "HoldDropped"
+"""``reason`` of the Event that says why the devices are not kept any more."""
+NODE_BARRED: Final = "NodeBarred"
+"""``reason`` of the Event that says why nothing is kept for the pod on a node any more."""
+EVICTION_NOTICE: Final = "EvictionNotice"
+"""``reason`` of the Event that tells a victim for whom and when it must leave."""
+EVICTION_WITHDRAWN: Final = "EvictionWithdrawn"
+"""``reason`` of the Event that tells a victim that it may stay."""
+BOOKING_ENDS_SOON: Final = "BookingEndsSoon"
+"""``reason`` of the Events that warn before the booking of a pod ends."""
+BUDGET_OVERRIDDEN: Final = "BudgetOverridden"
+"""``reason`` of the Event on a pod that was taken away although a disruption budget protects it."""
+REFUSED_BY_KUBELET: Final = "RefusedByKubelet"
+"""``reason`` of Events, and of the condition, on a pod that comes back because a kubelet refused it."""
 WAITING_FOR_GPU: Final = "WaitingForGPU"
 """``reason`` of the Events that say why a pod waits."""
+GPU_UNHEALTHY: Final = "GPUUnhealthy"
+"""``reason`` of the Event on a Node that says why one of its GPUs gets no new pods."""
+GPU_HEALTHY: Final = "GPUHealthy"
+"""``reason`` of the Event on a Node that says that a GPU gets new pods again."""
+GPU_SQUATTED: Final = "GPUSquatted"
+"""``reason`` of the Event on a Node about a process on a GPU that its pod does not hold."""
+NOT_NOW: Final = "Not now."
+"""How the extender begins why it cannot bind, no node being to blame; kube-scheduler writes it on the pod."""
+FAULTS_FILE: Final = "gpu-booking-faults.json"
+"""In the kubelet's folder of device plugins, by the node agent: what only a reset of a GPU mends."""
 CDI_KIND: Final = f"{DOMAIN}/gpu"
 """Kind of the devices in the agent's own CDI specification: ``gpu-booking.io/gpu=<uuid>``."""
 
@@ -49,10 +251,28 @@ CDI_KIND: Final = f"{DOMAIN}/gpu"
 DEVICES_VARIABLE: Final = "GPU_BOOKING_DEVICES"
 """UUIDs of the container's GPUs, comma-separated: for people; the device nodes are the truth."""
 VISIBLE_DEVICES_VARIABLE: Final = "NVIDIA_VISIBLE_DEVICES"
+"""What NVIDIA's container runtime reads: UUIDs with the strategy ``environment``, ``none`` for no GPU."""
 
 # --- components, as they name themselves in Events, field managers and User-Agent ----------------------
 NODE_AGENT: Final = "gpu-booking-node-agent"
+"""The node agent, as it names itself to the API server; its ServiceAccount."""
 EXTENDER: Final = "gpu-booking-extender"
+"""The extender, as it names itself; its ServiceAccount."""
+BOOKING_SERVER: Final = "gpu-booking-server"
+"""The booking server, as it names itself; its ServiceAccount and Service."""
+CONTROLLER: Final = "gpu-booking-controller"
+"""The controller, as it names itself; its ServiceAccount."""
+UNINSTALLER: Final = "gpu-booking-uninstall"
+"""What tidies up before the product goes, as it names itself; its Job and its ServiceAccount."""
+
+
+def setting(field: str) -> str:
+    """The variable of a setting.
+
+    >>> setting("probe_port")
+    'GPU_BOOKING_PROBE_PORT'
+    """
+    return f"{SETTINGS_PREFIX}{field.upper()}"
 
 
 def is_gpu_resource(name: str) -> bool:
@@ -61,6 +281,11 @@ def is_gpu_resource(name: str) -> bool:
     The one predicate of webhook, ledger and scheduler configuration.
     """
     return name == GPU_RESOURCE or name.startswith(MIG_RESOURCE_PREFIX)
+
+
+def is_ours(key: str) -> bool:
+    """Whether an annotation, label or finalizer is one that this product alone writes (law L7)."""
+    return key == TERMINATE_AT or key.startswith(f"{STATE_DOMAIN}/")
 
 
 def node_lease(node: str) -> str:

@@ -52,6 +52,10 @@ class Api:
         nodes = msgspec.json.decode(body, type=_Nodes).items
         return {node.metadata.name for node in nodes if _is_ready(node)}
 
+    def has_service_account(self) -> bool:
+        """Whether the namespace `default` has the ServiceAccount that its pods run as."""
+        return self._get("/api/v1/namespaces/default/serviceaccounts/default") is not None
+
     def _get(self, path: str) -> bytes | None:
         """The body, or None where there is no answer or another one than 200."""
         pki = self._plan.pki

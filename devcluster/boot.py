@@ -23,6 +23,8 @@ from devcluster.waiting import poll
 
 _SECONDS = 120
 _QUICK = 0.02
+_FALLS = 5
+"""Times that a kept daemon may end by itself during a start: a kubelet starts static pods again, too."""
 
 Report = Callable[[str], None]
 
@@ -50,13 +52,16 @@ class Boot:
         self._import_images()
         self._await("kube-apiserver does not get ready", self._api.ready)
         self._report("kube-apiserver is ready")
-        start(controller_manager.NAME, controller_manager.command(self._plan))
-        start(scheduler.NAME, scheduler.command(self._plan))
+        start(controller_manager.NAME, controller_manager.command(self._plan), kept=True)
+        start(scheduler.NAME, scheduler.command(self._plan), kept=True)
         for node in self._plan.nodes:
-            start("kubelet", kubelet.command(node), node=node.name)
-        start(proxy.NAME, proxy.command(self._plan))
+            # It ends where containerd is away at its start; on a machine systemd starts it again.
+            start("kubelet", kubelet.command(node), node=node.name, kept=True)
+        start(proxy.NAME, proxy.command(self._plan), kept=True)
         names = {node.name for node in self._plan.nodes}
         self._await("the nodes do not get Ready", lambda: self._api.ready_nodes() >= names)
+        # Nodes get Ready without kube-controller-manager; no pod can be created without its ServiceAccounts.
+        self._await("kube-controller-manager makes no ServiceAccount", self._api.has_service_account)
         self._report(f"nodes are Ready: {', '.join(sorted(names))}")
 
     def _write_files(self) -> None:
@@ -127,7 +132,8 @@ class Boot:
 
         def holds() -> bool:
             for name, process in self._control.processes().items():
-                if process.exited is not None:
+                given_up = not process.request.kept or process.revived >= _FALLS
+                if process.exited is not None and given_up:
                     log = tail(Path(process.request.log))
                     raise ClusterError(
                         f"{name} ended with {process.exited} while the cluster started:\n{log}"

@@ -5,10 +5,11 @@ Used by the commands (`python -m devcluster`), the demonstration and the end-to-
 
 import os
 import signal
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import msgspec
 
@@ -17,11 +18,12 @@ from devcluster.addresses import Addresses
 from devcluster.boot import Boot, Report
 from devcluster.cgroups import CgroupTree
 from devcluster.commands import output
+from devcluster.components import scheduler
 from devcluster.daemons import Daemon
 from devcluster.failure import ClusterError
 from devcluster.faults import Faults
 from devcluster.ownership import Ownership
-from devcluster.pki import ADMINISTRATOR
+from devcluster.pki import ADMINISTRATOR, Pki
 from devcluster.places import places
 from devcluster.plan import Plan, Programs
 from devcluster.running import Running
@@ -65,6 +67,7 @@ class Cluster:
         wished = checked(spec or ClusterSpec())
         where = places(wished.name, root)
         requirements.check()
+        requirements.make_room()
         programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
         ownership = Ownership(where.lock)
@@ -170,9 +173,19 @@ class Cluster:
         return str(self._plan.addresses.control_plane)
 
     @property
+    def host_address(self) -> str:
+        """The host's IP address, by which processes of the cluster reach what listens on the host."""
+        return str(self._plan.addresses.host)
+
+    @property
     def administrator_token(self) -> str:
         """The administrator's bearer token: for tests and demonstrations, never for a part of the product."""
         return self._plan.pki.token(ADMINISTRATOR)
+
+    @property
+    def keys(self) -> Pki:
+        """Its keys and certificates."""
+        return self._plan.pki
 
     @property
     def ca_file(self) -> Path:
@@ -192,6 +205,10 @@ class Cluster:
         """The folder of a node's simulated GPUs, for `FakeNvml`; `dev/` in it has their device nodes."""
         return self._running.node(node).gpu_folder
 
+    def has_real_gpus(self, node: str) -> bool:
+        """Whether a node has this machine's GPUs, and no simulated ones."""
+        return self._running.node(node).spec.real
+
     # --- Kubernetes ------------------------------------------------------------------------------------
 
     def kubectl(self, *words: str, given: str | None = None) -> str:
@@ -205,11 +222,20 @@ class Cluster:
         # The default folder for its cache is in the user's home and would outlive the cluster.
         return argv, {**_inherited(), "KUBECACHEDIR": str(self.state / "kubectl-cache")}
 
-    def service_account_token(self, namespace: str, name: str, seconds: int = 3600) -> str:
-        """A new token of a ServiceAccount (TokenRequest; the API server refuses less than 600 seconds)."""
-        return self.kubectl(
-            "create", "token", name, f"--namespace={namespace}", f"--duration={seconds}s"
-        ).strip()
+    def service_account_token(
+        self, namespace: str, name: str, seconds: int = 3600, *, node: str | None = None
+    ) -> str:
+        """A new token of a ServiceAccount (TokenRequest; the API server refuses less than 600 seconds).
+
+        Args:
+            namespace: of the account.
+            name: of the account.
+            seconds: how long it is valid.
+            node: the Node that it is bound to: it says so, and ends with it.
+        """
+        words = ["create", "token", name, f"--namespace={namespace}", f"--duration={seconds}s"]
+        bound = ["--bound-object-kind=Node", f"--bound-object-name={node}"] if node else []
+        return self.kubectl(*words, *bound).strip()
 
     def kubeconfig_text(self, token: str | None = None, user: str = ADMINISTRATOR) -> str:
         """A kubeconfig for a token; the administrator's where none is given."""
@@ -272,9 +298,29 @@ class Cluster:
         """Let a paused process or node go on."""
         self._faults.signal(name, signal.SIGCONT)
 
-    def restart(self, name: str) -> None:
-        """Kill a process, or everything on a node, and start its processes again as they were started."""
-        self._faults.restart(name)
+    def restart(self, name: str, *, late: Collection[str] = ()) -> None:
+        """Kill a process, or everything on a node, and start its processes again as they were started.
+
+        Args:
+            name: of a process or a node.
+            late: processes of the node that somebody else starts later.
+        """
+        self._faults.restart(name, late=late)
+
+    def configure_scheduler(self, wished: Mapping[str, Any]) -> None:
+        """Give the cluster's own kube-scheduler another configuration and start it again with it.
+
+        Args:
+            wished: like ``ClusterSpec.scheduler``, in whose place it comes.
+        """
+        changed = replace(self._plan, spec=msgspec.structs.replace(self._plan.spec, scheduler=wished))
+        file = self._plan.configuration(f"{scheduler.NAME}.json")
+        file.write_text(scheduler.configuration(changed))
+        self.restart(scheduler.NAME)
+
+    def containerd_answers(self, node: str) -> bool:
+        """Whether a node's containerd takes orders."""
+        return self._running.containerd_answers(self._running.node(node))
 
     @property
     def _faults(self) -> Faults:

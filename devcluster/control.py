@@ -18,6 +18,8 @@ class Request(msgspec.Struct, frozen=True):
     argv: list[str]
     log: str
     node: str | None
+    kept: bool = False
+    """Whether it is started again when it ends by itself."""
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -67,7 +69,7 @@ class Control:
     ) -> Process:
         """Start a process under a name that nothing running has.
 
-        A kept one is started again a second after it has ended by itself; not after a signal sent from here.
+        A kept one is started again a second after it has ended by itself; not after a signal that ends it.
         """
         request = {
             "name": name,

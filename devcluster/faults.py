@@ -3,6 +3,7 @@
 import contextlib
 import os
 import signal
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from devcluster.daemons import Daemon
@@ -31,8 +32,8 @@ class Faults:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, number)
 
-    def restart(self, name: str) -> None:
-        """Kill and start again: one process, or a node with its containerd first."""
+    def restart(self, name: str, *, late: Collection[str] = ()) -> None:
+        """Kill and start again: one process, or a node, its containerd first, all but those that are late."""
         node = self._node(name)
         if node is None:
             self.running.daemon(name).restart()
@@ -40,7 +41,7 @@ class Faults:
         daemons = self._daemons(node)
         if not poll(lambda: self._all_killed(node), seconds=_SECONDS):
             raise ClusterError(f"Processes of {name} do not end.")
-        for daemon in daemons:
+        for daemon in (one for one in daemons if one.name not in late):
             daemon.restart()
             if daemon.name.endswith("/containerd"):
                 poll(lambda: self.running.containerd_answers(node), seconds=_SECONDS)

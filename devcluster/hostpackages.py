@@ -19,6 +19,8 @@ from typing import NamedTuple
 OLDEST_PYTHON = (3, 11)
 SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 """Where Debian keeps `ip`, `nft` and `iptables`; not on everybody's PATH."""
+DATABASE_FOLDERS = "/usr/lib/postgresql"
+"""Debian keeps PostgreSQL's own programs below here, one folder a version, on nobody's PATH."""
 
 
 class Need(NamedTuple):
@@ -27,6 +29,7 @@ class Need(NamedTuple):
     kind: str
     """`command`, `file` or `module`."""
     name: str
+    """Of a file the path, with * for whatever may stand there."""
     package: str
     """The Debian package that gives it; `{python}` stands for python3.11 and the like."""
 
@@ -50,6 +53,15 @@ CLUSTER_NEEDS = (
     Need("command", "umount", "mount"),
     Need("command", "pkg-config", "pkgconf"),
     Need("file", "/usr/include/seccomp.h", "libseccomp-dev"),
+    Need("command", "postgres", "postgresql"),
+    Need("command", "chromium", "chromium"),
+    Need("command", "buildah", "buildah"),
+    Need("command", "mmdebstrap", "mmdebstrap"),
+    # By these mmdebstrap trusts Debian's packages where the machine is an Ubuntu. Newer ones end in .pgp.
+    Need("file", "/usr/share/keyrings/debian-archive-keyring.*", "debian-archive-keyring"),
+    Need("command", "gpg", "gpg"),
+    Need("command", "findmnt", "util-linux"),
+    Need("command", "promtool", "prometheus"),
 )
 NEEDS = {"venv": VENV_NEEDS, "cluster": CLUSTER_NEEDS}
 
@@ -117,13 +129,14 @@ def is_there(need: Need, folders: list[str]) -> bool:
     if need.kind == "module":
         return importlib.util.find_spec(need.name) is not None
     if need.kind == "file":
-        return Path(need.name).exists()
+        return any(Path("/").glob(need.name.lstrip("/")))
     return any(os.access(Path(folder, need.name), os.X_OK) for folder in folders)
 
 
 def survey(needs: tuple[Need, ...]) -> Facts:
     """Look at this machine."""
-    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS]
+    databases = map(str, Path(DATABASE_FOLDERS).glob("*/bin"))
+    folders = [*os.environ.get("PATH", os.defpath).split(os.pathsep), *SYSTEM_FOLDERS, *databases]
     try:
         os_release = Path("/etc/os-release").read_text(encoding="utf-8")
     except OSError:

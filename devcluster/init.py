@@ -19,6 +19,8 @@ from typing import Any
 _SECONDS = 5
 _PAUSE = 1
 """Seconds after which a process that has fallen is started again."""
+_GOES_ON = (signal.SIGSTOP, signal.SIGCONT)
+"""Signals after which a process is not meant to end: one that falls later has fallen by itself."""
 
 
 class Init:
@@ -63,7 +65,7 @@ class Init:
             case "signal":
                 process = self._processes[request["name"]]
                 if process["exited"] is None:
-                    process["signalled"] = True
+                    process["signalled"] |= request["signal"] not in _GOES_ON
                     os.kill(process["pid"], request["signal"])
                 return process
             case "node":

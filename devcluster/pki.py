@@ -4,6 +4,7 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster import names
 from devcluster.addresses import Addresses
 from devcluster.commands import output
 
@@ -77,19 +78,40 @@ def make(folder: Path, addresses: Addresses, nodes: tuple[str, ...]) -> Pki:
     folder.mkdir(mode=0o700)
     pki = Pki(folder)
     authority_key = folder / "ca.key"
-    _openssl("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", "/CN=gpu-booking-devcluster",
+    _openssl("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", f"/CN={names.PRODUCT}-devcluster",
              "-keyout", authority_key, "-out", pki.authority)  # fmt: skip
-    names = [f"DNS:{name}" for name in _NAMES]
-    names += [f"IP:{ip}" for ip in ("127.0.0.1", addresses.kubernetes_service, addresses.control_plane)]
+    valid_for = [f"DNS:{name}" for name in _NAMES]
+    valid_for += [f"IP:{ip}" for ip in ("127.0.0.1", addresses.kubernetes_service, addresses.control_plane)]
     _openssl("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", "/CN=kube-apiserver",
              "-CA", pki.authority, "-CAkey", authority_key, "-addext", "basicConstraints=critical,CA:FALSE",
-             "-addext", "extendedKeyUsage=serverAuth", "-addext", f"subjectAltName={','.join(names)}",
+             "-addext", "extendedKeyUsage=serverAuth", "-addext", f"subjectAltName={','.join(valid_for)}",
              "-keyout", pki.server_key, "-out", pki.server_certificate)  # fmt: skip
     _openssl("ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", pki.service_account_key)
     _openssl("ec", "-in", pki.service_account_key, "-pubout", "-out", pki.service_account_public_key)
     pki.tokens.touch(mode=0o600)
     pki.tokens.write_text("".join(_token_lines(nodes)))
     return pki
+
+
+def issue(pki: Pki, folder: Path, name: str, *, hosts: tuple[str, ...] = ()) -> tuple[Path, Path]:
+    """A certificate signed by the cluster's authority, and its key, as files.
+
+    Args:
+        pki: the cluster's.
+        folder: for the files, which are named after the certificate's name.
+        name: its common name.
+        hosts: DNS names of a server; none makes it a client's.
+    """
+    stem = name.replace(":", "-")
+    certificate, key = folder / f"{stem}.crt", folder / f"{stem}.key"
+    use = "serverAuth" if hosts else "clientAuth"
+    also = ",".join(f"DNS:{host}" for host in hosts or (stem,))
+    subject = ("-days", _DAYS, "-subj", f"/CN={name}")
+    signer = ("-CA", pki.authority, "-CAkey", pki.folder / "ca.key")
+    extensions = ("basicConstraints=critical,CA:FALSE", f"extendedKeyUsage={use}", f"subjectAltName={also}")
+    added = [word for text in extensions for word in ("-addext", text)]
+    _openssl("req", "-x509", *_NEW_KEY, *subject, *signer, *added, "-keyout", key, "-out", certificate)
+    return certificate, key
 
 
 def _token_lines(nodes: tuple[str, ...]) -> list[str]:

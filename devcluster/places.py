@@ -7,11 +7,12 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster import names
 from devcluster.failure import ClusterError
 from devcluster.spec import DEFAULT_NAME, checked_name
 
 CHECKOUT = Path(__file__).resolve().parent.parent
-STATE_SETTING = "GPU_BOOKING_DEVCLUSTER_STATE"
+STATE_SETTING = names.setting("devcluster_state")
 _SOCKET_PATH_LIMIT = 107
 _LONGEST_SOCKET = "control"
 
@@ -103,12 +104,12 @@ class Places:
     def mark(self) -> str:
         """What the kernel's objects of this cluster go by: control groups, the address of its link."""
         if self._is_standard:
-            return f"gpu-booking.{self.name}"
-        return f"gpu-booking.{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
+            return f"{names.PRODUCT}.{self.name}"
+        return f"{names.PRODUCT}.{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
 
 
 def _standard_root() -> Path:
-    return (Path(tempfile.gettempdir()) / f"gpu-booking-{os.getuid()}").resolve()
+    return (Path(tempfile.gettempdir()) / f"{names.PRODUCT}-{os.getuid()}").resolve()
 
 
 def default_root() -> Path:

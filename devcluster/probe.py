@@ -13,7 +13,7 @@ from cluster import names
 from devcluster.failure import ClusterError
 from devcluster.waiting import poll
 
-IMAGE = "localhost/gpu-booking/probe:1"
+IMAGE = f"localhost/{names.PRODUCT}/probe:1"
 _LOG_SECONDS = 20.0
 
 

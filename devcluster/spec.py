@@ -18,10 +18,14 @@ _RESERVED_NODES = {"pki", "etcd", "logs", "configuration"}
 
 
 class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """One node: its name, its simulated GPUs, and labels that its kubelet sets."""
+    """One node: its name, its simulated GPUs, and labels that its kubelet sets.
+
+    real: it has this machine's driver and all its GPUs in place of simulated ones.
+    """
 
     name: str
     gpus: tuple[GpuSpec, ...] = ()
+    real: bool = False
     labels: Mapping[str, str] = {}
 
 

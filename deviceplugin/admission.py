@@ -5,25 +5,39 @@ the pod for good. So there is no NVML here, no lock that a thread in the driver 
 for the first pods after a kubelet start), and whatever goes wrong in here ends in an answer.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import Final, Protocol, TypeVar
 
 import structlog
 
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
 from cluster.runtime.clock import Clock
 from deviceplugin import prestart
 from deviceplugin.allocate import held_elsewhere
 from deviceplugin.board import Board
-from deviceplugin.caller import Choice, Question, Verdict, View, busy_offered, choose
+from deviceplugin.caller import Choice, Question, Verdict, View, busy_offered, candidates, choose, first_ones
 from deviceplugin.checkpoint import CheckpointError, Holdings
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.nodepods import NodePods
+from deviceplugin.mig.packing import DevicePick
+from deviceplugin.nodepods import NodePods, Seen
 from deviceplugin.prestart import Decision, Gate
 
 log = structlog.get_logger(__name__)
 
 T = TypeVar("T")
+
+MOST_SERVED: Final = 1000
+"""So many pods are remembered to have got their devices: many times what a node has in two minutes."""
+
+
+def first_devices(
+    known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int
+) -> Sequence[str]:
+    """As ``first_ones``."""
+    del known
+    return first_ones(free, chosen, count)
 
 
 class Record(Protocol):
@@ -42,6 +56,8 @@ class Sources:
     board: Board
     record: Record
     pods: NodePods
+    pick: DevicePick = first_devices
+    """Chooses where nobody has decided."""
 
 
 class Admission:
@@ -49,14 +65,15 @@ class Admission:
 
     def __init__(self, sources: Sources, *, metrics: AgentMetrics, clock: Clock) -> None:
         self._sources = sources
+        self._served: dict[str, None] = {}
+        """Uids that were in the record, the latest last."""
         self._metrics = metrics
         self._clock = clock
 
     def prefer(self, question: Question) -> Choice:
         """The devices that the container which is being admitted should get."""
         began = self._clock.monotonic()
-        blind = choose(question, View(self._sources.resource, None, None))
-        choice = _in_any_case(lambda: self._choose(question), blind)
+        choice = _in_any_case(lambda: self._choose(question), lambda: self._blind(question))
         self._metrics.admissions.labels(choice.verdict).inc()
         self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
         log.log(
@@ -72,7 +89,7 @@ class Admission:
 
     def held(self, devices: frozenset[str]) -> str | None:
         """Why these devices may not be allocated, as a sentence; None when they may."""
-        sentence = _in_any_case(lambda: self._held(devices), None)
+        sentence = _in_any_case(lambda: self._held(devices), lambda: None)
         self._metrics.allocations.labels("refused" if sentence else "given").inc()
         if sentence:
             log.error("allocation refused", sentence=sentence)
@@ -83,7 +100,10 @@ class Admission:
         holdings = self._holdings()
         holders = holdings.holders(devices) if holdings else frozenset()
         pods = self._sources.pods.of(holders) if holders else {}
-        decision = prestart.decide(devices, holdings, pods, self._sources.board.now.by_uuid)
+        now = self._sources.board.now
+        decision = prestart.decide(
+            devices, holdings, pods, now.startable, beside=now.beside(self._sources.resource)
+        )
         self._metrics.starts.labels(decision.gate).inc()
         if not decision.is_open:
             log.warning("start refused", gate=decision.gate, sentence=decision.sentence)
@@ -91,8 +111,14 @@ class Admission:
             log.warning("other devices than promised", uid=decision.uid, sentence=decision.sentence)
         return decision
 
+    def _blind(self, question: Question) -> Choice:
+        """Where nothing can be known."""
+        return choose(question, View(self._sources.resource, None, None))
+
     def _choose(self, question: Question) -> Choice:
         view = self._view(question)
+        if not candidates(question, view) and self._sources.pods.caught_up():
+            view = self._view(question)
         busy = busy_offered(question, view)
         if busy:
             self._metrics.busy_offers.inc(len(busy))
@@ -103,7 +129,31 @@ class Admission:
         seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))
         for sentence in seen.sentences:
             log.warning("the kubelet's Pods API does not help", sentence=sentence)
-        return View(self._sources.resource, self._holdings(), seen.pods, remembered=seen.remembered)
+        holdings = self._holdings()
+        return View(
+            self._sources.resource,
+            holdings,
+            self._without_replaced(seen, holdings),
+            remembered=seen.remembered,
+            at_second_hand=seen.at_second_hand,
+            pick=self._pick,
+            beside=self._sources.board.now.beside(self._sources.resource),
+        )
+
+    def _without_replaced(self, seen: Seen, holdings: Holdings | None) -> tuple[Pod, ...] | None:
+        """The pods, but those that were served, are gone, and whose name another has: they have ended."""
+        if seen.pods is None:
+            return None
+        for uid in holdings.uids if holdings is not None else ():
+            self._served.pop(uid, None)
+            self._served[uid] = None
+        for uid in tuple(self._served)[:-MOST_SERVED]:
+            del self._served[uid]
+        ended = seen.replaced & self._served.keys()
+        return tuple(pod for pod in seen.pods if pod.metadata.uid not in ended)
+
+    def _pick(self, free: Sequence[str], chosen: frozenset[str], count: int) -> Sequence[str]:
+        return self._sources.pick(self._sources.board.now.by_uuid, free, chosen, count)
 
     def _held(self, devices: frozenset[str]) -> str | None:
         """As ``held``; the pods are asked for only where one of the devices is in the record already."""
@@ -131,10 +181,10 @@ def _level(verdict: Verdict) -> int:
             return 30
 
 
-def _in_any_case(question: Callable[[], T], otherwise: T) -> T:
+def _in_any_case(question: Callable[[], T], otherwise: Callable[[], T]) -> T:
     """The answer, or the other one where finding it failed in a way that nobody foresaw."""
     try:
         return question()
     except Exception:
         log.exception("a question of the kubelet could not be answered as it should")
-        return otherwise
+        return otherwise()

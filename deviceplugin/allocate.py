@@ -44,10 +44,13 @@ class Answer:
 class Nodes:
     """The device nodes of this machine."""
 
-    of_device: Mapping[str, DeviceNode] = field(default_factory=dict)
-    """UUID -> its own node."""
+    of_device: Mapping[str, tuple[DeviceNode, ...]] = field(default_factory=dict)
+    """UUID -> its own: of a GPU one, of a MIG device that of its GPU and those that give access to the
+    part."""
     common: tuple[DeviceNode, ...] = ()
     """Control nodes that every container with a GPU needs."""
+    cdi_names: Mapping[str, str] = field(default_factory=dict)
+    """UUID -> its qualified name in a CDI specification that the host has already; the others are in ours."""
 
 
 def answer(devices: Collection[str], strategy: Strategy, nodes: Nodes) -> Answer:
@@ -56,12 +59,20 @@ def answer(devices: Collection[str], strategy: Strategy, nodes: Nodes) -> Answer
     told = {names.DEVICES_VARIABLE: ",".join(ordered)}
     match strategy:
         case Strategy.CDI:
-            return Answer(told, cdi_devices=tuple(f"{names.CDI_KIND}={uuid}" for uuid in ordered))
+            return Answer(told, cdi_devices=_qualified(ordered, nodes))
         case Strategy.ENVIRONMENT:
             return Answer(told | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
         case Strategy.DEVICE_NODES:
-            own = tuple(nodes.of_device[uuid] for uuid in ordered if uuid in nodes.of_device)
-            return Answer(told, nodes=own + nodes.common)
+            # Two parts of one GPU share its node, and the kubelet passes the same one twice to the runtime.
+            own = dict.fromkeys(node for uuid in ordered for node in nodes.of_device.get(uuid, ()))
+            return Answer(told, nodes=(*own, *nodes.common))
+
+
+def _qualified(devices: Collection[str], nodes: Nodes) -> tuple[str, ...]:
+    """Names of CDI, all of one specification: what is common to its devices is in a container once."""
+    if all(uuid in nodes.cdi_names for uuid in devices):
+        return tuple(nodes.cdi_names[uuid] for uuid in devices)
+    return tuple(f"{names.CDI_KIND}={uuid}" for uuid in devices)
 
 
 def held_elsewhere(devices: Collection[str], view: View) -> str | None:

@@ -6,12 +6,14 @@ hold up the kubelet.
 """
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from cluster.objects.inventory import Device
+import msgspec
+
+from cluster.objects.inventory import Device, resource_of
 from deviceplugin.allocate import Nodes
 
 
@@ -23,13 +25,42 @@ class Devices:
     nodes: Nodes = field(default_factory=Nodes)
     problem: str | None = None
     """A sentence: why there are no devices, or what is wrong with all of them."""
+    cordoned: frozenset[str] = frozenset()
+    """Unhealthy by an administrator's word alone: what has them already may start again."""
+    lists: Mapping[str, tuple[Device, ...]] | None = None
+    """Resource -> what the kubelet is told under this name; None: each device under its own."""
     reported: bool = False
     """Whether NVML has been asked at all: before that nothing follows from there being no devices."""
+
+    @cached_property
+    def listed(self) -> Mapping[str, tuple[Device, ...]]:
+        """Resource -> what the kubelet is told under this name; no resource without devices."""
+        if self.lists is not None:
+            return self.lists
+        found: dict[str, tuple[Device, ...]] = {}
+        for device in self.devices:
+            found[resource_of(device)] = (*found.get(resource_of(device), ()), device)
+        return found
+
+    def beside(self, resource: str) -> frozenset[str]:
+        """Devices that are listed under other names alone."""
+        ours = {device.uuid for device in self.listed.get(resource, ())}
+        return frozenset(device.uuid for some in self.listed.values() for device in some) - ours
 
     @cached_property
     def by_uuid(self) -> dict[str, Device]:
         """UUID -> device."""
         return {device.uuid: device for device in self.devices}
+
+    @cached_property
+    def startable(self) -> dict[str, Device]:
+        """UUID -> device, as they count for a container of a pod that has them already."""
+        return {
+            device.uuid: msgspec.structs.replace(device, health="healthy", reason=None)
+            if device.uuid in self.cordoned
+            else device
+            for device in self.devices
+        }
 
 
 class Board:

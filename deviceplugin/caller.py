@@ -8,14 +8,26 @@ whose first container without devices needs as many as are asked for.
 Source: kubelet 1.37.1 (HandlePodAdditions, devicemanager.devicesToAllocate). Laws L1, L6.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
+from functools import cached_property
+from itertools import chain
 
 from cluster.objects.assignment import Assignment, AssignmentError, assignment_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 from deviceplugin.checkpoint import Holdings
+
+Pick = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
+"""Which so many of these devices, all as good as each other by promise and use, go best with those that the
+container gets already: ``(devices in stable order, got already, how many)`` -> exactly so many of them."""
+
+
+def first_ones(free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
+    """The pick of whoever knows nothing about devices: those that come first."""
+    del taken
+    return free[:count]
 
 
 class Verdict(StrEnum):
@@ -62,11 +74,25 @@ class View:
     """The pods that the kubelet knows; None: they could not be had."""
     remembered: bool = False
     """The pods were had for an earlier container: good for its promise, not for who lives."""
+    at_second_hand: bool = False
+    """By our own watch: the one that is being admitted is among them; for who lives nothing is refused."""
 
-    @property
+    pick: Pick = first_ones
+    """Chooses where nobody has decided: links between whole GPUs, packing of MIG devices."""
+    beside: frozenset[str] = frozenset()
+    """Devices of the node that are of another resource: a promise to a container may name both."""
+
+    @cached_property
     def living(self) -> tuple[Pod, ...]:
         """Pods that have not ended; those that are being deleted live as long as their containers do."""
         return tuple(pod for pod in self.pods or () if not is_terminal(pod))
+
+    @cached_property
+    def unserved(self) -> tuple[tuple["Waiting", ...], ...]:
+        """Of each living pod the containers that need devices and have none, in the kubelet's order."""
+        holdings = self.holdings or Holdings()
+        found = (_unserved(pod, self.resource, holdings) for pod in self.living)
+        return tuple(waiting for waiting in found if waiting)
 
 
 @dataclass(frozen=True)
@@ -107,15 +133,14 @@ def choose(question: Question, view: View) -> Choice:
     of somebody else perhaps.
     """
     busy = busy_devices(view) - question.must_include
-    if _knows_who_lives(view) and len(question.available - busy) < question.size:
+    if _is_certain(view) and len(question.available - busy) < question.size:
         return _refused(question.available & busy, view)
     found = candidates(question, view)
     if len(found) == 1:
         return _for(found[0], question, view)
     free = _by_rank(question.available, (busy, unserved_promises(view)))
-    return Choice(
-        _unknown(view, found), _filled((), free, question), sentence=_why_unknown(question, view, found)
-    )
+    devices = _filled((), free, question, view.pick)
+    return Choice(_unknown(view, found), devices, sentence=_why_unknown(question, view, found))
 
 
 def candidates(question: Question, view: View) -> tuple[Waiting, ...]:
@@ -127,7 +152,7 @@ def candidates(question: Question, view: View) -> tuple[Waiting, ...]:
     """
     if view.holdings is None:
         return ()
-    waiting = [w for pod in view.living if (w := first_unserved(pod, view)) and w.count == question.size]
+    waiting = [first for first, *_ in view.unserved if first.count == question.size]
     owners = view.holdings.holders(question.must_include)
     proven = [w for w in waiting if w.uid in owners]
     waiting = proven if proven or view.remembered else waiting
@@ -136,22 +161,18 @@ def candidates(question: Question, view: View) -> tuple[Waiting, ...]:
     return tuple(waiting)
 
 
-def first_unserved(pod: Pod, view: View) -> Waiting | None:
-    """The pod's first container, in the kubelet's order, that needs devices and has none."""
-    return next(iter(_unserved(pod, view)), None)
-
-
 def busy_devices(view: View) -> frozenset[str]:
     """Devices of living pods, by the checkpoint; all in the checkpoint where it is unknown who lives."""
     if view.holdings is None:
         return frozenset()
-    uids = {pod.metadata.uid for pod in view.living} if _knows_who_lives(view) else view.holdings.uids
-    return frozenset[str]().union(*(view.holdings.of(uid) for uid in uids))
+    if not _knows_who_lives(view):
+        return view.holdings.devices
+    return view.holdings.of_any({pod.metadata.uid for pod in view.living})
 
 
 def busy_offered(question: Question, view: View) -> frozenset[str]:
     """Devices of other living pods among those that the kubelet offers: it may (double allocation)."""
-    if not _knows_who_lives(view):
+    if not _is_certain(view):
         return frozenset()
     return question.available & (busy_devices(view) - question.must_include)
 
@@ -168,10 +189,9 @@ def unserved_promises(view: View, *, but: tuple[str, str] | None = None) -> froz
     """Devices promised to containers of living pods that have none yet, but (uid, container) not counted."""
     return frozenset(
         device
-        for pod in view.living
-        for waiting in _unserved(pod, view)
+        for waiting in chain.from_iterable(view.unserved)
         if (waiting.uid, waiting.container) != but
-        for device in promise_of(pod).get(waiting.container, ())
+        for device in promise_of(waiting.pod).get(waiting.container, ())
     )
 
 
@@ -179,29 +199,36 @@ def _knows_who_lives(view: View) -> bool:
     return view.pods is not None and not view.remembered
 
 
-def _unserved(pod: Pod, view: View) -> list[Waiting]:
+def _is_certain(view: View) -> bool:
+    """Whether a pod may be refused for it: that is for good."""
+    return _knows_who_lives(view) and not view.at_second_hand
+
+
+def _unserved(pod: Pod, resource: str, holdings: Holdings) -> tuple[Waiting, ...]:
     try:
         needs = container_needs(pod)
     except QuantityError:
-        return []
-    holdings = view.holdings or Holdings()
-    return [
+        return ()
+    return tuple(
         Waiting(pod, need.name, need.count)
         for need in needs
-        if need.resource == view.resource and not holdings.has(pod.metadata.uid, need.name)
-    ]
+        if need.resource == resource and not holdings.has(pod.metadata.uid, need.name)
+    )
 
 
 def _for(caller: Waiting, question: Question, view: View) -> Choice:
-    others = replace(view, pods=tuple(pod for pod in view.living if pod.metadata.uid != caller.uid))
-    if _knows_who_lives(view) and (stolen := question.must_include & busy_devices(others)):
-        return _refused(stolen, others)
+    if question.must_include and _is_certain(view):
+        others = replace(view, pods=tuple(pod for pod in view.living if pod.metadata.uid != caller.uid))
+        if stolen := question.must_include & busy_devices(others):
+            return _refused(stolen, others)
     busy = busy_devices(view)
-    promised = promise_of(caller.pod).get(caller.container, ())
+    promised = tuple(
+        device for device in promise_of(caller.pod).get(caller.container, ()) if device not in view.beside
+    )
     wanted = [device for device in promised if device in question.available - busy]
     promised_to_others = unserved_promises(view, but=(caller.uid, caller.container))
     free = _by_rank(question.available, (busy, promised_to_others))
-    devices = _filled(wanted, free, question)
+    devices = _filled(wanted, free, question, view.pick)
     verdict = _kept(promised, devices)
     sentence = "" if verdict is Verdict.PROMISED else _why_other(caller, promised, devices)
     return Choice(verdict, devices, caller.pod, caller.container, sentence)
@@ -213,14 +240,26 @@ def _kept(promised: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
     return Verdict.PROMISED if set(promised) == set(devices) else Verdict.PARTLY
 
 
-def _filled(wanted: Iterable[str], free: list[str], question: Question) -> tuple[str, ...]:
-    ordered = dict.fromkeys([*sorted(question.must_include), *wanted, *free])
-    return tuple(ordered)[: question.size]
+def _filled(
+    wanted: Iterable[str], tiers: Iterable[Sequence[str]], question: Question, pick: Pick
+) -> tuple[str, ...]:
+    """What must be in, what is wanted, and then of each tier all, or as many as are missing still."""
+    chosen = dict.fromkeys([*sorted(question.must_include), *wanted])
+    for tier in tiers:
+        left = [device for device in tier if device not in chosen]
+        missing = question.size - len(chosen)
+        if missing > 0:
+            more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
+            chosen.update(dict.fromkeys(more))
+    return tuple(chosen)[: question.size]
 
 
-def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> list[str]:
-    """The devices in stable order: those in the first avoided set last, and so on."""
-    return sorted(available, key=lambda device: (*(device in devices for devices in avoided), device))
+def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> list[list[str]]:
+    """The devices in tiers: those in the first avoided set last, and so on; each in stable order."""
+    tiers: dict[tuple[bool, ...], list[str]] = {}
+    for device in sorted(available):
+        tiers.setdefault(tuple(device in devices for devices in avoided), []).append(device)
+    return [tiers[rank] for rank in sorted(tiers)]
 
 
 def _unknown(view: View, found: tuple[Waiting, ...]) -> Verdict:

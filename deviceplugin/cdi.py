@@ -8,7 +8,7 @@ Source: Container Device Interface specification 0.6.0.
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ COMMON_NODES = ("nvidiactl", UNIFIED_MEMORY, "nvidia-uvm-tools", "nvidia-modeset
 _MOUNT_OPTIONS = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
 
 
-def device_nodes(minors: Mapping[str, int], *, dev_root: Path, host_dev_root: Path) -> Nodes:
-    """The device nodes that exist.
+def device_nodes(own: Mapping[str, Sequence[str]], *, dev_root: Path, host_dev_root: Path) -> Nodes:
+    """The device nodes that exist; of a device all of its own, or none.
 
     Args:
-        minors: uuid -> minor number of the GPU's node, ``/dev/nvidia<minor>``.
+        own: uuid -> names of the nodes that the device needs, beneath ``dev_root``.
         dev_root: the folder of the nodes, ``/dev`` on a usual machine, as this process sees it.
         host_dev_root: the same folder, as the container runtime sees it.
     """
@@ -38,8 +38,12 @@ def device_nodes(minors: Mapping[str, int], *, dev_root: Path, host_dev_root: Pa
         there = (dev_root / name).exists()
         return DeviceNode(f"/dev/{name}", str(host_dev_root / name)) if there else None
 
-    own = {uuid: found for uuid, minor in minors.items() if (found := node(f"nvidia{minor}"))}
-    return Nodes(own, tuple(found for name in COMMON_NODES if (found := node(name))))
+    def all_of(wanted: Sequence[str]) -> tuple[DeviceNode, ...]:
+        found = tuple(there for name in wanted if (there := node(name)))
+        return found if len(found) == len(wanted) else ()
+
+    complete = {uuid: found for uuid, wanted in own.items() if (found := all_of(wanted))}
+    return Nodes(complete, tuple(there for name in COMMON_NODES if (there := node(name))))
 
 
 def has_unified_memory(nodes: Nodes) -> bool:
@@ -64,8 +68,8 @@ def specification(nodes: Nodes, mounts: tuple[Mount, ...] = (), *, driver_root: 
         "cdiVersion": CDI_VERSION,
         "kind": names.CDI_KIND,
         "devices": [
-            {"name": uuid, "containerEdits": {"deviceNodes": [_node(node)]}}
-            for uuid, node in sorted(nodes.of_device.items())
+            {"name": uuid, "containerEdits": {"deviceNodes": [_node(node) for node in own]}}
+            for uuid, own in sorted(nodes.of_device.items())
         ],
         "containerEdits": common,
     }
@@ -84,8 +88,13 @@ def write(folder: Path, text: bytes) -> bool:
     folder.mkdir(parents=True, exist_ok=True)
     # The runtime reads files that end in .json or .yaml: the unfinished one must not.
     unfinished = folder / f".{FILE_NAME}.{os.getpid()}.tmp"
-    unfinished.write_bytes(text)
-    unfinished.replace(path)
+    try:
+        unfinished.write_bytes(text)
+        unfinished.replace(path)
+    except OSError:
+        # Half of it would stand there for ever, on a disk that is full.
+        unfinished.unlink(missing_ok=True)
+        raise
     return True
 
 

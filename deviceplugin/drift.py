@@ -27,10 +27,15 @@ def drift(pods: Iterable[Pod], holdings: Holdings) -> dict[str, Assignment]:
 def _real(pod: Pod, holdings: Holdings) -> Assignment:
     served = {
         container: tuple(sorted(devices))
-        for (uid, container), devices in holdings.entries.items()
+        for (uid, container), devices in holdings.of_containers.items()
         if uid == pod.metadata.uid
     }
-    return dict(sorted({**promise_of(pod), **served}.items()))
+    promised = promise_of(pod)
+    for container, uuids in promised.items():
+        # Containers are served one resource after the other: what has not come yet is taken to come.
+        if len(served.get(container, ())) < len(uuids):
+            served[container] = tuple(sorted({*served.get(container, ()), *uuids}))
+    return dict(sorted(served.items()))
 
 
 def _differs(promised: Assignment, real: Assignment) -> bool:

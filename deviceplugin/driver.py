@@ -31,6 +31,8 @@ BINARIES = frozenset(
     }
 )
 
+LIBRARY = "libnvidia-ml.so.1"
+
 _VERSIONED = re.compile(r"^libnvidia-ml\.so\.(\d+\.\d+(?:\.\d+)?)$")
 
 
@@ -78,6 +80,12 @@ def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
         if Path(file.path).name in BINARIES or Path(file.target).name.endswith(f".so.{version}")
     }
     return tuple(Mount(path, target) for path, target in sorted(chosen.items()))
+
+
+def library_under(root: Path) -> Path | None:
+    """The driver's management library under its root, to be loaded by its path; None where there is none."""
+    candidates = (root / folder / LIBRARY for folder in LIBRARY_FOLDERS)
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def find(root: Path) -> tuple[Found, ...]:

@@ -6,24 +6,29 @@ which also notices that the driver hangs and nothing can be reported. The kubele
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
 import structlog
 
+from cluster import names
 from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminal
 from cluster.runtime.clock import Clock
 from deviceplugin import cdi, driver
 from deviceplugin.admission import Record
 from deviceplugin.allocate import Nodes, Strategy
 from deviceplugin.board import Board, Devices
-from deviceplugin.checkpoint import CheckpointError
+from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.hostcdi.folders import HostFolders
 from deviceplugin.metrics import AgentMetrics
+from deviceplugin.mig.capabilities import capability_nodes
+from deviceplugin.mig.strategy import MigStrategy
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import Report
-from deviceplugin.offer import offered, with_absent
+from deviceplugin.offer import Way, cut_of, listed, offered, with_absent, with_cordons
 
 LOOK_AGAIN_EVERY = 10.0
 """Seconds."""
@@ -31,6 +36,9 @@ LONGEST_SILENCE = 60.0
 """Seconds after which a driver that does not answer has its GPUs called unhealthy."""
 SILENT = f"The driver has not answered for {LONGEST_SILENCE:.0f} s"
 """Reason of all GPUs then. No growing number: each change of the text is written to the Node."""
+
+CORDONED = "cordoned"
+"""State of a device that is unhealthy by an administrator's word alone."""
 
 log = structlog.get_logger(__name__)
 
@@ -44,6 +52,7 @@ class Folders:
     host_dev_root: Path = Path("/dev")
     driver_root: Path = Path("/")
     host_driver_root: Path = Path("/")
+    capabilities: Path = Path("/proc/driver/nvidia/capabilities")
 
 
 def silenced(last: Report | None) -> Report:
@@ -54,36 +63,53 @@ def silenced(last: Report | None) -> Report:
     return replace(last, devices=sick, problem=SILENT)
 
 
+def _states(report: Report, cordoned: Iterable[str]) -> dict[str, str]:
+    """UUID -> its state: in the words of ``nvml.health``, or cordoned."""
+    return {device.uuid: device.state.value for device in report.devices} | dict.fromkeys(cordoned, CORDONED)
+
+
 class Handout:
     """Receives the reports of the NVML thread."""
 
     def __init__(
         self,
         board: Board,
-        strategy: Strategy,
+        way: Way,
         folders: Folders,
         *,
         record: Record,
+        pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
+        host: HostFolders | None = None,
         metrics: AgentMetrics,
         clock: Clock,
     ) -> None:
         self._board = board
-        self._strategy = strategy
+        self._way = way
         self._folders = folders
         self._record = record
+        self._pods = pods
+        self._host = host or HostFolders(())
         self._metrics = metrics
         self._clock = clock
         self._lock = threading.Lock()
         self._last: Report | None = None
+        self._shown: Report | None = None
+        self._recorded = Holdings()
+        self._cordoned: Mapping[str, str] = {}
         self._cuda_works = True
-        self.has_devices = threading.Event()
-        """Set as soon as there is something to tell the kubelet; never cleared, as no device is dropped."""
 
     def take(self, report: Report) -> None:
         """Bring everything in line with a report."""
         with self._lock:
             self._last = report
             self._apply(report)
+
+    def cordon(self, cordoned: Mapping[str, str]) -> None:
+        """Keep these devices from new pods, uuid -> who says so and why, and no others. By any thread."""
+        with self._lock:
+            self._cordoned = cordoned
+            if self._shown is not None:
+                self._apply(self._shown)
 
     def run(self, stop: threading.Event, silent_for: Callable[[], float]) -> None:
         """Look at the machine's files again now and then, until told to stop.
@@ -100,35 +126,62 @@ class Handout:
                     self._apply(self._last)
 
     def _apply(self, report: Report) -> None:
+        self._shown = report
         nodes = self._nodes(report.devices)
-        devices = offered(report.devices, nodes, self._strategy)
-        devices = with_absent(devices, self._held(), self._board.now.devices)
-        if self._strategy is Strategy.CDI and nodes.of_device:
+        held = self._held()
+        devices = offered(report.devices, nodes, self._way, frozenset[str]().union(*held.values()))
+        devices = with_absent(devices, held, self._board.now.devices)
+        if self._way.strategy is Strategy.CDI and nodes.of_device:
             devices = self._with_cdi(devices, nodes)
-        if self._strategy is not Strategy.ENVIRONMENT and nodes.of_device:
+            nodes = self._with_names_of_the_host(nodes, devices)
+        if self._way.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
             self._look_for_unified_memory(nodes)
+        healthy = {device.uuid for device in devices if device.is_healthy}
+        devices = with_cordons(devices, self._cordoned)
+        cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
         self._count(devices)
-        if self._board.put(Devices(devices, nodes, report.problem, reported=True)):
+        self._metrics.tell_states(devices, _states(report, cordoned))
+        lists = listed(devices, cut_of(report.devices, self._way), held)
+        news = Devices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
+        if self._board.put(news):
             self._tell(devices, report.problem)
-        if devices:
-            self.has_devices.set()
 
-    def _held(self) -> frozenset[str]:
-        """Devices in the kubelet's record; none where it cannot be read."""
+    def _held(self) -> dict[str, frozenset[str]]:
+        """Resource -> devices in the kubelet's record; where that is lost, as it was last.
+
+        Pods that have ended stay in the record until the kubelet next allocates. Of GPUs that were cut anew
+        it never would, if what they had counted: who lives is asked there.
+        """
         try:
-            return self._record.read().devices
+            found = self._record.read()
         except CheckpointError:
-            return frozenset()
+            found = Holdings()
+        # A file that is damaged or deleted gives nothing back: the pods live, and the kubelet remembers.
+        is_lost = not found.uids and bool(self._recorded.uids)
+        holdings = self._recorded = self._recorded if is_lost else found
+        if self._way.mig is not MigStrategy.NONE or holdings.others or is_lost:
+            pods = self._pods() if holdings.uids else None
+            if pods is not None:
+                holdings = holdings.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
+        return holdings.by_resource(names.GPU_RESOURCE)
 
     def _nodes(self, devices: Sequence[NodeDevice]) -> Nodes:
-        minors = {
-            device.uuid: device.minor
-            for device in devices
-            if device.minor is not None and device.published.parent is None
-        }
+        own = {device.uuid: wanted for device in devices if (wanted := self._nodes_of(device))}
         return cdi.device_nodes(
-            minors, dev_root=self._folders.dev_root, host_dev_root=self._folders.host_dev_root
+            own, dev_root=self._folders.dev_root, host_dev_root=self._folders.host_dev_root
         )
+
+    def _nodes_of(self, device: NodeDevice) -> tuple[str, ...] | None:
+        """Names of the device nodes that a device needs; None where the driver does not say them."""
+        if device.minor is None or device.gone:
+            return None
+        whole = (f"nvidia{device.minor}",)
+        if device.gpu_instance is None or device.compute_instance is None:
+            return whole
+        access = capability_nodes(
+            self._folders.capabilities, device.minor, device.gpu_instance, device.compute_instance
+        )
+        return access and whole + access
 
     def _with_cdi(self, devices: tuple[Device, ...], nodes: Nodes) -> tuple[Device, ...]:
         """The devices after the specification was written; unhealthy where that is impossible."""
@@ -152,6 +205,19 @@ class Handout:
                     "images must bring the driver's libraries themselves.",
                 )
         return devices
+
+    def _with_names_of_the_host(self, nodes: Nodes, devices: Iterable[Device]) -> Nodes:
+        """The nodes, with the names that a specification of the host gives to all devices that are well."""
+        well = {device.uuid for device in devices if device.is_healthy}
+        own = {
+            uuid: frozenset(node.path for node in its)
+            for uuid, its in nodes.of_device.items()
+            if uuid in well
+        }
+        root = self._folders.driver_root
+        return replace(
+            nodes, cdi_names=self._host.look(own, lambda: driver.driver_version(driver.find(root)))
+        )
 
     def _look_for_unified_memory(self, nodes: Nodes) -> None:
         """Told once: the GPU is not ill, and the next container after the remedy has the node."""

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import NoReturn
 
 import grpc
+import structlog
 
 from cluster.objects.inventory import Device
 from cluster.runtime.clock import Clock
@@ -16,6 +17,8 @@ from deviceplugin.allocate import Answer, Strategy, answer
 from deviceplugin.board import Board
 from deviceplugin.caller import Question, Verdict
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
+
+log = structlog.get_logger(__name__)
 
 HEARTBEAT = 5.0
 """Seconds after which an idle ListAndWatch stream looks whether it is still wanted."""
@@ -73,9 +76,17 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     """The servicer behind one registered socket."""
 
     def __init__(
-        self, admission: Admission, board: Board, streams: Streams, *, strategy: Strategy, clock: Clock
+        self,
+        admission: Admission,
+        board: Board,
+        streams: Streams,
+        *,
+        resource: str,
+        strategy: Strategy,
+        clock: Clock,
     ) -> None:
         self._admission = admission
+        self._resource = resource
         self._board = board
         self._streams = streams
         self._strategy = strategy
@@ -146,10 +157,13 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         told: tuple[Device, ...] | None = None
         while context.is_active() and not self._streams.is_closing:
             wake.clear()
-            devices = self._board.now.devices
+            devices = self._board.now.listed.get(self._resource, ())
             if devices != told:
                 told = devices
                 yield listed(devices)
+                # Only now: a generator goes on when what it gave has been sent.
+                healthy = sum(device.is_healthy for device in devices)
+                log.info("the kubelet is told", resource=self._resource, known=len(devices), healthy=healthy)
             elif context.is_active() and not self._streams.is_closing:
                 self._clock.wait(wake, HEARTBEAT)
 

@@ -5,11 +5,13 @@ first pods after its start are admitted; 100 calls/s for all clients together. I
 """
 
 import threading
+from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import grpc
 
+from cluster import names
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Container, Pod, PodSpec, PodStatus, Resources
 from cluster.runtime.clock import Clock
@@ -27,6 +29,7 @@ RETRIES = 40
 """How often at most."""
 PATIENCE = 0.2
 """Seconds since the first rejection after which a rejected call is not repeated."""
+_GPU, _MIG = names.GPU_RESOURCE.encode(), names.MIG_RESOURCE_PREFIX.encode()
 
 
 class PodsApiError(Exception):
@@ -44,43 +47,78 @@ class PodsApi:
         self._socket = socket
         self._clock = clock
         self._channel = channel(socket)
+        self._renewing = threading.Lock()
+        self._last: Mapping[bytes, Pod] = {}
 
-    def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
-        """All pods that the kubelet knows.
+    def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
+        """The pods that the kubelet knows. By any thread.
 
         Args:
             patient: repeat a call that the rate limit rejects.
+            gpus_only: pass over those that cannot hold a GPU, unread.
 
         Raises:
             PodsApiError: the kubelet is initializing, does not serve this API, is flooded or away.
         """
+        if not self._socket.exists():
+            sentence = f"The kubelet has no Pods API: there is no {self._socket}."
+            raise PodsApiError(sentence, code=grpc.StatusCode.UNAVAILABLE)
         ends = self._clock.monotonic() + (DEADLINE if patient else SHORT_DEADLINE)
         patience = _Patience(self._clock, retries=RETRIES if patient else 0, ends=ends)
         reconnected = False
         while True:
+            used = self._channel
             try:
-                answer = self._call(ends)
+                answer = self._call(used, ends)
+            except ValueError:
+                # Another thread has closed it; there is a new one.
+                if used is self._channel:
+                    raise
             except grpc.RpcError as error:
                 code = error.code()
+                if code is grpc.StatusCode.CANCELLED and used is not self._channel:
+                    continue
                 if code is grpc.StatusCode.UNAVAILABLE and not reconnected:
                     reconnected = True
-                    self._reconnect()
+                    self._reconnect(used)
                 elif code is not grpc.StatusCode.RESOURCE_EXHAUSTED or not patience.has_waited():
                     why = f"{code.name}: {error.details()}"
                     raise PodsApiError(
                         f"The kubelet's Pods API ({self._socket}) gave no pods: {why}", code=code
                     ) from error
             else:
-                return tuple(decode(content) for content in answer.pods)
+                return self._decoded(answer.pods) if gpus_only else tuple(map(decode, answer.pods))
 
-    def _call(self, ends: float) -> api_pb2.ListPodsResponse:
+    def _decoded(self, contents: Iterable[bytes]) -> tuple[Pod, ...]:
+        """From one answer to the next few pods change; what has not is not decoded again."""
+        last = self._last
+        new = {
+            content: last.get(content) or decode(content)
+            for content in contents
+            if _may_ask_for_gpus(content)
+        }
+        self._last = new
+        return tuple(new.values())
+
+    def _call(self, used: grpc.Channel, ends: float) -> api_pb2.ListPodsResponse:
         left = max(RETRY_EVERY, ends - self._clock.monotonic())
-        return api_pb2_grpc.PodsStub(self._channel).ListPods(api_pb2.ListPodsRequest(), timeout=left)
+        return api_pb2_grpc.PodsStub(used).ListPods(api_pb2.ListPodsRequest(), timeout=left)
 
-    def _reconnect(self) -> None:
+    def is_missing(self) -> bool:
+        """Whether nobody serves this API: a kubelet before 1.37, one that was told not to, or none at all."""
+        try:
+            self.list(patient=False)
+        except PodsApiError as error:
+            return error.code in {grpc.StatusCode.UNAVAILABLE, grpc.StatusCode.UNIMPLEMENTED}
+        return False
+
+    def _reconnect(self, used: grpc.Channel) -> None:
         """A channel that has met a dead socket waits before it tries again; a new one does not."""
-        old, self._channel = self._channel, channel(self._socket)
-        old.close()
+        with self._renewing:
+            if used is not self._channel:
+                return
+            self._channel = channel(self._socket)
+        used.close()
 
 
 class _Patience:
@@ -103,6 +141,11 @@ class _Patience:
         self._left -= 1
         self._clock.wait(self._never, RETRY_EVERY)
         return self._clock.monotonic() < self._question_ends
+
+
+def _may_ask_for_gpus(content: bytes) -> bool:
+    """Whether a GPU resource is named in a pod: to decode all pods takes longer than all the rest."""
+    return _GPU in content or _MIG in content  # a loop takes longer than both, for each pod of the node
 
 
 def decode(content: bytes) -> Pod:

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from cluster.objects.inventory import Device
-from cluster.objects.pods import Pod, is_terminal, wished_models
+from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.wishes import Wished, wished
 from deviceplugin.caller import promise_of
 from deviceplugin.checkpoint import Holdings
 
@@ -48,11 +49,22 @@ class Decision:
         return self.gate in OPEN
 
 
+@dataclass(frozen=True)
+class _Facts:
+    """What a decision rests on."""
+
+    pods: Mapping[str, Pod]
+    known: Mapping[str, Device]
+    beside: frozenset[str]
+
+
 def decide(
     devices: frozenset[str],
     holdings: Holdings | None,
     pods: Mapping[str, Pod] | None,
     known: Mapping[str, Device],
+    *,
+    beside: frozenset[str] = frozenset(),
 ) -> Decision:
     """Whether the container that has exactly these devices may start.
 
@@ -62,10 +74,12 @@ def decide(
         pods: uid -> the pods that hold any of these devices; None where they could not be had. Where several
             pods hold them by the checkpoint, one that is missing here is gone.
         known: uuid -> the devices of this node.
+        beside: those of other resources, which are asked for by themselves.
     """
     if sick := [uuid for uuid in sorted(devices) if uuid not in known or not known[uuid].is_healthy]:
         return Decision(Gate.UNHEALTHY, sentence=_sick(sick[0], known))
-    if holdings is None:
+    if holdings is None or not (holdings.entries or holdings.others):
+        # Without an entry it is gone: the kubelet writes this container's before it asks.
         return Decision(Gate.UNCHECKED, sentence="The kubelet's checkpoint cannot be read: not checked.")
     holders = holdings.holders(devices)
     if len(holders) > 1 and pods is not None:
@@ -75,28 +89,27 @@ def decide(
         return Decision(Gate.TWO_PODS, sentence=_two(devices, holders, pods))
     if len(exact) != 1:
         return Decision(Gate.UNKNOWN_POD, sentence=_unknown(devices))
-    return _against_promise(exact.pop(), devices, holdings, (pods or {}, known))
+    return _against_promise(exact.pop(), devices, holdings, _Facts(pods or {}, known, beside))
 
 
 def _against_promise(
     uid: str,
     devices: frozenset[str],
     holdings: Holdings,
-    facts: tuple[Mapping[str, Pod], Mapping[str, Device]],
+    facts: _Facts,
 ) -> Decision:
-    pods, known = facts
-    pod = pods.get(uid)
+    pod, known = facts.pods.get(uid), facts.known
     if pod is None:
         return Decision(Gate.UNPROMISED, uid)
-    promise = promise_of(pod)
+    promise = {name: frozenset(uuids) - facts.beside for name, uuids in promise_of(pod).items()}
     containers = [container for holder, container in _places(devices, holdings) if holder == uid]
     # First of all: the wish was for the extender to read, and its owner may have changed it since.
-    if any(devices == frozenset(promise.get(container, ())) for container in containers):
+    if any(devices == promise.get(container) for container in containers):
         return Decision(Gate.AS_PROMISED, uid)
-    wished = wished_models(pod)
-    if wished and (wrong := [uuid for uuid in sorted(devices) if known[uuid].model not in wished]):
-        return Decision(Gate.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], wished))
-    if not promise:
+    asked = wished(pod)
+    if wrong := [uuid for uuid in sorted(devices) if not asked.takes(known[uuid])]:
+        return Decision(Gate.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], asked))
+    if not any(promise.values()):
         return Decision(Gate.UNPROMISED, uid)
     return Decision(Gate.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
 
@@ -130,9 +143,9 @@ def _unknown(devices: frozenset[str]) -> str:
     )
 
 
-def _wrong_model(pod: Pod, device: Device, wished: frozenset[str]) -> str:
+def _wrong_model(pod: Pod, device: Device, asked: Wished) -> str:
     return (
-        f"Pod {pod.key} asks for {' or '.join(sorted(wished))}, but the kubelet gave it GPU {device.uuid}, "
+        f"Pod {pod.key} asks for a GPU{asked.text}, but the kubelet gave it GPU {device.uuid}, "
         f"a {device.model}. Delete the pod, so that it gets what it asks for."
     )
 

@@ -32,6 +32,8 @@ log = structlog.get_logger(__name__)
 
 LOOK_AT_NODE_EVERY: Final = 60.0
 """Seconds."""
+WRITE_EVERY: Final = 1.0
+"""Seconds between two writes at least: a device that comes and goes costs the API server no more."""
 COMPARE_EVERY: Final = 1.0
 """Seconds between two comparisons of the kubelet's record with what was promised."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
@@ -84,6 +86,12 @@ class Facts:
     record: Record
     pods: Callable[[], tuple[Pod, ...] | None]
     """The pods that the kubelet knows; None where it does not say."""
+    hear: Callable[[Node], None] = lambda _: None
+    """Told the Node whenever it was read, before anything is written: what stands on it may count."""
+    label: Callable[[Node], Node] = lambda node: node
+    """Sees to the labels of the Node; it as it is afterwards."""
+    tell: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
+    """Told the devices when the Node says what it should."""
 
 
 class Publisher:
@@ -98,6 +106,7 @@ class Publisher:
         self._backoff = Backoff()
         self._node: Node | None = None
         self._looked_at = 0.0
+        self._wrote_at = -WRITE_EVERY
         self._drift: Mapping[str, Assignment] | None = None
         self._compared: Holdings | None = None
         self._compared_at = 0.0
@@ -116,6 +125,7 @@ class Publisher:
             while not stop.is_set():
                 wake.clear()
                 self._clock.wait(stop if self.once() else wake, self._pause)
+                self._clock.wait(stop, max(0.0, self._wrote_at + WRITE_EVERY - self._clock.monotonic()))
 
     def once(self) -> bool:
         """One round: compare, write what has changed; whether it failed, so that a pause is due."""
@@ -152,10 +162,14 @@ class Publisher:
 
     def _write(self) -> None:
         node = self._current()
-        patch = changes(wanted(self._facts.board.now, self._drift, node), node)
+        devices = self._facts.board.now
+        patch = changes(wanted(devices, self._drift, node), node)
         if patch:
+            self._wrote_at = self._clock.monotonic()
             self._node = self._kube.patch(NODES, self._name, {"metadata": {"annotations": patch}})
             log.info("published", node=self._name, keys=sorted(patch))
+        self._facts.tell(node, devices.devices)
+        self._node = self._facts.label(self._node or node)
 
     def _current(self) -> Node:
         """The Node as last seen, read again now and then."""
@@ -163,4 +177,5 @@ class Publisher:
         if self._node is None or now - self._looked_at >= LOOK_AT_NODE_EVERY:
             self._node = self._kube.get(NODES, self._name)
             self._looked_at = now
+            self._facts.hear(self._node)
         return self._node

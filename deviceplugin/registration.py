@@ -7,6 +7,8 @@ none while our ListAndWatch stream is open. When the kubelet starts it deletes e
 everybody; the end of the stream tells us.
 """
 
+import hashlib
+import re
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -19,6 +21,7 @@ from typing import Final, Protocol
 import grpc
 import structlog
 
+from cluster import names
 from cluster.runtime.clock import Clock
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.kubeletclient import LARGEST_MESSAGE, channel
@@ -48,7 +51,7 @@ class Step(Enum):
     """What to do now."""
 
     REST = auto()
-    """The kubelet listens, or there is nothing to tell it."""
+    """The kubelet listens."""
     WAIT = auto()
     """Look again soon."""
     REGISTER = auto()
@@ -60,7 +63,6 @@ class Situation:
     """What is known at one moment. Instants are seconds of the monotonic clock."""
 
     now: float
-    has_devices: bool
     kubelet_answers: bool
     """A plain connection to the kubelet's socket succeeds."""
     stream_open: bool
@@ -75,7 +77,7 @@ class Situation:
 
 def next_step(seen: Situation) -> Step:
     """What to do in this situation."""
-    if not seen.has_devices or seen.stream_open:
+    if seen.stream_open:
         return Step.REST
     if not seen.kubelet_answers:
         return Step.WAIT
@@ -95,23 +97,43 @@ def pause_after(failures: int) -> float:
 class SocketNames:
     """Names of our sockets: ``gpu-booking-<instance>-<n>.sock``, never the same one twice.
 
-    The instance is the uid of our pod, or the process id. A container that restarts in the same pod must not
-    use a name again either, so that the numbers start at the time of the start.
+    The instance is a digest of our pod's uid, or of the process id: the path of a socket has 107 bytes, and
+    some distributions keep the kubelet's folder far down. A container that restarts in the same pod must not
+    use a name again either, so that the numbers, hexadecimal, start at the time of the start. All resources
+    of an agent share them.
     """
 
+    LONGEST: Final = len(f"{names.PRODUCT}-{8 * 'f'}-{11 * 'f'}.sock")
+    """Bytes; until the year 2527."""
+
     def __init__(self, instance: str, started_at_ms: int) -> None:
-        self._prefix = f"gpu-booking-{instance}-"
+        digest = hashlib.blake2s(instance.encode(), digest_size=4).hexdigest()
+        self._prefix = f"{names.PRODUCT}-{digest}-"
+        self._ours = re.compile(f"{self._prefix}[0-9a-f]+[.]sock")
         self._number = started_at_ms
+        self._lock = threading.Lock()
+        self._in_use: set[str] = set()
 
     def next(self) -> str:
-        """A name that was never used."""
-        self._number += 1
-        return f"{self._prefix}{self._number}.sock"
+        """A name that was never used; it is in use from now on."""
+        with self._lock:
+            self._number += 1
+            name = f"{self._prefix}{self._number:x}.sock"
+            self._in_use.add(name)
+        return name
+
+    def done(self, name: str) -> None:
+        """The name is in use no longer."""
+        with self._lock:
+            self._in_use.discard(name)
+
+    def is_left_over(self, name: str) -> bool:
+        """Whether a file name is one of ours that nobody uses: its socket may go."""
+        return self.is_ours(name) and name not in self._in_use
 
     def is_ours(self, name: str) -> bool:
         """Whether a file name is one of this instance's, from this life or an earlier one."""
-        number = name.removeprefix(self._prefix).removesuffix(".sock")
-        return name == f"{self._prefix}{number}.sock" and number.isdecimal()
+        return self._ours.fullmatch(name) is not None
 
 
 class Plugin(Protocol):
@@ -139,18 +161,17 @@ class Registrar:
         self,
         place: Place,
         plugin: Plugin,
-        has_devices: threading.Event,
         *,
         metrics: AgentMetrics,
         clock: Clock,
     ) -> None:
         self._place = place
         self._plugin = plugin
-        self._has_devices = has_devices
         self._metrics = metrics
         self._clock = clock
         self._streams = Streams()
         self._server: grpc.Server | None = None
+        self._name = ""
         self._registered_at: float | None = None
         self._tried_at: float | None = None
         self._failures = 0
@@ -176,17 +197,17 @@ class Registrar:
             self._stop_serving().wait()
             with suppress(OSError):
                 self._remove_old_sockets()
-            self._metrics.registered.set(0)
+            self._metrics.registered.labels(self._place.resource).set(0)
+            self._metrics.registered.remove(self._place.resource)
 
     def _step(self) -> Step:
         is_open = self._streams.is_open
         if is_open:
             self._failures = 0
-        self._metrics.registered.set(is_open)
+        self._metrics.registered.labels(self._place.resource).set(is_open)
         step = next_step(
             Situation(
                 now=self._clock.monotonic(),
-                has_devices=self._has_devices.is_set(),
                 kubelet_answers=not is_open and self._kubelet_answers(),
                 stream_open=is_open,
                 stream_ended=self._streams.has_ended,
@@ -216,7 +237,7 @@ class Registrar:
         self._failures += 1
         self._registered_at = None
         self._stop_serving()
-        name = self._place.names.next()
+        name = self._name = self._place.names.next()
         try:
             self._remove_old_sockets()
             self._serve(name)
@@ -260,6 +281,7 @@ class Registrar:
     def _stop_serving(self) -> threading.Event:
         """End the newest registration; the event is set when the last call in progress is over."""
         self._streams.close()
+        self._place.names.done(self._name)
         stopped = threading.Event()
         if self._server is not None:
             stopped = self._server.stop(GRACE)
@@ -272,7 +294,7 @@ class Registrar:
         """Remove what we have left; another instance's socket is never touched."""
         if self._place.folder.is_dir():
             for path in self._place.folder.iterdir():
-                if self._place.names.is_ours(path.name):
+                if self._place.names.is_left_over(path.name):
                     path.unlink(missing_ok=True)
 
 

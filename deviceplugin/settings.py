@@ -1,34 +1,72 @@
 """The node agent's settings, from the environment: ``GPU_BOOKING_NODE_NAME`` and so on."""
 
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from cluster import names
 from cluster.runtime.logs import Level, Style
 from deviceplugin.allocate import Strategy
+from deviceplugin.mig.packing import Packing
+from deviceplugin.mig.strategy import MigStrategy
+from deviceplugin.nvml.guard import DEADLINE_SECONDS
 from deviceplugin.nvml.health import QUIET_SECONDS
+from deviceplugin.nvml.xids import Heeded
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Xid = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Xids = Annotated[tuple[Xid, ...], msgspec.Meta(max_length=1000)]
+NodeName = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9.-]*[a-z0-9])?\Z", max_length=253)]
+Namespace = Annotated[str, msgspec.Meta(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?\Z", max_length=63)]
+Instance = Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9]([A-Za-z0-9.-]*[A-Za-z0-9])?\Z", max_length=40)]
+"""A pod's uid has 36 characters."""
+Address = Annotated[str, msgspec.Meta(pattern=r"^[0-9A-Za-z.:-]+\Z", max_length=253)]
+Url = Annotated[str, msgspec.Meta(pattern=r"^https?://[!-~]+\Z", max_length=2048)]
+ProcessName = Annotated[str, msgspec.Meta(min_length=1, max_length=64)]
+
+LONGEST_PATH: Final = 4095
+"""Bytes, as the kernel has it."""
+LONGEST_KUBELET_ROOT: Final = 54
+"""Bytes: the path of a plugin's socket beneath it may have 107."""
+
+
+class PathError(ValueError):
+    """Settings name paths that nobody can use; a sentence for each."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may differ between two nodes or installations."""
 
-    node_name: str
+    node_name: NodeName
     """The Node that this agent runs on."""
-    instance: str | None = None
+    instance: Instance | None = None
     """Names this agent among others of the node, in its sockets and its Lease: its pod's uid."""
-    namespace: str = names.NAMESPACE
+    namespace: Namespace = names.NAMESPACE
     """Where the agent's Lease is."""
 
     strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
+    mig_strategy: MigStrategy = MigStrategy.NONE
+    """Under which names MIG devices are handed out: not at all, all as ``nvidia.com/gpu`` (``single``), or
+    each profile as a resource of its own beside whole GPUs (``mixed``)."""
+    mig_packing: Packing = Packing.DISTRIBUTED
+    """From which GPU a pod's MIG device is taken where nobody has decided: that of which the fewest are taken
+    (``distributed``), or the most (``packed``)."""
+    mig_capabilities: Path = Path("/proc/driver/nvidia/capabilities")
+    """Where the driver says which device nodes give access to a MIG device."""
     kubelet_root: Path = Path("/var/lib/kubelet")
     """The kubelet's root folder, at the same path on the node."""
     cdi_dir: Path = Path("/var/run/cdi")
     """The folder from which the container runtime reads CDI specifications."""
+    host_cdi_dirs: Annotated[tuple[Path, ...], msgspec.Meta(max_length=8)] = (
+        Path("/etc/cdi"),
+        Path("/var/run/cdi"),
+    )
+    """Where the agent looks for a specification of ``nvidia.com/gpu`` that the host has already: that is used
+    where it has all GPUs of the node and is of the driver that is installed, otherwise ours. The runtime's
+    folders as the agent sees them, the one that wins last; none, given as ``[]``: ours is always used."""
     dev_root: Path = Path("/dev")
     """The folder of the device nodes, as the agent sees it."""
     host_dev_root: Path | None = None
@@ -40,15 +78,41 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     host_driver_root: Path | None = None
     """The same root as the container runtime sees it; by default the same path."""
     nvml_library: Path | None = None
-    """``libnvidia-ml.so.1``; by default wherever the loader finds it."""
-    quiet_seconds: Annotated[float, msgspec.Meta(ge=0)] = QUIET_SECONDS
-    """How long a GPU must be without a critical sign to be healthy again."""
+    """``libnvidia-ml.so.1``; by default that under ``driver_root``, or else wherever the loader finds it."""
+    without_gpus: Literal["wait", "fail"] = "wait"
+    """What becomes of an agent that finds no driver or no GPU at its start: it looks again, or it ends."""
+    nvml_deadline_seconds: Annotated[float, msgspec.Meta(ge=1, le=50)] = DEADLINE_SECONDS
+    """How long the driver may take to answer about one GPU before that GPU counts as hanging, in seconds."""
+    quiet_seconds: Annotated[float, msgspec.Meta(ge=0, le=86400)] = QUIET_SECONDS
+    """How long a GPU must be without a critical sign to be healthy again, in seconds."""
+    ignore_xids: Xids = ()
+    """Numbers of XID errors that leave a GPU healthy, beside those of the table."""
+    heed_xids: Xids = ()
+    """Numbers of XID errors that make a GPU unhealthy although the table says that they do not."""
+    node_labels: bool = True
+    """Whether the Node gets the labels of GPU feature discovery, and one for each model. Those that node
+    feature discovery writes are left to it. Where it is off those go that an agent wrote before."""
+    proc_root: Path = Path("/proc")
+    """Where the kernel says which boot of the node this is."""
 
-    host: str = "0.0.0.0"
-    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
+    tolerated_processes: Annotated[tuple[ProcessName, ...], msgspec.Meta(max_length=1000)] = (
+        "Xorg",
+        "Xwayland",
+        "gnome-shell",
+        "nvidia-cuda-mps",
+    )
+    """Names (15 letters, as the kernel keeps them) of processes of no pod that may use GPUs: a display
+    server, MPS. Any other is reported, and every process of a pod that does not hold the GPU."""
+    metrics_name_people: bool = True
+    """Whether ``/metrics`` names the user and the booking of the pod on each device."""
+    tell_use_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 10
+    """How often the Lease tells how the GPUs are used, with a renewal that is due anyway; 0: never."""
+
+    host: Address = "0.0.0.0"
+    """Where ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     port: Port = 9400
     """Port of the probes and metrics."""
-    kube_server: str | None = None
+    kube_server: Url | None = None
     """URL of the API server; by default that of the cluster which this pod runs in."""
     kube_ca_file: Path | None = None
     """Certificate of the API server's authority; by default the ServiceAccount's."""
@@ -58,6 +122,31 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The least important lines that are written."""
     log_style: Style = "json"
     """One JSON object per line, or text for people."""
+
+    def __post_init__(self) -> None:
+        """Refuse what does not fit together.
+
+        Raises:
+            ContradictionError: an XID is to be ignored and heeded.
+            PathError: a path that nobody can use.
+        """
+        if unusable := list(self._unusable_paths()):
+            raise PathError("\n".join(unusable))
+        Heeded(frozenset(self.ignore_xids), frozenset(self.heed_xids))
+
+    def _unusable_paths(self) -> Iterator[str]:
+        for field in msgspec.structs.fields(self):
+            value = getattr(self, field.name)
+            longest = LONGEST_KUBELET_ROOT if field.name == "kubelet_root" else LONGEST_PATH
+            for path in value if isinstance(value, tuple) else (value,):
+                if isinstance(path, Path) and not _is_usable(path, longest):
+                    allowed = f"expected an absolute path of 1 to {longest} bytes"
+                    yield f"The setting {names.setting(field.name)} is {str(path)!r}: {allowed}."
+
+    @property
+    def heeded(self) -> Heeded:
+        """Which XIDs count."""
+        return Heeded(frozenset(self.ignore_xids), frozenset(self.heed_xids))
 
     @property
     def device_plugins(self) -> Path:
@@ -73,3 +162,11 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     def pod_resources_socket(self) -> Path:
         """The kubelet's PodResources API."""
         return self.kubelet_root / "pod-resources" / "kubelet.sock"
+
+
+def _is_usable(path: Path, longest: int) -> bool:
+    try:
+        length = len(bytes(path))
+    except UnicodeEncodeError:  # half a character
+        return False
+    return path.is_absolute() and length <= longest and "\0" not in str(path)

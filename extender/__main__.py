@@ -2,36 +2,49 @@
 
 import os
 import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.kube.client import KubeClient
-from cluster.kube.connection import BadConnectionError, Connection
+from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.incluster import in_cluster
+from cluster.kube.incluster import configured
+from cluster.kube.skew import clock_obstacle
 from cluster.kube.transport import Timeouts
+from cluster.picture import Following
 from cluster.runtime import logs
 from cluster.runtime.clock import Clock, SystemClock
 from cluster.runtime.metrics import measured, new_registry
-from cluster.runtime.probes import Probes, ServeError, serve
+from cluster.runtime.probes import Check, Probes, ServeError, serve
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError, load
-from extender.bind import Bind
+from extender.bind import CONNECTING, Bind
+from extender.electing import leadership
 from extender.explain import Explain
 from extender.filter import Filter
 from extender.flights import Flights
 from extender.freeze import Freeze
 from extender.metrics import Metrics
-from extender.policies.binpack import binpack
+from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
+from extender.ring import Ring, with_ring
 from extender.server import Verbs, create_app, with_probes
+from extender.serving import serve_by_tls, serve_plainly
 from extender.settings import Settings
 from extender.settle import Settle
 from extender.state import ClusterState
-from extender.sync import Sync
-from extender.trust import clock_obstacle, first_obstacle
+from extender.trust import first_obstacle
 from extender.wake import Wake
 
-ANSWERS_A_BIND = Timeouts(connect=1.0, read=3.0)
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+SWITCH_SECONDS = 0.001
+"""So long a question waits for a thread that works, mostly one that reads a list; Python's own is 5 ms."""
+ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
 
 
@@ -39,78 +52,124 @@ def main() -> int:
     """Run until told to stop; the exit code."""
     try:
         settings = load(Settings, os.environ)
-        logs.configure(level=settings.log_level, style=settings.log_style)
-        return build(settings, SystemClock()).run()
+        ring = Ring(SystemClock())
+        logs.configure(level=settings.log_level, style=settings.log_style, keep=ring.keep)
+        sys.setswitchinterval(SWITCH_SECONDS)
+        return build(settings, SystemClock(), ring=ring).run()
     except (SettingsError, BadConnectionError, ServeError) as error:
         sys.stderr.write(f"{error}\n")
         return 2
 
 
-def build(settings: Settings, clock: Clock) -> Process:
+def build(
+    settings: Settings,
+    clock: Clock,
+    registry: CollectorRegistry | None = None,
+    ring: Ring | None = None,
+) -> Process:
     """The whole process, listening already, its threads not started.
+
+    Args:
+        settings: from the environment.
+        clock: the time.
+        registry: for its metrics; by default a new one.
+        ring: the last decisions.
 
     Raises:
         BadConnectionError: the API server's address or credentials are missing.
         ServeError: a port cannot be listened on.
     """
     process = Process(names.EXTENDER, clock)
-    kube = KubeClient(connection(settings, clock), clock, user_agent=names.EXTENDER)
-    binding_kube = KubeClient(
-        connection(settings, clock), clock, user_agent=names.EXTENDER, timeouts=ANSWERS_A_BIND
-    )
-    registry = new_registry()
+    kube, binding_kube = _api_server(settings, process, clock)
+    registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
 
-    state = ClusterState(clock)
-    sync = Sync(kube, state, clock, namespace=settings.namespace, scheduler=settings.scheduler_name)
-    obstacle = first_obstacle(sync.obstacle, clock_obstacle(kube.skew))
+    state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
+    following = Following(kube, state, clock, namespace=settings.namespace)
+    following.follow_namespaces()
+    doubts: list[Check] = [clock_obstacle(kube.skew)]
+    leading = leadership(settings, process, binding_kube, state, clock=clock, unfit=doubts)
+    obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
     flights = Flights()
     verbs = Verbs(
-        filter=Filter(state),
-        prioritize=Prioritize(state, binpack),
-        bind=Bind(binding_kube, state, clock, flights),
+        filter=Filter(state).told,
+        prioritize=Prioritize(state, clock, settings.placement).told,
+        preempt=Preempt(state, clock, terms(settings)),
+        bind=Bind(binding_kube, state, clock, flights, leads=leading.leads),
     )
     settle = Settle(kube, state, clock, flights)
-    wake = Wake(kube, state, clock, namespace=settings.namespace)
     explain = Explain(state, clock, events.warning, obstacle)
 
     measured(
-        registry, "extender_news_age_seconds", "Age of the newest news of pods, nodes, leases.", sync.age
+        registry,
+        "extender_news_age_seconds",
+        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
+        following.age,
     )
-    probes = Probes(registry, ready={"cluster": obstacle})
-    app = create_app(verbs, obstacle, clock, Metrics(registry), limit=settings.max_body_bytes)
+    app = with_ring(
+        create_app(verbs, obstacle, clock, Metrics(registry), limit=settings.max_body_bytes),
+        ring or Ring(clock),
+    )
 
-    for name, body in sync.threads.items():
+    for name, body in following.threads.items():
         process.thread(name, body)
     process.thread("settle", settle.run)
     process.thread("explain", explain.run)
-    process.thread("freeze", Freeze(sync.obstacle, clock).run)
-    process.thread("wake", wake.run)
+    process.thread("freeze", Freeze(following.obstacle, clock).run)
+    process.thread("wake", Wake(kube, state, clock, namespace=settings.namespace).run)
     process.thread("events", events.run)
 
-    process.closing("connections", kube.close)
-    process.closing("binding connections", binding_kube.close)
-    server = serve(
-        with_probes(app, probes),
-        settings.host,
-        settings.port,
-        threads=settings.threads,
-        longest_body=settings.max_body_bytes,
-    )
-    process.closing("verbs", server.close)
-    process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
     return process
 
 
-def connection(settings: Settings, clock: Clock) -> Connection:
-    """How the API server is reached: as in every pod, or as the settings say."""
-    return in_cluster(
-        clock,
-        os.environ,
-        server=settings.kube_server,
-        ca_file=settings.kube_ca_file,
-        token_file=settings.kube_token_file,
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the probes tell."""
+
+    registry: CollectorRegistry
+    obstacle: Check
+
+
+def _listen(
+    app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
+) -> list[Check]:
+    """Serve verbs and probes until the process ends; why nobody can ask us."""
+    checks = {"cluster": ready.obstacle}
+    served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
+    if served:
+        checks["certificate"] = served.trouble
+    measured(
+        ready.registry,
+        "extender_certificate_expiration_timestamp_seconds",
+        "Unix time, in seconds, at which the certificate of mode `existing` ends; NaN in the other mode.",
+        lambda: served.certificate_ends() if served else None,
     )
+    probes = Probes(ready.registry, ready=checks)
+    if settings.mode == "dedicated":
+        serve_plainly(with_probes(app, probes), settings, process)
+    process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
+    return [served.trouble] if served else []
+
+
+def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[KubeClient, KubeClient]:
+    """Two clients: one for everything, one whose answers somebody waits for."""
+    kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.EXTENDER)
+    binding = KubeClient(
+        configured(settings, clock, os.environ),
+        clock,
+        user_agent=names.EXTENDER,
+        timeouts=ANSWERS_A_BIND,
+        connections=settings.threads,
+    )
+    process.closing("connections", kube.close)
+    process.closing("binding connections", binding.close)
+    return kube, binding
+
+
+def terms(settings: Settings) -> Terms:
+    """What is decided about evictions."""
+    return Terms(home=settings.namespace, maia=settings.maia, restart_seconds=settings.restart_cost_seconds)
 
 
 if __name__ == "__main__":

@@ -2,9 +2,12 @@
 
 A pod's first decision stands until it is settled: the scheduler repeats a bind that took too long, maybe for
 another node, while the first may still be on its way. What was decided is therefore counted in the ledger
-*before* it is posted, and taken back only when it is certain that it did not happen. The Binding carries the
+*before* it is posted, and taken back when, and only when, it is certain that it did not happen. What can go
+wrong by itself, as writing the body, comes before it is counted. The Binding carries the
 uid and the resourceVersion that filter saw: if anybody else has written the pod since (another binder, a
-hold, the user), it is refused and nothing has happened. It is posted only within 2 s of its decision.
+hold, the user), it is refused and nothing has happened. It is posted only while we lead, and only within 2 s
+of its decision. It empties what is on the pod only while it waits, its hold above all, in the same write: a
+Binding can write annotations and remove none, and an empty one reads as none.
 
 ============================  ==========================================================================
 what the API server says      what follows
@@ -12,18 +15,33 @@ what the API server says      what follows
 201                           success; the ledger goes on assuming it until the pod's event comes
 409                           read the pod again: bound as we decided is success; otherwise taken back
 any other 4xx                 refused, nothing happened: taken back
+no connection in time         nothing was sent: taken back
 5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``settle`` reads it again
 ============================  ==========================================================================
+
+A repeat that is refused says nothing about what was posted before: that is taken back only where the pod has
+been written since, or is gone.
 """
 
+from dataclasses import dataclass
 from typing import Any, Final
 
+import structlog
+
 from cluster import names
-from cluster.decide.ledger import Assumption
+from cluster.decide.ledger import Assumption, NodeView
+from cluster.decide.ledger.liveness import State
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import AGENT, obstacle
-from cluster.decide.wish import wish_of
-from cluster.kube.errors import ApiError, ClientError, Conflict, NotFound
+from cluster.decide.predicates import AGENT, KEPT, obstacle
+from cluster.kube.errors import (
+    ApiError,
+    ClientError,
+    Conflict,
+    NotFound,
+    TooManyRequests,
+    Unauthorized,
+    Unsent,
+)
 from cluster.kube.port import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import devices_of, encode_assignment
@@ -31,131 +49,208 @@ from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.runtime.clock import Clock
 from extender.flights import Flights
+from extender.leadership import Leads
+from extender.outcome import verdict
 from extender.state import ClusterState
 from extender.wire import BindingArguments, BindingResult
 
+log = structlog.get_logger(__name__)
+
 DEADLINE: Final = 2.0
 """Seconds after its decision within which a Binding may be posted."""
+CONNECTING: Final = 1.0
+"""Seconds of these that are left to connect to the API server: nothing is posted while fewer are."""
 
 BOUND: Final = BindingResult()
 
+NOBODYS_FAULT: Final = (TooManyRequests, Unauthorized)
+"""Refusals that no other node would change."""
+NOT_LEADING: Final = (
+    f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
+)
+
 
 class BindError(Exception):
-    """The pod is not bound; the text says why, and is the same each time for the same reason."""
+    """The pod is not bound; the text says why, and is the same each time for the same reason.
+
+    It begins with ``names.NOT_NOW`` where the node is not to blame: the reclaimer reads that on the pod.
+    """
+
+
+@dataclass(frozen=True, slots=True)
+class _Posting:
+    """A decision on its way."""
+
+    decision: Assumption
+    body: dict[str, Any]
+    decided_at: float
+    is_repeat: bool
+    """Whether it has been posted before: what becomes of that is not known."""
 
 
 class Bind:
     """Decides and posts Bindings."""
 
-    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, flights: Flights) -> None:
+    def __init__(
+        self, kube: Kube, state: ClusterState, clock: Clock, flights: Flights, *, leads: Leads
+    ) -> None:
         self._kube = kube
         self._state = state
         self._clock = clock
         self._flights = flights
+        self._leads = leads
 
     def __call__(self, arguments: BindingArguments) -> BindingResult:
         """Bind the pod to the node, with devices that fit it; safe to repeat."""
+        decision, result = None, BOUND
         with self._flights.alone(arguments.pod_uid):
             try:
-                self._bind(arguments)
+                decision = self._bind(arguments)
             except BindError as error:
-                return BindingResult(error=str(error))
-        return BOUND
+                result = BindingResult(error=str(error))
+        log.info(
+            "bind answered",
+            pod=f"{arguments.pod_namespace}/{arguments.pod_name}",
+            uid=arguments.pod_uid,
+            node=arguments.node,
+            devices=sorted(devices_of(decision.assignment)) if decision else None,
+            error=result.error or None,
+        )
+        return result
 
-    def _bind(self, arguments: BindingArguments) -> None:
+    def _bind(self, arguments: BindingArguments) -> Assumption | None:
+        """What was decided and has happened; None where the pod turns out to be bound there already."""
         with self._state.locked() as ledger:
-            earlier = ledger.assumed.get(arguments.pod_uid)
+            earlier = ledger.assumption(arguments.pod_uid)
             holds = ledger.claim(arguments.pod_uid)
         if holds:
-            if self._is_bound(arguments):
-                return
+            if self._has_bound(self._read(arguments), arguments.node):
+                return None
             if earlier is None or earlier.node != arguments.node:
-                raise BindError(f"An earlier bind of the pod to node {holds.node} is not settled yet.")
-            self._post(self._renewed(earlier), self._clock.monotonic())
-            return
+                raise BindError(
+                    f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not settled yet."
+                )
+            return self._post(self._renewed(earlier))
         pod = self._state.remembered(arguments.pod_uid) or self._read(arguments)
-        decided_at = self._clock.monotonic()
-        self._post(self._decide(pod, arguments.node), decided_at)
+        return self._post(self._decided(pod, arguments.node))
 
-    def _decide(self, pod: Pod, node: str) -> Assumption:
+    def _decided(self, pod: Pod, node: str) -> _Posting:
         """Check once more, choose, and count the choice in the ledger, in one step."""
-        try:
-            wish = wish_of(pod)
-        except QuantityError as error:
-            raise BindError(str(error)) from error
+        decided_at = self._clock.monotonic()
         with self._state.locked() as ledger:
+            try:
+                wish = self._state.wish(pod)
+            except QuantityError as error:
+                raise BindError(str(error)) from error
             ((view, agent),) = self._state.look((node,))
-            reason = obstacle(wish, view, agent)
+            reason = obstacle(wish, view, agent) or self._state.promises(pod, wish)(node)
             if reason:
                 raise BindError(f"The pod no longer fits on node {node}: {reason}.")
             try:
                 assignment = choose(wish, view)
             except NoPlaceError as error:
                 raise BindError(f"The pod no longer fits on node {node}.") from error
+            decision = Assumption(pod=pod, node=node, assignment=assignment)
+            body = binding(decision)
             ledger.assume(pod, node, assignment)
-        return Assumption(pod=pod, node=node, assignment=assignment)
+        return _Posting(decision, body, decided_at, is_repeat=False)
 
-    def _renewed(self, decision: Assumption) -> Assumption:
+    def _renewed(self, decision: Assumption) -> _Posting:
         """The same decision, counted from now on: ``settle`` gives it its full time again.
 
         Raises:
             BindError: it would not be made any more (law L6). It stays as it is: the first may yet arrive.
         """
+        decided_at = self._clock.monotonic()
         again = Assumption(pod=decision.pod, node=decision.node, assignment=decision.assignment)
         with self._state.locked() as ledger:
             ((view, agent),) = self._state.look((decision.node,))
-            reason = None if agent == "alive" else AGENT[agent]
-            healthy = {device.uuid for device in view.devices if device.is_healthy}
-            if decision.assignment and (reason or not devices_of(decision.assignment) <= healthy):
-                reason = reason or "a GPU that was chosen is not healthy any more"
+            reason = _outdated(decision, view, agent)
+            if reason:
                 raise BindError(f"The pod no longer fits on node {decision.node}: {reason}.")
             ledger.forget_assumed(again.pod.metadata.uid)
             ledger.assume(again.pod, again.node, again.assignment)
-        return again
+        return _Posting(again, binding(again), decided_at, is_repeat=True)
 
-    def _post(self, decision: Assumption, decided_at: float) -> None:
-        meta = decision.pod.metadata
-        if self._clock.monotonic() - decided_at > DEADLINE:
-            self._take_back(meta.uid)
-            raise BindError("The decision was too old to be written; it is made anew with the next attempt.")
+    def _post(self, posting: _Posting) -> Assumption | None:
+        """Post the Binding, if it may be posted at this moment; what was decided, where that has happened."""
+        meta = posting.decision.pod.metadata
+        try:
+            left = self._time_left(posting.decided_at)
+        except Exception:
+            self._not_posted(posting)
+            raise
         try:
             self._kube.create_subresource(
-                PODS, "binding", binding(decision), name=meta.name, namespace=meta.namespace
+                PODS, "binding", posting.body, name=meta.name, namespace=meta.namespace, within=left
             )
         except Conflict as error:
-            self._after_conflict(decision, error)
+            self._after_conflict(posting, error)
+            return None
         except ClientError as error:
-            self._take_back(meta.uid)
-            raise BindError(f"The API server refused the Binding ({error.code} {error.reason}).") from error
+            if isinstance(error, NotFound):
+                self._take_back(meta.uid)
+            self._not_posted(posting)
+            begin = f"{names.NOT_NOW} " if isinstance(error, NOBODYS_FAULT) else ""
+            raise BindError(
+                f"{begin}The API server refused the Binding ({error.code} {error.reason})."
+            ) from error
+        except Unsent as error:
+            self._not_posted(posting)
+            raise BindError(
+                f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided anew."
+            ) from error
         except ApiError as error:
             raise BindError(
-                "The API server has not said whether the pod is bound; the same bind is tried again."
+                f"{names.NOT_NOW} The API server has not said whether the pod is bound;"
+                " the same bind is tried again."
             ) from error
+        return posting.decision
 
-    def _after_conflict(self, decision: Assumption, conflict: Conflict) -> None:
-        meta = decision.pod.metadata
-        arguments = BindingArguments(
-            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=decision.node
-        )
-        if self._is_bound(arguments):
-            return
-        self._take_back(meta.uid)
-        raise BindError(
-            "The pod has changed since it was filtered; it is decided anew with the next attempt."
-        ) from conflict
-
-    def _is_bound(self, arguments: BindingArguments) -> bool:
-        """Read the pod; whether it is bound to the node that is asked for.
+    def _time_left(self, decided_at: float) -> float:
+        """Seconds within which it may be posted; the last look before it is, so time is looked at last.
 
         Raises:
-            BindError: it is gone, is bound elsewhere, or cannot be read.
+            BindError: it may not be posted.
         """
+        if not self._leads():
+            raise BindError(NOT_LEADING)
+        left = DEADLINE - (self._clock.monotonic() - decided_at)
+        if left < CONNECTING:
+            raise BindError(f"{names.NOT_NOW} The decision was too old to be written; it is made anew.")
+        return left
+
+    def _not_posted(self, posting: _Posting) -> None:
+        """It has not happened this time, and so not at all unless it was posted before."""
+        if not posting.is_repeat:
+            self._take_back(posting.decision.pod.metadata.uid)
+
+    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> None:
+        decided = posting.decision.pod
+        meta = decided.metadata
+        arguments = BindingArguments(
+            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=posting.decision.node
+        )
+        self._not_posted(posting)
         pod = self._read(arguments)
+        if self._has_bound(pod, arguments.node):
+            return
+        if verdict(pod, decided) == "never":
+            self._take_back(meta.uid)
+        raise BindError(
+            f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
+        ) from conflict
+
+    def _has_bound(self, pod: Pod, node: str) -> bool:
+        """Whether a pod that was read now is bound to the node that is asked for.
+
+        Raises:
+            BindError: it is bound elsewhere.
+        """
         if not pod.spec.node_name:
             return False
-        with self._state.locked() as ledger:
-            ledger.apply_pod(pod)
-        if pod.spec.node_name != arguments.node:
+        self._state.apply_pod(pod)
+        if pod.spec.node_name != node:
             raise BindError(f"The pod is bound to node {pod.spec.node_name} already.")
         return True
 
@@ -166,7 +261,7 @@ class Bind:
             self._take_back(arguments.pod_uid)
             raise BindError("The pod is gone.") from error
         except ApiError as error:
-            raise BindError("The pod cannot be read from the API server now.") from error
+            raise BindError(f"{names.NOT_NOW} The pod cannot be read from the API server.") from error
         if pod.metadata.uid != arguments.pod_uid:
             self._take_back(arguments.pod_uid)
             raise BindError("The pod is gone; another one has its name.")
@@ -175,7 +270,20 @@ class Bind:
     def _take_back(self, uid: str) -> None:
         with self._state.locked() as ledger:
             ledger.forget_assumed(uid)
-            self._state.drop_remembered(uid)
+            self._state.decide_anew(uid)
+
+
+def _outdated(decision: Assumption, view: NodeView, agent: State) -> str | None:
+    """Why a decision that waits for its answer would not be made any more, None when it would."""
+    chosen = devices_of(decision.assignment)
+    if not chosen:
+        return None
+    if agent != "alive":
+        return AGENT[agent]
+    if not chosen <= {device.uuid for device in view.devices if device.is_healthy}:
+        return "a GPU that was chosen is not healthy any more"
+    uid = decision.pod.metadata.uid
+    return KEPT if any(view.kept.get(uuid, uid) != uid for uuid in chosen) else None
 
 
 def binding(decision: Assumption) -> dict[str, Any]:
@@ -187,8 +295,11 @@ def binding(decision: Assumption) -> dict[str, Any]:
         "uid": meta.uid,
         "resourceVersion": meta.resource_version,
     }
+    annotations = {key: "" for key in names.WAITING_STATE if meta.annotation(key)}
     if decision.assignment:
-        metadata["annotations"] = {names.ASSIGNED: encode_assignment(decision.assignment)}
+        annotations[names.ASSIGNED] = encode_assignment(decision.assignment)
+    if annotations:
+        metadata["annotations"] = annotations
     return {
         "apiVersion": "v1",
         "kind": "Binding",

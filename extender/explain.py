@@ -2,8 +2,10 @@
 
 The scheduler asks an extender only about nodes that its own filters leave: for a pod that is too big for
 every node, or while the cluster is full, it asks nobody and the pod's event speaks of "Insufficient
-nvidia.com/gpu". Here the sentence is written as an Event, once per pod and sentence (an Event wakes no
-scheduler, as a change of the pod would). Runs in its own thread, started by ``__main__``.
+nvidia.com/gpu". Here the sentence is written as an Event when it becomes true, and not again while nothing
+changes (an Event wakes no scheduler, as a change of the pod would). One that comes and goes is told again
+after some minutes. Of GPUs that are kept for a pod the reclaimer tells. Runs in its own thread, started by
+``__main__``.
 """
 
 import threading
@@ -12,7 +14,9 @@ from typing import Final
 
 from cluster import names
 from cluster.decide.explain import why_waiting
-from cluster.decide.wish import wish_of
+from cluster.decide.reasons import Reason
+from cluster.decide.wish import Key, wish_of
+from cluster.objects.gates import is_queued
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.runtime.clock import Clock
@@ -20,6 +24,8 @@ from extender.state import ClusterState, Readiness
 
 EVERY: Final = 2.0
 """Seconds between two looks."""
+AGAIN: Final = 600.0
+"""Seconds after which a sentence that was told before is told again, if others were true in between."""
 
 Tell = Callable[[Pod, str, str], None]
 """``(pod, reason, sentence)``: write an Event on the pod; never raises."""
@@ -33,7 +39,8 @@ class Explain:
         self._clock = clock
         self._tell = tell
         self._obstacle = obstacle
-        self._told: dict[str, set[str]] = {}
+        self._told: dict[str, dict[str, float]] = {}
+        """Uid -> sentence -> when it was told; the newest last."""
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until told to stop."""
@@ -47,18 +54,33 @@ class Explain:
         with self._state.locked() as ledger:
             waiting = dict(self._state.waiting)
             views = ledger.views(ledger.nodes()) if waiting else []
+            covered = self._state.cover(self._clock.now()) if waiting else {}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
+        # Whoever waits mostly waits with others for the same, and looking at all nodes takes long.
+        known: dict[Key, Reason | None] = {}
         for uid, pod in waiting.items():
-            if not _was_turned_down(pod):
+            if not (_was_turned_down(pod) or is_queued(pod)):
                 continue
             try:
-                sentence = why_waiting(wish_of(pod), views)
+                wish = wish_of(pod, covered.get(uid))
             except QuantityError:
                 continue
-            told = self._told.setdefault(uid, set())
-            if sentence and sentence not in told:
-                told.add(sentence)
-                self._tell(pod, names.WAITING_FOR_GPU, sentence)
+            if wish.pin:
+                continue  # of that the reclaimer tells
+            if wish.key not in known:
+                known[wish.key] = why_waiting(wish, views)
+            sentence = known[wish.key]
+            if sentence and self._is_news(uid, str(sentence)):
+                self._tell(pod, names.WAITING_FOR_GPU, str(sentence))
+
+    def _is_news(self, uid: str, sentence: str) -> bool:
+        """Whether the pod is to be told, which counts as told then."""
+        now, told = self._clock.monotonic(), self._told.setdefault(uid, {})
+        if sentence in told and (sentence == next(reversed(told)) or now - told[sentence] < AGAIN):
+            return False
+        told.pop(sentence, None)
+        told[sentence] = now
+        return True
 
 
 def _was_turned_down(pod: Pod) -> bool:

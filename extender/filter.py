@@ -1,39 +1,86 @@
 """The verb ``filter``: which of the offered nodes can give the pod its devices."""
 
-from cluster.decide.predicates import obstacle
-from cluster.decide.wish import wish_of
+from collections.abc import Iterable
+from typing import Final
+
+import msgspec
+
+from cluster.decide.predicates import PROMISED, elsewhere
+from cluster.decide.reasons import Reason
+from cluster.decide.wish import Wish
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
-from extender.state import ClusterState, Rejection
-from extender.wire import WHOLE_NODES, Arguments, FilterResult
+from extender.sheet import Answer, Verdicts, without_sheet
+from extender.state import ClusterState, Promises, Rejection
+from extender.wire import WHOLE_NODES, Arguments, FilterResult, Told
+
+ANSWERED: Final = "filter answered"
 
 
 class Filter:
-    """Answers kube-scheduler's question; the decision is ``predicates.obstacle``."""
+    """Answers kube-scheduler's question; the decision is ``predicates.obstacle``, kept in the index."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
     def __call__(self, arguments: Arguments) -> FilterResult:
-        """Sort the nodes into those that fit and those that do not, with the reason.
+        """The answer for who asks in this process."""
+        return msgspec.json.decode(self.told(arguments).text, type=FilterResult)
 
-        Every rejection is "unresolvable" to the scheduler: its own filters have counted enough free devices
-        on the nodes that it offers, so evicting pods there would not help; were they called merely failed,
-        its preemption would look for victims, find that none is needed, and fail with an error.
+    def told(self, arguments: Arguments) -> Told:
+        """Sort the nodes into those that fit and those that do not, with the reason: what is sent.
+
+        Every rejection is "unresolvable" to the scheduler: ``cluster.decide.reasons`` says why.
         """
         if arguments.has_whole_nodes:
-            return FilterResult(error=WHOLE_NODES)
+            return _error(arguments.pod, WHOLE_NODES)
+        pod, names = arguments.pod, arguments.node_names or ()
         try:
-            wish = wish_of(arguments.pod)
+            wish = self._state.wish(pod)
         except QuantityError as error:
-            return FilterResult(error=str(error))
-        self._state.remember(arguments.pod)
-        fitting: list[str] = []
-        rejected: dict[str, str] = {}
-        for view, agent in self._state.look(arguments.node_names or ()):
-            reason = obstacle(wish, view, agent)
-            if reason is None:
-                fitting.append(view.name)
-            else:
-                rejected[view.name] = reason
-        self._state.note(Rejection(arguments.pod.metadata.uid, wish, frozenset(rejected)))
-        return FilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
+            return _error(pod, str(error))
+        self._state.remember(pod)
+        answer = self._kept(pod, wish, wish.pin, names) if wish.pin else self._sorted(pod, wish, names)
+        is_promised = PROMISED.code in answer.reasons
+        self._state.note(Rejection(pod, wish, answer.rejected, is_promised=is_promised))
+        line = {
+            "pod": pod.key,
+            "uid": pod.metadata.uid,
+            "asked": len(names),
+            "fitting": answer.fitting,
+            "reasons": answer.reasons,
+        }
+        return Told(answer.text, ANSWERED, line)
+
+    def _kept(self, pod: Pod, wish: Wish, pin: Hold, names: Iterable[str]) -> Answer:
+        """For a pod that has a hold: there is one node for it, if any."""
+        there = pin.node
+        verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(pin) if wish.demand else None)
+        if there in verdicts:
+            verdicts[there] = self._state.afresh(wish, there) or self._state.promises(pod, wish)(there)
+        return without_sheet(verdicts)
+
+    def _sorted(self, pod: Pod, wish: Wish, names: tuple[str, ...]) -> Answer:
+        with self._state.index.sheet(wish) as (sheet, everything):
+            asked = frozenset(names)
+            is_whole = asked == everything and len(asked) == len(names)
+            other = {} if is_whole else {name: self._state.afresh(wish, name) for name in asked - everything}
+            other |= {name: self._state.afresh(wish, name) for name in self._state.apart(wish.uid) & asked}
+            if promised := self._state.promised(pod, wish):
+                other |= _denied(promised, names, sheet.fitting, other)
+            return sheet.whole() if is_whole and not other else sheet.about(names, other)
+
+
+def _denied(
+    promised: Promises, names: Iterable[str], fitting: Iterable[str], other: Verdicts
+) -> dict[str, Reason | None]:
+    """Nodes on which the pod would fit, but for what others are promised."""
+    fits = [name for name in names if (other[name] is None if name in other else name in fitting)]
+    found = ((name, promised(name)) for name in fits)
+    return {name: reason for name, reason in found if reason}
+
+
+def _error(pod: Pod, sentence: str) -> Told:
+    line = {"pod": pod.key, "uid": pod.metadata.uid, "error": sentence}
+    return Told(msgspec.json.encode(FilterResult(error=sentence)), ANSWERED, line)

@@ -2,6 +2,8 @@
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from cluster.runtime.metrics import NAMESPACE
+
 _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 
 
@@ -10,21 +12,24 @@ class Metrics:
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
-            "gpu_booking_extender_requests_total",
-            "Requests by verb and HTTP status.",
+            "extender_requests_total",
+            "Requests of kube-scheduler, by verb and HTTP status of the answer.",
             ("verb", "status"),
+            namespace=NAMESPACE,
             registry=registry,
         )
         self.seconds = Histogram(
-            "gpu_booking_extender_request_seconds",
-            "Time from the whole request to the whole answer, by verb.",
+            "extender_request_seconds",
+            "Seconds from the whole request to the whole answer, by verb.",
             ("verb",),
             buckets=_BUCKETS,
+            namespace=NAMESPACE,
             registry=registry,
         )
         self.binds = Counter(
-            "gpu_booking_extender_binds_total",
-            "Answers of the verb bind by outcome.",
+            "extender_binds_total",
+            "Answers of the verb bind, by outcome: bound, refused.",
             ("outcome",),
+            namespace=NAMESPACE,
             registry=registry,
         )

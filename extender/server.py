@@ -1,30 +1,40 @@
-"""The extender's HTTP face: three verbs by POST, everything else a clear refusal.
+"""The extender's HTTP face: four verbs by POST, everything else a clear refusal.
 
 Answers are JSON with a Content-Length (a chunked answer makes Go's client open a new connection for every
 call). Bad input gets a 4xx and one sentence, a bug of ours a 500 and one sentence; the trace is in the log.
+A WSGI application by hand: of a question that is answered in less than a millisecond, a framework's routing
+and request objects would be a third.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import structlog
-from flask import Flask, Response, g, request
-from werkzeug.exceptions import HTTPException
 
 from cluster.objects.quantity import QuantityError
 from cluster.runtime.clock import Clock
 from cluster.runtime.probes import PATHS, Probes
 from extender.metrics import Metrics
 from extender.state import Readiness
-from extender.wire import Arguments, BindingArguments, BindingResult, FilterResult, HostPriority
+from extender.wire import (
+    Arguments,
+    BindingArguments,
+    BindingResult,
+    FilterResult,
+    HostPriority,
+    PreemptionArguments,
+    PreemptionResult,
+    Told,
+)
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
-JSON = "application/json"
+JSON: Final = "application/json"
 
 log = structlog.get_logger(__name__)
 
@@ -33,8 +43,9 @@ log = structlog.get_logger(__name__)
 class Verbs:
     """What is served."""
 
-    filter: Callable[[Arguments], FilterResult]
-    prioritize: Callable[[Arguments], list[HostPriority]]
+    filter: Callable[[Arguments], FilterResult | Told]
+    prioritize: Callable[[Arguments], list[HostPriority] | Told]
+    preempt: Callable[[PreemptionArguments], PreemptionResult]
     bind: Callable[[BindingArguments], BindingResult]
 
 
@@ -47,7 +58,114 @@ class _RefusedError(Exception):
         self.sentence = sentence
 
 
-def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics, *, limit: int) -> Flask:
+def _too_large() -> _RefusedError:
+    return _RefusedError(
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is larger than this extender accepts."
+    )
+
+
+class _Body:
+    """A body of one piece, and what is done once it has been sent: nobody waits for that."""
+
+    def __init__(self, body: bytes, afterwards: Callable[[], None]) -> None:
+        self._body = body
+        self.close = afterwards
+
+    def __iter__(self) -> Iterator[bytes]:
+        return iter((self._body,))
+
+
+def _nothing() -> None:
+    """What is mostly done."""
+
+
+def _log(told: Told) -> None:
+    log.info(told.event, **told.line)
+
+
+class App:
+    """The WSGI application. Made by ``create_app``."""
+
+    def __init__(
+        self,
+        verbs: dict[str, tuple["msgspec.json.Decoder[Any]", Callable[[Any], Any]]],
+        obstacle: Readiness,
+        clock: Clock,
+        *,
+        metrics: Metrics,
+        limit: int,
+    ) -> None:
+        """Args: verbs: path -> how its question is read, and who answers it."""
+        self._verbs = verbs
+        self._obstacle = obstacle
+        self._clock = clock
+        self._metrics = metrics
+        self._limit = limit
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer one request, and count it; refused and failed ones too."""
+        begin, path = self._clock.monotonic(), environ.get("PATH_INFO", "")
+        afterwards = _nothing
+        try:
+            answer = self._answer(path, environ)
+            if isinstance(answer, Told):
+                status, body, afterwards = HTTPStatus.OK, answer.text, partial(_log, answer)
+            else:
+                status, body = HTTPStatus.OK, msgspec.json.encode(answer)
+        except _RefusedError as refused:
+            status, body = refused.status, _sentence(refused.sentence)
+        except QuantityError as error:
+            status, body = HTTPStatus.BAD_REQUEST, _sentence(str(error))
+        except Exception:
+            log.exception("a request failed through a fault of ours", path=path)
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _sentence(_FAULT)
+        headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
+        if status is HTTPStatus.METHOD_NOT_ALLOWED:
+            headers.append(("Allow", "POST"))
+        verb = path[1:] if path in self._verbs else "unknown"
+        self._metrics.requests.labels(verb=verb, status=str(status.value)).inc()
+        self._metrics.seconds.labels(verb=verb).observe(self._clock.monotonic() - begin)
+        start_response(f"{status.value} {status.phrase}", headers)
+        return _Body(body, afterwards)
+
+    def _answer(self, path: str, environ: "WSGIEnvironment") -> Any:
+        if path not in self._verbs:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing at {path}.")
+        if (method := environ["REQUEST_METHOD"]) != "POST":
+            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} does not answer {method}.")
+        decoder, verb = self._verbs[path]
+        body = self._body(environ)
+        try:
+            question = decoder.decode(body)
+        except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+            raise _RefusedError(
+                HTTPStatus.BAD_REQUEST, f"The body is not what kube-scheduler sends: {error}."
+            ) from error
+        if why := self._obstacle():
+            raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return verb(question)
+
+    def _body(self, environ: "WSGIEnvironment") -> bytes:
+        try:
+            length = int(environ.get("CONTENT_LENGTH") or 0)
+        except ValueError as error:
+            raise _RefusedError(HTTPStatus.BAD_REQUEST, "The Content-Length is no number.") from error
+        if length > self._limit:
+            raise _too_large()
+        if environ.get("CONTENT_TYPE", "").partition(";")[0].strip().lower() not in {"", JSON}:
+            raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}.")
+        body: bytes = b""
+        if length > 0:
+            body = environ["wsgi.input"].read(length)
+        elif "HTTP_TRANSFER_ENCODING" in environ:
+            # waitress knows by now how long a body in chunks is; whoever serves by TLS does not.
+            body = environ["wsgi.input"].read(self._limit + 1)
+        if len(body) > self._limit:
+            raise _too_large()
+        return body
+
+
+def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics, *, limit: int) -> App:
     """The WSGI application.
 
     Args:
@@ -57,43 +175,26 @@ def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics
         metrics: where requests are counted.
         limit: largest accepted body, bytes.
     """
-    app = Flask(__name__, static_folder=None)
-    app.config["MAX_CONTENT_LENGTH"] = limit
-
-    def serve(name: str, kind: type[Any], verb: Callable[[Any], Any]) -> None:
-        app.add_url_rule(
-            f"/{name}",
-            name,
-            lambda: _json(verb(_question(kind, obstacle))),
-            methods=["POST"],
-            provide_automatic_options=False,
-        )
-
-    serve("filter", Arguments, verbs.filter)
-    serve("prioritize", Arguments, verbs.prioritize)
-    serve("bind", BindingArguments, _counted(verbs.bind, metrics))
-    app.register_error_handler(_RefusedError, lambda refused: _sentence(refused.status, refused.sentence))
-    app.register_error_handler(QuantityError, lambda error: _sentence(HTTPStatus.BAD_REQUEST, str(error)))
-    app.register_error_handler(HTTPException, _http_error)
-    app.register_error_handler(Exception, _bug)
-    _measure(app, clock, metrics)
-    return app
+    decisions = msgspec.json.Decoder(Arguments)
+    return App(
+        {
+            "/filter": (decisions, verbs.filter),
+            "/prioritize": (decisions, verbs.prioritize),
+            "/preempt": (msgspec.json.Decoder(PreemptionArguments), verbs.preempt),
+            "/bind": (msgspec.json.Decoder(BindingArguments), _counted(verbs.bind, metrics)),
+        },
+        obstacle,
+        clock,
+        metrics=metrics,
+        limit=limit,
+    )
 
 
-def _measure(app: Flask, clock: Clock, metrics: Metrics) -> None:
-    """Count every request, refused and failed ones too."""
+_FAULT: Final = "The extender failed to answer; its log says why (search for the path)."
 
-    def begin() -> None:
-        g.begin = clock.monotonic()
 
-    def end(answer: Response) -> Response:
-        verb = request.endpoint or "unknown"
-        metrics.requests.labels(verb=verb, status=str(answer.status_code)).inc()
-        metrics.seconds.labels(verb=verb).observe(clock.monotonic() - g.begin)
-        return answer
-
-    app.before_request(begin)
-    app.after_request(end)
+def _sentence(sentence: str) -> bytes:
+    return msgspec.json.encode({"Error": sentence})
 
 
 def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
@@ -106,65 +207,12 @@ def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
     return switch
 
 
-def _question(kind: type[Any], obstacle: Readiness) -> Any:
-    body = request.get_data(cache=False)
-    if request.mimetype not in {"", JSON}:
-        raise _RefusedError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"The body must be {JSON}.")
-    try:
-        question = msgspec.json.decode(body, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise _RefusedError(
-            HTTPStatus.BAD_REQUEST, f"The body is not what kube-scheduler sends: {error}."
-        ) from error
-    why = obstacle()
-    if why:
-        raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, why)
-    return question
-
-
 def _counted(
     bind: Callable[[BindingArguments], BindingResult], metrics: Metrics
 ) -> Callable[[BindingArguments], BindingResult]:
     def counted(arguments: BindingArguments) -> BindingResult:
         result = bind(arguments)
         metrics.binds.labels(outcome="refused" if result.error else "bound").inc()
-        log.info(
-            "bind answered",
-            pod=f"{arguments.pod_namespace}/{arguments.pod_name}",
-            uid=arguments.pod_uid,
-            node=arguments.node,
-            error=result.error or None,
-        )
         return result
 
     return counted
-
-
-def _json(answer: Any, status: HTTPStatus = HTTPStatus.OK) -> Response:
-    return Response(msgspec.json.encode(answer), status=status, content_type=JSON)
-
-
-def _sentence(status: HTTPStatus, sentence: str) -> Response:
-    return _json({"Error": sentence}, status)
-
-
-def _http_error(error: HTTPException) -> Response:
-    status = HTTPStatus(error.code or HTTPStatus.INTERNAL_SERVER_ERROR)
-    sentences = {
-        HTTPStatus.NOT_FOUND: f"There is nothing at {request.path}.",
-        HTTPStatus.METHOD_NOT_ALLOWED: f"{request.path} does not answer {request.method}.",
-        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than this extender accepts.",
-    }
-    answer = _sentence(status, sentences.get(status, f"{status.phrase}."))
-    allowed = error.get_response().headers.get("Allow")
-    if allowed:
-        answer.headers["Allow"] = allowed
-    return answer
-
-
-def _bug(error: Exception) -> Response:
-    log.error("a request failed through a fault of ours", path=request.path, exc_info=error)
-    return _sentence(
-        HTTPStatus.INTERNAL_SERVER_ERROR,
-        "The extender failed to answer; its log says why (search for the path).",
-    )

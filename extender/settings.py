@@ -1,35 +1,59 @@
 """The extender's settings, from the environment: ``GPU_BOOKING_PORT`` and so on."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
 from cluster import names
 from cluster.runtime.logs import Level, Style
 
+Placement = Literal["binpack", "spread", "topology", "booked-reserve"]
+Mode = Literal["dedicated", "existing"]
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may differ between two installations."""
 
+    mode: Mode = "dedicated"
+    """Whose kube-scheduler asks: one of our own beside us, or the cluster's existing one, by mutual TLS."""
     host: str = "127.0.0.1"
-    """Where the verbs are served: beside its kube-scheduler, nobody else may ask for a bind."""
+    """Where the verbs are served. Beside its own kube-scheduler nobody else may ask for a bind."""
     port: Port = 8880
     """Port of the verbs."""
     probe_host: str = "0.0.0.0"
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served to the kubelet and Prometheus."""
     probe_port: Port = 8881
     """Port of the probes and metrics."""
-    threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 16
+    tls_certificate_file: Path | None = None
+    """Mode `existing`: certificate of the verbs' server, in PEM, read again when it changes."""
+    tls_key_file: Path | None = None
+    """Its key, in PEM."""
+    tls_client_ca_file: Path | None = None
+    """Mode `existing`: who signs the certificates of those who may ask."""
+    tls_client_names: tuple[str, ...] = ("system:kube-scheduler",)
+    """Common names or DNS names of those who may ask; empty lets in all for whom it has signed."""
+    threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 64
     """Requests that are answered at one time; a bind takes one while the API server works."""
-    max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 16 * 2**20
+    max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 8 * 2**20
     """Largest request: a pod and the names of all nodes."""
     namespace: str = names.NAMESPACE
-    """Where the node agents' Leases are."""
+    """Where the node agents' and the scheduler's Leases are."""
+    placement: Placement = "binpack"
+    """Which of the nodes that fit is best, for pods that do not wish otherwise."""
+    maia: bool = False
+    """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
+    restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
+    """What starting again costs a victim of kube-scheduler's preemption; the controller needs the same."""
     scheduler_name: str = names.SCHEDULER_NAME
     """``schedulerName`` of the pods whose waiting is explained."""
+    leader_election: bool = True
+    """Bind only while the kube-scheduler beside us leads; false where there is one and it elects nobody."""
+    leader_lease: str = names.SCHEDULER_LEASE
+    """The Lease by which the kube-schedulers elect their leader."""
+    leader_prefix: str | None = None
+    """How the identity of the kube-scheduler beside us begins; by default the host's name and ``_``."""
     kube_server: str | None = None
     """URL of the API server; by default the one of the cluster that this pod runs in."""
     kube_ca_file: Path | None = None

@@ -5,7 +5,7 @@ devices for ever. Runs in its own thread, started by ``__main__``.
 """
 
 import threading
-from typing import Final, Literal
+from typing import Final
 
 import structlog
 
@@ -13,35 +13,16 @@ from cluster.decide.ledger import Assumption
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.port import Kube
 from cluster.kube.resources import PODS
-from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.pods import Pod
 from cluster.runtime.clock import Clock
 from extender.flights import Flights
+from extender.outcome import verdict
 from extender.state import ClusterState
 
 EVERY: Final = 1.0
 """Seconds between two looks."""
 ASK_AFTER: Final = 5.0
 """Seconds after which a bind that was not seen is asked for."""
-
-Verdict = Literal["bound", "never", "wait"]
-
-
-def verdict(pod: Pod | None, decided: Pod) -> Verdict:
-    """What became of a bind.
-
-    No time makes it certain that a Binding does not happen: an API server that stood still for minutes still
-    does what had been sent to it. Certain is that it refuses a Binding for another resourceVersion. The
-    scheduler changes the pod when it notes that a bind has failed, and repeats the bind, which has an answer.
-
-    Args:
-        pod: as the API server has it now, None when there is none.
-        decided: the pod as it was when it was decided, whose resourceVersion the Binding carries.
-    """
-    if pod is None or pod.metadata.uid != decided.metadata.uid or is_terminal(pod):
-        return "never"
-    if pod.spec.node_name:
-        return "bound"
-    return "wait" if pod.metadata.resource_version == decided.metadata.resource_version else "never"
 
 
 class Settle:
@@ -87,10 +68,10 @@ class Settle:
             return
         what = verdict(pod, assumption.pod)
         with self._state.locked() as ledger:
-            if ledger.assumed.get(uid) is not assumption:
+            if ledger.assumption(uid) is not assumption:
                 return  # seen, or decided anew, while we asked
             if what == "bound" and pod is not None:
-                ledger.apply_pod(pod)
+                self._state.apply_pod(pod)
             elif what == "never":
                 ledger.forget_assumed(uid)
         if what != "wait":

@@ -1,64 +1,152 @@
-"""The extender's picture of the cluster, and the one lock around it.
+"""The extender's picture of the cluster: the common one, and what only the extender needs.
 
-``sync`` writes it, the verbs read it; the ledger inside is pure and knows no threads.
+Reflectors write it, the verbs read it, under the picture's one lock.
 """
 
-import threading
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
-from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.liveness import Liveness, State
-from cluster.decide.wish import Wish
-from cluster.objects.pods import Pod
+from cluster import names
+from cluster.decide.predicates import PROMISED, obstacle
+from cluster.decide.protection import stays_for_ever
+from cluster.decide.reasons import Reason
+from cluster.decide.wish import Wish, wish_of
+from cluster.objects.pods import Pod, is_live
+from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
+from extender.index import Index
+
+__all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
 REMEMBERED: Final = 20_000
 """Pods that filter has seen and that bind may come for."""
 
-Look = tuple[NodeView, State]
-"""A node, and how its agent is doing."""
+AT_A_TIME: Final = 20
+"""Pods of a list that are taken in while a question waits."""
+
+Promises = Callable[[str], Reason | None]
+
+Readiness = Callable[[], str | None]
+"""Why the picture cannot be trusted, None when it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """Nodes about which the scheduler was told that the pod does not fit."""
 
-    uid: str
+    pod: Pod
+    """As filter saw it."""
     wish: Wish
+    """What it wanted then."""
     nodes: frozenset[str]
+    is_promised: bool = False
+    """Whether it was refused GPUs that are promised to bookings."""
+
+    @property
+    def uid(self) -> str:
+        """The pod's."""
+        return self.pod.metadata.uid
 
 
-class ClusterState:
-    """Ledger, signs of life and waiting pods, guarded by one lock."""
+class ClusterState(Picture):
+    """The picture, the pods that wait for us, and what filter has seen and said."""
 
-    def __init__(self, clock: Clock) -> None:
-        self._clock = clock
-        self._lock = threading.RLock()
-        self._ledger = Ledger()
-        self.liveness = Liveness()
+    def __init__(
+        self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
+    ) -> None:
+        """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
+        super().__init__(clock, home=home, at_a_time=AT_A_TIME)
+        self._scheduler = scheduler
+        self._witness = Witness(self)
+        self.index = Index(self, clock)
+        """Which nodes fit which wish."""
         self.waiting: dict[str, Pod] = {}
         """Uid -> pod of ours that asks for GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer to filter, where it was no for some node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
 
-    @contextmanager
-    def locked(self) -> Iterator[Ledger]:
-        """The ledger, nobody else being at it (nor at ``liveness`` and ``waiting``)."""
-        with self._lock:
-            yield self._ledger
+    def wish(self, pod: Pod) -> Wish:
+        """What a pod wants at this instant, by its own words and by the booking that covers it.
 
-    def look(self, names: Iterable[str]) -> list[Look]:
-        """Some nodes at one instant."""
-        with self._lock:
-            now = self._clock.monotonic()
-            return [
-                (view, self.liveness.state(view.name, monotonic=now)) for view in self._ledger.views(names)
-            ]
+        Raises:
+            QuantityError: an amount of GPUs that cannot be read.
+        """
+        is_owned = bool(pod.metadata.annotation(names.USER))
+        return wish_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
+
+    def promises(self, pod: Pod, wish: Wish) -> Promises:
+        """Node -> why the pod may not be placed there for the sake of other bookings, None where it may.
+
+        Asks about booked pods, and about those that nobody ever takes away: all others leave when a booked
+        one needs their devices.
+        """
+        return self.promised(pod, wish) or (lambda _node: None)
+
+    def promised(self, pod: Pod, wish: Wish) -> Promises | None:
+        """The same; None where no node has anything to say."""
+        now, need = self._clock.now(), wish.demand.get(names.GPU_RESOURCE, 0)
+        booking = self.cover_of(pod, now)
+        if not need:
+            return None
+        if booking is None:
+            return self._borne(pod, wish) if self._stays(pod) else None
+        places, kept = self._witness.places(now), wish.pin.node if wish.pin else None
+        if booking.spec.model not in places.scenes:
+            return None
+        return lambda node: None if places.allow(booking, node, need, kept=kept) else PROMISED
+
+    def _stays(self, pod: Pod) -> bool:
+        return stays_for_ever(pod, namespaces=self.namespaces, home=self._home) is not None
+
+    def _borne(self, pod: Pod, wish: Wish) -> Promises:
+        lasting, need = self._witness.lasting(self._clock.now()), wish.demand[names.GPU_RESOURCE]
+        decided = self.decided(pod.metadata.uid)
+        return lambda node: None if node == decided or lasting.bears(node, need, wish.models) else PROMISED
+
+    def fitting(self, wish: Wish, nodes: Collection[str]) -> list[str]:
+        """Those of some nodes on which a pod fits now, what others are promised aside."""
+        alone = {wish.pin.node} if wish.pin else self.apart(wish.uid)
+        found: list[str] = []
+        if not wish.pin:
+            with self.index.sheet(wish) as (sheet, _):
+                found = [name for name in nodes if name in sheet.fitting and name not in alone]
+        some = [name for name in alone if name in nodes]
+        return found + [name for name in some if self.afresh(wish, name) is None]
+
+    def afresh(self, wish: Wish, node: str) -> Reason | None:
+        """Why a pod does not fit on a node, asked for this pod alone.
+
+        What it was given itself, by a bind that has no answer yet, is not in its way.
+        """
+        ((view, agent),) = self.look((node,))
+        return obstacle(wish, view.without(wish.uid) if self.decided(wish.uid) == node else view, agent)
+
+    def apart(self, uid: str) -> frozenset[str]:
+        """Nodes about which the answer for a pod is another than for pods like it."""
+        return frozenset(node for node in (self._ledger.nomination(uid), self.decided(uid)) if node)
+
+    def decided(self, uid: str) -> str | None:
+        """The node for which a pod was decided, until the bind is seen or taken back."""
+        found = self._ledger.assumption(uid)
+        return found.node if found else None
+
+    def places(self) -> Places:
+        """Which nodes are right now for booked pods; the same object as long as nothing has changed."""
+        return self._witness.places(self._clock.now())
+
+    def planned(self, pod: Pod, wish: Wish) -> Callable[[str], bool] | None:
+        """Node -> whether the plan has room for the pod there; None where it has on no node."""
+        now = self._clock.now()
+        booking, need = self.cover_of(pod, now), wish.demand.get(names.GPU_RESOURCE, 0)
+        if booking is None or not need:
+            return None
+        places = self._witness.places(now)
+        if booking.spec.model not in places.scenes:
+            return None
+        return lambda node: places.planned(booking, node) >= need
 
     def remember(self, pod: Pod) -> None:
         """Keep the pod as filter saw it: a bind is decided on that state and no other."""
@@ -75,10 +163,15 @@ class ClusterState:
             return self._seen.get(uid)
 
     def drop_remembered(self, uid: str) -> None:
-        """The pod is gone or bound, or must be decided anew: what filter saw and said does not matter."""
+        """The pod is gone or bound: what filter saw and said does not matter."""
         with self._lock:
             self._seen.pop(uid, None)
             self.rejections.pop(uid, None)
+
+    def decide_anew(self, uid: str) -> None:
+        """What filter saw is out of date. That it has said no stays: the scheduler is told when it fits."""
+        with self._lock:
+            self._seen.pop(uid, None)
 
     def note(self, rejection: Rejection) -> None:
         """Keep what filter has answered last."""
@@ -88,6 +181,20 @@ class ClusterState:
             else:
                 self.rejections.pop(rejection.uid, None)
 
+    def _apply(self, pod: Pod) -> bool:
+        if not super()._apply(pod):
+            return False
+        uid = pod.metadata.uid
+        self.waiting.pop(uid, None)
+        if pod.spec.node_name or not is_live(pod):
+            self.drop_remembered(uid)
+        elif uid in self.pods and pod.spec.scheduler_name == self._scheduler:
+            self.waiting[uid] = pod
+        return True
 
-Readiness = Callable[[], str | None]
-"""Why the picture cannot be trusted, None when it can."""
+    def _forget(self, uid: str, version: str) -> bool:
+        if not super()._forget(uid, version):
+            return False
+        self.waiting.pop(uid, None)
+        self.drop_remembered(uid)
+        return True

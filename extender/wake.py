@@ -3,8 +3,8 @@
 The scheduler and we hear of changes by two watches. When a GPU becomes free, the scheduler may hear of it
 first and ask us while we do not know yet; we say no, and nothing makes it ask again: it waits for another
 change or for five minutes. The same happens after changes that it does not follow at all, like the Lease of
-a node's agent. So: whoever was told "no" about a node on which the answer has become "yes", and is not asked
-about for a moment, is a pod that the scheduler must look at again.
+a node's agent or the end of a booking. So: whoever was told "no" about a node on which the answer has become
+"yes", and is not asked about for a moment, is a pod that the scheduler must look at again.
 
 It is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means nothing to
 anybody. kube-scheduler (1.28 and later) tries pods that an extender has rejected again after any event of
@@ -13,25 +13,37 @@ that the extender does not need. Runs in its own thread, started by ``__main__``
 """
 
 import threading
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final
 
 import structlog
 
 from cluster import names
-from cluster.decide.predicates import obstacle
+from cluster.decide.wish import Key, Wish
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.port import Kube
 from cluster.kube.resources import Resource
 from cluster.objects.meta import Meta, Partial
+from cluster.picture import EVERYWHERE
 from cluster.runtime.clock import Clock
-from extender.state import ClusterState, Look, Rejection
+from extender.state import ClusterState, Rejection
+from extender.wishes import Wishes
 
 EVERY: Final = 0.1
 """Seconds between two looks; also how long the scheduler has to come by itself."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
+PROMISES_EVERY: Final = 2.0
+"""Seconds between two looks at those who were refused what is promised to bookings: a booking that ends, or a
+GPU that it may have elsewhere, changes nothing on the node that was refused, and no object that the scheduler
+follows."""
+
+EVERYTHING: Final = -1
+"""The number of the index's changes before the first."""
+NONE: Final[frozenset[str]] = frozenset()
 
 
 class Bell(Partial, frozen=True):
@@ -55,7 +67,6 @@ class _Call:
     """A pod that would fit."""
 
     rejection: Rejection
-    nodes: frozenset[str]
     at: float
     pause: float = FIRST_PAUSE
 
@@ -68,9 +79,17 @@ class Wake:
         self._state = state
         self._clock = clock
         self._namespace = namespace
-        self._looks: dict[str, Look] = {}
-        self._changed: dict[str, Look] = {}
+        self._seen = EVERYTHING
+        self._changed = NONE
         self._calls: dict[str, _Call] = {}
+        self._wishes = Wishes(state, clock)
+        self._judged: dict[str, tuple[Rejection, Wish]] = {}
+        self._found: dict[tuple[Key, frozenset[str]], list[str]] = {}
+        """Of this look: a wish, and nodes that were asked about -> those that fit."""
+        self._places = EVERYWHERE
+        self._promised: set[str] = set()
+        """Uids of those who would fit but for what others are promised."""
+        self._promises_at = clock.monotonic()
         self._log = structlog.get_logger(__name__)
 
     def run(self, stop: threading.Event) -> None:
@@ -81,27 +100,77 @@ class Wake:
     def look(self) -> None:
         """One round: find pods that fit by now, and ring for those that are due."""
         now = self._clock.monotonic()
-        with self._state.locked() as ledger:
-            if not self._state.rejections:
-                self._looks, self._changed, self._calls = {}, {}, {}
-                return
-            looks = {look[0].name: look for look in self._state.look(ledger.nodes())}
+        with self._state.locked():
             rejections = dict(self._state.rejections)
-        changed = {name: look for name, look in looks.items() if not _same(look, self._looks.get(name))}
+        if not rejections:
+            self._seen, self._changed, self._calls, self._judged = EVERYTHING, NONE, {}, {}
+            self._promised = set()
+            return
+        self._found = {}
+        places = self._state.places()
+        changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
+        self._places = places
+        present = {uid: (rejections[uid], wish) for uid, wish in self._wishes.now(rejections).items()}
+        barred = self._barred(rejections, now)
+        self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present)}
         # An answer may have been given before a change and noted after it: look at every change twice.
-        self._notice(rejections, {**self._changed, **changed}, now)
-        self._looks, self._changed = looks, changed
-        self._calls = {uid: call for uid, call in self._calls.items() if _stands(call, rejections, looks)}
+        for uid in self._fitting_by_now(present, changed | self._changed, barred) - self._calls.keys():
+            self._calls[uid] = _Call(present[uid][0], at=now + EVERY)
+        self._seen, self._changed, self._judged = seen, changed, present
         due = [call for call in self._calls.values() if now >= call.at]
         if due and self._ring():
             for call in due:
                 call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
 
-    def _notice(self, rejections: dict[str, Rejection], changed: dict[str, Look], now: float) -> None:
-        for uid, rejection in rejections.items():
-            fitting = _fitting(rejection, rejection.nodes & changed.keys(), changed)
-            if fitting and uid not in self._calls:
-                self._calls[uid] = _Call(rejection=rejection, nodes=fitting, at=now + EVERY)
+    def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
+        """Who is looked at though nothing has changed: who was refused what is promised, now and then."""
+        if now - self._promises_at < PROMISES_EVERY:
+            return NONE
+        told = {uid for uid, rejection in rejections.items() if rejection.is_promised}
+        barred, self._promised = told | (self._promised & rejections.keys()), set()
+        self._promises_at = now
+        return barred
+
+    def _fitting_by_now(
+        self, present: dict[str, tuple[Rejection, Wish]], changed: frozenset[str], barred: AbstractSet[str]
+    ) -> set[str]:
+        """Pods that fit where something has changed: on the node, in what the pod wants, or in promises."""
+        found = set()
+        for uid, (rejection, wish) in present.items():
+            judged, before = self._judged.get(uid, (rejection, rejection.wish))
+            if judged is not rejection:
+                before = rejection.wish
+            is_same = wish == before and uid not in barred
+            nodes = rejection.nodes & changed if is_same else rejection.nodes
+            if nodes and self._fits(rejection, wish, nodes):
+                found.add(uid)
+        return found
+
+    def _fits(self, rejection: Rejection, wish: Wish, nodes: frozenset[str]) -> bool:
+        """Whether the pod fits on any of the nodes."""
+        free = self._free(wish, nodes)
+        if not free:
+            return False
+        promised = self._state.promises(rejection.pod, wish)
+        if any(promised(name) is None for name in free):
+            return True
+        self._promised.add(rejection.uid)
+        return False
+
+    def _free(self, wish: Wish, nodes: frozenset[str]) -> list[str]:
+        """Where the pod fits, what others are promised aside; once a look for all who want the same."""
+        if wish.pin or self._state.apart(wish.uid):
+            return self._state.fitting(wish, nodes)
+        if (wish.key, nodes) not in self._found:
+            self._found[wish.key, nodes] = self._state.fitting(wish, nodes)
+        return self._found[wish.key, nodes]
+
+    def _stands(self, call: _Call, present: dict[str, tuple[Rejection, Wish]]) -> bool:
+        """Whether the pod still waits, was not asked about since, and still fits."""
+        rejection, wish = present.get(call.rejection.uid, (None, None))
+        return (
+            rejection is call.rejection and wish is not None and self._fits(rejection, wish, rejection.nodes)
+        )
 
     def _ring(self) -> bool:
         """Touch our object; whether it worked."""
@@ -117,20 +186,3 @@ class Wake:
             return False
         self._log.info("the scheduler is woken for pods that fit by now", pods=len(self._calls))
         return True
-
-
-def _same(look: Look, known: Look | None) -> bool:
-    """Whether nothing has changed on a node: views are made anew only with a change."""
-    return known is not None and look[0] is known[0] and look[1] == known[1]
-
-
-def _fitting(rejection: Rejection, nodes: frozenset[str], looks: dict[str, Look]) -> frozenset[str]:
-    """Those of the nodes on which the pod fits."""
-    return frozenset(name for name in nodes if name in looks and not obstacle(rejection.wish, *looks[name]))
-
-
-def _stands(call: _Call, rejections: dict[str, Rejection], looks: dict[str, Look]) -> bool:
-    """Whether the pod still waits, was not asked about since, and still fits."""
-    return rejections.get(call.rejection.uid) is call.rejection and bool(
-        _fitting(call.rejection, call.nodes, looks)
-    )

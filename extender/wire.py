@@ -4,10 +4,13 @@ The Go structs carry no JSON tags: their fields travel under their Go names (``N
 inside is a normal API object. Everything may be null. Source: k8s.io/kube-scheduler/extender/v1, 1.34-1.37.
 """
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
 
+from cluster.objects.meta import ready
 from cluster.objects.pods import Pod
 
 MAX_SCORE: Final = 10
@@ -23,6 +26,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False
     """Go field names."""
 
 
+@ready
 class Arguments(_Wire, frozen=True):
     """ExtenderArgs: the question of ``filter`` and ``prioritize``."""
 
@@ -37,6 +41,7 @@ class Arguments(_Wire, frozen=True):
         return self.node_names is None and self.nodes is not None
 
 
+@ready
 class FilterResult(_Wire, frozen=True):
     """ExtenderFilterResult."""
 
@@ -47,6 +52,15 @@ class FilterResult(_Wire, frozen=True):
     error: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """An answer that is text already, and what is to be logged of it once it has been sent."""
+
+    text: bytes
+    event: str
+    line: Mapping[str, object] = field(default_factory=dict)
+
+
 class HostPriority(_Wire, frozen=True):
     """HostPriority: the score of one node, 0 to ``MAX_SCORE``."""
 
@@ -54,6 +68,7 @@ class HostPriority(_Wire, frozen=True):
     score: int
 
 
+@ready
 class BindingArguments(_Wire, frozen=True):
     """ExtenderBindingArgs: the question of ``bind``."""
 
@@ -67,3 +82,35 @@ class BindingResult(_Wire, frozen=True):
     """ExtenderBindingResult: an empty error means bound."""
 
     error: str = ""
+
+
+class MetaPod(_Wire, frozen=True):
+    """MetaPod: a victim."""
+
+    uid: str = msgspec.field(name="UID")
+
+
+class MetaVictims(_Wire, frozen=True):
+    """MetaVictims: who has to go on one node, the most important first."""
+
+    pods: tuple[MetaPod, ...] | None = None
+    num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
+
+    @property
+    def uids(self) -> tuple[str, ...]:
+        """The victims'."""
+        return tuple(pod.uid for pod in self.pods or ())
+
+
+@ready
+class PreemptionArguments(_Wire, frozen=True):
+    """ExtenderPreemptionArgs: the question of ``preempt``."""
+
+    pod: Pod
+    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
+
+
+class PreemptionResult(_Wire, frozen=True):
+    """ExtenderPreemptionResult: nodes on which evicting helps, and whom."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims] = {}

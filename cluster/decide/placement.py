@@ -3,10 +3,12 @@
 Deterministic: equal pods on equal nodes get equal answers. Devices of one model are preferred; among them
 the model of which the fewest remain (so that larger groups stay whole), then devices joined by NVLink, then
 those on one NUMA node, then the lowest index. A single device is taken where it breaks up the fewest links.
+A pod with a hold has no choice: it gets the devices of its hold.
 """
 
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.view import ByModel
+from cluster.decide.offer import offered, suiting
 from cluster.decide.reuse import hand_out
 from cluster.decide.wish import Wish
 from cluster.objects.assignment import Assignment
@@ -24,19 +26,19 @@ def choose(wish: Wish, view: NodeView) -> Assignment:
         NoPlaceError: fewer free devices than the pod needs.
     """
     chosen = {
-        resource: iter(_pick(view.free_by_model.get(resource, {}), wish, needed))
+        resource: iter(_pick(suiting(offered(wish, view, resource), wish.wished), needed))
         for resource, needed in wish.demand.items()
     }
     return hand_out(wish.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)])
 
 
-def _pick(free: ByModel, wish: Wish, needed: int) -> list[Device]:
-    groups = [devices for model, devices in free.items() if not wish.models or model in wish.models]
+def _pick(free: ByModel, needed: int) -> list[Device]:
+    groups = list(free.values())
     large_enough = [devices for devices in groups if len(devices) >= needed]
     if large_enough:
         return _together(min(large_enough, key=lambda devices: (len(devices), devices[0].model)), needed)
     mixed: list[Device] = []
-    for devices in sorted(groups, key=lambda devices: (-len(devices), devices[0].model if devices else "")):
+    for devices in sorted(groups, key=lambda devices: (-len(devices), devices[0].model)):
         mixed += _together(devices, min(len(devices), needed - len(mixed)))
     if len(mixed) < needed:
         raise NoPlaceError(f"{len(mixed)} of {needed} devices are free.")

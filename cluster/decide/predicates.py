@@ -1,28 +1,38 @@
 """Does a pod fit on a node, and if not: why.
 
-A reason is a constant sentence per (pod, reason): kube-scheduler writes it into the pod, a changed text is a
-changed pod, and a changed pod is tried again at once. So no counts of what is free, no times, no order that
-may differ. The order of the checks is the order in which a person would want to hear about them.
+The order of the checks is the order in which a person would want to hear about them. What a reason is, and
+why its text never changes: ``reasons``.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Final
 
+from cluster.decide import reasons
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import State
-from cluster.decide.ledger.view import ByModel
+from cluster.decide.offer import offered, wanted
+from cluster.decide.reasons import Reason
 from cluster.decide.wish import Wish
+from cluster.objects.hold import Hold
 
-NOT_PUBLISHED = "the node has not published its GPUs"
-AGENT: dict[State, str] = {
-    "unseen": "the GPU agent of the node has not reported yet",
-    "silent": "the GPU agent of the node is silent",
-    "stopping": "the GPU agent of the node is stopping",
+CORDONED: Final = reasons.CORDONED.said()
+NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.said()
+AGENT: Final[Mapping[State, Reason]] = {
+    "unseen": reasons.UNSEEN.said(),
+    "silent": reasons.SILENT.said(),
+    "stopping": reasons.STOPPING.said(),
 }
-TOO_MANY = "the pod asks for more GPUs than this node has"
-UNACCOUNTED = "GPUs of this node are held by pods that were not given them by GPU Booking"
+TOO_MANY: Final = reasons.TOO_MANY.said()
+KEPT: Final = reasons.KEPT.said()
+NOMINATED: Final = reasons.NOMINATED.said()
+PROMISED: Final = reasons.PROMISED.said()
+UNACCOUNTED: Final = reasons.UNACCOUNTED.said()
+SICK: Final = reasons.SICK.said()
+FREED: Final = reasons.FREED.said()
+MISFIT: Final = reasons.MISFIT.said()
 
 
-def obstacle(wish: Wish, view: NodeView, agent: State) -> str | None:
+def obstacle(wish: Wish, view: NodeView, agent: State) -> Reason | None:
     """Why the pod does not fit on the node, None when it does.
 
     Args:
@@ -32,55 +42,77 @@ def obstacle(wish: Wish, view: NodeView, agent: State) -> str | None:
     """
     if not wish.demand:
         return None
-    if not view.published:
-        return view.fault or NOT_PUBLISHED
-    if view.fault:
-        return view.fault
-    if agent != "alive":
-        return AGENT[agent]
+    if wish.pin and wish.pin.node != view.name:
+        return elsewhere(wish.pin)
+    if closed := _closed(wish, view, agent):
+        return closed
     for resource, needed in wish.demand.items():
         # A device held by a pod of which nobody has said which it is may be any of the free ones.
-        spare = wanted(view.free_by_model.get(resource, {}), wish) - view.unknown.get(resource, 0)
+        spare = wanted(offered(wish, view, resource), wish) - view.unknown.get(resource, 0)
         if spare < needed:
             return next(_shortages(wish, view, resource, needed))
     return None
 
 
-def unhealthy(wish: Wish) -> str:
+def _closed(wish: Wish, view: NodeView, agent: State) -> Reason | None:
+    """Why the node takes no such pod at all, whatever is free there."""
+    if view.is_cordoned and not wish.bears_cordon:
+        return CORDONED
+    if view.fault:
+        return reasons.UNREADABLE.said(view.fault)
+    if not view.published:
+        return NOT_PUBLISHED
+    return None if agent == "alive" else AGENT[agent]
+
+
+def elsewhere(pin: Hold) -> Reason:
+    """The pod waits for devices of another node."""
+    return reasons.ELSEWHERE.said(pin.node)
+
+
+def unhealthy(wish: Wish) -> Reason:
     """The node has enough GPUs for the pod, but too many of them are sick."""
-    return f"not enough GPUs{_of_model(wish)} on this node are healthy"
+    return reasons.UNHEALTHY.said(wish.wished.text)
 
 
-def in_use(wish: Wish) -> str:
+def in_use(wish: Wish) -> Reason:
     """The node has enough healthy GPUs for the pod, but others hold them."""
-    return f"not enough GPUs{_of_model(wish)} on this node are free"
+    return reasons.IN_USE.said(wish.wished.text)
 
 
-def _of_model(wish: Wish) -> str:
-    return f" of model {wish.models_text}" if wish.models else ""
-
-
-def wanted(groups: ByModel, wish: Wish) -> int:
-    """How many devices of a group are of a model that the pod accepts."""
-    count = 0
-    for model, found in groups.items():
-        if not wish.models or model in wish.models:
-            count += len(found)
-    return count
-
-
-def _shortages(wish: Wish, view: NodeView, resource: str, needed: int) -> Iterator[str]:
+def _shortages(wish: Wish, view: NodeView, resource: str, needed: int) -> Iterator[Reason]:
     """Everything that is short, the most lasting first."""
     everything = view.all_by_model.get(resource, {})
     matching = wanted(everything, wish)
     if sum(map(len, everything.values())) < needed:
         yield TOO_MANY
     if not matching:
-        yield f"no GPU of model {wish.models_text} on this node"
+        yield reasons.NO_SUCH.said(wish.wished.text)
     if matching < needed:
-        yield f"the pod asks for more GPUs of model {wish.models_text} than this node has"
+        yield reasons.TOO_MANY_SUCH.said(wish.wished.text)
     if wanted(view.healthy_by_model.get(resource, {}), wish) < needed:
         yield unhealthy(wish)
-    if wanted(view.free_by_model.get(resource, {}), wish) < needed:
+    if wish.pin:
+        yield _withheld(wish.pin, wish, view)
+    if wanted(view.unheld_by_model.get(resource, {}), wish) < needed:
         yield in_use(wish)
+    if wanted(view.free_by_model.get(resource, {}), wish) < needed:
+        yield KEPT
+    if wanted(offered(wish, view, resource), wish) < needed:
+        yield NOMINATED
     yield UNACCOUNTED
+
+
+def _withheld(pin: Hold, wish: Wish, view: NodeView) -> Reason:
+    """Why a pod is not given the devices that are kept for it."""
+    devices = {device.uuid: device for device in view.devices}
+    if not set(pin.devices) <= devices.keys():
+        return MISFIT
+    if not all(devices[uuid].is_healthy for uuid in pin.devices):
+        return SICK
+    if any(view.held.get(uuid) for uuid in pin.devices):
+        return FREED
+    if any(view.kept.get(uuid, wish.uid) != wish.uid for uuid in pin.devices):
+        return KEPT
+    enough = all(wanted(offered(wish, view, name), wish) >= needed for name, needed in wish.demand.items())
+    return UNACCOUNTED if enough else MISFIT

@@ -1,9 +1,19 @@
 """What a pod wants of GPUs, read once per decision; everything that decides about a pod starts here."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
+from cluster.decide.ledger.kept import standing_hold
 from cluster.decide.reuse import demand
-from cluster.objects.pods import ContainerNeed, Pod, container_needs, wished_models
+from cluster.decide.suits import bears_cordon
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.pods import ContainerNeed, Pod, container_needs
+from cluster.objects.wishes import Wished, wished
+
+Key = tuple[object, ...]
+ANYTHING: Final = Wished()
+"""No wish."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -13,20 +23,45 @@ class Wish:
     needs: tuple[ContainerNeed, ...]
     demand: dict[str, int]
     """Resource name -> devices that the pod holds at most at one time."""
-    models: frozenset[str]
-    """Models that the pod accepts, in label form; empty when any will do."""
+    wished: Wished = ANYTHING
+    """Which devices will do."""
+    uid: str = ""
+    """The pod's: what is kept for it is kept for nobody else."""
+    pin: Hold | None = None
+    """The devices that are kept for the pod: it is given these or none."""
+    priority: int = 0
+    bears_cordon: bool = False
+    """Whether it may be placed on a cordoned node."""
 
     @property
-    def models_text(self) -> str:
-        """The wanted models for a sentence: always the same text for the same wish."""
-        return " or ".join(sorted(self.models))
+    def models(self) -> frozenset[str]:
+        """Models that the pod accepts, in label form; empty when any will do."""
+        return self.wished.models
+
+    @property
+    def key(self) -> Key:
+        """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
+        return (*self.demand.items(), self.wished, self.priority, self.bears_cordon)
 
 
-def wish_of(pod: Pod) -> Wish:
+def wish_of(pod: Pod, booking: Booking | None = None) -> Wish:
     """The pod's wish.
+
+    Args:
+        pod: any pod.
+        booking: the one that covers it now; it is served with the booking's model then.
 
     Raises:
         QuantityError: a GPU amount that is no whole number (the API server refuses those).
     """
     needs = container_needs(pod)
-    return Wish(needs=needs, demand=demand(needs), models=wished_models(pod))
+    asked = wished(pod)
+    return Wish(
+        needs=needs,
+        demand=demand(needs),
+        wished=replace(asked, models=frozenset({booking.spec.model})) if booking else asked,
+        uid=pod.metadata.uid,
+        pin=standing_hold(pod),
+        priority=pod.spec.priority or 0,
+        bears_cordon=bears_cordon(pod),
+    )

@@ -25,8 +25,8 @@ from cluster.kube.errors import (
 )
 from cluster.kube.port import EVERYTHING, FROM_NOW, Change, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
-from cluster.kube.transport import Call, Stream, Timeouts, Transport
-from cluster.objects.meta import ListMeta, Partial
+from cluster.kube.transport import CONNECTIONS, Call, Stream, Timeouts, Transport
+from cluster.objects.meta import ListMeta, Partial, ready
 from cluster.runtime.clock import Clock
 
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -36,11 +36,13 @@ LONGEST_READ_SECONDS: Final = 10.0
 LONGEST_RETRY_AFTER: Final = 5.0
 
 
+@ready
 class _ListBody(Partial, frozen=True):
     metadata: ListMeta = ListMeta()
     items: tuple[msgspec.Raw, ...] | None = None
 
 
+@ready
 class _Frame(Partial, frozen=True):
     """One line of a watch, its object still unread: the type decides what it is."""
 
@@ -52,7 +54,13 @@ class KubeClient:
     """The API server over HTTP. Safe for many threads."""
 
     def __init__(
-        self, connection: Connection, clock: Clock, *, user_agent: str, timeouts: Timeouts | None = None
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        user_agent: str,
+        timeouts: Timeouts | None = None,
+        connections: int = CONNECTIONS,
     ) -> None:
         """Connects when first asked.
 
@@ -61,8 +69,15 @@ class KubeClient:
             clock: to tell the server's clock from ours.
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
+            connections: requests at one time for which connections are kept.
         """
-        self._transport = Transport(connection, clock, user_agent=user_agent, timeouts=timeouts or Timeouts())
+        self._transport = Transport(
+            connection,
+            clock,
+            user_agent=user_agent,
+            timeouts=timeouts or Timeouts(),
+            connections=connections,
+        )
 
     def skew(self) -> timedelta | None:
         """The API server's clock minus ours, to the second, by its last answer (law L6); None before it."""
@@ -115,9 +130,17 @@ class KubeClient:
             self._transport.stream(call, silence=options.silence_seconds), call.request, resource
         )
 
-    def create(self, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None) -> T:
+    def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> T:
         """Create an object; see the port."""
-        call = Call(verb="POST", path=resource.path(namespace), body=_whole(resource, body))
+        query = (("dryRun", "All"),) if dry_run else ()
+        call = Call(verb="POST", path=resource.path(namespace), query=query, body=_whole(resource, body))
         return self._write(call, resource)
 
     def create_subresource(
@@ -128,10 +151,11 @@ class KubeClient:
         *,
         name: str,
         namespace: str | None = None,
+        within: float | None = None,
     ) -> None:
         """Post to a subresource; see the port."""
         path = resource.path(namespace, name, subresource)
-        self._transport.send(Call(verb="POST", path=path, body=msgspec.json.encode(body)))
+        self._transport.send(Call(verb="POST", path=path, body=msgspec.json.encode(body), within=within))
 
     def patch(
         self,

@@ -14,6 +14,7 @@
     │   └── TooManyRequests  429: overload, or a disruption budget
     ├── ServerError          5xx: the server failed; whether it acted is unknown
     ├── Unreachable          no answer; whether it acted is unknown
+    │   └── Unsent           no connection in time: nothing was sent
     └── Malformed            an answer that is not what the API promises
 
 Each is a sentence with the verb, the path, the code, the reason and the server's own message.
@@ -56,6 +57,13 @@ class Unreachable(ApiError):
 
     def __str__(self) -> str:
         return f"{self.request} got no answer from the API server: {self.message}"
+
+
+class Unsent(Unreachable):
+    """No connection, or none in time: the server has not been asked, and nothing has happened."""
+
+    def __str__(self) -> str:
+        return f"{self.request} was not sent to the API server: {self.message}"
 
 
 class Malformed(ApiError):

@@ -76,8 +76,8 @@ class EventRecorder:
         self._queue: queue.Queue[tuple[_Sentence, datetime]] = queue.Queue(LONGEST_QUEUE)
         self._told: dict[_Sentence, _Told] = {}
         self._outcomes = Counter(
-            "events",
-            "Events about objects by what became of them: written, dropped (queue full), refused.",
+            "events_total",
+            "Events about objects, by what became of them: written, dropped (queue full), refused.",
             ["outcome"],
             namespace=NAMESPACE,
             registry=registry,

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 from cluster.kube.connection import BadConnectionError, Connection, TokenFile
 from cluster.runtime.clock import Clock
@@ -36,6 +36,40 @@ def in_cluster(
         server=server or _service(environ),
         ca_file=ca_file or mounted / "ca.crt",
         credentials=TokenFile(token_file or mounted / "token", clock),
+    )
+
+
+class KubeSettings(Protocol):
+    """The settings of every part of ours about its API server; each may be None."""
+
+    @property
+    def kube_server(self) -> str | None:
+        """Its URL."""
+        ...
+
+    @property
+    def kube_ca_file(self) -> Path | None:
+        """Certificate of its authority, PEM."""
+        ...
+
+    @property
+    def kube_token_file(self) -> Path | None:
+        """The token that it is shown."""
+        ...
+
+
+def configured(settings: KubeSettings, clock: Clock, environ: Mapping[str, str]) -> Connection:
+    """The connection as in every pod, or as the settings say.
+
+    Raises:
+        BadConnectionError: no address, or a file is missing.
+    """
+    return in_cluster(
+        clock,
+        environ,
+        server=settings.kube_server,
+        ca_file=settings.kube_ca_file,
+        token_file=settings.kube_token_file,
     )
 
 

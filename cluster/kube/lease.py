@@ -9,6 +9,7 @@ have written into the Lease.
 """
 
 import threading
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any, Final
 
@@ -27,7 +28,7 @@ log = structlog.get_logger(__name__)
 DURATION_SECONDS: Final = 30
 RENEW_EVERY: Final = 10.0
 FIRST_PAUSE: Final = 1.0
-"""Seconds after the first failed renewal; then twice as long, up to the usual interval."""
+"""Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
 
 
 class LeaseRenewer:
@@ -43,6 +44,7 @@ class LeaseRenewer:
         namespace: str = names.NAMESPACE,
         duration: int = DURATION_SECONDS,
         every: float = RENEW_EVERY,
+        beside: Callable[[], Mapping[str, str | None]] = dict,
     ) -> None:
         """Nothing is written yet.
 
@@ -54,6 +56,7 @@ class LeaseRenewer:
             namespace: of the Lease.
             duration: seconds that a renewal is good for.
             every: seconds between renewals.
+            beside: annotations that ride on each renewal, and their texts now; None: none. Never raises.
         """
         self._kube = kube
         self._clock = clock
@@ -62,6 +65,7 @@ class LeaseRenewer:
         self._holder = holder
         self._duration = duration
         self._every = every
+        self._beside = beside
         self._lock = threading.Lock()
         self._held: str | None = None
         """The resourceVersion of our newest write, None when the Lease must be read first."""
@@ -78,7 +82,7 @@ class LeaseRenewer:
 
     def run(self, stop: threading.Event) -> None:
         """Renew until ``stop`` is set."""
-        backoff = Backoff(first=FIRST_PAUSE, longest=self._every)
+        backoff = Backoff(first=FIRST_PAUSE, longest=self._every / 2)
         while not stop.is_set():
             pause = self._every
             try:
@@ -161,7 +165,8 @@ class LeaseRenewer:
         self._hold(lease)
 
     def _write(self, version: str, spec: dict[str, Any]) -> None:
-        metadata = {"resourceVersion": version, "annotations": {names.STOPPING: None}}
+        annotations = {names.STOPPING: None, **self._beside()}
+        metadata = {"resourceVersion": version, "annotations": annotations}
         lease = self._kube.patch(
             LEASES, self._name, {"metadata": metadata, "spec": spec}, namespace=self._namespace
         )
@@ -178,7 +183,7 @@ class LeaseRenewer:
         if lease.spec.holder_identity != self._holder:
             self._log.info("no goodbye: another agent holds the lease", by=lease.spec.holder_identity)
             return
-        annotations = {names.STOPPING: self._now()}
+        annotations = {**dict.fromkeys(self._beside()), names.STOPPING: self._now()}
         metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
         self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
         self._log.info("said goodbye on the lease")

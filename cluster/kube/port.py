@@ -1,6 +1,6 @@
 """What the parts ask of the API server: the port ``Kube``.
 
-``cluster.kube.client.KubeClient`` is the real one, ``tests/fakes/kube.py`` an in-memory one. Every method
+``cluster.kube.client.KubeClient`` is the real one, ``cluster.fake`` an in-memory one. Every method
 raises the errors of ``cluster.kube.errors`` and no others.
 """
 
@@ -53,7 +53,7 @@ class WatchOptions:
     """How a watch is asked for."""
 
     resource_version: str | None = None
-    """Events after this one; None together with ``initial_events`` means the newest."""
+    """Events after this one; None: the present objects first, as ADDED, then what follows."""
     initial_events: bool = False
     """Send the present objects first, then the bookmark ``INITIAL_EVENTS_END`` (KEP-3157)."""
     timeout_seconds: int = 300
@@ -123,8 +123,17 @@ class Kube(Protocol):
         """
         ...
 
-    def create(self, resource: Resource[T], body: Mapping[str, Any], *, namespace: str | None = None) -> T:
+    def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> T:
         """Create an object; what the server made of it. ``apiVersion`` and ``kind`` are filled in.
+
+        A dry run does everything but store it: admission, quota, validation.
 
         Raises:
             Conflict: it exists (``already_exists``).
@@ -139,11 +148,21 @@ class Kube(Protocol):
         *,
         name: str,
         namespace: str | None = None,
+        within: float | None = None,
     ) -> None:
         """Post to a subresource, e.g. ``binding`` or ``eviction`` of a pod.
 
+        Args:
+            resource: the object's kind.
+            subresource: which.
+            body: what is posted.
+            name: the object's.
+            namespace: the object's.
+            within: seconds from now within which it is sent, or not at all; None: whenever that succeeds.
+
         Raises:
             Conflict: a precondition in the body does not hold; the pod is bound already.
+            Unsent: there was no connection in time.
         """
         ...
 

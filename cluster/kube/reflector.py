@@ -142,6 +142,9 @@ class Reflector(Generic[T]):
                 return self._follow(self._version)
             self._list()
         except Gone as error:
+            if self._version is not None:
+                # The server answers again: whatever it was away for is over, and only the list is missing.
+                self._backoff.reset()
             self._version = None
             self._log.info("history is gone, listing again", error=str(error))
         except ApiError as error:

@@ -6,12 +6,19 @@ Used by everything that speaks to the API server through the port ``cluster.kube
 import builtins
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
-from cluster.objects.meta import Meta, Partial
+import msgspec
+
+from cluster import names
+from cluster.objects.bookings import Booking
+from cluster.objects.failed import FailedPod
+from cluster.objects.meta import Meta, Partial, ready
+from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod
+from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
 
 class Object(Protocol):
@@ -37,6 +44,10 @@ class Resource(Generic[T]):
     kind: str
     namespaced: bool
     type: builtins.type[T]
+
+    def __post_init__(self) -> None:
+        """Make its objects ready to be read by many threads."""
+        ready(self.type)
 
     @property
     def api_version(self) -> str:
@@ -81,11 +92,95 @@ class KubeEvent(Partial, frozen=True):
     last_timestamp: datetime | None = None
 
 
+class WholePod(Partial, frozen=True):
+    """A Pod with nothing of its ``spec`` and ``status`` left out: what a pod is created anew from."""
+
+    metadata: Meta = Meta()
+    spec: dict[str, Any] = msgspec.field(default_factory=dict)
+    status: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class PodTemplate(Partial, frozen=True):
+    """A v1 PodTemplate: a pod that must come back."""
+
+    metadata: Meta = Meta()
+    template: dict[str, Any] = msgspec.field(default_factory=dict)
+
+
+class Secret(Partial, frozen=True):
+    """A v1 Secret. Values are base64."""
+
+    metadata: Meta = Meta()
+    data: dict[str, str] = msgspec.field(default_factory=dict)
+
+
+class ConfigMap(Partial, frozen=True):
+    """A v1 ConfigMap."""
+
+    metadata: Meta = Meta()
+    data: dict[str, str] | None = None
+
+
+class MutatingWebhooks(Partial, frozen=True):
+    """An admissionregistration.k8s.io/v1 MutatingWebhookConfiguration."""
+
+    metadata: Meta = Meta()
+    webhooks: list[dict[str, Any]] = msgspec.field(default_factory=list)
+
+
 PODS: Final = Resource(group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=Pod)
 NODES: Final = Resource(group="", version="v1", plural="nodes", kind="Node", namespaced=False, type=Node)
+NAMESPACES: Final = Resource(
+    group="", version="v1", plural="namespaces", kind="Namespace", namespaced=False, type=Namespace
+)
 EVENTS: Final = Resource(
     group="", version="v1", plural="events", kind="Event", namespaced=True, type=KubeEvent
 )
 LEASES: Final = Resource(
     group="coordination.k8s.io", version="v1", plural="leases", kind="Lease", namespaced=True, type=Lease
+)
+BOOKINGS: Final = Resource(
+    group=names.DOMAIN, version="v1", plural="bookings", kind="Booking", namespaced=False, type=Booking
+)
+WHOLE_PODS: Final = Resource(
+    group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=WholePod
+)
+FAILED_PODS: Final = Resource(
+    group="", version="v1", plural="pods", kind="Pod", namespaced=True, type=FailedPod
+)
+POD_TEMPLATES: Final = Resource(
+    group="", version="v1", plural="podtemplates", kind="PodTemplate", namespaced=True, type=PodTemplate
+)
+CLAIMS: Final = Resource(
+    group="",
+    version="v1",
+    plural="persistentvolumeclaims",
+    kind="PersistentVolumeClaim",
+    namespaced=True,
+    type=VolumeClaim,
+)
+VOLUMES: Final = Resource(
+    group="", version="v1", plural="persistentvolumes", kind="PersistentVolume", namespaced=False, type=Volume
+)
+STORAGE_CLASSES: Final = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    plural="storageclasses",
+    kind="StorageClass",
+    namespaced=False,
+    type=StorageClass,
+)
+SECRETS: Final = Resource(
+    group="", version="v1", plural="secrets", kind="Secret", namespaced=True, type=Secret
+)
+CONFIG_MAPS: Final = Resource(
+    group="", version="v1", plural="configmaps", kind="ConfigMap", namespaced=True, type=ConfigMap
+)
+MUTATING_WEBHOOKS: Final = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="mutatingwebhookconfigurations",
+    kind="MutatingWebhookConfiguration",
+    namespaced=False,
+    type=MutatingWebhooks,
 )

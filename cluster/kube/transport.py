@@ -1,22 +1,26 @@
 """HTTP to the API server: connections, credentials, errors, the server's clock. Used by the client alone."""
 
 import socket
+import ssl
+import threading
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC, timedelta
+from datetime import UTC, datetime, timedelta
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 import urllib3
-from urllib3.connection import HTTPConnection
-from urllib3.exceptions import HTTPError
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.exceptions import ConnectTimeoutError, HTTPError, NewConnectionError
 from urllib3.response import BaseHTTPResponse, HTTPResponse
+from urllib3.util.ssl_ import create_urllib3_context
 
 from cluster.kube.connection import Connection
-from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, refusal_of, refused
+from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, Unsent, refusal_of, refused
 from cluster.runtime.clock import Clock
 
 KEEPALIVE: Final = (
@@ -28,7 +32,8 @@ KEEPALIVE: Final = (
 """A peer that vanished without a word is noticed after a minute, also in the pool."""
 
 _CHUNK: Final = 65536
-_IDLE_CONNECTIONS: Final = 16
+CONNECTIONS: Final = 16
+"""Requests at one time for which connections are kept; more make, and give up, one each."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +54,8 @@ class Call:
     query: tuple[tuple[str, str], ...] = ()
     body: bytes | None = None
     content_type: str = "application/json"
+    within: float | None = None
+    """Seconds within which it is sent, or not at all."""
 
     @property
     def request(self) -> Request:
@@ -56,29 +63,78 @@ class Call:
         return Request(self.verb, self.path)
 
 
+class _Socket(ssl.SSLSocket):
+    """Closed where the peer hangs up before TLS's first word.
+
+    Python reads once then; older releases of 3.11 and 3.12 leave it to garbage collection (cpython#113280).
+    """
+
+    def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
+        """As ever; nobody else reads by this."""
+        try:
+            return super().recv(buflen, flags)
+        except ConnectionError:
+            self.close()
+            raise
+
+
+class ApiServer(HTTPSConnection):
+    """One connection; errors tell of it by this name."""
+
+    def connect(self) -> None:
+        """Connect, with a socket that is closed in any case."""
+        self.ssl_context = create_urllib3_context(cert_reqs=ssl.CERT_REQUIRED)
+        self.ssl_context.sslsocket_class = _Socket
+        if self.ca_certs is None:
+            self.ssl_context.load_default_certs()
+        super().connect()
+
+
+class _Pool(HTTPSConnectionPool):
+    ConnectionCls = ApiServer
+
+
 class Transport:
     """A pool of connections to one API server."""
 
-    def __init__(self, connection: Connection, clock: Clock, *, user_agent: str, timeouts: Timeouts) -> None:
+    def __init__(
+        self,
+        connection: Connection,
+        clock: Clock,
+        *,
+        user_agent: str,
+        timeouts: Timeouts,
+        connections: int = CONNECTIONS,
+    ) -> None:
         self._server = connection.server.rstrip("/")
         self._credentials = connection.credentials
         self._clock = clock
         self._headers = {"User-Agent": user_agent, "Accept": "application/json"}
         self._timeouts = timeouts
-        self._skew: timedelta | None = None
-        self._pool = urllib3.PoolManager(
+        self._began: datetime | None = None
+        """What the API server's clock showed when our monotonic one began, by its last answer."""
+        self._pools = urllib3.PoolManager(
             num_pools=1,
-            maxsize=_IDLE_CONNECTIONS,
+            maxsize=connections,
             socket_options=[*HTTPConnection.default_socket_options, *KEEPALIVE],
             cert_reqs="CERT_REQUIRED",
             ca_certs=str(connection.ca_file) if connection.ca_file else None,
             cert_file=str(connection.client_certificate) if connection.client_certificate else None,
             key_file=str(connection.client_key) if connection.client_key else None,
         )
+        self._pools.pool_classes_by_scheme = {"http": HTTPConnectionPool, "https": _Pool}
+        # Asked for once: to find the pool of an address takes as long as a sixth of a request.
+        self._pool = self._pools.connection_from_url(self._server)
+        self._root = urlsplit(self._server).path
 
     def skew(self) -> timedelta | None:
-        """The API server's clock minus ours, by its last answer; to the second. None before the first."""
-        return self._skew
+        """The API server's clock minus ours, to the second. None before its first answer.
+
+        Since then it has gone as our monotonic clock did: that ours is set is noticed though nobody answers.
+        """
+        if self._began is None:
+            return None
+        return self._began + timedelta(seconds=self._clock.monotonic()) - self._clock.now()
 
     def send(self, call: Call) -> bytes:
         """The body of the answer.
@@ -86,6 +142,7 @@ class Transport:
         Raises:
             StatusError: 4xx or 5xx.
             Unreachable: no answer, or a broken one.
+            Unsent: no connection, or none in time.
         """
         return self._answer(call, read_timeout=self._timeouts.read, stream=False).data
 
@@ -100,15 +157,17 @@ class Transport:
 
     def close(self) -> None:
         """Close the idle connections."""
-        self._pool.clear()
+        self._pools.clear()
+        self._pool = self._pools.connection_from_url(self._server)
 
     def _answer(self, call: Call, *, read_timeout: float, stream: bool) -> BaseHTTPResponse:
-        answer = self._exchange(call, read_timeout=read_timeout, stream=stream)
+        until = None if call.within is None else self._clock.monotonic() + call.within
+        answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             # Nothing was done yet; the token may just have been rotated.
             self._credentials.refused()
             _discard(answer)
-            answer = self._exchange(call, read_timeout=read_timeout, stream=stream)
+            answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status >= HTTPStatus.BAD_REQUEST:
             raise refused(call.request, _refusal(answer))
         if answer.status >= HTTPStatus.MULTIPLE_CHOICES:
@@ -118,29 +177,42 @@ class Transport:
             )
         return answer
 
-    def _exchange(self, call: Call, *, read_timeout: float, stream: bool) -> BaseHTTPResponse:
+    def _exchange(
+        self, call: Call, until: float | None, *, read_timeout: float, stream: bool
+    ) -> BaseHTTPResponse:
         headers = dict(self._headers)
         if call.body is not None:
             headers["Content-Type"] = call.content_type
         token = self._credentials.token()
         if token is not None:
             headers["Authorization"] = f"Bearer {token}"
-        url = self._server + call.path + ("?" + urlencode(call.query) if call.query else "")
+        url = self._root + call.path + ("?" + urlencode(call.query) if call.query else "")
         try:
             answer = self._pool.request(
                 call.verb,
                 url,
                 body=call.body,
                 headers=headers,
-                timeout=urllib3.Timeout(connect=self._timeouts.connect, read=read_timeout),
+                timeout=urllib3.Timeout(connect=self._connecting(call, until), read=read_timeout),
                 retries=False,
                 redirect=False,
                 preload_content=not stream,
             )
+        except (ConnectTimeoutError, NewConnectionError) as error:
+            raise Unsent(call.request, str(error)) from error
         except (HTTPError, OSError) as error:
             raise Unreachable(call.request, str(error)) from error
         self._note_date(answer.headers.get("Date"))
         return answer
+
+    def _connecting(self, call: Call, until: float | None) -> float:
+        """Seconds that a connection may take, TCP and TLS each."""
+        if until is None:
+            return self._timeouts.connect
+        left = until - self._clock.monotonic()
+        if left <= 0:
+            raise Unsent(call.request, "it is too late for it")
+        return min(self._timeouts.connect, left / 2)
 
     def _note_date(self, date: str | None) -> None:
         if date is None:
@@ -149,7 +221,8 @@ class Transport:
             theirs = parsedate_to_datetime(date)
         except ValueError:
             return
-        self._skew = theirs.replace(tzinfo=theirs.tzinfo or UTC) - self._clock.now()
+        since = timedelta(seconds=self._clock.monotonic())
+        self._began = theirs.replace(tzinfo=theirs.tzinfo or UTC) - since
 
 
 class Stream:
@@ -160,6 +233,8 @@ class Stream:
         self._request = request
         self._closed = False
         self._reading = False
+        self._lock = threading.RLock()
+        """Of who ends it: a connection that two give back stands in the pool twice."""
 
     def lines(self) -> Iterator[bytes]:
         """Whole lines without their ends; stops when the server ends the answer, or after ``close``.
@@ -167,12 +242,12 @@ class Stream:
         Raises:
             Unreachable: silence, or the connection broke.
         """
-        # Either this thread sees that it is closed, or whoever closes sees that it reads.
-        self._reading = True
-        pending = b""
-        try:
+        with self._lock:
             if self._closed:
                 return
+            self._reading = True
+        pending = b""
+        try:
             for chunk in self._answer.stream(_CHUNK, decode_content=False):
                 *whole, pending = (pending + chunk).split(b"\n")
                 yield from (line for line in whole if line)
@@ -181,18 +256,20 @@ class Stream:
             if not self._closed:
                 raise Unreachable(self._request, str(error)) from error
         finally:
-            self._reading = False
-            _discard(self._answer)
+            with self._lock:
+                self._reading = False
+                _discard(self._answer)
 
     def close(self) -> None:
         """Wake the reading thread and let it end; without one, close the connection."""
-        self._closed = True
-        if self._reading and isinstance(self._answer, HTTPResponse):
-            # ValueError, RuntimeError: the answer was read to its end meanwhile.
-            with suppress(ValueError, RuntimeError, OSError):
-                self._answer.shutdown()
-        else:
-            _discard(self._answer)
+        with self._lock:
+            self._closed = True
+            if self._reading and isinstance(self._answer, HTTPResponse):
+                # ValueError, RuntimeError: the answer was read to its end meanwhile.
+                with suppress(ValueError, RuntimeError, OSError):
+                    self._answer.shutdown()
+            else:
+                _discard(self._answer)
 
 
 def _refusal(answer: BaseHTTPResponse) -> Refusal:

@@ -6,10 +6,26 @@ from cluster.objects.meta import Meta, Partial
 from cluster.objects.pods import Condition
 
 
+class Taint(Partial, frozen=True):
+    """One entry of ``spec.taints``."""
+
+    key: str = ""
+    value: str | None = None
+    effect: str = ""
+
+
 class NodeSpec(Partial, frozen=True):
     """``spec`` of a Node."""
 
     unschedulable: bool | None = None
+    taints: tuple[Taint, ...] | None = None
+
+
+class NodeInfo(Partial, frozen=True):
+    """``status.nodeInfo`` of a Node."""
+
+    container_runtime_version: str = ""
+    """``containerd://2.1.4``."""
 
 
 class NodeStatus(Partial, frozen=True):
@@ -18,6 +34,7 @@ class NodeStatus(Partial, frozen=True):
     capacity: dict[str, str | int] | None = None
     allocatable: dict[str, str | int] | None = None
     conditions: tuple[Condition, ...] | None = None
+    node_info: NodeInfo = NodeInfo()
 
 
 class Node(Partial, frozen=True):

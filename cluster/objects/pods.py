@@ -1,6 +1,6 @@
 """Pods, as far as we read them, and what they ask for."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal
 
 import msgspec
@@ -8,6 +8,8 @@ import msgspec
 from cluster import names
 from cluster.objects.meta import Meta, Partial
 from cluster.objects.quantity import parse_count
+from cluster.objects.selectors import Affinity, SpreadConstraint
+from cluster.objects.volumes import PodVolume
 
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -22,17 +24,41 @@ class Resources(Partial, frozen=True):
     requests: dict[str, str | int] | None = None
 
 
+class Port(Partial, frozen=True):
+    """One entry of ``ports`` of a container, as far as it takes a port of the node."""
+
+    host_port: int | None = None
+    host_ip: str | None = msgspec.field(name="hostIP", default=None)
+    protocol: str | None = None
+
+
 class Container(Partial, frozen=True):
     """One entry of ``spec.containers`` or ``spec.initContainers``."""
 
     name: str = ""
     resources: Resources | None = None
     restart_policy: str | None = None
+    ports: tuple[Port, ...] | None = None
 
     @property
     def is_sidecar(self) -> bool:
         """Whether it is an init container that keeps running (KEP-753). Means nothing for app containers."""
         return self.restart_policy == "Always"
+
+
+class Toleration(Partial, frozen=True):
+    """One entry of ``spec.tolerations``."""
+
+    key: str | None = None
+    operator: str | None = None
+    value: str | None = None
+    effect: str | None = None
+
+
+class Gate(Partial, frozen=True):
+    """One entry of ``spec.schedulingGates``."""
+
+    name: str = ""
 
 
 class PodSpec(Partial, frozen=True):
@@ -42,6 +68,16 @@ class PodSpec(Partial, frozen=True):
     scheduler_name: str | None = None
     priority: int | None = None
     priority_class_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] | None = None
+    topology_spread_constraints: tuple[SpreadConstraint, ...] | None = None
+    scheduling_gates: tuple[Gate, ...] | None = None
+    termination_grace_period_seconds: int | None = None
+    overhead: dict[str, str | int] | None = None
+    resources: Resources | None = None
+    """Of the pod as a whole; they stand in place of the containers' sums."""
+    volumes: tuple[PodVolume, ...] | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
 
@@ -60,10 +96,30 @@ class AllocatedResource(Partial, frozen=True):
     resources: tuple[ResourceHealth, ...] | None = None
 
 
+class Terminated(Partial, frozen=True):
+    """``state.terminated`` of a container."""
+
+    finished_at: datetime | None = None
+
+
+class Running(Partial, frozen=True):
+    """``state.running`` of a container."""
+
+    started_at: datetime | None = None
+
+
+class ContainerState(Partial, frozen=True):
+    """``state`` of a container, as far as we ask: since when it runs, whether it has ended."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
 class ContainerStatus(Partial, frozen=True):
     """One entry of ``status.containerStatuses``."""
 
     name: str = ""
+    state: ContainerState | None = None
     allocated_resources_status: tuple[AllocatedResource, ...] | None = None
 
 
@@ -138,6 +194,32 @@ def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
         for resource, amount in sorted(limits.items())
         if names.is_gpu_resource(resource)
     ]
+
+
+def is_terminating(pod: Pod) -> bool:
+    """Whether the pod has been told to go. It still holds its devices until its containers have ended."""
+    return pod.metadata.deletion_timestamp is not None
+
+
+def is_live(pod: Pod) -> bool:
+    """Whether the pod has neither ended nor been told to go."""
+    return not is_terminal(pod) and not is_terminating(pod)
+
+
+def born(pod: Pod) -> datetime:
+    """When the pod was created first: one that came back keeps its place (``names.BORN``)."""
+    text = pod.metadata.annotation(names.BORN)
+    if text:
+        try:
+            return msgspec.convert(text, datetime, strict=False)
+        except msgspec.ValidationError:
+            pass  # ours alone to write; what cannot be read counts for nothing
+    return pod.metadata.creation_timestamp or datetime.max.replace(tzinfo=UTC)
+
+
+def has_condition(pod: Pod, kind: str) -> bool:
+    """Whether a condition of this type is ``True``."""
+    return any(c.type == kind and c.status == "True" for c in pod.status.conditions or ())
 
 
 def asks_for_gpus(pod: Pod) -> bool:

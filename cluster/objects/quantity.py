@@ -1,10 +1,11 @@
-"""Kubernetes quantities of countable resources.
+"""Kubernetes quantities: amounts of any resource, and numbers of countable ones.
 
 Source: k8s.io/apimachinery resource.Quantity. Extended resources are whole numbers, so that ``"2"``,
 ``"2000m"`` and ``"2k"`` are all that can occur for them.
 """
 
 from decimal import Decimal, InvalidOperation, Overflow
+from functools import lru_cache
 from typing import Final
 
 _SUFFIXES = {
@@ -26,6 +27,8 @@ _SUFFIXES = {
 }
 
 
+_AMOUNTS: Final = 1_000
+"""Texts whose number is kept: nearly every pod asks for one of a few, and is read several times."""
 _LARGEST: Final = 2**63 - 1
 """What the API server stores at most; larger numbers are no amounts of anything."""
 
@@ -34,6 +37,7 @@ class QuantityError(ValueError):
     """A text that is no quantity, or no whole number where one is needed."""
 
 
+@lru_cache(_AMOUNTS)
 def parse_count(text: str) -> int:
     """The whole number that a quantity means.
 
@@ -46,12 +50,27 @@ def parse_count(text: str) -> int:
     Raises:
         QuantityError: no quantity, negative, not whole, or larger than any quantity.
     """
+    value = parse_amount(text)
+    if value != value.to_integral_value():
+        raise QuantityError(f"{text!r} is not a whole number of devices.")
+    return int(value)
+
+
+def parse_amount(text: str) -> Decimal:
+    """The amount that a quantity means: cores, bytes.
+
+    Args:
+        text: e.g. ``"500m"`` or ``"10Gi"``.
+
+    Raises:
+        QuantityError: no quantity, negative, or larger than any quantity.
+    """
     suffix = text.lstrip("+-0123456789.")
     number = text.removesuffix(suffix) if suffix in _SUFFIXES else text
     try:
         value = Decimal(number) * _SUFFIXES.get(suffix, Decimal(1))
     except (InvalidOperation, Overflow) as error:
         raise QuantityError(f"{text!r} is not a Kubernetes quantity.") from error
-    if not value.is_finite() or not 0 <= value <= _LARGEST or value != value.to_integral_value():
-        raise QuantityError(f"{text!r} is not a whole number of devices.")
-    return int(value)
+    if not value.is_finite() or not 0 <= value <= _LARGEST:
+        raise QuantityError(f"{text!r} is not an amount of anything.")
+    return value

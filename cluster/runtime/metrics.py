@@ -1,7 +1,7 @@
 """Metrics: a registry per process, given to whoever counts; there is no global one."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
@@ -9,7 +9,9 @@ from prometheus_client.core import GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
 from prometheus_client.registry import Collector
 
-NAMESPACE: Final = "gpu_booking"
+from cluster import names
+
+NAMESPACE: Final = names.METRICS_PREFIX
 """Every metric of ours begins with it."""
 
 
@@ -36,6 +38,18 @@ def measured(
     registry.register(_Measured(f"{NAMESPACE}_{name}", documentation, read))
 
 
+def measured_each(
+    registry: CollectorRegistry,
+    name: str,
+    documentation: str,
+    read: Callable[[], Mapping[str, float]],
+    *,
+    label: str,
+) -> None:
+    """The same with a label: a sample for each of its values that there is when somebody asks."""
+    registry.register(_MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read))
+
+
 def render(registry: CollectorRegistry, accept: str) -> tuple[str, bytes]:
     """Content type and body for a scraper that accepts these types."""
     encode, content_type = choose_encoder(accept)
@@ -54,3 +68,22 @@ class _Measured(Collector):
     def collect(self) -> list[GaugeMetricFamily]:
         value = self._read()
         return [GaugeMetricFamily(self._name, self._documentation, math.nan if value is None else value)]
+
+
+class _MeasuredEach(Collector):
+    def __init__(
+        self, name: str, documentation: str, label: str, read: Callable[[], Mapping[str, float]]
+    ) -> None:
+        self._name = name
+        self._documentation = documentation
+        self._labels = (label,)
+        self._read = read
+
+    def describe(self) -> list[GaugeMetricFamily]:
+        return [GaugeMetricFamily(self._name, self._documentation, labels=self._labels)]
+
+    def collect(self) -> list[GaugeMetricFamily]:
+        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
+        for value, number in sorted(self._read().items()):
+            family.add_metric([value], number)
+        return [family]

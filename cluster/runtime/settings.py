@@ -7,16 +7,19 @@ or TOML). Everything that is wrong is told at once, each in a sentence with the 
 import difflib
 import tomllib
 from collections.abc import Mapping
+from enum import Enum
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Final, TypeVar, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, TypeVar, Union, get_args, get_origin
 
 import msgspec
 import structlog
 
+from cluster import names
+
 log = structlog.get_logger(__name__)
 
-PREFIX: Final = "GPU_BOOKING_"
+PREFIX: Final = names.SETTINGS_PREFIX
 
 _SERVICE_LINKS: Final = ("_SERVICE_HOST", "_SERVICE_PORT", "_PORT", "_TCP", "_UDP", "_ADDR", "_PROTO")
 """Endings of the variables that the kubelet sets for every Service of the namespace."""
@@ -34,7 +37,8 @@ def load(into: type[S], environ: Mapping[str, str], file: Path | None = None, pr
     """The settings.
 
     Args:
-        into: a struct; its fields are plain values, paths, or (comma-separated) lists of those. Constraints
+        into: a struct; its fields are plain values, paths, or lists of those
+            (comma-separated, or JSON). Constraints
             are written as ``Annotated[int, msgspec.Meta(le=65535)]``.
         environ: variables; they win over the file. An empty one counts as not set; an unknown one with our
             prefix is warned about.
@@ -67,7 +71,7 @@ def load(into: type[S], environ: Mapping[str, str], file: Path | None = None, pr
         except msgspec.MsgspecError as error:
             where = variable if variable in environ else f"{field.name!r} in {file}"
             given = environ[variable] if variable in environ else from_file[field.name]
-            problems.append(f"The setting {where} is {given!r}: {error}.")
+            problems.append(f"The setting {where} is {given!r}: {error}.{_allowed(field.type)}")
     if problems:
         raise SettingsError("\n".join(problems))
     return _build(into, values)
@@ -113,9 +117,24 @@ def _meant(name: str, known: set[str]) -> str:
     return f" (is {close[0]!r} meant?)" if close else ""
 
 
+def _allowed(wanted: Any) -> str:
+    """The whole range of a field, where that can be said in few words."""
+    if wanted is bool:
+        return " Allowed: true, false."
+    if get_origin(wanted) is Literal or (isinstance(wanted, type) and issubclass(wanted, Enum)):
+        words = get_args(wanted) or tuple(one.value for one in wanted)
+        return f" Allowed: {', '.join(map(str, words))}."
+    bounds = [bound for bound in getattr(wanted, "__metadata__", ()) if isinstance(bound, msgspec.Meta)]
+    if bounds and bounds[0].ge is not None and bounds[0].le is not None:
+        return f" Allowed: {bounds[0].ge:g} to {bounds[0].le:g}."
+    return ""
+
+
 def _from_text(text: str, wanted: Any) -> Any:
-    """A variable's text as the field's type: lists are comma-separated, objects are JSON."""
+    """A variable's text as the field's type: lists are comma-separated or JSON, objects are JSON."""
     origin = _kind(wanted)
+    if origin in _LISTS and text.startswith("["):
+        return msgspec.json.decode(text, type=wanted, dec_hook=_path)
     if origin in _LISTS:
         return _convert([part.strip() for part in text.split(",") if part.strip()], wanted, strict=False)
     if origin is dict:

@@ -2,27 +2,32 @@
 
 `ensure()` is what a cluster's start calls: immediate when they are there, ten to fifteen minutes on two
 cores the first time. `python -m devcluster.binaries` does the same and prints the folder.
+
+Each tool is kept in a folder of its own, so that a new version of one builds that one. What callers get is a
+folder of links to them. `ensure_tool()` builds one alone: kwok, which only measurements need.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from devcluster.binaries.build import build
 from devcluster.binaries.cache import cache_folder, kept
 from devcluster.binaries.errors import BuildError
-from devcluster.binaries.pins import TOOLS, key
+from devcluster.binaries.pins import TOOLS, Tool, common_key, key, version
 from devcluster.binaries.progress import Progress, ProgressLine, Report, silent
 from devcluster.binaries.toolchain import ensure_go
 
-__all__ = ["Binaries", "BuildError", "Progress", "ProgressLine", "Report", "ensure"]
+__all__ = ["Binaries", "BuildError", "Progress", "ProgressLine", "Report", "ensure", "ensure_tool"]
 
 NAMES = tuple(name for tool in TOOLS for name in tool.names)
 
 
 @dataclass(frozen=True, slots=True)
 class Binaries:
-    """The finished executables: one flat folder, fit for a PATH and for CNI's bin_dirs."""
+    """The finished executables: one flat folder of links, fit for a PATH and for CNI's bin_dirs."""
 
     root: Path
 
@@ -48,19 +53,52 @@ def ensure(report: Report = silent) -> Binaries:
 
     """
     folder = cache_folder()
-    place = folder / "binaries" / key()
+    shelf = folder / "binaries"
+    keys = {tool: key(tool) for tool in TOOLS}
+
+    def compose(draft: Path) -> None:
+        for tool in TOOLS:
+            _keep(tool, shelf / keys[tool], folder, report)
+            for name in tool.names:
+                # Relative, so that the whole cache can be moved.
+                (draft / name).symlink_to(Path("..", keys[tool], name))
+
+    waiting = partial(_wait, "binaries", report)
+    return Binaries(kept(shelf / common_key(keys.values()), compose, whole=is_whole, waiting=waiting))
+
+
+def ensure_tool(tool: Tool, report: Report = silent) -> Path:
+    """The folder with one tool's executables, built first if it is not in the cache.
+
+    Raises:
+        BuildError: it could not be built; the sentence says what is missing and how to get it.
+
+    """
+    folder = cache_folder()
+    place = folder / "binaries" / key(tool)
+    _keep(tool, place, folder, report)
+    return place
+
+
+def _wait(subject: str, report: Report) -> None:
+    report(Progress(subject, "waiting for another process that builds the same"))
+
+
+def _keep(tool: Tool, place: Path, folder: Path, report: Report) -> None:
+    """One tool's executables in their place, built if they are not there yet."""
 
     def make(draft: Path) -> None:
-        toolchain = ensure_go(folder, report)
-        for tool in TOOLS:
-            build(tool, toolchain, draft, report)
+        build(tool, ensure_go(folder, report), draft, report)
 
-    def waiting() -> None:
-        report(Progress("binaries", "waiting for another process that builds the same"))
-
-    return Binaries(kept(place, make, whole=is_whole, waiting=waiting))
+    # The other process may be of another checkout, whose other tools differ.
+    waiting = partial(_wait, f"{tool.name} {version(tool)}", report)
+    kept(place, make, whole=lambda place: _has(place, tool.names), waiting=waiting)
 
 
 def is_whole(place: Path) -> bool:
-    """Whether every executable is in a folder."""
-    return all(os.access(place / name, os.X_OK) for name in NAMES)
+    """Whether every executable is in a folder; a link to what is gone is none."""
+    return _has(place, NAMES)
+
+
+def _has(place: Path, names: Iterable[str]) -> bool:
+    return all(os.access(place / name, os.X_OK) for name in names)

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from cluster import names
 from devcluster.binaries.errors import BuildError
 
 DRAFT = ".draft"
@@ -25,14 +26,14 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
         BuildError: there is no such folder, because nobody's home is known.
 
     """
-    if own := environment.get("GPU_BOOKING_CACHE"):
+    if own := environment.get(names.setting("cache")):
         return Path(own).absolute()
     if base := environment.get("XDG_CACHE_HOME"):
-        return Path(base).absolute() / "gpu-booking"
+        return Path(base).absolute() / names.PRODUCT
     if home := environment.get("HOME"):
-        return Path(home).absolute() / ".cache" / "gpu-booking"
+        return Path(home).absolute() / ".cache" / names.PRODUCT
     raise BuildError(
-        "Neither HOME nor GPU_BOOKING_CACHE is set: name a folder for what is built in one of them."
+        f"Neither HOME nor {names.setting('cache')} is set: name a folder for what is built in one of them."
     )
 
 
@@ -58,7 +59,7 @@ def kept(
     except OSError as error:
         raise BuildError(
             f"What is built is to be kept in {place.parent}, but {error}."
-            " Make room or rights there, or name another folder by GPU_BOOKING_CACHE."
+            f" Make room or rights there, or name another folder by {names.setting('cache')}."
         ) from error
     return place
 

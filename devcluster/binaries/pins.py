@@ -1,4 +1,4 @@
-"""What is built from which pinned Go modules, and the key under which the result is kept.
+"""What is built from which pinned Go modules, and the key under which each tool's executables are kept.
 
 Versions stand in one place: `modules/<tool>/go.mod`, with its go.sum beside it. Every tool has modules of its
 own, because one common module graph would mix the versions that each of them was tested with. Pure, but for
@@ -8,6 +8,7 @@ reading those files.
 import hashlib
 import platform
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -42,6 +43,8 @@ class Tool:
     cgo: bool = False
     version_packages: tuple[str, ...] = ()
     """Packages whose gitVersion, gitMajor, gitMinor and gitTreeState the linker sets."""
+    version_variables: tuple[str, ...] = ()
+    """Variables that the linker sets to the version."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -73,6 +76,13 @@ TOOLS = (
             ("ctr", "ctr"),
         ),
     ),
+    # Renders and installs the chart. Without the variable it calls itself v4.3.
+    Tool(
+        name="helm",
+        module="helm.sh/helm/v4",
+        outputs=(("helm", "helm"),),
+        version_variables=("helm.sh/helm/v4/internal/version.version",),
+    ),
     # Without the version packages kubectl and the nodes call themselves v0.0.0.
     Tool(
         name="kubernetes",
@@ -84,6 +94,11 @@ TOOLS = (
     ),
 )
 """In the order of building: the short ones first, so that a missing header shows within a minute."""
+
+KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
+"""Plays the kubelets of simulated nodes. No cluster needs it: whoever does asks for it alone."""
+KIND = Tool(name="kind", module="sigs.k8s.io/kind", outputs=(("kind", "kind"),))
+"""Makes clusters of Docker's containers. Here it reads `kind/cluster.yaml` for a test, and makes none."""
 
 
 def version(tool: Tool, modules: Path = MODULES) -> str:
@@ -111,20 +126,30 @@ def build_flags(tool: Tool, pinned: str) -> tuple[str, ...]:
     settings = [
         f"-X {package}.{name}={value}" for package in tool.version_packages for name, value in facts.items()
     ]
+    settings += [f"-X {variable}={pinned}" for variable in tool.version_variables]
     flags = ("-trimpath", "-buildvcs=false", f"-ldflags={' '.join(['-s', '-w', *settings])}")
     return (*flags, f"-tags={tool.tags}") if tool.tags else flags
 
 
-def key(modules: Path = MODULES, *, machine: str = "") -> str:
-    """The name under which the binaries are kept: it changes when anything that decides them does."""
+def key(tool: Tool, modules: Path = MODULES, *, machine: str = "") -> str:
+    """The name under which a tool is kept: it changes when anything that decides its executables does.
+
+    Nothing of the other tools is in it, so that a new version of one leaves the others as they are.
+    """
+    pinned = version(tool, modules)
     digest = hashlib.sha256()
+    folder = modules / tool.name
     files = sorted(
-        file for file in modules.rglob("*") if file.suffix in {".mod", ".sum", ".go"} and file.is_file()
+        file for file in folder.rglob("*") if file.suffix in {".mod", ".sum", ".go"} and file.is_file()
     )
     for file in files:
         content = file.read_bytes()
-        digest.update(f"{file.relative_to(modules)} {len(content)}\n".encode() + content)
-    for tool in TOOLS:
-        digest.update(f"{tool} {build_flags(tool, version(tool, modules))}\n".encode())
-    digest.update((machine or platform.machine()).encode())
-    return digest.hexdigest()[:16]
+        digest.update(f"{file.relative_to(folder)} {len(content)}\n".encode() + content)
+    made = (tool.outputs, tool.links, tool.packages, tool.cgo, build_flags(tool, pinned))
+    digest.update(f"{made}\n{machine or platform.machine()}".encode())
+    return f"{tool.name}-{pinned}-{digest.hexdigest()[:16]}"
+
+
+def common_key(keys: Iterable[str]) -> str:
+    """The name of the folder that has the executables of all tools together, from the tools' keys."""
+    return f"all-{hashlib.sha256(' '.join(keys).encode()).hexdigest()[:16]}"

@@ -6,11 +6,12 @@ CDI specifications are read from /var/run/cdi alone, which is private to the nod
 import json
 from pathlib import Path
 
+from cluster import names
 from devcluster.plan import NodePlan
 
 SOCKET = "/run/containerd/containerd.sock"
 CDI_FOLDER = "/var/run/cdi"
-PAUSE_IMAGE = "localhost/gpu-booking/pause:1"
+PAUSE_IMAGE = f"localhost/{names.PRODUCT}/pause:1"
 
 # Snapshotters that no pod of ours uses, tracing, and NRI: fewer warnings, a shorter start.
 _DISABLED = [

@@ -1,36 +1,37 @@
-"""``make run``: start a cluster, deploy our parts, play the story, stay until Ctrl-C."""
+"""``make run``: start a cluster, install the product, play the story, open the page, stay until Ctrl-C."""
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import click
 import structlog
 
-from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NODES, PODS
-from cluster.objects.nodes import Node
-from cluster.runtime.clock import SystemClock
+from cluster import names
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
-from devcluster.demo.access import administrator
-from devcluster.demo.story import NAMESPACE, Narrator, Stage, Story
+from devcluster.demo import page
+from devcluster.demo.play import Deployed, play
 from devcluster.demo.teller import StepError, Teller
-from devcluster.demo.watcher import Chronicle, Latest
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
 from devcluster.parts import Parts
+from devcluster.parts.installed import Installed
+from devcluster.parts.people import NAMESPACE
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 NODE_NAMES = ("node-a", "node-b")
+_PATIENCE = 180.0
+"""Seconds that a step may take: of somebody's laptop nothing is known."""
 
 
 @click.command()
 @click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster.")
 @click.option("--once", is_flag=True, help="End after the story instead of staying until Ctrl-C.")
-def main(name: str, *, once: bool) -> None:
+@click.option(
+    "--processes", is_flag=True, help="Start our parts as processes of the host, without images: faster."
+)
+def main(name: str, *, once: bool, processes: bool) -> None:
     """Play the story on a real Kubernetes with simulated GPUs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     signal.signal(signal.SIGTERM, _interrupt)
@@ -41,13 +42,12 @@ def main(name: str, *, once: bool) -> None:
         with Cluster.start(
             ClusterSpec(name=name, nodes=nodes), report=lambda line: teller.say("cluster", line)
         ) as cluster:
-            _play(cluster, teller)
+            parts: Deployed = Parts(cluster) if processes else Installed(cluster)
+            play(cluster, teller, parts=parts, patience=_PATIENCE)
+            teller.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
+            teller.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
             if not once:
-                teller.chapter(f"export KUBECONFIG={cluster.kubeconfig}")
-                teller.chapter(
-                    f"The cluster stays until Ctrl-C. Try in another terminal: {_look_around(name)}"
-                )
-                threading.Event().wait()
+                _stay(cluster, teller, parts)
     except KeyboardInterrupt:
         pass
     except (StepError, ClusterError, BuildError, CompilerMissingError) as error:
@@ -55,40 +55,23 @@ def main(name: str, *, once: bool) -> None:
     teller.chapter("The cluster is gone.")
 
 
-def _look_around(name: str) -> str:
-    """A command for a person's terminal: the machine may have no kubectl of its own."""
-    which = "" if name == DEFAULT_NAME else f" --name {name}"
-    return f".venv/bin/python -m devcluster kubectl{which} get pods -A"
-
-
-def _play(cluster: Cluster, teller: Teller) -> None:
-    Parts(cluster).deploy(report=lambda line: teller.say("parts", line))
-    cluster.kubectl("create", "namespace", NAMESPACE)
-    narrator = Narrator(teller)
-    with _stage(cluster, narrator) as stage:
-        Story(stage, teller, narrator).play()
-
-
-@contextmanager
-def _stage(cluster: Cluster, narrator: Narrator) -> Iterator[Stage]:
-    """Follow pods and nodes while the story plays."""
-    kube, clock, stop = administrator(cluster), SystemClock(), threading.Event()
-    pods, nodes = Chronicle(narrator.tell), Latest[Node]()
-    threads = [
-        threading.Thread(target=follower.run, args=(stop,), daemon=True)
-        for follower in (
-            Reflector(kube, PODS, pods, clock, namespace=NAMESPACE),
-            Reflector(kube, NODES, nodes, clock),
+def _stay(cluster: Cluster, teller: Teller, parts: Deployed) -> None:
+    """Until Ctrl-C, with the page open."""
+    with page.opened(parts.booking_url) as address:
+        token = f"create token alice --namespace {NAMESPACE} --audience {names.AUDIENCE}"
+        teller.chapter(
+            f"Page: {address}\nTo sign in as alice there, paste what this prints:"
+            f" {_kubectl(cluster.name)} {token}"
         )
-    ]
-    for thread in threads:
-        thread.start()
-    try:
-        yield Stage(kube=kube, kubectl=cluster.kubectl, pods=pods, nodes=nodes, node_names=cluster.nodes)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
+        looks = f"{_kubectl(cluster.name)} get pods -A"
+        teller.chapter(f"The cluster stays until Ctrl-C. Try in another terminal: {looks}")
+        threading.Event().wait()
+
+
+def _kubectl(name: str) -> str:
+    """For a person's terminal: the machine may have no kubectl of its own."""
+    which = "" if name == DEFAULT_NAME else f" --name {name}"
+    return f".venv/bin/python -m devcluster kubectl{which}"
 
 
 def _interrupt(_number: int, _frame: Any) -> None:

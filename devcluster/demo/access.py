@@ -1,19 +1,20 @@
-"""The administrator's client for a development cluster: what the story and the tests act with."""
+"""Clients for a development cluster, the administrator's and people's: story and tests act with them."""
 
+from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
 
 
-class _Administrator:
-    """The cluster's own admin token. Never given to our parts."""
+class _Bearer:
+    """One token, for as long as it lasts."""
 
     def __init__(self, token: str) -> None:
         self._token = token
 
     def token(self) -> str:
-        """The token: it lives as long as the cluster."""
+        """The token."""
         return self._token
 
     def refused(self) -> None:
@@ -21,10 +22,11 @@ class _Administrator:
 
 
 def administrator(cluster: Cluster) -> KubeClient:
-    """A client with every right."""
-    connection = Connection(
-        server=cluster.api_server,
-        ca_file=cluster.ca_file,
-        credentials=_Administrator(cluster.administrator_token),
-    )
-    return KubeClient(connection, SystemClock(), user_agent="gpu-booking-devcluster")
+    """A client with every right. Its token is never given to our parts."""
+    return person(cluster, cluster.administrator_token)
+
+
+def person(cluster: Cluster, token: str) -> KubeClient:
+    """A client with the rights of whoever has the token."""
+    connection = Connection(server=cluster.api_server, ca_file=cluster.ca_file, credentials=_Bearer(token))
+    return KubeClient(connection, SystemClock(), user_agent=f"{names.PRODUCT}-devcluster")

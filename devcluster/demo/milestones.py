@@ -1,10 +1,13 @@
 """What has happened to a pod, read off the pod itself. Pure."""
 
 from collections.abc import Callable
+from datetime import datetime
 from typing import Final
 
+from cluster import names
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
-from cluster.objects.pods import Pod, is_terminal
+from cluster.objects.hold import HoldError, hold_of
+from cluster.objects.pods import Pod, has_condition, is_terminal, is_terminating
 
 
 def node_of(pod: Pod) -> str | None:
@@ -20,6 +23,30 @@ def devices(pod: Pod) -> frozenset[str]:
         return frozenset()
 
 
+def held(pod: Pod) -> frozenset[str]:
+    """The devices that are kept for the pod; none where there is no hold or it cannot be read."""
+    try:
+        hold = hold_of(pod)
+    except HoldError:
+        return frozenset()
+    return frozenset(hold.devices) if hold else frozenset()
+
+
+def notice(pod: Pod) -> str | None:
+    """What a victim has been told."""
+    return pod.metadata.annotation(names.NOTICE)
+
+
+def is_evicted(pod: Pod) -> bool:
+    """Whether somebody has told it to go for another's sake."""
+    return is_terminating(pod) and has_condition(pod, names.DISRUPTION_TARGET)
+
+
+def came_back_from(pod: Pod) -> str | None:
+    """Uid of the pod in whose place it stands."""
+    return pod.metadata.annotation(names.RECREATED_FROM)
+
+
 def is_running(pod: Pod) -> bool:
     """Whether the kubelet says that it runs."""
     return pod.status.phase == "Running"
@@ -28,6 +55,14 @@ def is_running(pod: Pod) -> bool:
 def has_started(pod: Pod) -> bool:
     """Whether its containers have run at least once."""
     return is_running(pod) or has_ended(pod)
+
+
+def worked_before(pod: Pod, now: datetime) -> bool:
+    """Whether its containers began before the second that is running now."""
+    states = [status.state for status in pod.status.container_statuses or ()]
+    began = [state.running.started_at for state in states if state and state.running]
+    this_second = now.replace(microsecond=0)
+    return bool(began) and all(instant is not None and instant < this_second for instant in began)
 
 
 def has_ended(pod: Pod) -> bool:
@@ -56,9 +91,13 @@ def describe(pod: Pod | None) -> str:
 
 
 MILESTONES: Final[dict[str, Callable[[Pod], bool]]] = {
+    "returned": lambda pod: came_back_from(pod) is not None,
+    "held": lambda pod: bool(held(pod)),
     "scheduled": lambda pod: node_of(pod) is not None,
     "bound": lambda pod: bool(devices(pod)),
     "running": is_running,
+    "told": lambda pod: notice(pod) is not None,
+    "leaving": is_evicted,
     "ended": has_ended,
 }
 """What is told of every pod, in the order in which it happens."""

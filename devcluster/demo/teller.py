@@ -2,8 +2,10 @@
 
 import sys
 import threading
+from datetime import datetime
 from typing import TextIO
 
+from cluster.runtime.clock import SystemClock
 from devcluster.waiting import Stopwatch
 
 
@@ -29,6 +31,11 @@ class Teller:
     def seconds(self) -> float:
         """Seconds since the story began."""
         return self._watch.seconds
+
+    @property
+    def now(self) -> datetime:
+        """The wall clock, aware UTC."""
+        return SystemClock().now()
 
     def say(self, who: str, what: str) -> None:
         """One thing that happened."""

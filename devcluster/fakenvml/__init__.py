@@ -15,6 +15,7 @@ from devcluster.fakenvml.specs import (
     MigSpec,
     default_gpus,
     gpu,
+    gpus_of,
     mig,
 )
 
@@ -29,6 +30,7 @@ __all__ = [
     "MigSpec",
     "default_gpus",
     "gpu",
+    "gpus_of",
     "library",
     "mig",
 ]

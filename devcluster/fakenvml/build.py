@@ -7,6 +7,8 @@ import subprocess
 import tempfile
 from pathlib import Path
 
+from cluster import names
+
 SONAME = "libnvidia-ml.so.1"
 """What pynvml asks the loader for: a library of this name that is loaded already is taken."""
 
@@ -24,9 +26,9 @@ def sources() -> tuple[Path, ...]:
 
 def cache_folder() -> Path:
     """Where built things of this product live, shared by all checkouts: ``GPU_BOOKING_CACHE`` or XDG's."""
-    if explicit := os.environ.get("GPU_BOOKING_CACHE"):
+    if explicit := os.environ.get(names.setting("cache")):
         return Path(explicit)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gpu-booking"
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / names.PRODUCT
 
 
 def library() -> Path:

@@ -167,7 +167,12 @@ EXPORT nvmlReturn nvmlDeviceGetCudaComputeCapability(const Handle *device, int *
 static nvmlMemory_v2_t memory_of(const Call *call) {
     nvmlMemory_v2_t memory = {.version = MEMORY_V2};
     if (call->mig) {
-        memory.total = memory.free = call->mig->memory_mib << 20;
+        memory.total = call->mig->memory_mib << 20;
+        for (int i = 0; i < call->gpu->process_count; i++) {
+            const Process *one = &call->gpu->processes[i];
+            if (one->gi == call->mig->gi && one->ci == call->mig->ci) memory.used += one->bytes;
+        }
+        memory.free = memory.total - memory.used;
         return memory;
     }
     memory.total = call->gpu->total;
@@ -226,6 +231,15 @@ static const char *link_end(Call *call, unsigned link) {
     return call->code == SUCCESS ? call->gpu->links[link] : NULL;
 }
 
+/* How many of three numbers, with slashes between them, are the same in both from the front. */
+static int shared_parts(const char *one, const char *other) {
+    int a[3] = {-1, -1, -1}, b[3] = {-2, -2, -2}, same = 0;
+    sscanf(one, "%d/%d/%d", &a[0], &a[1], &a[2]);
+    sscanf(other, "%d/%d/%d", &b[0], &b[1], &b[2]);
+    while (same < 3 && a[same] == b[same]) same++;
+    return same;
+}
+
 EXPORT nvmlReturn nvmlDeviceGetNvLinkState(const Handle *device, unsigned link, unsigned *active) {
     Call call;
     if (!enter_gpu(&call, __func__, device)) return call.code;
@@ -252,6 +266,19 @@ EXPORT nvmlReturn nvmlDeviceGetNvLinkRemoteDeviceType(const Handle *device, unsi
     return leave(&call);
 }
 
+/* As far as both addresses in the machine are the same: processor, host bridge, switch. */
+EXPORT nvmlReturn nvmlDeviceGetTopologyCommonAncestor(const Handle *device, const Handle *other, int *level) {
+    static const int levels[] = {50, 40, 30, 10};
+    Call call;
+    if (!enter_gpu(&call, __func__, device)) return call.code;
+    const Gpu *end = other ? find_gpu(other->uuid) : NULL;
+    if (!end || !level) call.code = INVALID_ARGUMENT;
+    else if (end == call.gpu || !*end->place || !*call.gpu->place) call.code = NOT_SUPPORTED;
+    else if (end->lost) call.code = GPU_IS_LOST;
+    else *level = levels[shared_parts(call.gpu->place, end->place)];
+    return leave(&call);
+}
+
 static void put_field_value(nvmlFieldValue_t *field, const Gpu *gpu, nvmlReturn fault) {
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
@@ -274,6 +301,17 @@ EXPORT nvmlReturn nvmlDeviceGetFieldValues(const Handle *device, int count, nvml
     if (call.code != SUCCESS) fault = call.code;
     call.code = count < 1 || !fields ? INVALID_ARGUMENT : SUCCESS;
     for (int i = 0; call.code == SUCCESS && i < count; i++) put_field_value(&fields[i], call.gpu, fault);
+    return leave(&call);
+}
+
+EXPORT nvmlReturn nvmlDeviceGetRemappedRows(
+    const Handle *device, unsigned *corrected, unsigned *uncorrected, unsigned *pending, unsigned *failed) {
+    Call call;
+    if (!enter_gpu(&call, __func__, device)) return call.code;
+    *corrected = 0;
+    *uncorrected = call.gpu->rows_pending || call.gpu->rows_failed;
+    *pending = call.gpu->rows_pending != 0;
+    *failed = call.gpu->rows_failed != 0;
     return leave(&call);
 }
 

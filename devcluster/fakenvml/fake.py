@@ -9,16 +9,23 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from devcluster.fakenvml import statefile
+from cluster import names
+from devcluster.fakenvml import capabilities, statefile
 from devcluster.fakenvml.build import library
 from devcluster.fakenvml.specs import WHOLE_GPU, GpuSpec, MigSpec
 
 STATE_VARIABLE: Final = "FAKE_NVML_STATE"
-LIBRARY_VARIABLE: Final = "GPU_BOOKING_NVML_LIBRARY"
+LIBRARY_VARIABLE: Final = names.setting("nvml_library")
 """The node agent's setting ``nvml_library``."""
-SYS_VARIABLE: Final = "GPU_BOOKING_SYS_ROOT"
+SYS_VARIABLE: Final = names.setting("sys_root")
 """The node agent's setting ``sys_root``."""
+CAPABILITIES_VARIABLE: Final = names.setting("mig_capabilities")
+"""The node agent's setting ``mig_capabilities``."""
 
+MACHINE: Final = "Simulated Machine"
+"""What the firmware says that the node is."""
+
+_UNBOUND, _BOUND = 1, 2
 _DOUBLE_BIT_ECC, _XID, _MIG_CHANGE, _UNAVAILABLE, _RECOVERY = 0x2, 0x8, 0x100, 0x4000, 0x8000
 
 
@@ -55,6 +62,7 @@ class FakeNvml:
                 statefile.put_links(state, index, spec)
         for spec in gpus:
             self._write_sysfs(spec)
+        (self.sys_root / "module/nvidia").mkdir(parents=True, exist_ok=True)
 
     def environment(self) -> dict[str, str]:
         """The variables that a process needs to see these GPUs (it compiles the library if need be)."""
@@ -62,6 +70,7 @@ class FakeNvml:
             STATE_VARIABLE: str(self.state),
             LIBRARY_VARIABLE: str(library()),
             SYS_VARIABLE: str(self.sys_root),
+            CAPABILITIES_VARIABLE: str(self.folder / capabilities.PROC),
         }
 
     def uuids(self) -> tuple[str, ...]:
@@ -88,14 +97,22 @@ class FakeNvml:
         self._set(gpu, "recovery", action)
         self.event(gpu, _RECOVERY, max(action, 0))
 
+    def rows(self, gpu: int | str, *, pending: bool = False, failed: bool = False) -> None:
+        """Memory rows that wait for a reset to be replaced, or that could not be."""
+        self._set(gpu, "rows_pending", int(pending))
+        self._set(gpu, "rows_failed", int(failed))
+
     def event(
         self, gpu: int | str, kind: int, data: int = 0, *, gi: int = WHOLE_GPU, ci: int = WHOLE_GPU
     ) -> None:
         """Any event, with the bit of its type."""
         uuid = self.uuids()[gpu] if isinstance(gpu, int) else gpu
+        self._append(f"{uuid} {kind} {data} {gi} {ci}")
+
+    def _append(self, line: str) -> None:
         handle = os.open(f"{self.state}.events", os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            os.write(handle, f"{uuid} {kind} {data} {gi} {ci}\n".encode())
+            os.write(handle, f"{line}\n".encode())
         finally:
             os.close(handle)
 
@@ -117,15 +134,37 @@ class FakeNvml:
             for number, one in enumerate(running):
                 state[f"{prefix}{number}"] = f"{one.pid} {one.memory} {one.gi} {one.ci} {one.kind}"
 
+    def used(self, gpu: int | str, *, percent: int, degrees: int, watts: int) -> None:
+        """How busy the GPU is: utilisation (of its memory half of it), temperature and power."""
+        self._set(gpu, "gpu_util", percent)
+        self._set(gpu, "memory_util", percent // 2)
+        self._set(gpu, "temperature", degrees)
+        self._set(gpu, "power", watts * 1000)
+
     def memory_used(self, gpu: int | str, used: int) -> None:
         """Bytes that programs hold on the GPU."""
         self._set(gpu, "used", used)
 
-    def mig(self, gpu: int | str, devices: Sequence[MigSpec]) -> None:
-        """Divide the GPU into these MIG devices (none: MIG off), and tell it as an event."""
+    def mig(self, gpu: int | str, devices: Sequence[MigSpec], *, told: bool = True) -> None:
+        """Divide the GPU into these MIG devices (none: MIG off), and tell it as an event, or leave that out.
+
+        The driver's files and device nodes that give access to them are there before.
+        """
+        state = statefile.read(self.state)
+        minor = int(state[f"gpu.{statefile.index_of(state, gpu)}.minor"])
+        capabilities.lay_out(self.folder, minor, devices)
         with statefile.editing(self.state) as state:
             statefile.put_migs(state, statefile.index_of(state, gpu), tuple(devices))
-        self.event(gpu, _MIG_CHANGE)
+        if told:
+            self.event(gpu, _MIG_CHANGE)
+
+    def bound(self) -> None:
+        """The event that a GPU was bound to the driver."""
+        self._append(f"SYSTEM {_BOUND} 0 0 0")
+
+    def unbound(self) -> None:
+        """The event that a GPU was taken from the driver."""
+        self._append(f"SYSTEM {_UNBOUND} 0 0 0")
 
     def add_gpu(self, spec: GpuSpec) -> None:
         """A new GPU, after the last one: seen by processes that initialise NVML afterwards."""
@@ -145,6 +184,15 @@ class FakeNvml:
             state.update(moved)
 
     # --- faults ---------------------------------------------------------------------------------------
+
+    def reload(self) -> None:
+        """The driver's kernel module is loaded anew."""
+        module = self.sys_root / "module/nvidia"
+        beside = module.with_name("nvidia.fresh")
+        beside.mkdir(parents=True)
+        if module.exists():
+            module.rmdir()
+        beside.rename(module)
 
     def init_error(self, code: int) -> None:
         """What nvmlInit answers from now on: 0 success, 9 driver not loaded, 17 blocked by the system."""
@@ -180,6 +228,7 @@ class FakeNvml:
             for index in statefile.indices(state):
                 state[f"gpu.{index}.lost"] = "0"
                 state[f"gpu.{index}.recovery"] = "0"
+                state[f"gpu.{index}.rows_pending"] = state[f"gpu.{index}.rows_failed"] = "0"
 
     def log_calls(self) -> None:
         """Write down every call from now on (``calls``)."""
@@ -207,6 +256,10 @@ class FakeNvml:
         folder = self.sys_root / "bus/pci/devices" / spec.pci[4:].lower()
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "numa_node").write_text(f"{spec.numa}\n", encoding="utf-8")
+        (folder / "class").write_text("0x030200\n", encoding="utf-8")
+        machine = self.sys_root / "class/dmi/id/product_name"
+        machine.parent.mkdir(parents=True, exist_ok=True)
+        machine.write_text(f"{MACHINE}\n", encoding="utf-8")
 
 
 def _moved_up(key: str, gone: int) -> str:

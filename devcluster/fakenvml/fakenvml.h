@@ -15,15 +15,17 @@
  *   gpu.<n>.compute             <major>.<minor>
  *   gpu.<n>.total|used|reserved bytes
  *   gpu.<n>.recovery            recovery action (field 230); -1 = this GPU does not know the field
+ *   gpu.<n>.rows_pending|rows_failed=1   memory rows wait for a reset, or could not be replaced
  *   gpu.<n>.lost=1              every call for this GPU answers "GPU is lost"; nvmlDeviceGetFieldValues succeeds and
  *                               says so for each field that the GPU knows
  *   gpu.<n>.events              mask of supported event types
  *   gpu.<n>.gpu_util|memory_util|temperature|power    percent, percent, degrees C, milliwatts
+ *   gpu.<n>.place               <processor>/<host bridge>/<switch> on the PCI bus: how near two GPUs are
  *   gpu.<n>.link.<l>            PCI address of the GPU at the other end of NVLink number l
  *   gpu.<n>.process.<p>         <pid> <bytes> <gpu instance> <compute instance> <c|m|g> (compute, MPS, graphics)
  *   gpu.<n>.mig_mode            0, 1, or -1 (this GPU cannot do MIG)
  *   gpu.<n>.mig_max             how many MIG devices it can have
- *   gpu.<n>.mig.<m>.uuid|profile|gi|ci|memory_mib|slices|ci_slices|processors|copy_engines|decoders
+ *   gpu.<n>.mig.<m>.uuid|profile|profile_id|gi|ci|memory_mib|slices|ci_slices|processors|copy_engines|decoders
  *   call.<function>.error|delay|hang[@<gpu uuid>]=<code|seconds|1>
  *   call.nvmlDeviceGetFieldValues.field[@<gpu uuid>]=<code>   the call succeeds, each field answers the code
  *                               <function> may leave out the version suffix (_v2); a hang ends when its line goes
@@ -45,7 +47,7 @@ enum {
     SUCCESS = 0, UNINITIALIZED = 1, INVALID_ARGUMENT = 2, NOT_SUPPORTED = 3, NOT_FOUND = 6, INSUFFICIENT_SIZE = 7,
     DRIVER_NOT_LOADED = 9, TIMEOUT = 10, GPU_IS_LOST = 15, MEMORY = 20, ARGUMENT_VERSION_MISMATCH = 25,
 };
-enum { MAX_GPUS = 32, MAX_LINKS = 36, MAX_PROCESSES = 64, MAX_MIG = 16, MAX_RULES = 64, MAX_HANDLES = 1024 };
+enum { MAX_GPUS = 128, MAX_LINKS = 36, MAX_PROCESSES = 64, MAX_MIG = 16, MAX_RULES = 64, MAX_HANDLES = 1024 };
 #define WHOLE_GPU 0xFFFFFFFFu
 #define EXPORT __attribute__((visibility("default")))
 
@@ -58,14 +60,14 @@ typedef struct { char uuid[96]; } Handle;
 typedef struct { unsigned pid, gi, ci; u64 bytes; char kind; } Process;
 typedef struct {
     char uuid[96], profile[32];
-    unsigned gi, ci, slices, ci_slices, processors, copy_engines, decoders;
+    unsigned gi, ci, profile_id, slices, ci_slices, processors, copy_engines, decoders;
     u64 memory_mib;
 } Mig;
 typedef struct {
-    char uuid[96], name[96], serial[30], pci[32], links[MAX_LINKS][32];
+    char uuid[96], name[96], serial[30], pci[32], place[32], links[MAX_LINKS][32];
     unsigned minor, brand, architecture, pci_device, pci_subsystem;
     unsigned gpu_util, memory_util, temperature, power, mig_max;
-    int compute_major, compute_minor, mig_mode, recovery, lost;
+    int compute_major, compute_minor, mig_mode, recovery, lost, rows_pending, rows_failed;
     u64 total, used, reserved, events;
     int link_count, process_count, mig_count;
     Process processes[MAX_PROCESSES];

@@ -16,18 +16,20 @@ static const Field STATE_FIELDS[] = {
 };
 static const Field GPU_FIELDS[] = {
     FIELD(Gpu, "uuid", TEXT, uuid), FIELD(Gpu, "name", TEXT, name), FIELD(Gpu, "serial", TEXT, serial),
-    FIELD(Gpu, "pci", TEXT, pci), FIELD(Gpu, "pci_device", UNSIGNED, pci_device),
+    FIELD(Gpu, "pci", TEXT, pci), FIELD(Gpu, "place", TEXT, place), FIELD(Gpu, "pci_device", UNSIGNED, pci_device),
     FIELD(Gpu, "pci_subsystem", UNSIGNED, pci_subsystem), FIELD(Gpu, "minor", UNSIGNED, minor),
     FIELD(Gpu, "brand", UNSIGNED, brand), FIELD(Gpu, "architecture", UNSIGNED, architecture),
     FIELD(Gpu, "total", BYTES, total), FIELD(Gpu, "used", BYTES, used), FIELD(Gpu, "reserved", BYTES, reserved),
-    FIELD(Gpu, "recovery", INT, recovery), FIELD(Gpu, "lost", INT, lost), FIELD(Gpu, "events", BYTES, events),
+    FIELD(Gpu, "recovery", INT, recovery), FIELD(Gpu, "lost", INT, lost),
+    FIELD(Gpu, "rows_pending", INT, rows_pending), FIELD(Gpu, "rows_failed", INT, rows_failed), FIELD(Gpu, "events", BYTES, events),
     FIELD(Gpu, "gpu_util", UNSIGNED, gpu_util), FIELD(Gpu, "memory_util", UNSIGNED, memory_util),
     FIELD(Gpu, "temperature", UNSIGNED, temperature), FIELD(Gpu, "power", UNSIGNED, power),
     FIELD(Gpu, "mig_mode", INT, mig_mode), FIELD(Gpu, "mig_max", UNSIGNED, mig_max), {0},
 };
 static const Field MIG_FIELDS[] = {
     FIELD(Mig, "uuid", TEXT, uuid), FIELD(Mig, "profile", TEXT, profile), FIELD(Mig, "gi", UNSIGNED, gi),
-    FIELD(Mig, "ci", UNSIGNED, ci), FIELD(Mig, "memory_mib", BYTES, memory_mib),
+    FIELD(Mig, "ci", UNSIGNED, ci), FIELD(Mig, "profile_id", UNSIGNED, profile_id),
+    FIELD(Mig, "memory_mib", BYTES, memory_mib),
     FIELD(Mig, "slices", UNSIGNED, slices), FIELD(Mig, "ci_slices", UNSIGNED, ci_slices),
     FIELD(Mig, "processors", UNSIGNED, processors), FIELD(Mig, "copy_engines", UNSIGNED, copy_engines),
     FIELD(Mig, "decoders", UNSIGNED, decoders), {0},

@@ -18,6 +18,7 @@ _NAMESPACE = uuid.UUID("6a1cf2a5-0f0c-5c0e-9a53-0d6a2d1f2f10")
 class MigProfile:
     """A MIG profile of one card: what a GPU instance of it holds."""
 
+    id: int
     memory_mib: int
     slices: int
     processors: int
@@ -61,15 +62,23 @@ class GpuSpec:
     minor: int
     serial: str
     numa: int = -1
+    place: str = ""
+    """``<processor>/<host bridge>/<switch>``; by default a host bridge of its own, its NUMA node being the
+    processor."""
     used: int = 0
     links: Mapping[str, int] = field(default_factory=dict)
     recovery: int = 0
     events: int = ALL_EVENT_TYPES
 
 
-def _mig(memory_mib: int, slices: int, processors: int, engines: int) -> MigProfile:
+def _mig(number: int, memory_mib: int, slices: int, processors: int) -> MigProfile:
     return MigProfile(
-        memory_mib=memory_mib, slices=slices, processors=processors, copy_engines=engines, decoders=engines
+        id=number,
+        memory_mib=memory_mib,
+        slices=slices,
+        processors=processors,
+        copy_engines=slices,
+        decoders=slices,
     )
 
 
@@ -83,11 +92,13 @@ A100_80GB: Final = GpuProfile(
     pci_device=0x20B210DE,
     pci_subsystem=0x146310DE,
     mig={
-        "1g.10gb": _mig(9728, 1, 14, 1),
-        "2g.20gb": _mig(19968, 2, 28, 2),
-        "3g.40gb": _mig(40192, 3, 42, 3),
-        "4g.40gb": _mig(40192, 4, 56, 4),
-        "7g.80gb": _mig(80640, 7, 98, 7),
+        "1g.10gb": _mig(19, 9728, 1, 14),
+        "1g.10gb+me": _mig(20, 9728, 1, 14),
+        "1g.20gb": _mig(15, 19968, 1, 14),
+        "2g.20gb": _mig(14, 19968, 2, 28),
+        "3g.40gb": _mig(9, 40192, 3, 42),
+        "4g.40gb": _mig(5, 40192, 4, 56),
+        "7g.80gb": _mig(0, 80640, 7, 98),
     },
 )
 RTX_A6000: Final = GpuProfile(
@@ -110,12 +121,13 @@ H200: Final = GpuProfile(
     pci_device=0x233510DE,
     pci_subsystem=0x18BF10DE,
     mig={
-        "1g.18gb": _mig(16384, 1, 16, 1),
-        "1g.35gb": _mig(33280, 1, 26, 1),
-        "2g.35gb": _mig(33280, 2, 32, 2),
-        "3g.71gb": _mig(71424, 3, 60, 3),
-        "4g.71gb": _mig(71424, 4, 64, 4),
-        "7g.141gb": _mig(143360, 7, 132, 7),
+        "1g.18gb": _mig(19, 16384, 1, 16),
+        "1g.18gb+me": _mig(20, 16384, 1, 16),
+        "1g.35gb": _mig(15, 33280, 1, 26),
+        "2g.35gb": _mig(14, 33280, 2, 32),
+        "3g.71gb": _mig(9, 71424, 3, 60),
+        "4g.71gb": _mig(5, 71424, 4, 64),
+        "7g.141gb": _mig(0, 143360, 7, 132),
     },
 )
 """Read from a real card (driver 580.159.04)."""
@@ -170,7 +182,11 @@ def default_gpus(node_index: int) -> tuple[GpuSpec, ...]:
 
     UUIDs differ between nodes and stay the same from start to start.
     """
-    node = f"node-{node_index}"
+    return gpus_of(f"node-{node_index}")
+
+
+def gpus_of(node: str) -> tuple[GpuSpec, ...]:
+    """The same GPUs for a node of any name."""
     first, second = linked(gpu(A100_80GB, 0, node=node), gpu(A100_80GB, 1, node=node), 12)
     rest = (gpu(RTX_A6000, 2, node=node), gpu(RTX_A6000, 3, node=node))
     return tuple(replace(spec, numa=position // 2) for position, spec in enumerate((first, second, *rest)))

@@ -78,6 +78,7 @@ def put_gpu(state: State, index: int, spec: GpuSpec) -> None:
         "name": profile.name,
         "serial": spec.serial,
         "pci": spec.pci,
+        "place": spec.place or f"{spec.numa}/{index}/{index}",
         "pci_device": profile.pci_device,
         "pci_subsystem": profile.pci_subsystem,
         "minor": spec.minor,
@@ -90,7 +91,7 @@ def put_gpu(state: State, index: int, spec: GpuSpec) -> None:
         "recovery": spec.recovery,
         "events": spec.events,
         "temperature": 36,
-        "power": 80000,
+        "power": 80984,
         "mig_mode": 0 if profile.mig else -1,
         "mig_max": 7,
     }
@@ -116,6 +117,7 @@ def put_migs(state: State, index: int, devices: tuple[MigSpec, ...]) -> None:
         values: dict[str, object] = {
             "uuid": device.uuid,
             "profile": device.profile,
+            "profile_id": shape.id,
             "gi": device.gi,
             "ci": device.ci,
             "memory_mib": shape.memory_mib,

@@ -5,34 +5,26 @@ with `imagePullPolicy: Never`.
 """
 
 import hashlib
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from cluster import names
 from devcluster.binaries.cache import cache_folder, kept
 from devcluster.binaries.golang import Go
 from devcluster.binaries.progress import Progress, Report, silent
 from devcluster.binaries.toolchain import ensure_go
+from devcluster.images.image import Image
 from devcluster.images.oci import architecture, write_image
 
 __all__ = ["PAUSE", "PROBE", "Image", "ensure"]
 
-PAUSE: Final = "localhost/gpu-booking/pause:1"
+PAUSE: Final = f"localhost/{names.PRODUCT}/pause:1"
 """Holds a pod's namespaces; containerd's sandbox image."""
-PROBE: Final = "localhost/gpu-booking/probe:1"
+PROBE: Final = f"localhost/{names.PRODUCT}/probe:1"
 """Prints one line of JSON about the GPUs that its container was given, and stays."""
 
 SOURCE: Final = Path(__file__).parent / "probe"
 BUILD: Final = ("build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w")
-
-
-@dataclass(frozen=True, slots=True)
-class Image:
-    """One image, ready to be imported."""
-
-    name: str
-    tar: Path
-    """A tar of an OCI image layout."""
 
 
 def ensure(report: Report = silent) -> tuple[Image, ...]:

@@ -1,71 +1,105 @@
 """Starting our parts in a cluster, and finding them again."""
 
-import json
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from http import HTTPStatus
+from pathlib import Path
+from typing import Literal
 
 import urllib3
 
+from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.failure import ClusterError, tail
 from devcluster.fakenvml import FakeNvml
-from devcluster.parts import identity, scheduler_profile
+from devcluster.parts import (
+    booking_controller,
+    booking_server,
+    chart,
+    existing,
+    extender,
+    gpu_scheduler,
+    identity,
+    node_agent,
+)
+from devcluster.parts.part import Part
+from devcluster.parts.people import People
 from devcluster.waiting import poll
 
-EXTENDER = "extender"
-SCHEDULER = "gpu-scheduler"
-AGENT = "node-agent"
-EXTENDER_PORT = 8880
-EXTENDER_PROBE_PORT = 8881
-AGENT_PORT = 9400
-_SCHEDULER_PORT = 10459
+AGENT = node_agent.NAME
 _SECONDS = 60.0
-_QUIET_SECONDS = 3
-"""A simulated GPU is soon well again: nobody has to wait a minute to see it."""
 
+Mode = Literal["dedicated", "existing"]
 Report = Callable[[str], None]
+Settings = Mapping[str, str]
 
 
 class Parts:
-    """Our parts in one cluster.
-
-    The node agents of all nodes share the cluster's network, so each gets a port of its own.
-    """
+    """Our parts in one cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.folder = cluster.state / "parts"
         self.folder.mkdir(mode=0o700, exist_ok=True)
-        self._runs = 0
+        self.people = People(cluster, self.folder)
+        self._mode: Mode = "dedicated"
+        self._agents = 0
+        self._controllers = 0
         self._ports: dict[str, int] = {}
+        """Name of a daemon -> port of its probes."""
 
-    def deploy(self, report: Report = lambda _line: None) -> None:
-        """RBAC, node agents, extender and its kube-scheduler; returns when all of them are ready.
+    def deploy(
+        self,
+        report: Report = lambda _line: None,
+        *,
+        mode: Mode = "dedicated",
+        server: Settings | None = None,
+        controller: Settings | None = None,
+    ) -> None:
+        """Chart, people, and every part; returns when all of them are ready.
+
+        Args:
+            report: told what stands.
+            mode: whose kube-scheduler asks the extender; of two extenders of mode `existing` one gets ready.
+            server: environment of the booking server that differs from the usual one.
+            controller: the same of the controller.
 
         Raises:
-            ClusterError: a part does not get ready; with the end of its log.
+            ClusterError: the chart is refused, or a part does not get ready; with the end of its log.
         """
-        identity.apply_manifests(self._cluster)
+        self._mode = mode
+        chart.install(self._cluster, self._values())
+        self.people.create()
+        report("the chart is installed")
         for node in self._cluster.nodes:
             self.start_agent(node)
-        self._start_extender()
-        self._start_scheduler()
+        if mode == "existing":
+            self._start_replicas()
+            controller = {names.setting("scheduler_name"): existing.SCHEDULER, **(controller or {})}
+        else:
+            self.start_pair()
+        self.start_server(server)
+        self.start_controller(controller)
         self.await_ready()
-        report("node agents, extender and GPU scheduler are ready")
+        report("node agents, extender, GPU scheduler, booking server and controller are ready")
 
     def await_ready(self) -> None:
-        """Wait until extender and usual agents say that they are ready.
+        """Wait until all usual parts but kube-scheduler say that they are ready.
 
         Raises:
             ClusterError: one does not; with the end of its log.
         """
-        for daemon in (self.extender(), *(self.agent(node) for node in self._cluster.nodes)):
-            if not poll(partial(self.is_ready, daemon), seconds=_SECONDS):
+        for name in self._usual():
+            daemon = self._cluster.daemon(name)
+            if name in self._ports and not poll(partial(self._serves, daemon), seconds=_SECONDS):
                 _, said = self.ask(daemon, "/readyz")
                 raise ClusterError(f"{daemon.name} does not get ready ({said.strip()}):\n{tail(daemon.log)}")
+
+    def _serves(self, daemon: Daemon) -> bool:
+        """Whether it is ready; of the extenders of mode `existing`, whether one of them is."""
+        replicas = existing.NAMES if daemon.name in existing.NAMES else (daemon.name,)
+        return any(self.is_ready(self._cluster.daemon(name)) for name in replicas)
 
     # --- one part each -------------------------------------------------------------------------------
     def start_agent(
@@ -73,8 +107,8 @@ class Parts:
         node: str,
         *,
         name: str = AGENT,
-        settings: Mapping[str, str] | None = None,
-        program: Sequence[str] = (sys.executable, "-m", "deviceplugin"),
+        settings: Settings | None = None,
+        program: Sequence[str] = node_agent.PROGRAM,
     ) -> Daemon:
         """A node agent in its node.
 
@@ -84,72 +118,94 @@ class Parts:
             settings: environment that differs from the usual one.
             program: command line of the agent.
         """
-        port = AGENT_PORT + self._runs
-        self._runs += 1
-        environment = {
-            **self._environment("gpu-booking-node-agent"),
-            **self.fake_nvml(node).environment(),
-            "GPU_BOOKING_NODE_NAME": node,
-            "GPU_BOOKING_INSTANCE": f"{name}-{port}",
-            "GPU_BOOKING_PORT": str(port),
-            "GPU_BOOKING_QUIET_SECONDS": str(_QUIET_SECONDS),
-            "GPU_BOOKING_DEV_ROOT": str(self._cluster.gpu_folder(node) / "dev"),
-            **(settings or {}),
-        }
-        daemon = self._cluster.spawn(name, program, env=environment, node=node, kept=True)
-        self._ports[daemon.name] = port
+        port = node_agent.FIRST_PORT + self._agents
+        self._agents += 1
+        return self._start(
+            node_agent.part(
+                node=node,
+                name=name,
+                port=port,
+                program=program,
+                gpus=None if self._cluster.has_real_gpus(node) else self._cluster.gpu_folder(node),
+                settings=self._account(node_agent.ACCOUNT, node=node) | dict(settings or {}),
+            )
+        )
+
+    def start_server(self, settings: Settings | None = None) -> Daemon:
+        """The booking server; one that runs must be killed first.
+
+        Args:
+            settings: environment that differs from the usual one.
+        """
+        merged = self._account(booking_server.ACCOUNT) | dict(settings or {})
+        return self._start(booking_server.part(database=self.database, settings=merged))
+
+    def set_policy(self, settings: Settings) -> None:
+        """The booking server again, with other settings; returns when it is ready."""
+        self.server().kill()
+        self.start_server(settings)
+        self.await_ready()
+
+    def start_controller(
+        self, settings: Settings | None = None, *, name: str = booking_controller.NAME
+    ) -> Daemon:
+        """A controller. The Service leads to the usual one alone, so the others only reclaim.
+
+        Args:
+            settings: environment that differs from the usual one.
+            name: of the daemon; a second controller needs another.
+        """
+        if name == booking_controller.NAME:
+            number = 0
+        else:
+            self._controllers += 1
+            number = self._controllers
+        merged = self._account(booking_controller.ACCOUNT) | dict(settings or {})
+        return self._start(booking_controller.part(name=name, number=number, settings=merged))
+
+    def start_pair(self, number: int = 0) -> tuple[Daemon, Daemon]:
+        """An extender and the kube-scheduler that asks it (mode `dedicated`); of several pairs one leads."""
+        settings = self._account(extender.ACCOUNT)
+        name = f"{extender.NAME}-{number}" if number else extender.NAME
+        answering = self._start(extender.part(settings, name=name, number=number))
+        kubeconfig = identity.write_kubeconfig(self._cluster, self.folder, gpu_scheduler.ACCOUNT)
+        kubebox = self._cluster.program("kubebox")
+        part = gpu_scheduler.part(kubebox=kubebox, kubeconfig=kubeconfig, folder=self.folder, number=number)
+        return answering, self._start(part)
+
+    def _start_replicas(self) -> None:
+        keys = self._cluster.keys
+        for part in existing.replicas(keys, self.folder, self._account(extender.ACCOUNT)):
+            self._start(part)
+        service = ("service", existing.SERVICE, "--namespace", names.NAMESPACE)
+        address = self._cluster.kubectl("get", *service, "--output=jsonpath={.spec.clusterIP}")
+        url = f"https://{address}:{extender.PORT}"
+        self._cluster.configure_scheduler(existing.asking(url, keys=keys, folder=self.folder))
+
+    def _start(self, part: Part) -> Daemon:
+        daemon = self._cluster.spawn(part.name, part.program, env=part.environment, node=part.node, kept=True)
+        if part.probes is not None:
+            self._ports[daemon.name] = part.probes
         return daemon
 
-    def _start_extender(self) -> Daemon:
-        environment = {
-            **self._environment("gpu-booking-extender"),
-            "GPU_BOOKING_PORT": str(EXTENDER_PORT),
-            "GPU_BOOKING_PROBE_PORT": str(EXTENDER_PROBE_PORT),
-        }
-        daemon = self._cluster.spawn(EXTENDER, [sys.executable, "-m", "extender"], env=environment, kept=True)
-        self._ports[daemon.name] = EXTENDER_PROBE_PORT
-        return daemon
+    def _account(self, account: str, *, node: str | None = None) -> dict[str, str]:
+        return identity.environment(self._cluster, self.folder, account, node=node)
 
-    def _start_scheduler(self) -> Daemon:
-        kubeconfig = identity.write_kubeconfig(
-            self.folder / "scheduler.kubeconfig",
-            server=self._cluster.api_server,
-            ca_file=self._cluster.ca_file,
-            token_file=identity.write_token(self._cluster, self.folder, "gpu-booking-scheduler"),
-        )
-        profile = scheduler_profile.configuration(
-            kubeconfig=kubeconfig, extender_url=f"http://127.0.0.1:{EXTENDER_PORT}"
-        )
-        path = self.folder / "scheduler.json"
-        path.write_text(json.dumps(profile, indent=1))
-        command = [
-            str(self._cluster.program("kubebox")),
-            "kube-scheduler",
-            f"--config={path}",
-            f"--secure-port={_SCHEDULER_PORT}",
-            "--bind-address=127.0.0.1",
-            f"--cert-dir={self.folder}",
-        ]
-        # It ends when it cannot renew its Lease; in the chart the kubelet starts it again.
-        return self._cluster.spawn(SCHEDULER, command, kept=True)
+    def _values(self) -> dict[str, object]:
+        """What the chart is told: the parts run beside the API server."""
+        values = chart.beside_the_api_server(self._cluster.address)
+        by = {"mode": "existing", "name": existing.SCHEDULER} if self._mode == "existing" else {}
+        return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}}
 
-    def _environment(self, account: str) -> dict[str, str]:
-        token = identity.write_token(self._cluster, self.folder, account)
-        return {
-            "PATH": "/usr/sbin:/usr/bin:/sbin:/bin",
-            "GPU_BOOKING_KUBE_SERVER": self._cluster.api_server,
-            "GPU_BOOKING_KUBE_CA_FILE": str(self._cluster.ca_file),
-            "GPU_BOOKING_KUBE_TOKEN_FILE": str(token),
-        }
+    def _usual(self) -> tuple[str, ...]:
+        agents = (self.agent(node).name for node in self._cluster.nodes)
+        deciding = existing.NAMES if self._mode == "existing" else (extender.NAME, gpu_scheduler.NAME)
+        return (*agents, *deciding, booking_server.NAME, booking_controller.NAME)
 
     def restore(self) -> None:
-        """After whatever was done to them: every part runs, one agent a node, and all are ready."""
-        usual = {
-            self.extender().name,
-            self.scheduler().name,
-            *(self.agent(node).name for node in self._cluster.nodes),
-        }
-        for name in self._ports.keys() - usual:
+        """After whatever was done to them: every part runs, one of each, one agent a node; all are ready."""
+        usual = self._usual()
+        for name in self._ports.keys() - set(usual):
             self._cluster.daemon(name).kill()
         for name in usual:
             daemon = self._cluster.daemon(name)
@@ -158,7 +214,7 @@ class Parts:
         self.await_ready()
 
     def fallen(self) -> list[str]:
-        """Node agents and extenders that have ended by themselves since they were started: none ever should.
+        """Parts of ours that have ended by themselves since they were started: none ever should.
 
         kube-scheduler does, when it cannot renew its Lease.
         """
@@ -166,6 +222,20 @@ class Parts:
         return [daemon.name for daemon in daemons if daemon.revived]
 
     # --- seeing --------------------------------------------------------------------------------------
+    def logs(self) -> dict[str, Path]:
+        """The log of every part of ours, by its daemon's name."""
+        return {name: self._cluster.daemon(name).log for name in self._ports}
+
+    @property
+    def database(self) -> Path:
+        """The booking server's database file."""
+        return self.folder / "bookings.db"
+
+    @property
+    def booking_url(self) -> str:
+        """Where the booking server answers, without a path; on the host and in pods."""
+        return f"http://{self._cluster.address}:{booking_server.PORT}"
+
     def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:
         """Status and text of a part's own HTTP server; status 0 where nobody answers."""
         url = f"http://{self._cluster.address}:{self._ports[daemon.name]}{path}"
@@ -195,8 +265,16 @@ class Parts:
 
     def extender(self) -> Daemon:
         """The extender's daemon."""
-        return self._cluster.daemon(EXTENDER)
+        return self._cluster.daemon(extender.NAME)
 
     def scheduler(self) -> Daemon:
         """The daemon of the GPU profile's kube-scheduler."""
-        return self._cluster.daemon(SCHEDULER)
+        return self._cluster.daemon(gpu_scheduler.NAME)
+
+    def server(self) -> Daemon:
+        """The booking server's daemon."""
+        return self._cluster.daemon(booking_server.NAME)
+
+    def controller(self, name: str = booking_controller.NAME) -> Daemon:
+        """A controller's daemon."""
+        return self._cluster.daemon(name)

@@ -1,16 +1,35 @@
-"""The KubeSchedulerConfiguration of mode ``dedicated``: a stock kube-scheduler that asks our extender.
+"""KubeSchedulerConfigurations that ask our extender: a scheduler of our own, or the cluster's.
 
 Every value here is one of those without which pods spin, wait for ever or are bound without devices
 (kube-scheduler 1.37): names only are sent (``nodeCacheCapable``), all nodes are looked at
 (``percentageOfNodesToScore: 100``), and a binder is never ``ignorable``.
 """
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from cluster import names
 
-_SCHEDULE = {"filterVerb": "filter", "prioritizeVerb": "prioritize", "bindVerb": "bind"}
+_VERBS = ("filter", "prioritize", "preempt", "bind")
+_SCHEDULE = {f"{verb}Verb": verb for verb in _VERBS}
+WEIGHT = 10
+"""Of the extender's scores beside those of kube-scheduler's own plugins: as the chart has it."""
+
+
+def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -> dict[str, Any]:
+    """What an administrator adds to the configuration of the cluster's own kube-scheduler: mode ``existing``.
+
+    Args:
+        extender_url: of the Service, e.g. ``https://198.51.100.7:8880``.
+        server_name: that its certificate is for.
+        files: ``caFile``, ``certFile``, ``keyFile``. Without a ``caFile`` kube-scheduler believes anybody.
+    """
+    tls = {"serverName": server_name, **files}
+    return {
+        "percentageOfNodesToScore": 100,
+        "extenders": [{**_extender(extender_url), "enableHTTPS": True, "tlsConfig": tls}],
+    }
 
 
 def configuration(*, kubeconfig: Path, extender_url: str) -> dict[str, Any]:
@@ -28,18 +47,23 @@ def configuration(*, kubeconfig: Path, extender_url: str) -> dict[str, Any]:
             "leaderElect": True,
             "resourceNamespace": names.NAMESPACE,
             "resourceName": names.SCHEDULER_LEASE,
+            "leaseDuration": "10s",
+            "renewDeadline": "7s",
+            "retryPeriod": "1s",
         },
         "percentageOfNodesToScore": 100,
         "profiles": [{"schedulerName": names.SCHEDULER_NAME}],
-        "extenders": [
-            {
-                "urlPrefix": extender_url,
-                **_SCHEDULE,
-                "weight": 10,
-                "httpTimeout": "5s",
-                "nodeCacheCapable": True,
-                "ignorable": False,
-                "managedResources": [{"name": names.GPU_RESOURCE, "ignoredByScheduler": False}],
-            }
-        ],
+        "extenders": [_extender(extender_url)],
+    }
+
+
+def _extender(url: str) -> dict[str, Any]:
+    return {
+        "urlPrefix": url,
+        **_SCHEDULE,
+        "weight": WEIGHT,
+        "httpTimeout": "5s",
+        "nodeCacheCapable": True,
+        "ignorable": False,
+        "managedResources": [{"name": names.GPU_RESOURCE, "ignoredByScheduler": False}],
     }

@@ -1,27 +1,78 @@
-"""Whether a GPU may be given to new pods: a pure state, changed by what was seen.
+"""Whether a GPU may be given to new pods: a table of states and signs, and what is remembered beside it.
 
-A GPU becomes unhealthy by a critical XID, an uncorrectable memory error, by being unavailable or lost, or by
-the driver asking for a recovery action. It is healthy again when a probe finds that
+Every physical GPU has one state; a fault that names a MIG instance has one for that instance alone, so that
+its siblings go on. What is said about the GPU concerns all its MIG devices. GPU instance and compute instance
+are compared each for itself. Only what is healthy is given to new pods; nothing is taken from running ones.
 
-1. NVML answers for it,
-2. the driver asks for no recovery action (a driver that does not know the question asks for none), and
-3. no critical sign has come for the quiet period.
-
-A GPU that was lost without any critical sign is healthy as soon as it answers. What is said about one MIG
-instance concerns the MIG devices of that instance alone; GPU instance and compute instance are compared each
-for itself.
+A fault that only a reset mends (``xids.NEEDS_RESET``) stands until the node is booted or the driver loaded
+anew (``renewed``), or until an administrator clears the GPU: neither answers nor quiet heal it.
 Instants are seconds of a monotonic clock.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from deviceplugin.nvml import xids
-from deviceplugin.nvml.port import EventKind, GpuEvent
+from deviceplugin.nvml.port import UNTOUCHED, EventKind, GpuEvent, Rows
+from deviceplugin.nvml.xids import DEFAULT, Heeded, sentence
 
 QUIET_SECONDS: Final = 60.0
+PATIENCE: Final = 3
+"""Probes that may fail in a row before a GPU that says nothing else is unhealthy."""
+
+
+class State(StrEnum):
+    """What a GPU is in."""
+
+    HEALTHY = "healthy"
+    """It may be given to new pods."""
+    SUSPECT = "suspect"
+    """A probe has failed once or twice: it is healthy again as soon as one succeeds."""
+    UNHEALTHY = "unhealthy"
+    """It has a fault, or the driver asks for something to be done about it."""
+    RECOVERING = "recovering"
+    """It answers and nothing is asked for: it is healthy after a quiet time."""
+
+
+class Sign(StrEnum):
+    """What can be seen of a GPU."""
+
+    FAULT = "fault"
+    """A critical event: an XID, an uncorrectable memory error, the GPU unavailable."""
+    REFUSED = "refused"
+    """A probe has failed: the GPU is lost, or NVML answers an error."""
+    DEAD = "dead"
+    """Probes have failed three times in a row."""
+    WANTED = "wanted"
+    """A probe was answered, but the driver asks for a recovery action, or memory rows cannot be replaced."""
+    LOCKED = "locked"
+    """A probe found nothing wrong, but a fault stands that only a reset mends."""
+    PENDING = "pending"
+    """A probe found nothing wrong but memory rows that are replaced at the next reset."""
+    EARLY = "early"
+    """A probe found nothing wrong; the last bad sign is more recent than the quiet time."""
+    QUIET = "quiet"
+    """A probe found nothing wrong, and no bad sign has come for the quiet time."""
+    CLEARED = "cleared"
+    """An administrator says that it is mended, or the driver or the node has started anew."""
+
+
+_H, _S, _U, _R = State.HEALTHY, State.SUSPECT, State.UNHEALTHY, State.RECOVERING
+TABLE: Final[Mapping[State, Mapping[Sign, State]]] = MappingProxyType(
+    {
+        state: MappingProxyType(dict(zip(Sign, row, strict=True)))
+        # sign:   FAULT REFUSED DEAD WANTED LOCKED PENDING EARLY QUIET CLEARED
+        for state, row in {
+            _H: (_U, _S, _U, _U, _U, _H, _H, _H, _H),
+            _S: (_U, _S, _U, _U, _U, _H, _H, _H, _S),
+            _U: (_U, _U, _U, _U, _U, _U, _R, _R, _S),
+            _R: (_U, _U, _U, _U, _U, _U, _R, _H, _S),
+        }.items()
+    }
+)
+"""State -> sign -> state."""
 
 RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -51,18 +102,27 @@ class Failed:
 
     gpu: str
     reason: str
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Answered:
-    """A probe of a GPU was answered, with the recovery action that the driver asks for."""
+    """A probe of a GPU was answered: the recovery action that the driver asks for, and its memory rows."""
 
     gpu: str
     action: int
     at: float
+    rows: Rows = UNTOUCHED
 
 
-Observation = Happened | Failed | Answered
+@dataclass(frozen=True, slots=True)
+class Cleared:
+    """An administrator says that a GPU is mended."""
+
+    gpu: str
+
+
+Observation = Happened | Failed | Answered | Cleared
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,11 +143,32 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Sign:
-    """The last critical sign, and when it came."""
+class Record:
+    """What is known of a GPU or an instance. A healthy one has none."""
 
-    reason: str
-    at: float
+    state: State = State.HEALTHY
+    fault: str | None = None
+    """The last critical event, as a sentence."""
+    lock: str | None = None
+    """The last one of those that only a reset mends."""
+    probe: str | None = None
+    """What the last probe found wrong, as a sentence."""
+    failures: int = 0
+    """Probes that have failed in a row."""
+    bad_at: float | None = None
+    """When the last bad sign came; a probe that fails once or twice is none."""
+
+    @property
+    def reason(self) -> str:
+        """Why it is not healthy, as a sentence. It changes with the state alone, as each text is written."""
+        if self.lock is not None:
+            return f"{self.lock}; it needs a reset"
+        said = self.fault or self.probe or "It was reported sick"
+        return f"{said}; recovering" if self.state is State.RECOVERING else said
+
+    def after(self, sign: Sign) -> "Record":
+        """The record in the state that the table says."""
+        return replace(self, state=TABLE[self.state][sign])
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,57 +176,115 @@ class HealthState:
     """What is wrong with which GPU. Nothing known is healthy."""
 
     quiet_seconds: float = QUIET_SECONDS
-    signs: Mapping[Scope, Sign] = field(default_factory=dict)
-    silent: Mapping[str, str] = field(default_factory=dict)
-    """GPUs that do not answer, with the reason."""
-    wanted: Mapping[str, str] = field(default_factory=dict)
-    """GPUs for which the driver asks for something, as a sentence."""
+    heeded: Heeded = DEFAULT
+    records: Mapping[Scope, Record] = field(default_factory=dict)
 
     def apply(self, seen: Observation) -> "HealthState":
         """The state after something was seen."""
         match seen:
             case Happened(event, at):
                 return self._after_event(event, at)
-            case Failed(gpu, reason):
-                return replace(self, silent={**self.silent, gpu: reason})
-            case Answered():
-                return self._after_answer(seen)
+            case Failed(gpu):
+                return self._changed({scope: self._after_failure(scope, seen) for scope in self._of(gpu)})
+            case Answered(gpu):
+                return self._changed({scope: self._after_answer(scope, seen) for scope in self._of(gpu)})
+            case Cleared(gpu):
+                return self.renewed(gpu)
+
+    def state(self, scope: Scope) -> State:
+        """The state of a GPU or a MIG device: the worst of what concerns it."""
+        return max((record.state for record in self._about(scope)), key=_WORSE.index, default=State.HEALTHY)
 
     def reason(self, scope: Scope) -> str | None:
-        """Why this GPU or MIG device is unhealthy, as a sentence; None when it is healthy."""
-        found = (sign.reason for at, sign in self.signs.items() if at.covers(scope))
-        return next(found, None) or self.silent.get(scope.gpu) or self.wanted.get(scope.gpu)
+        """Why this GPU or MIG device is not healthy, as a sentence; None when it is."""
+        worst = sorted(self._about(scope), key=lambda record: _WORSE.index(record.state))
+        return worst[-1].reason if worst else None
+
+    @property
+    def silent(self) -> frozenset[str]:
+        """GPUs whose last probe failed."""
+        return frozenset(scope.gpu for scope, record in self.records.items() if record.failures)
+
+    @property
+    def locks(self) -> dict[Scope, str]:
+        """The faults that only a reset mends: what a restart of the agent must not forget."""
+        return {scope: record.lock for scope, record in self.records.items() if record.lock is not None}
+
+    def locked(self, locks: Mapping[Scope, str]) -> "HealthState":
+        """The state in which these faults stand, too."""
+        return self._changed({at: Record(State.UNHEALTHY, lock=why) for at, why in locks.items()})
+
+    def renewed(self, gpu: str | None = None) -> "HealthState":
+        """The state after a new start of the driver (or the clearing of one GPU): the next probe decides."""
+        cleared = Sign.CLEARED
+        return self._changed(
+            {
+                scope: Record(TABLE[record.state][cleared], probe="It was cleared and has not answered yet")
+                for scope, record in self.records.items()
+                if gpu in (None, scope.gpu)
+            }
+        )
+
+    def _about(self, scope: Scope) -> Iterable[Record]:
+        return (record for at, record in self.records.items() if at.covers(scope))
+
+    def _of(self, gpu: str) -> tuple[Scope, ...]:
+        """The GPU itself, and those of its instances that have a record."""
+        return (Scope(gpu), *(at for at in self.records if at.gpu == gpu and at != Scope(gpu)))
+
+    def _changed(self, records: Mapping[Scope, Record]) -> "HealthState":
+        known = {**self.records, **records}
+        return replace(self, records={at: r for at, r in known.items() if r.state is not State.HEALTHY})
 
     def _after_event(self, event: GpuEvent, at: float) -> "HealthState":
-        reason = _critical(event)
+        reason = self._critical(event)
         if reason is None:
             return self
         scope = Scope(event.gpu, event.gpu_instance, event.compute_instance)
-        return replace(self, signs={**self.signs, scope: Sign(reason, at)})
+        record = self.records.get(scope, Record())
+        stays = event.kind == EventKind.XID and self.heeded.needs_reset(event.data)
+        lock = reason if stays else record.lock
+        return self._changed({scope: replace(record, fault=reason, lock=lock, bad_at=at).after(Sign.FAULT)})
 
-    def _after_answer(self, answer: Answered) -> "HealthState":
-        wanted = _without(self.wanted, answer.gpu)
-        signs = self.signs
-        if answer.action:
-            asked = RECOVERY_ACTIONS.get(answer.action, f"recovery action {answer.action}")
-            wanted[answer.gpu] = f"The driver asks for {asked}"
-        else:
-            signs = {scope: sign for scope, sign in signs.items() if not self._over(scope, sign, answer)}
-        return replace(self, wanted=wanted, signs=signs, silent=_without(self.silent, answer.gpu))
+    def _critical(self, event: GpuEvent) -> str | None:
+        if event.kind == EventKind.XID and self.heeded.is_critical(event.data):
+            return sentence(event.data)
+        if event.kind == EventKind.DOUBLE_BIT_ECC:
+            return "Uncorrectable memory error"
+        if event.kind == EventKind.UNAVAILABLE:
+            return "The driver calls the GPU unavailable"
+        return None
 
-    def _over(self, scope: Scope, sign: Sign, answer: Answered) -> bool:
-        return scope.gpu == answer.gpu and answer.at - sign.at >= self.quiet_seconds
+    def _after_failure(self, scope: Scope, seen: Failed) -> Record:
+        record = self.records.get(scope, Record())
+        failures = record.failures + 1
+        sign = Sign.DEAD if failures >= PATIENCE else Sign.REFUSED
+        worse = record.after(sign)
+        bad_at = record.bad_at if worse.state is State.SUSPECT else seen.at
+        return replace(worse, probe=seen.reason, failures=failures, bad_at=bad_at)
+
+    def _after_answer(self, scope: Scope, seen: Answered) -> Record:
+        record = replace(self.records.get(scope, Record()), failures=0)
+        wish = _wish(seen)
+        if wish is not None:
+            return replace(record, probe=wish, bad_at=seen.at).after(Sign.WANTED)
+        if record.lock is None and seen.rows.pending:
+            pending = replace(record, probe="Memory rows wait for a reset to be replaced").after(Sign.PENDING)
+            return replace(pending, bad_at=seen.at)
+        return record.after(self._good(record, seen.at))
+
+    def _good(self, record: Record, at: float) -> Sign:
+        if record.lock is not None:
+            return Sign.LOCKED
+        is_early = record.bad_at is not None and at - record.bad_at < self.quiet_seconds
+        return Sign.EARLY if is_early else Sign.QUIET
 
 
-def _critical(event: GpuEvent) -> str | None:
-    if event.kind == EventKind.XID and xids.is_critical(event.data):
-        return xids.sentence(event.data)
-    if event.kind == EventKind.DOUBLE_BIT_ECC:
-        return "Uncorrectable memory error"
-    if event.kind == EventKind.UNAVAILABLE:
-        return "The driver calls the GPU unavailable"
-    return None
+_WORSE: Final = (State.HEALTHY, State.SUSPECT, State.RECOVERING, State.UNHEALTHY)
 
 
-def _without(reasons: Mapping[str, str], gpu: str) -> dict[str, str]:
-    return {key: reason for key, reason in reasons.items() if key != gpu}
+def _wish(seen: Answered) -> str | None:
+    if seen.action:
+        asked = RECOVERY_ACTIONS.get(seen.action, f"recovery action {seen.action}")
+        return f"The driver asks for {asked}"
+    return "Memory rows are damaged and cannot be replaced" if seen.rows.failed else None

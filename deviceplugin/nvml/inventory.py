@@ -10,12 +10,15 @@ from typing import Final
 import msgspec
 
 from cluster import names
-from cluster.objects.inventory import Device
-from deviceplugin.nvml.health import HealthState, Scope
+from cluster.objects.inventory import Device, mig_model
+from deviceplugin.nvml.health import HealthState, Scope, State
 from deviceplugin.nvml.port import GpuFacts, MigFacts, Nvml, NvmlError
 
 _GONE: Final = "NVML does not list this GPU any more"
-_MIG_GONE: Final = "This MIG device does not exist any more"
+MIG_GONE: Final = "This MIG device does not exist any more"
+MOST_GONE: Final = 4_000
+"""MIG devices that are gone and still known, the latest: each cutting of a GPU makes new ones, up to 112 on a
+node. A pod may hold one that is gone, so that a few cuttings must not be enough to forget it."""
 
 
 class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +32,16 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
     compute_instance: int | None = None
     partitioned: bool = False
     """A GPU in MIG mode: its MIG devices are given to pods, never the GPU itself."""
+    gone: bool = False
+    """A MIG device that does not exist any more: it is of interest only while a pod has it."""
+    listed: bool = True
+    """Whether NVML lists it now; one whose calls fail is listed."""
+    facts: GpuFacts | None = None
+    """What NVML says of the GPU, for a MIG device of its parent."""
+    part: MigFacts | None = None
+    """What NVML says of the MIG device."""
+    state: State = State.HEALTHY
+    """In the words of ``health``; what cannot be read is unhealthy."""
 
     @property
     def uuid(self) -> str:
@@ -40,10 +53,10 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
         """What health is asked for."""
         return Scope(self.published.parent or self.uuid, self.gpu_instance, self.compute_instance)
 
-    def sick(self, reason: str) -> "NodeDevice":
+    def sick(self, reason: str, state: State = State.UNHEALTHY) -> "NodeDevice":
         """The device, unhealthy for this reason."""
         worse = msgspec.structs.replace(self.published, health="unhealthy", reason=reason)
-        return msgspec.structs.replace(self, published=worse)
+        return msgspec.structs.replace(self, published=worse, state=state)
 
 
 def read_inventory(
@@ -67,10 +80,16 @@ def read_inventory(
     return (*_linked(nvml, found), *_missing(known, found, faults))
 
 
+def with_earlier(devices: tuple[NodeDevice, ...], earlier: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
+    """The devices, and after them those MIG devices of an earlier time that are gone."""
+    gone = tuple(msgspec.structs.replace(device, gone=True) for device in earlier)
+    return (*devices, *_missing(gone, devices, {}))
+
+
 def with_health(devices: Iterable[NodeDevice], health: HealthState) -> tuple[NodeDevice, ...]:
     """The devices, unhealthy where the health state says so; a reason that is there already stays."""
     return tuple(
-        device.sick(reason)
+        device.sick(reason, health.state(device.scope))
         if device.published.is_healthy and (reason := health.reason(device.scope))
         else device
         for device in devices
@@ -97,6 +116,7 @@ def _read_gpu(nvml: Nvml, index: int, numa_of: Callable[[str], int | None]) -> l
         minor=facts.minor,
         pci=facts.pci,
         partitioned=parts is not None,
+        facts=facts,
     )
     return [whole, *(_mig_device(whole, facts, part) for part in parts or ())]
 
@@ -106,7 +126,7 @@ def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevic
         published=Device(
             uuid=part.uuid,
             index=whole.published.index,
-            model=f"{names.model_label(facts.name)}-MIG-{part.profile}",
+            model=mig_model(names.model_label(facts.name), part.profile),
             memory=part.memory_mib,
             numa=whole.published.numa,
             parent=whole.uuid,
@@ -116,13 +136,18 @@ def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevic
         pci=whole.pci,
         gpu_instance=part.gpu_instance,
         compute_instance=part.compute_instance,
+        facts=facts,
+        part=part,
     )
 
 
 def _linked(nvml: Nvml, found: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
-    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read is listed without."""
+    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read is listed without.
+
+    A GPU in MIG mode has none: the driver lets its parts talk to no other GPU.
+    """
     ends: dict[str, Sequence[str]] = {}
-    for uuid in physical(found):
+    for uuid in physical(device for device in found if not device.partitioned):
         try:
             ends[uuid] = nvml.links(uuid)
         except NvmlError:
@@ -161,13 +186,22 @@ def _with_links(device: NodeDevice, peers: dict[str, int]) -> NodeDevice:
 def _missing(
     known: Sequence[NodeDevice], found: Sequence[NodeDevice], faults: Mapping[int, str]
 ) -> tuple[NodeDevice, ...]:
+    """Those that were known before: those that went last come first."""
     present = {device.uuid for device in found}
-    return tuple(
-        device.sick(_absence(device, present, faults)) for device in known if device.uuid not in present
-    )
+    missing = [
+        msgspec.structs.replace(
+            device.sick(_absence(device, present, faults)),
+            gone=device.gone or device.published.parent in present,
+            listed=device.published.parent not in present and device.published.index in faults,
+        )
+        for device in known
+        if device.uuid not in present
+    ]
+    forgotten = {device.uuid for device in [one for one in missing if one.gone][MOST_GONE:]}
+    return tuple(device for device in missing if device.uuid not in forgotten)
 
 
 def _absence(device: NodeDevice, present: set[str], faults: Mapping[int, str]) -> str:
     if device.published.parent in present:
-        return _MIG_GONE
+        return MIG_GONE
     return faults.get(device.published.index, _GONE)

@@ -2,7 +2,8 @@
 
 NVML has no call for it. The rule is the one by which NVIDIA's tools name profiles: the share of the GPU's
 memory, rounded up to eighths, of the GPU's memory in whole GiB; ``1c.`` in front where a compute instance
-has only a part of its GPU instance.
+has only a part of its GPU instance; ``+me`` and the like behind, where the profile has another set of engines
+than the plain one of its size.
 """
 
 import math
@@ -13,7 +14,9 @@ _MIB: Final = 1 << 20
 _GIB: Final = 1 << 30
 
 
-def profile_name(*, gpu_slices: int, compute_slices: int, memory_mib: int, total_bytes: int) -> str:
+def profile_name(
+    *, gpu_slices: int, compute_slices: int, memory_mib: int, total_bytes: int, kind: str = ""
+) -> str:
     """The profile, in the form of resource names.
 
     >>> profile_name(gpu_slices=3, compute_slices=3, memory_mib=71424, total_bytes=150754820096)
@@ -22,4 +25,4 @@ def profile_name(*, gpu_slices: int, compute_slices: int, memory_mib: int, total
     share = math.ceil(memory_mib * _MIB / total_bytes * _EIGHTHS) / _EIGHTHS if total_bytes else 0
     gigabytes = math.floor(share * math.ceil(total_bytes / _GIB) + 0.5)
     part = "" if compute_slices == gpu_slices else f"{compute_slices}c."
-    return f"{part}{gpu_slices}g.{gigabytes}gb"
+    return f"{part}{gpu_slices}g.{gigabytes}gb{kind}"

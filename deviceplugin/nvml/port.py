@@ -6,9 +6,9 @@ stops that thread alone.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntFlag
-from typing import Protocol
+from typing import Final, Protocol
 
 
 class NvmlError(Exception):
@@ -34,6 +34,16 @@ class GpuLostError(NvmlError):
 
 
 @dataclass(frozen=True, slots=True)
+class Versions:
+    """Of the driver that answers."""
+
+    driver: str
+    """``580.159.04``."""
+    cuda: tuple[int, int] | None
+    """The newest CUDA that it can run; None = not said."""
+
+
+@dataclass(frozen=True, slots=True)
 class GpuFacts:
     """One physical GPU. ``pci`` is its name in sysfs, in lower case (``0000:07:00.0``); None = not said."""
 
@@ -41,6 +51,26 @@ class GpuFacts:
     pci: str
     minor: int | None
     memory_mib: int | None
+    compute: tuple[int, int] | None = None
+    """Compute capability, ``(9, 0)``."""
+    can_mig: bool = False
+    """Whether it could be cut into MIG devices."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MigShape:
+    """How much of its GPU a MIG device has."""
+
+    processors: int = 0
+    """Streaming multiprocessors."""
+    gpu_slices: int = 0
+    compute_slices: int = 0
+    copy_engines: int = 0
+    decoders: int = 0
+    encoders: int = 0
+    jpeg_engines: int = 0
+    ofa_engines: int = 0
+    """For optical flow."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +82,53 @@ class MigFacts:
     gpu_instance: int
     compute_instance: int
     memory_mib: int
+    shape: MigShape = field(default_factory=MigShape)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Memory rows that were replaced by spare ones; a card that cannot do that has none."""
+
+    pending: bool = False
+    """Some are replaced at the next reset; until then what is damaged is not used."""
+    failed: bool = False
+    """Some could not be replaced: there are no spare ones left."""
+
+
+UNTOUCHED: Final = Rows()
+"""No row was ever replaced."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuProcess:
+    """A process with a context on a GPU; instances are None where it is on the whole GPU."""
+
+    pid: int
+    """In the PID namespace of whoever asks: from another one than the node's NVML lists none."""
+    memory: int | None
+    """Bytes; None where the driver does not say."""
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """How a GPU is used at this moment; None = it does not say (one in MIG mode knows no utilisation)."""
+
+    utilisation: int | None = None
+    """Percent of the time in which something ran on it, over the driver's last period (a second or less)."""
+    memory_activity: int | None = None
+    """Percent of the time in which its memory was read or written."""
+    memory_used: int | None = None
+    """Bytes that programs hold; what the driver keeps for itself is not among them where it says so."""
+    memory_total: int | None = None
+    temperature: int | None = None
+    """Degrees Celsius."""
+    power: float | None = None
+    """Watts."""
+    processes: Sequence[GpuProcess] = ()
+    parts: Mapping[str, int] = field(default_factory=dict)
+    """MIG device -> bytes used."""
 
 
 class EventKind(IntFlag):
@@ -94,6 +171,13 @@ class EventStream(Protocol):
         """
         ...
 
+    def rebound(self) -> bool:
+        """Whether a GPU was bound to the driver or taken from it since this was asked last. Never raises.
+
+        Drivers that do not tell are asked in vain: what has changed is seen when NVML is initialised anew.
+        """
+        ...
+
     def close(self) -> None:
         """Give the events up. Never raises."""
         ...
@@ -123,6 +207,10 @@ class Nvml(Protocol):
         """The version of the kernel driver, ``580.159.04``."""
         ...
 
+    def cuda_version(self) -> tuple[int, int] | None:
+        """The newest CUDA that the driver can run, ``(13, 0)``."""
+        ...
+
     def count(self) -> int:
         """How many physical GPUs there were when it was opened."""
         ...
@@ -139,12 +227,24 @@ class Nvml(Protocol):
         """The PCI address (as in ``GpuFacts``) at the other end of every active NVLink."""
         ...
 
+    def way(self, uuid: str, other: str) -> int | None:
+        """NVML's number for the way between two GPUs on the PCI bus (``links.scores``); 0 is the shortest."""
+        ...
+
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
         """The GPU's MIG devices; None where MIG is off or unknown to it."""
         ...
 
     def recovery_action(self, uuid: str) -> int:
         """What the driver asks for: 0 nothing (or it does not know the question), see ``health.py``."""
+        ...
+
+    def rows(self, uuid: str) -> Rows:
+        """How its replaced memory rows stand."""
+        ...
+
+    def load(self, uuid: str, parts: Sequence[str]) -> Load:
+        """How it is used now, and so each of its MIG devices ``parts``."""
         ...
 
     def touch(self, uuid: str) -> None:

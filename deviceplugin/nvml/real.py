@@ -7,31 +7,54 @@ not support are None. Strings are decoded whatever the version of the binding gi
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import pynvml
 
 from deviceplugin.nvml.migprofile import profile_name
 from deviceplugin.nvml.port import (
+    UNTOUCHED,
     DriverMissingError,
     EventKind,
     EventStream,
     GpuEvent,
     GpuFacts,
     GpuLostError,
+    GpuProcess,
     LibraryMissingError,
+    Load,
     MigFacts,
+    MigShape,
     NvmlError,
+    Rows,
 )
 
 RECOVERY_ACTION_FIELD: Final = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; older bindings lack the name."""
 NO_INSTANCE: Final = 0xFFFFFFFF
+KINDS: Final[Mapping[int, str]] = MappingProxyType(
+    {7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 17: "+gfx"}
+    | {13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all"}
+)
+"""Number of a profile of GPU instances (``NVML_GPU_INSTANCE_PROFILE_...``) -> what stands behind its name."""
+_SYSTEM_EVENTS: Final = 8
+"""Events about binding that are taken at once: one is enough to look."""
 
 _MIB: Final = 1 << 20
 _UNANSWERED: Final = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
 _FIELD_UNKNOWN: Final = _UNANSWERED | {pynvml.NVML_ERROR_INVALID_ARGUMENT}
+_LEFT_OPEN: Final = _UNANSWERED | {
+    pynvml.NVML_ERROR_NO_PERMISSION,
+    pynvml.NVML_ERROR_INVALID_ARGUMENT,  # a GPU in MIG mode
+    pynvml.NVML_ERROR_ARGUMENT_VERSION_MISMATCH,
+}
 _OUR_EVENTS: Final = sum(EventKind)
+_PROCESS_LISTS: Final = (
+    pynvml.nvmlDeviceGetComputeRunningProcesses,
+    pynvml.nvmlDeviceGetMPSComputeRunningProcesses,
+    pynvml.nvmlDeviceGetGraphicsRunningProcesses,
+)
 
 
 class RealNvml:
@@ -41,6 +64,7 @@ class RealNvml:
         self._library = library
         self._open = False
         self._handles: dict[str, Any] = {}
+        self._kinds: dict[str, Mapping[int, str]] = {}
 
     def open(self) -> None:
         """See the port."""
@@ -54,6 +78,7 @@ class RealNvml:
     def close(self) -> None:
         """See the port."""
         self._handles.clear()
+        self._kinds.clear()
         if self._open:
             self._open = False
             _quietly(pynvml.nvmlShutdown)
@@ -61,6 +86,16 @@ class RealNvml:
     def driver_version(self) -> str:
         """See the port."""
         return _text(_ask(pynvml.nvmlSystemGetDriverVersion))
+
+    def cuda_version(self) -> tuple[int, int] | None:
+        """See the port."""
+        try:
+            number = int(_ask(pynvml.nvmlSystemGetCudaDriverVersion_v2))
+        except NvmlError as error:
+            if error.code in _UNANSWERED:
+                return None
+            raise
+        return number // 1000, number % 1000 // 10
 
     def count(self) -> int:
         """See the port."""
@@ -82,6 +117,8 @@ class RealNvml:
             pci=_address(_ask(pynvml.nvmlDeviceGetPciInfo, handle, device=uuid)),
             minor=_answer(pynvml.nvmlDeviceGetMinorNumber, handle, device=uuid),
             memory_mib=None if memory is None else int(memory.total) // _MIB,
+            compute=_told(pynvml.nvmlDeviceGetCudaComputeCapability, handle, device=uuid),
+            can_mig=_told(pynvml.nvmlDeviceGetMigMode, handle, device=uuid) is not None,
         )
 
     def links(self, uuid: str) -> Sequence[str]:
@@ -106,6 +143,12 @@ class RealNvml:
                 ends.append(_address(end))
         return tuple(ends)
 
+    def way(self, uuid: str, other: str) -> int | None:
+        """See the port."""
+        ends = self._handle(uuid), self._handle(other)
+        found = _answer(pynvml.nvmlDeviceGetTopologyCommonAncestor, *ends, device=uuid)
+        return None if found is None else int(found)
+
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
         """See the port."""
         handle = self._handle(uuid)
@@ -113,6 +156,8 @@ class RealNvml:
         if mode is None or mode[0] == 0:
             return None
         total = int(_ask(pynvml.nvmlDeviceGetMemoryInfo, handle, device=uuid).total)
+        if uuid not in self._kinds:
+            self._kinds[uuid] = _kinds_of(handle, uuid)
         slots = _answer(pynvml.nvmlDeviceGetMaxMigDeviceCount, handle, device=uuid) or 0
         found: list[MigFacts] = []
         for slot in range(slots):
@@ -122,7 +167,9 @@ class RealNvml:
                 if error.code == pynvml.NVML_ERROR_NOT_FOUND:
                     continue  # places may be empty in between
                 raise
-            found.append(_mig_facts(device, total, uuid))
+            instance = int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=uuid))
+            kind = _kind_of(handle, instance, self._kinds[uuid], uuid)
+            found.append(_mig_facts(device, total, uuid, instance=instance, kind=kind))
         return tuple(found)
 
     def recovery_action(self, uuid: str) -> int:
@@ -135,6 +182,41 @@ class RealNvml:
         if code != pynvml.NVML_SUCCESS:
             raise _translated(pynvml.NVMLError(code), "nvmlDeviceGetFieldValues", uuid)
         return int(fields[0].value.uiVal)
+
+    def rows(self, uuid: str) -> Rows:
+        """See the port."""
+        found = _answer(pynvml.nvmlDeviceGetRemappedRows, self._handle(uuid), device=uuid)
+        return UNTOUCHED if found is None else Rows(pending=bool(found[2]), failed=bool(found[3]))
+
+    def load(self, uuid: str, parts: Sequence[str]) -> Load:
+        """See the port."""
+        handle = self._handle(uuid)
+        rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle, device=uuid)
+        memory = _memory(handle, uuid)
+        power = _told(pynvml.nvmlDeviceGetPowerUsage, handle, device=uuid)
+        of_parts = {part: self._used(part, uuid) for part in parts}
+        return Load(
+            utilisation=None if rates is None else int(rates.gpu),
+            memory_activity=None if rates is None else int(rates.memory),
+            memory_used=None if memory is None else int(memory.used),
+            memory_total=None if memory is None else int(memory.total),
+            temperature=_told(
+                pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU, device=uuid
+            ),
+            power=None if power is None else power / 1000,
+            processes=_processes(handle, uuid),
+            parts={part: used for part, used in of_parts.items() if used is not None},
+        )
+
+    def _used(self, part: str, parent: str) -> int | None:
+        """Bytes in use of a MIG device; None for one that went while it was asked."""
+        try:
+            memory = _memory(self._handle(part), parent)
+        except GpuLostError:
+            raise
+        except NvmlError:
+            return None
+        return None if memory is None else int(memory.used)
 
     def touch(self, uuid: str) -> None:
         """See the port. The UUID would not do: the library may remember it."""
@@ -160,6 +242,7 @@ class _Events:
     def __init__(self, handles: Mapping[str, Any]) -> None:
         self._gpu_of = {ctypes.cast(handle, ctypes.c_void_p).value: uuid for uuid, handle in handles.items()}
         self._set = _ask(pynvml.nvmlEventSetCreate)
+        self._system = _system_events()
         self.deaf: dict[str, NvmlError] = {}
         for uuid, handle in handles.items():
             try:
@@ -188,12 +271,92 @@ class _Events:
             compute_instance=_instance(event.computeInstanceId),
         )
 
+    def rebound(self) -> bool:
+        """See the port. The set has no device of its own, so that nothing that hangs is asked."""
+        if self._system is None:
+            return False
+        room = (pynvml.c_nvmlSystemEventData_v1_t * _SYSTEM_EVENTS)()
+        try:
+            version = pynvml.nvmlSystemEventSetWaitRequest_v1
+            return bool(_ask(pynvml.nvmlSystemEventSetWait, version, self._system, 0, room, _SYSTEM_EVENTS))
+        except NvmlError as error:
+            if error.code != pynvml.NVML_ERROR_TIMEOUT:
+                self._forget_system()
+            return False
+
     def close(self) -> None:
         """See the port."""
+        self._forget_system()
         _quietly(pynvml.nvmlEventSetFree, self._set)
 
+    def _forget_system(self) -> None:
+        system, self._system = self._system, None
+        if system is not None:
+            _quietly(pynvml.nvmlSystemEventSetFree, pynvml.nvmlSystemEventSetFreeRequest_v1, system)
 
-def _mig_facts(device: Any, total: int, parent: str) -> MigFacts:
+
+def _system_events() -> Any:
+    """A set that hears of GPUs that are bound and unbound; None where the driver does not tell."""
+    kinds = pynvml.nvmlSystemEventTypeGpuDriverBind | pynvml.nvmlSystemEventTypeGpuDriverUnbind
+    try:
+        found = _ask(pynvml.nvmlSystemEventSetCreate, pynvml.nvmlSystemEventSetCreateRequest_v1)
+    except NvmlError:
+        return None
+    try:
+        _ask(pynvml.nvmlSystemRegisterEvents, pynvml.nvmlSystemRegisterEventRequest_v1, kinds, found)
+    except NvmlError:
+        _quietly(pynvml.nvmlSystemEventSetFree, pynvml.nvmlSystemEventSetFreeRequest_v1, found)
+        return None
+    return found
+
+
+def _told(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
+    """The answer to a question that may be left open: None, too, where this process may not be told."""
+    try:
+        return _answer(function, *arguments, device=device)
+    except NvmlError as error:
+        if error.code in _LEFT_OPEN:
+            return None
+        raise
+
+
+def _memory(handle: Any, device: str) -> Any:
+    """In the version that does not count as used what the driver keeps for itself, where there is one."""
+    found = _told(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
+    return found or _told(pynvml.nvmlDeviceGetMemoryInfo, handle, device=device)
+
+
+def _processes(handle: Any, device: str) -> tuple[GpuProcess, ...]:
+    """Each once: who computes through MPS is in two lists, who computes and draws as well."""
+    found: dict[tuple[int, int | None, int | None], GpuProcess] = {}
+    for ask in _PROCESS_LISTS:
+        for one in _told(ask, handle, device=device) or ():
+            where = (int(one.pid), _instance(one.gpuInstanceId), _instance(one.computeInstanceId))
+            before = found.get(where)
+            sizes = [one.usedGpuMemory, before.memory if before else None]
+            told = [int(size) for size in sizes if size is not None]
+            found[where] = GpuProcess(where[0], max(told, default=None), where[1], where[2])
+    return tuple(found[where] for where in sorted(found, key=lambda place: (place[0], str(place))))
+
+
+def _kinds_of(handle: Any, uuid: str) -> dict[int, str]:
+    """Id of a GPU instance's profile -> what stands behind its name, of those where something does."""
+    found: dict[int, str] = {}
+    for number, suffix in KINDS.items():
+        info = _told(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number, device=uuid)
+        if info is not None:
+            found[int(info.id)] = suffix
+    return found
+
+
+def _kind_of(handle: Any, instance: int, kinds: Mapping[int, str], uuid: str) -> str:
+    """What stands behind the name of an instance's profile; nothing where this process may not be told."""
+    known = _told(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid) if kinds else None
+    info = None if known is None else _told(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
+    return "" if info is None else kinds.get(int(info.profileId), "")
+
+
+def _mig_facts(device: Any, total: int, parent: str, *, instance: int, kind: str) -> MigFacts:
     shape = _ask(pynvml.nvmlDeviceGetAttributes, device, device=parent)
     return MigFacts(
         uuid=_text(_ask(pynvml.nvmlDeviceGetUUID, device, device=parent)),
@@ -202,10 +365,21 @@ def _mig_facts(device: Any, total: int, parent: str) -> MigFacts:
             compute_slices=shape.computeInstanceSliceCount,
             memory_mib=shape.memorySizeMB,
             total_bytes=total,
+            kind=kind,
         ),
-        gpu_instance=int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=parent)),
+        gpu_instance=instance,
         compute_instance=int(_ask(pynvml.nvmlDeviceGetComputeInstanceId, device, device=parent)),
         memory_mib=int(shape.memorySizeMB),
+        shape=MigShape(
+            processors=int(shape.multiprocessorCount),
+            gpu_slices=int(shape.gpuInstanceSliceCount),
+            compute_slices=int(shape.computeInstanceSliceCount),
+            copy_engines=int(shape.sharedCopyEngineCount),
+            decoders=int(shape.sharedDecoderCount),
+            encoders=int(shape.sharedEncoderCount),
+            jpeg_engines=int(shape.sharedJpegCount),
+            ofa_engines=int(shape.sharedOfaCount),
+        ),
     )
 
 

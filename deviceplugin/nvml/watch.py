@@ -6,13 +6,17 @@ said once as a sentence and looked for again; the thread ends only when it is to
 """
 
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import deque
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 
 from cluster.runtime.clock import Clock
-from deviceplugin.nvml.health import Answered, Failed, Happened, HealthState
-from deviceplugin.nvml.inventory import NodeDevice, physical, read_inventory, with_health
-from deviceplugin.nvml.port import EventKind, EventStream, GpuEvent, Nvml, NvmlError
+from deviceplugin.nvml.health import Answered, Cleared, Failed, Happened, HealthState
+from deviceplugin.nvml.inventory import NodeDevice, physical, read_inventory, with_earlier, with_health
+from deviceplugin.nvml.port import EventKind, EventStream, GpuEvent, Load, Nvml, NvmlError, Versions
+from deviceplugin.nvml.remembered import Forgetful, Known, Memory
+from deviceplugin.nvml.ways import Ways
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,23 +28,50 @@ class Report:
     """A sentence: no library, no driver, no GPU, or a driver that does not answer. None when all is well."""
     deaf: tuple[str, ...] = ()
     """Sentences: GPUs whose events NVML does not tell. They are probed all the same."""
+    versions: Versions | None = None
+    """None: no driver answers."""
+    ways: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """How far GPUs are from each other (``ways.py``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
     """How often the thread does what, in seconds."""
 
-    wait: float = 1.0
-    """The longest wait for one event, and the pause after a wait that failed."""
+    wait: float = 0.5
+    """The longest wait for one event, and the pause after a wait that failed: an administrator's word to
+    clear a GPU is heard in between."""
     probe: float = 5.0
     """Between two probes of every GPU."""
+    measure: float = 10.0
+    """Between two looks at how every GPU is used."""
     retry: float = 10.0
     """Between two attempts to find a library, a driver or a GPU."""
+    reread: float = 60.0
+    """Between two looks at the devices that there are, to see MIG devices of which no event has told."""
     revive: float = 60.0
     """Between two initialisations while a GPU does not answer: some come back only then."""
     rescan: float = 3600.0
-    """The same while all answer, to see new GPUs. Rarely: events in between are not heard, and a driver
-    without persistence mode starts an idle GPU afresh, which takes seconds."""
+    """The same while all answer, to see new GPUs of which the driver does not tell. Rarely: events in between
+    are not heard, and a driver without persistence mode starts an idle GPU afresh, which takes seconds."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loads:
+    """How the GPUs were used at one moment: those that answered."""
+
+    devices: tuple[NodeDevice, ...] = ()
+    """All that were known then."""
+    of: Mapping[str, Load] = field(default_factory=dict)
+    """GPU -> how it was used."""
+
+
+def _unheard(_loads: Loads) -> None:
+    return
+
+
+class NoGpusError(Exception):
+    """There is no driver or no GPU, and nobody wants to wait for one; a sentence."""
 
 
 class GpuWatch:
@@ -55,36 +86,78 @@ class GpuWatch:
         clock: Clock,
         periods: Periods | None = None,
         health: HealthState | None = None,
+        memory: Memory | None = None,
+        patient: bool = True,
+        measured: Callable[[Loads], None] = _unheard,
     ) -> None:
+        """Nothing is asked yet.
+
+        Args:
+            nvml: asked by the thread alone.
+            numa_of: PCI address -> NUMA node.
+            report: called when something has changed.
+            clock: for the periods.
+            periods: how often what is done.
+            health: what is known of faults, and which XIDs count.
+            memory: keeps what only a reset mends beyond the end of this process.
+            patient: see run.
+            measured: called with every measurement, in the thread.
+        """
         self._nvml = nvml
         self._numa_of = numa_of
         self._report = report
         self._clock = clock
         self._periods = periods or Periods()
         self._health = health or HealthState()
+        self._memory = memory or Forgetful()
+        self._patient = patient
+        self._measured = measured
+        self._measured_at: float | None = None
+        self._era: str | None = None
+        self._versions: Versions | None = None
+        self._ways = Ways(nvml)
+        self._cleared: deque[tuple[str, str]] = deque()
+        self._obeyed: dict[str, str] = {}
         self._devices: tuple[NodeDevice, ...] = ()
+        self._earlier: tuple[NodeDevice, ...] = ()
         self._told: Report | None = None
         self._deaf: tuple[str, ...] = ()
+        self._rebound = False
+        self._read_at = clock.monotonic()
         self._alive_at = self._probed_at = clock.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Watch until told to stop."""
+        """Watch until told to stop.
+
+        Raises:
+            NoGpusError: none was found at the start, and this is to end it.
+        """
         while not stop.is_set():
             problem = self._one_session(stop)
             if problem is not None:
                 self._tell(problem)
+                if not self._patient and not self._devices:
+                    raise NoGpusError(problem)
                 self._clock.wait(stop, self._periods.retry)
 
     def silent_for(self) -> float:
         """Seconds since NVML last gave control back: large means that the driver hangs."""
         return self._clock.monotonic() - self._alive_at
 
+    def clear(self, gpu: str, order: str) -> None:
+        """Forget what is wrong with a GPU, and probe it; each order once. May be called by any thread."""
+        self._cleared.append((gpu, order))
+
     def _one_session(self, stop: threading.Event) -> str | None:
         """From initialisation to shutdown; the sentence that says why there is nothing to watch, or None."""
+        self._versions = None
         try:
             self._nvml.open()
             self._beat()
-            self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
+            self._recall()
+            self._rebound = False
+            self._versions = Versions(self._nvml.driver_version(), self._nvml.cuda_version())
+            self._read()
             if not self._devices:
                 return "NVML lists no GPU on this node."
             self._probe()
@@ -96,6 +169,24 @@ class GpuWatch:
             self._nvml.close()
         return None
 
+    def _read(self) -> None:
+        """See what devices there are now."""
+        self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
+        if physical(self._devices):
+            self._devices, self._earlier = with_earlier(self._devices, self._earlier), ()
+        self._read_at = self._clock.monotonic()
+
+    def _recall(self) -> None:
+        """Faults that only a reset mends stand as long as the node's boot and the driver's are the same."""
+        era = self._memory.era(self._nvml.driver_version())
+        if self._era is None:
+            known = self._memory.recall()
+            self._obeyed, self._earlier = dict(known.obeyed), known.parts
+            self._health = self._health.locked(known.faults if known.era == era else {})
+        elif era != self._era:
+            self._health = self._health.renewed()
+        self._era = era
+
     def _watch(self, stop: threading.Event) -> None:
         """Until it is time to initialise anew."""
         begun = self._clock.monotonic()
@@ -105,6 +196,8 @@ class GpuWatch:
             self._deaf = tuple(f"Events of {gpu} cannot be had: {why}" for gpu, why in stream.deaf.items())
             try:
                 self._tell(None)
+                if self._ways.learn(answering):
+                    self._tell(None)
                 while answering == self._answering() and not self._over(begun, stop):
                     self._step(stream)
                     self._beat()
@@ -117,7 +210,7 @@ class GpuWatch:
 
     def _over(self, begun: float, stop: threading.Event) -> bool:
         period = self._periods.revive if self._health.silent else self._periods.rescan
-        return stop.is_set() or self._clock.monotonic() - begun >= period
+        return stop.is_set() or self._rebound or self._clock.monotonic() - begun >= period
 
     def _answering(self) -> tuple[str, ...]:
         """The GPUs to listen to: one that is lost would fail every wait of the others."""
@@ -125,15 +218,30 @@ class GpuWatch:
 
     def _step(self, stream: EventStream) -> None:
         event = stream.wait(self._periods.wait)
+        self._rebound = self._rebound or stream.rebound()
+        if self._cleared:
+            self._clear()
         if event is not None:
             self._after(event)
         elif self._clock.monotonic() - self._probed_at >= self._periods.probe:
             self._probe()
+        if self._clock.monotonic() - self._read_at >= self._periods.reread:
+            self._read()
+            self._tell(None)
+        self._measure()
+
+    def _clear(self) -> None:
+        while self._cleared:
+            gpu, order = self._cleared.popleft()
+            if self._obeyed.get(gpu) != order:
+                self._obeyed[gpu] = order
+                self._health = self._health.apply(Cleared(gpu))
+        self._probe()
 
     def _after(self, event: GpuEvent) -> None:
         self._health = self._health.apply(Happened(event, self._clock.monotonic()))
         if event.kind == EventKind.MIG_CHANGED:
-            self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
+            self._read()
         self._probe()
 
     def _probe(self) -> None:
@@ -144,20 +252,39 @@ class GpuWatch:
         self._probed_at = self._clock.monotonic()
         unread = {device.uuid for device in self._devices if not device.published.is_healthy}
         if unread.intersection(self._answering()):
-            self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
+            self._read()
         self._tell(None)
+
+    def _measure(self) -> None:
+        """Now and then. A GPU that cannot say is left out: whether it is ill is for the probe to find."""
+        now = self._clock.monotonic()
+        if self._measured_at is not None and now - self._measured_at < self._periods.measure:
+            return
+        self._measured_at = now
+        loads: dict[str, Load] = {}
+        for gpu in self._answering():
+            parts = tuple(one.uuid for one in self._devices if one.published.parent == gpu)
+            with suppress(NvmlError):
+                loads[gpu] = self._nvml.load(gpu, parts)
+            self._beat()
+        self._measured(Loads(self._devices, loads))
 
     def _ask(self, gpu: str) -> Failed | Answered:
         try:
             self._nvml.touch(gpu)
             action = self._nvml.recovery_action(gpu)
+            rows = self._nvml.rows(gpu)
         except NvmlError as error:
-            return Failed(gpu, str(error))
-        return Answered(gpu, action, self._clock.monotonic())
+            return Failed(gpu, str(error), self._clock.monotonic())
+        return Answered(gpu, action, self._clock.monotonic(), rows)
 
     def _tell(self, problem: str | None) -> None:
         self._beat()
-        news = Report(with_health(self._devices, self._health), problem, self._deaf)
+        if self._era is not None:
+            parts = tuple(d for d in (*self._devices, *self._earlier) if d.published.parent is not None)
+            self._memory.keep(Known(self._era, self._health.locks, dict(self._obeyed), parts))
+        known = with_health(self._devices, self._health)
+        news = Report(known, problem, self._deaf, self._versions, self._ways.known)
         if news != self._told:
             self._told = news
             self._report(news)

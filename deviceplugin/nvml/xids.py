@@ -7,6 +7,7 @@ critical: NVML sends events of this type for critical errors only.
 """
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -64,9 +65,46 @@ CRITICAL: Final[Mapping[int, str]] = MappingProxyType(
 """Critical errors whose meaning is known."""
 
 
-def is_critical(xid: int) -> bool:
-    """Whether a GPU with this error must not be given to new pods."""
-    return xid not in APPLICATION and xid not in ANNOUNCEMENTS
+NEEDS_RESET: Final = frozenset({46, 62, 64, 79, 95, 110, 119, 120, 140, 143, 157, 158, 161})
+"""Those of them after which NVIDIA's catalogue says: reset the GPU, or boot the node."""
+
+
+class ContradictionError(ValueError):
+    """A number is to be ignored and heeded at once; a sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class Heeded:
+    """Which XIDs count, after what an administrator has added to the table and taken from it."""
+
+    ignored: frozenset[int] = frozenset()
+    """Not critical, whatever the table says."""
+    added: frozenset[int] = frozenset()
+    """Critical, whatever the table says."""
+
+    def __post_init__(self) -> None:
+        """Refuse a contradiction.
+
+        Raises:
+            ContradictionError: a number is in both.
+        """
+        both = sorted(self.ignored & self.added)
+        if both:
+            raise ContradictionError(f"XIDs are to be ignored and heeded at once: {both}.")
+
+    def is_critical(self, xid: int) -> bool:
+        """Whether a GPU with this error must not be given to new pods."""
+        if xid in self.added:
+            return True
+        return xid not in APPLICATION and xid not in ANNOUNCEMENTS and xid not in self.ignored
+
+    def needs_reset(self, xid: int) -> bool:
+        """Whether such a GPU stays so until it is reset."""
+        return self.is_critical(xid) and xid in NEEDS_RESET
+
+
+DEFAULT: Final = Heeded()
+"""As the table is."""
 
 
 def sentence(xid: int) -> str:

@@ -1,18 +1,18 @@
-"""Binpack: fill nodes that are in use before touching empty ones, so that pods for many GPUs find room."""
+"""Binpack: fill nodes that are in use before touching empty ones, so that pods for many GPUs find room.
+
+Promise: of two nodes, the one of whose devices a larger part is in use with the pod on it never has the lower
+score; a node that the pod fills up has the highest.
+"""
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.predicates import wanted
 from cluster.decide.wish import Wish
+from extender.policies import Reserved
+from extender.policies.fill import fill
 from extender.wire import MAX_SCORE
 
 
-def binpack(wish: Wish, view: NodeView) -> int:
+def binpack(wish: Wish, view: NodeView, reserved: Reserved) -> int:
     """How full of the wanted devices the node would be with the pod on it, 0 to 10."""
-    devices = free = 0
-    for resource in wish.demand:
-        devices += wanted(view.all_by_model.get(resource, {}), wish)
-        free += wanted(view.free_by_model.get(resource, {}), wish)
-    if not devices:
-        return 0
-    used = devices - free + sum(wish.demand.values())
-    return min(MAX_SCORE, MAX_SCORE * used // devices)
+    del reserved
+    found = fill(wish, view)
+    return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices

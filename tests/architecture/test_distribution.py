@@ -18,7 +18,12 @@ def test_the_wheel_holds_our_packages_and_nothing_else(tmp_path: Path) -> None:
     )
     (wheel,) = tmp_path.glob("*.whl")
     tops = {name.split("/")[0] for name in zipfile.ZipFile(wheel).namelist()}
-    assert {top for top in tops if not top.endswith(".dist-info")} == {"cluster", "deviceplugin", "extender"}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {
+        "booking",
+        "cluster",
+        "deviceplugin",
+        "extender",
+    }
 
 
 def test_the_source_distribution_holds_the_licence(tmp_path: Path) -> None:

@@ -1,54 +1,53 @@
-"""The tables in docs/operations.md are what docs/generate.py makes of the code, and say everything."""
+"""The tables in docs/ are what docs/generate.py makes of the code, and say everything that the code has."""
 
+import ast
+import importlib
+import re
+import typing
 from pathlib import Path
 
 import msgspec
 import pytest
-from prometheus_client import CollectorRegistry
 
-import deviceplugin.settings
-import extender.settings
-from cluster.decide.predicates import AGENT, NOT_PUBLISHED, TOO_MANY, UNACCOUNTED
-from deviceplugin.metrics import AgentMetrics
-from docs.generate import DOCUMENT, ROOT, TABLES, UnknownTableError, docstrings, render
-from extender.metrics import Metrics
+from booking.admission.review import Kind as Outcome
+from booking.reclaimer.leaving import Reason
+from cluster import names
+from cluster.decide import predicates
+from cluster.runtime.settings import load
+from docs.generate import DOCUMENTS, TABLES, UnknownTableError, render
+from docs.tables.markdown import ROOT, docstrings
+from docs.tables.metrics import made_in_code, metrics_of, told_name
+from docs.tables.parts import PARTS, PROGRAMS, Part, Program
+from docs.tables.reasons import event_reasons, problem_kinds, rules
+from docs.tables.settings import written
+from extender.bind import NOT_LEADING
+from tests.architecture.checkout import SHIPPED, name_of, python_of, tree_of
+
+OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
+NAMES = ROOT / "cluster" / "names.py"
+by_part = pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+by_program = pytest.mark.parametrize("part", PROGRAMS, ids=lambda part: part.name)
 
 
-def test_generating_again_changes_nothing() -> None:
-    text = DOCUMENT.read_text()
+def column(table: str) -> list[str]:
+    """What stands in the first column of a table of the document, as it is typed."""
+    text = OPERATIONS.split(f"<!-- generated: {table} -->")[1].split("<!-- end -->")[0]
+    return [line.split("|")[1].strip().strip("`") for line in text.strip().splitlines()[2:]]
+
+
+def table_of(part: Program) -> str:
+    return part.name.replace("booking server", "server").replace(" ", "-")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_generating_again_changes_nothing(document: Path) -> None:
+    text = document.read_text()
     assert render(text) == text, "run `make docs` and commit the result"
 
 
-def test_every_table_stands_in_the_document() -> None:
-    text = DOCUMENT.read_text()
+def test_every_table_stands_in_a_document() -> None:
+    text = "".join(document.read_text() for document in DOCUMENTS)
     assert [name for name in TABLES if f"<!-- generated: {name} -->" not in text] == []
-
-
-@pytest.mark.parametrize("module", [deviceplugin.settings, extender.settings], ids=lambda m: m.__name__)
-def test_every_setting_says_what_it_means(module: object) -> None:
-    path = Path(str(vars(module)["__file__"]))
-    kind: type[msgspec.Struct] = vars(module)["Settings"]
-    fields = {field.name for field in msgspec.structs.fields(kind)}
-    assert fields - docstrings(path, "Settings").keys() == set()
-
-
-@pytest.mark.parametrize(
-    ("table", "count"),
-    [("metrics-node-agent", AgentMetrics), ("metrics-extender", Metrics)],
-    ids=["node agent", "extender"],
-)
-def test_no_metric_is_left_out(table: str, count: type[AgentMetrics | Metrics]) -> None:
-    registry = CollectorRegistry()
-    count(registry)
-    told = TABLES[table]()
-    families = [family.name for family in registry.collect()]
-    assert families
-    assert [name for name in families if f"`{name}`" not in told and f"`{name}_total`" not in told] == []
-
-
-@pytest.mark.parametrize("sentence", [NOT_PUBLISHED, *AGENT.values(), TOO_MANY, UNACCOUNTED])
-def test_a_pod_s_reason_to_wait_is_explained(sentence: str) -> None:
-    assert sentence in DOCUMENT.read_text()
 
 
 def test_a_marker_of_an_unknown_table_is_an_error() -> None:
@@ -56,8 +55,178 @@ def test_a_marker_of_an_unknown_table_is_an_error() -> None:
         render("<!-- generated: weather -->\n<!-- end -->")
 
 
-def test_files_named_in_the_documents_exist() -> None:
-    wanted = [line for line in (ROOT / "README.md").read_text().splitlines() if "](docs/" in line]
-    links = [part.split(")")[0] for line in wanted for part in line.split("](")[1:]]
-    assert links
-    assert [link for link in links if not (ROOT / link).exists()] == []
+# --- settings ----------------------------------------------------------------------------------------
+def test_every_struct_of_settings_that_a_part_loads_has_a_table() -> None:
+    loaded = {
+        (name_of(path), node.args[0].id)
+        for path in python_of(*SHIPPED)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "load"
+        if isinstance(node.args[0], ast.Name)
+    }
+    assert loaded == {(f"{part.root.replace('.', '/')}.py", part.settings.__name__) for part in PROGRAMS}
+
+
+@by_program
+def test_the_documented_settings_are_those_of_the_code(part: Program) -> None:
+    fields = [field.name for field in msgspec.structs.fields(part.settings)]
+    assert column(f"settings-{table_of(part)}") == [names.setting(name) for name in fields]
+
+
+@by_program
+def test_every_setting_says_what_it_means(part: Program) -> None:
+    module = importlib.import_module(part.settings.__module__)
+    said = docstrings(Path(str(module.__file__)), part.settings.__name__)
+    assert {field.name for field in msgspec.structs.fields(part.settings)} - said.keys() == set()
+
+
+@by_program
+def test_a_default_is_shown_as_it_can_be_written_into_the_environment(part: Program) -> None:
+    fields = msgspec.structs.fields(part.settings)
+    needed = {names.setting(field.name): "x" for field in fields if field.required}
+    shown = {names.setting(f.name): written(f.default) for f in fields if not f.required}
+    assert load(part.settings, {**needed, **shown}) == load(part.settings, needed)
+
+
+def test_no_setting_of_the_documents_is_unknown() -> None:
+    known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
+    known |= {names.setting("settings_file"), names.DEVICES_VARIABLE, names.setting("port")}
+    said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
+    assert said - known == set()
+
+
+# --- metrics -----------------------------------------------------------------------------------------
+@by_part
+def test_the_documented_metrics_are_those_that_the_built_part_registers(part: Part) -> None:
+    registered = sorted(told_name(metric) for metric in metrics_of(part))
+    assert registered
+    assert column(f"metrics-{table_of(part)}") == registered
+
+
+def test_every_metric_that_the_code_makes_is_registered_by_some_part() -> None:
+    """One that is made in code and by no part would be counted and never shown."""
+    registered = {
+        metric.name.removeprefix(f"{names.METRICS_PREFIX}_") for p in PARTS for metric in metrics_of(p)
+    }
+    assert made_in_code().keys() - registered == set()
+
+
+def test_every_metric_begins_with_our_prefix() -> None:
+    others = [
+        f"{part.name}: {name}"
+        for part in PARTS
+        for name in {metric.name for metric in metrics_of(part)}
+        if not name.startswith(f"{names.METRICS_PREFIX}_")
+    ]
+    assert not others
+
+
+def test_no_metric_of_the_documents_is_unknown() -> None:
+    known = {told_name(metric) for part in PARTS for metric in metrics_of(part)}
+    text = "".join((ROOT / name).read_text() for name in ("README.md", "docs/operations.md"))
+    assert set(re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", text)) - known == set()
+
+
+# --- reasons -----------------------------------------------------------------------------------------
+def test_the_documented_reasons_of_events_are_those_of_the_code() -> None:
+    assert column("events") == sorted(getattr(names, name) for name in event_reasons())
+
+
+def test_every_event_is_written_with_a_reason_of_names() -> None:
+    """Or with one that was handed on; a literal would be a reason that nobody has documented."""
+    strange = [
+        f"{name_of(path)}:{call.lineno}: {ast.unparse(call.args[1])}"
+        for path in python_of(*SHIPPED)
+        for call in ast.walk(tree_of(path))
+        if isinstance(call, ast.Call) and tells(call) and not is_known_reason(call.args[1])
+    ]
+    assert not strange
+
+
+def tells(call: ast.Call) -> bool:
+    """Whether a call writes an Event: ``(about, reason, sentence)``."""
+    verb = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
+    asked_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
+    return len(call.args) == 3 and (verb in {"tell", "_tell"} or "events" in asked_of)
+
+
+def is_known_reason(node: ast.expr) -> bool:
+    if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "names":
+        return node.attr in event_reasons()
+    # A table of names, looked up: its values are checked where it stands.
+    return isinstance(node, ast.Name | ast.Subscript)
+
+
+def test_every_reason_of_events_is_written_by_some_part() -> None:
+    code = "".join(path.read_text() for path in python_of(*SHIPPED) if path != NAMES)
+    assert [name for name in event_reasons() if f"names.{name}" not in code] == []
+
+
+def test_the_documented_problems_are_the_kinds_of_the_code() -> None:
+    assert set(column("problems")) == {kind.uri for kind in problem_kinds()}
+
+
+def test_a_kind_of_problem_is_made_at_the_margin_of_a_module_or_from_a_status() -> None:
+    """One that is made elsewhere would not be found."""
+    made = [
+        f"{name_of(path)}:{function.name}"
+        for path in python_of("booking")
+        for function in ast.walk(tree_of(path))
+        if isinstance(function, ast.FunctionDef)
+        for call in ast.walk(function)
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") == "Kind"
+    ]
+    assert made == ["booking/web/problems.py:_plain"]
+
+
+def test_the_documented_rules_are_those_of_the_code() -> None:
+    assert column("rules") == list(rules())
+    assert {
+        "cooldown",
+        "shortest",
+        "capacity",
+        "over",
+        "unknown-field",
+        "malformed-parameter",
+    } <= rules().keys()
+
+
+def test_why_a_pod_left_is_said_in_one_of_the_words_that_are_documented() -> None:
+    said = docstrings(NAMES)["COMEBACK_REASON"]
+    assert re.findall(r"``([a-z]+)``", said) == list(typing.get_args(Reason))
+
+
+def test_every_outcome_of_admission_is_named_where_it_is_counted() -> None:
+    told = next(
+        metric.documentation
+        for part in PARTS
+        for metric in metrics_of(part)
+        if metric.name.endswith("_admission_requests")
+    )
+    assert [outcome for outcome in typing.get_args(Outcome) if outcome not in told] == []
+
+
+def sentences() -> list[str]:
+    """Every constant sentence of why a pod does not fit on a node."""
+    found: list[str] = [NOT_LEADING]
+    for name, value in vars(predicates).items():
+        if name.isupper():
+            found += value.values() if isinstance(value, dict) else [value]
+    return found
+
+
+@pytest.mark.parametrize("sentence", sentences())
+def test_a_pod_s_reason_to_wait_is_explained(sentence: str) -> None:
+    assert sentence in OPERATIONS
+
+
+# --- names and links ---------------------------------------------------------------------------------
+def test_every_name_of_ours_says_what_it_is() -> None:
+    said = docstrings(NAMES)
+    ours = {
+        name
+        for name, value in vars(names).items()
+        if name.isupper() and isinstance(value, str) and name not in {"DOMAIN", "STATE_DOMAIN", "PRODUCT"}
+        if not name.endswith("_PREFIX") and not value.startswith(names.NVIDIA_PREFIX)
+    }
+    assert ours - said.keys() == set()

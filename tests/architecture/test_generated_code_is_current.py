@@ -1,30 +1,49 @@
-"""The code in deviceplugin/kubeletapi is what proto/generate.py makes of the contracts."""
+"""The code in deviceplugin/kubeletapi is, byte for byte, what ``make proto`` makes of the contracts."""
 
 import subprocess
 import sys
 from pathlib import Path
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+import pytest
+
+from tests.architecture.checkout import ROOT
+
 PACKAGE = Path("deviceplugin/kubeletapi")
+GENERATOR = "proto/generate.py"
 
 
-def _files(root: Path) -> dict[str, str]:
+def generated(root: Path) -> dict[str, bytes]:
     folder = root / PACKAGE
-    return {
-        str(path.relative_to(folder)): path.read_text()
-        for path in sorted(folder.rglob("*.py*"))
-        if "__pycache__" not in path.parts
-    }
+    paths = [path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths}
 
 
-def test_generating_again_changes_nothing(tmp_path: Path) -> None:
-    subprocess.run([sys.executable, "proto/generate.py", str(tmp_path)], cwd=REPOSITORY, check=True)
-    fresh, checked_in = _files(tmp_path), _files(REPOSITORY)
-    changed = {name for name in fresh.keys() | checked_in.keys() if fresh.get(name) != checked_in.get(name)}
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    into = tmp_path_factory.mktemp("generated")
+    subprocess.run([sys.executable, GENERATOR, str(into)], cwd=ROOT, check=True)
+    return generated(into)
+
+
+def test_generating_again_changes_not_one_byte(fresh: dict[str, bytes]) -> None:
+    kept = generated(ROOT)
+    changed = {name for name in fresh.keys() | kept.keys() if fresh.get(name) != kept.get(name)}
     assert not changed, "run `make proto` and commit the result"
+
+
+def test_every_contract_is_generated_from(fresh: dict[str, bytes]) -> None:
+    contracts = {path.parent.name for path in (ROOT / "proto").rglob("*.proto")}
+    assert contracts
+    assert {name.split("/")[0] for name in fresh if name.endswith("/api_pb2.py")} == contracts
+
+
+def test_make_proto_runs_the_same_generator() -> None:
+    command = ["make", "--always-make", "--dry-run", "--no-print-directory", "proto"]
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert done.stdout.splitlines()[-1].endswith(f"python {GENERATOR}")
 
 
 def test_every_contract_has_a_name_of_its_own_in_one_process() -> None:
     apis = ("deviceplugin_v1beta1", "podresources_v1", "pods_v1alpha1", "core_v1")
     program = "\n".join(f"import deviceplugin.kubeletapi.{api}.api_pb2" for api in apis)
-    subprocess.run([sys.executable, "-c", program], cwd=REPOSITORY, check=True)
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=True)

@@ -1,60 +1,77 @@
 """``make bench``: describes the machine, measures, prints one table.
 
-``--no-cluster`` leaves out what needs root and a whole Kubernetes; ``--json FILE`` keeps the numbers.
+A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (without what needs root
+and a Kubernetes) and ``--only`` do nothing but print; ``--only NAME --keep`` puts one measure's rows beside
+the others that are kept. A missed target is said, and no failure.
 """
 
 import argparse
-from collections.abc import Callable, Iterable
-from pathlib import Path
-
-import msgspec
+from collections.abc import Iterable, Sequence
 
 from cluster.runtime import logs
-from tests.bench import bench_decisions, bench_filter, bench_preferred
+from tests.bench import document, results
+from tests.bench.lab import Lab
 from tests.bench.machine import describe
-from tests.bench.table import Row, cells, render
+from tests.bench.measure import Measure
+from tests.bench.measures import KINDS, MEASURES
+from tests.bench.rows import Row, beside, complete
+from tests.bench.table import cells, failures, render
 
 
 def main() -> None:
     """Measure one thing after another."""
     arguments = _arguments()
     logs.configure(level="error")
+    if arguments.document:
+        document.write(kinds=KINDS, rows=results.read_rows(), machine=results.read_machine())
+        return
     machine = describe()
     for fact, text in machine.items():
         print(f"{fact}: {text}")
-    rows = [row for measure in _measures(cluster=arguments.cluster) for row in _told(measure())]
-    print("\n" + render(rows))
-    if arguments.json:
-        arguments.json.write_bytes(
-            msgspec.json.format(msgspec.json.encode({"machine": machine, "rows": rows}))
-        )
+    chosen = _chosen(arguments.only, cluster=arguments.cluster)
+    rows = _rows(chosen)
+    print(f"\n{render(KINDS, rows)}\n")
+    print("\n".join(["Missed:", *failures(rows)] if failures(rows) else ["No target is missed."]))
+    if len(chosen) == len(MEASURES):
+        results.write(rows, machine)
+    elif arguments.keep:
+        results.write(beside(results.read_rows(), rows, KINDS), machine)
+    else:
+        return
+    if {row.name for row in results.read_rows()} == KINDS.keys():
+        document.write(kinds=KINDS, rows=results.read_rows(), machine=machine)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--no-cluster", dest="cluster", action="store_false", help="without a Kubernetes")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the numbers to a file, too")
+    parser.add_argument("--only", choices=[measure.name for measure in MEASURES], help="one measure alone")
+    parser.add_argument("--keep", action="store_true", help="with --only: keep its rows beside the others")
+    parser.add_argument(
+        "--document", action="store_true", help="write docs/performance.md from the last run, measure nothing"
+    )
     return parser.parse_args()
 
 
-def _measures(*, cluster: bool) -> list[Callable[[], Iterable[Row]]]:
-    measures: list[Callable[[], Iterable[Row]]] = [
-        bench_filter.measure,
-        bench_decisions.measure,
-        bench_preferred.measure,
-    ]
-    if cluster:
-        from tests.bench import bench_cluster  # noqa: PLC0415 - not needed without one
+def _chosen(only: str | None, *, cluster: bool) -> list[Measure]:
+    named = [measure for measure in MEASURES if only in {None, measure.name}]
+    return [measure for measure in named if cluster or not measure.on_cluster]
 
-        measures.append(bench_cluster.measure)
-    return measures
+
+def _rows(chosen: Sequence[Measure]) -> list[Row]:
+    for measure in chosen:
+        measure.prepare()
+    with Lab() as lab:
+        rows = [row for measure in chosen for row in _told(measure.run(lab))]
+    complete((kind for measure in chosen for kind in measure.kinds), rows)
+    return rows
 
 
 def _told(rows: Iterable[Row]) -> Iterable[Row]:
     """The rows, each said as soon as it is known: a run takes some minutes."""
     for row in rows:
-        what, value, _, _ = cells(row)
-        print(f"  {what}: {value}", flush=True)
+        _, what, *numbers = cells(KINDS[row.name], row)
+        print(f"  {what}: {', '.join(numbers)}", flush=True)
         yield row
 
 

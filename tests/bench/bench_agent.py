@@ -1,4 +1,4 @@
-"""How soon an agent is registered with a real kubelet after its own start, and after the kubelet's."""
+"""How soon an agent is registered with a real kubelet, what memory it takes, how fast pods are admitted."""
 
 import statistics
 import subprocess
@@ -6,20 +6,37 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from cluster.runtime.clock import SystemClock
-from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.parts.deploy import AGENT
 from devcluster.waiting import Stopwatch, poll
-from tests.bench.table import Floor, Row
+from tests.bench import agent_image, bench_agent_cordon, bench_agent_memory, bench_agent_rate
+from tests.bench.lab import NODES, Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
 
 TIMES = 5
 RESTARTS = 3
 PATIENCE = 30.0
 KUBELET_SOCKET = "var/lib/kubelet/device-plugins/kubelet.sock"
+_START: Final = Kind(
+    "agent-start",
+    f"agent: its start to registered with the kubelet, median of {TIMES}",
+    "ms",
+    "Python loading its modules",
+    target=Target(value=1000),
+)
+_AFTER_KUBELET: Final = Kind(
+    "agent-after-kubelet",
+    f"agent: the kubelet's start to registered again, median of {RESTARTS}",
+    "ms",
+    "until the kubelet listens",
+    target=Target(value=800),
+)
 
 
 class _Line(msgspec.Struct):
@@ -29,25 +46,17 @@ class _Line(msgspec.Struct):
     time: datetime | None = None
 
 
-def measure(cluster: Cluster, node: str) -> Iterator[Row]:
+def measure(lab: Lab) -> Iterator[Row]:
     """Kill the agent of a node, then its kubelet, and start them again, some times."""
+    cluster, node = lab.standing.cluster, NODES[0]
     agent, kubelet = cluster.daemon(f"{node}/{AGENT}"), cluster.daemon(f"{node}/kubelet")
-    pairs = [(_again(agent, agent)[1], _loading()) for _ in range(TIMES)]
-    ours, floor = (statistics.median(times) for times in zip(*pairs, strict=True))
-    yield Row(
-        f"agent: its start to registered with the kubelet, median of {TIMES}",
-        1000 * ours,
-        "ms",
-        Floor(1000 * floor, "Python loading its modules"),
-    )
-    pairs = [_after_kubelet(agent, kubelet) for _ in range(RESTARTS)]
-    ours, floor = (statistics.median(times) for times in zip(*pairs, strict=True))
-    yield Row(
-        f"agent: the kubelet's start to registered again, median of {RESTARTS}",
-        1000 * ours,
-        "ms",
-        Floor(1000 * floor, "until the kubelet listens"),
-    )
+    starts = [(_again(agent, agent)[1], _loading()) for _ in range(TIMES)]
+    yield _START.row(*(1000 * statistics.median(times) for times in zip(*starts, strict=True)))
+    restarts = [_after_kubelet(agent, kubelet) for _ in range(RESTARTS)]
+    yield _AFTER_KUBELET.row(*(1000 * statistics.median(times) for times in zip(*restarts, strict=True)))
+    yield from bench_agent_cordon.measure(lab, node)
+    yield from bench_agent_memory.measure(lab, node)
+    yield from bench_agent_rate.measure(lab, node)
 
 
 def _again(victim: Daemon, agent: Daemon) -> tuple[datetime, float]:
@@ -85,3 +94,12 @@ def _line(text: str) -> _Line:
         return msgspec.json.decode(text, type=_Line)
     except msgspec.MsgspecError:
         return _Line()
+
+
+MEASURE: Final = Measure(
+    "agent",
+    (_START, _AFTER_KUBELET, *bench_agent_cordon.KINDS, *bench_agent_memory.KINDS, *bench_agent_rate.KINDS),
+    measure,
+    on_cluster=True,
+    prepare=agent_image.libraries,
+)

@@ -1,6 +1,7 @@
 """What deciding costs by itself, without HTTP: filter per node, bind's choice, the ledger's events."""
 
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -12,16 +13,31 @@ from cluster.objects.pods import Pod
 from extender.filter import Filter
 from extender.wire import Arguments, FilterResult
 from tests.bench.child import child
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row
 from tests.bench.scene import GPUS, a_state, bound_pod, gpus, question
-from tests.bench.table import Floor, Row, percentile
+from tests.bench.table import percentile
 from tests.bench.timing import in_turns, seconds
 from tests.fakes.objects import a_node, a_pod
 
 NODES = 2_000
 PODS = 10_000
+_DECISION: Final = Kind("filter-decision", "filter's decision, per node", "us", "a loop with one look-up")
+_CHOICE: Final = {
+    count: Kind(
+        f"bind-choice-{count}",
+        f"bind's choice of {count} of {GPUS} GPUs joined by NVLink",
+        "us",
+        "writing the annotation",
+    )
+    for count in (1, GPUS // 2)
+}
+_EVENT: Final = Kind("ledger-event", f"ledger, one event of a pod ({PODS} pods)", "us", "decoding the event")
+_SIZE: Final = Kind("ledger-memory", f"memory of the ledger, {PODS} pods", "MiB", "the same pods as structs")
 
 
-def measure() -> Iterator[Row]:
+def measure(_lab: Lab) -> Iterator[Row]:
     """All rows without HTTP."""
     yield _filter()
     yield from _choose()
@@ -43,29 +59,19 @@ def _filter() -> Row:
                 fitting.append(name)
         return FilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
 
-    ours, least = in_turns(40, lambda: verb(asked), floor)
-    return Row(
-        "filter's decision, per node",
-        1e6 * percentile(ours, 50) / NODES,
-        "us",
-        Floor(1e6 * percentile(least, 50) / NODES, "a loop with one look-up"),
-    )
+    ours, least = in_turns(40, lambda: verb.told(asked), floor)
+    return _DECISION.row(*(1e6 * percentile(times, 50) / NODES for times in (ours, least)))
 
 
 def _choose() -> Iterator[Row]:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *gpus("n0")))
     view = ledger.view("n0")
-    for count in (1, GPUS // 2):
+    for count, kind in _CHOICE.items():
         wish = wish_of(a_pod().asks(count).obj)
         chosen = choose(wish, view)
         ours, least = in_turns(2_000, lambda: choose(wish, view), lambda: encode_assignment(chosen))  # noqa: B023 - called at once
-        yield Row(
-            f"bind's choice of {count} of {GPUS} GPUs joined by NVLink",
-            1e6 * percentile(ours, 50),
-            "us",
-            Floor(1e6 * percentile(least, 50), "writing the annotation"),
-        )
+        yield kind.row(1e6 * percentile(ours, 50), 1e6 * percentile(least, 50))
 
 
 def _ledger() -> Row:
@@ -79,12 +85,7 @@ def _ledger() -> Row:
             ledger.apply_pod(pod)
 
     applying = seconds(apply)
-    return Row(
-        f"ledger, one event of a pod ({PODS} pods)",
-        1e6 * applying / PODS,
-        "us",
-        Floor(1e6 * reading / PODS, "decoding the event"),
-    )
+    return _EVENT.row(1e6 * applying / PODS, 1e6 * reading / PODS)
 
 
 def _memory() -> Row:
@@ -92,9 +93,7 @@ def _memory() -> Row:
     for what in ("ledger", "structs"):
         with child("tests.bench.memory", what, str(PODS)) as told:
             sizes[what] = int(told) / 2**20
-    return Row(
-        f"memory of the ledger, {PODS} pods",
-        sizes["ledger"],
-        "MiB",
-        Floor(sizes["structs"], "the same pods as structs"),
-    )
+    return _SIZE.row(sizes["ledger"], sizes["structs"])
+
+
+MEASURE: Final = Measure("decisions", (_DECISION, *_CHOICE.values(), _EVENT, _SIZE), measure)

@@ -1,50 +1,154 @@
-"""The verb filter over HTTP, as kube-scheduler asks it: one connection that is kept, on loopback."""
+"""The verb filter over HTTP, as kube-scheduler asks it: one connection that is kept, on loopback.
 
-import http.client
+Two floors in turns with it: the codec alone (reading the question and writing the names, in this process),
+and the same server echoing the names, so that what is left is the decision. The names come in another order
+each time, as they do from a scheduler that looks at nodes in parallel.
+"""
+
+import itertools
+import re
+import socket
 from collections.abc import Iterator
 from http import HTTPStatus
+from typing import Final
 
 import msgspec
 
-from extender.wire import FilterResult
+from extender.wire import Arguments, FilterResult
 from tests.bench.child import child
-from tests.bench.scene import GPUS, question
-from tests.bench.table import Floor, Row, percentile
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.scene import GPUS, questions
+from tests.bench.table import percentile
 from tests.bench.timing import in_turns
 
-CALLS = {100: 400, 1_000: 200, 5_000: 100}
+CALLS: Final = {100: 400, 500: 300, 1_000: 300, 2_000: 200, 5_000: 100}
 """Nodes -> calls of each kind."""
-FLOOR = "same server and bodies, no decision"
+_PIECE: Final = 2**20
+_LENGTH: Final = re.compile(r"(?i)content-length: (\d+)")
+PERCENTS: Final = (50, 99)
+_TARGETS: Final = {
+    (1_000, 50): Target(value=3, ratio=3),
+    (1_000, 99): Target(value=10),
+    (5_000, 50): Target(value=5),
+}
+AGAINST_CODEC: Final = {
+    (nodes, percent): Kind(
+        f"filter-{nodes}-p{percent}",
+        f"filter over HTTP, {nodes} nodes, {nodes * GPUS} GPUs, {nodes * GPUS} pods, p{percent}",
+        "ms",
+        "codec alone: decode the question, encode the names",
+        target=_TARGETS.get((nodes, percent)),
+    )
+    for nodes in CALLS
+    for percent in PERCENTS
+}
+AGAINST_ECHO: Final = {
+    nodes: Kind(
+        f"filter-{nodes}-echo-p50",
+        f"the same, {nodes} nodes, p50",
+        "ms",
+        "the same server echoes the names",
+        target=Target(ratio=1.5) if nodes == max(CALLS) else None,
+    )
+    for nodes in CALLS
+}
 
 
-def measure() -> Iterator[Row]:
-    """The median and the slow end for each size."""
-    for nodes, calls in CALLS.items():
-        with child("tests.bench.filter_server", str(nodes)) as port:
-            yield from _size(int(port), nodes, calls)
+class Scheduler:
+    """Asks as kube-scheduler does: head and body in one piece, on a connection that is kept.
 
+    By a bare socket, since Python's own client takes longer to read a head than the server to answer.
+    """
 
-def _size(port: int, nodes: int, calls: int) -> Iterator[Row]:
-    connection = http.client.HTTPConnection("127.0.0.1", port)
-    body = question(nodes)
+    def __init__(self, port: int, nodes: int) -> None:
+        self._port = port
+        self._socket: socket.socket | None = None
+        self._questions = itertools.cycle(questions(nodes))
 
-    def ask(path: str) -> bytes:
-        connection.request("POST", path, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read()
-        if answer.status != HTTPStatus.OK:
-            raise RuntimeError(f"{path} answered {answer.status}: {content.decode()}")
+    def question(self) -> bytes:
+        """The next one."""
+        return next(self._questions)
+
+    def ask(self, path: str) -> bytes:
+        """One round trip.
+
+        Raises:
+            OSError: nobody listens, or the connection has ended.
+            RuntimeError: the answer is a refusal.
+        """
+        body = self.question()
+        length = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
+        head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n"
+        if self._socket is None:
+            self._socket = socket.create_connection(("127.0.0.1", self._port), timeout=60)
+        self._socket.sendall(head.encode() + body)
+        head, content = self._read(self._socket)
+        if head.split(" ", 2)[1] != str(HTTPStatus.OK.value):
+            raise RuntimeError(f"{path} answered {head.splitlines()[0]}: {content.decode()}")
         return content
 
-    fitting = len(msgspec.json.decode(ask("/filter"), type=FilterResult).node_names)
-    if fitting != nodes - nodes // 2:
+    def close(self) -> None:
+        """No more questions on this connection."""
+        if self._socket is not None:
+            self._socket.close()
+            self._socket = None
+
+    def _read(self, connection: socket.socket) -> tuple[str, bytes]:
+        parts = [connection.recv(_PIECE)]
+        while b"\r\n\r\n" not in parts[0]:
+            more = connection.recv(_PIECE)
+            if not more:
+                raise ConnectionResetError("the answer ends in its head")
+            parts[0] += more
+        head, _, parts[0] = parts[0].partition(b"\r\n\r\n")
+        text = head.decode()
+        missing = int(_LENGTH.findall(text)[0]) - len(parts[0])
+        while missing:
+            parts.append(connection.recv(min(missing, _PIECE)))
+            missing -= len(parts[-1])
+        return text, b"".join(parts)
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """The median and the slow end for each size."""
+    for nodes in CALLS:
+        with child("tests.bench.filter_server", str(nodes)) as port:
+            scheduler = Scheduler(int(port), nodes)
+            yield from _size(scheduler, nodes)
+            scheduler.close()
+
+
+def _size(scheduler: Scheduler, nodes: int) -> Iterator[Row]:
+    checked(scheduler.ask("/filter"), nodes)
+
+    def codec() -> bytes:
+        asked = msgspec.json.decode(scheduler.question(), type=Arguments)
+        return msgspec.json.encode(FilterResult(node_names=list(asked.node_names or ())))
+
+    ours, echo, least = in_turns(
+        CALLS[nodes], lambda: scheduler.ask("/filter"), lambda: scheduler.ask("/echo"), codec
+    )
+    for percent in PERCENTS:
+        kind = AGAINST_CODEC[nodes, percent]
+        yield kind.row(1000 * percentile(ours, percent), 1000 * percentile(least, percent))
+    yield AGAINST_ECHO[nodes].row(1000 * percentile(ours, 50), 1000 * percentile(echo, 50))
+
+
+def checked(content: bytes, nodes: int) -> None:
+    """See that an answer is the one that is to be measured.
+
+    Raises:
+        RuntimeError: it is another.
+    """
+    answer = msgspec.json.decode(content, type=FilterResult)
+    if (
+        len(answer.node_names) != nodes - nodes // 2
+        or len(answer.failed_and_unresolvable_nodes) != nodes // 2
+    ):
+        fitting = len(answer.node_names)
         raise RuntimeError(f"Filter let {fitting} of {nodes} nodes pass; what is measured is not its work.")
-    ours, floor = in_turns(calls, lambda: ask("/filter"), lambda: ask("/floor"))
-    connection.close()
-    for percent in (50, 99):
-        yield Row(
-            f"filter over HTTP, {nodes} nodes x {GPUS} GPUs, p{percent}",
-            1000 * percentile(ours, percent),
-            "ms",
-            Floor(1000 * percentile(floor, percent), FLOOR),
-        )
+
+
+MEASURE: Final = Measure("filter", (*AGAINST_CODEC.values(), *AGAINST_ECHO.values()), measure)

@@ -1,34 +1,73 @@
 """The kubelet's three questions about a container with a GPU, while its Pods API knows a hundred pods.
 
-This process plays the kubelet: its Pods API with an answer made beforehand, its checkpoint, its call. The
-agent that answers is a process of its own.
+This process plays the kubelet: its registration, its Pods API with an answer made beforehand, its checkpoint,
+its calls. The agent that answers is a whole one, with eight simulated GPUs; for the rows of a driver that
+hangs one of them does not answer NVML any more.
 """
 
 import json
+import queue
 import tempfile
-from collections.abc import Iterator
+import threading
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Final
 
 import grpc
 
 from cluster import names
+from devcluster.fakenvml import A100_80GB, FakeNvml, gpu
+from devcluster.waiting import poll
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as dp
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as dp_grpc
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2 as pods_api
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2_grpc as pods_api_grpc
 from deviceplugin.kubeletclient import channel
-from tests.bench.agent_server import GPU, GPUS, uuid
 from tests.bench.child import child
-from tests.bench.table import Floor, Row, percentile
+from tests.bench.lab import Lab
+from tests.bench.lone_agent import lone_agent
+from tests.bench.measure import Measure
+from tests.bench.reader_server import SOCKET
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.table import percentile
 from tests.bench.timing import Work, in_turns
 from tests.fakes.kubelet import FakeContainer, FakePod
 
-PODS = 100
-CALLS = 300
-PROMISED = uuid(GPUS - 1)
-FLOOR = "an empty call on the same socket"
+GPUS: Final = tuple(gpu(A100_80GB, index, node="bench") for index in range(8))
+PODS: Final = 100
+CALLS: Final = 300
+PROMISED: Final = GPUS[-1].uuid
+HANGS: Final = "nvmlDeviceGetMemoryInfo"
+PATIENCE: Final = 60.0
+_READ: Final = "an empty call + one read of the kubelet's Pods API, not decoded"
+_HUNG: Final = ", a GPU hangs NVML"
+
+
+def _kinds(name: str, what: str, more: str = "") -> dict[int, Kind]:
+    return {
+        percent: Kind(
+            f"{name}-p{percent}",
+            f"{what}, {PODS} pods on the node{more}, p{percent}",
+            "ms",
+            _READ,
+            target=Target(ratio=1.5),
+        )
+        for percent in (50, 99)
+    }
+
+
+_PREFERRED: Final = _kinds("preferred", "GetPreferredAllocation")
+_ALLOCATE: Final = _kinds("allocate", "Allocate")
+_PREFERRED_HUNG: Final = _kinds("preferred-hung", "GetPreferredAllocation", _HUNG)
+_ALLOCATE_HUNG: Final = _kinds("allocate-hung", "Allocate", _HUNG)
+_PRE_START: Final = Kind(
+    "prestart-p50",
+    f"PreStartContainer, {PODS} pods on the node, p50",
+    "ms",
+    "an empty call on the same socket",
+)
 
 
 class _Pods(pods_api_grpc.PodsServicer):
@@ -53,68 +92,136 @@ class _Pods(pods_api_grpc.PodsServicer):
         raise AssertionError
 
 
-def measure() -> Iterator[Row]:
-    """The median and the slow end."""
+class _Registration(dp_grpc.RegistrationServicer):
+    """Whoever registers is the agent."""
+
+    def __init__(self) -> None:
+        self.endpoints: queue.SimpleQueue[str] = queue.SimpleQueue()
+
+    def Register(self, request: dp.RegisterRequest, context: grpc.ServicerContext) -> dp.Empty:
+        """Under which socket it serves."""
+        del context
+        self.endpoints.put(request.endpoint)
+        return dp.Empty()
+
+
+class _Stream:
+    """What the agent says of its devices, as the kubelet hears it: without a stream it registers anew."""
+
+    def __init__(self, agent: dp_grpc.DevicePluginStub) -> None:
+        self._call = agent.ListAndWatch(dp.Empty())
+        self.health: Mapping[str, str] = {}
+        threading.Thread(target=self._hear, daemon=True).start()
+
+    def _hear(self) -> None:
+        with suppress(grpc.RpcError):
+            for told in self._call:
+                self.health = {device.ID: device.health for device in told.devices}
+
+    def close(self) -> None:
+        """Hear no more."""
+        self._call.cancel()
+
+    def await_that(self, uuid: str, health: str) -> None:
+        """Wait until the agent says so of a device."""
+        if not poll(lambda: self.health.get(uuid) == health, seconds=PATIENCE):
+            raise RuntimeError(f"The agent does not say that {uuid} is {health}: {self.health}.")
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """The median and the slow end, first with a driver that answers, then with one that hangs."""
     # Near the root: a socket's path may have 107 bytes.
     with tempfile.TemporaryDirectory(prefix="kl", dir="/tmp") as folder:
         root = Path(folder)
-        with _kubelet(root), child("tests.bench.agent_server", folder), channel(root / "agent.sock") as line:
-            yield from _calls(dp_grpc.DevicePluginStub(line))
+        fake = FakeNvml(root / "gpus")
+        fake.create(GPUS)
+        with (
+            _kubelet(root) as registration,
+            child("tests.bench.reader_server", folder),
+            channel(root / SOCKET) as reader,
+            lone_agent(root, fake),
+            channel(root / "device-plugins" / registration.endpoints.get(timeout=PATIENCE)) as agent,
+        ):
+            yield from _calls(fake, dp_grpc.DevicePluginStub(agent), dp_grpc.DevicePluginStub(reader))
 
 
-def _calls(stub: dp_grpc.DevicePluginStub) -> Iterator[Row]:
-    yield from _preferred(stub)
-    new = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=[PROMISED])])
-    yield from _rows("Allocate", stub, lambda: stub.Allocate(new), percents=(50,))
-    held = dp.PreStartContainerRequest(devices_ids=[uuid(0)])
-    yield from _rows("PreStartContainer", stub, lambda: stub.PreStartContainer(held), percents=(50,))
+def _calls(
+    fake: FakeNvml, agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
+) -> Iterator[Row]:
+    stream = _Stream(agent)
+    try:
+        stream.await_that(GPUS[0].uuid, "Healthy")
+        yield from _preferred(_PREFERRED, agent, reader)
+        yield from _allocate(_ALLOCATE, agent, reader)
+        yield _pre_start(agent)
+        fake.hang(HANGS, GPUS[0].uuid)
+        stream.await_that(GPUS[0].uuid, "Unhealthy")
+        yield from _preferred(_PREFERRED_HUNG, agent, reader)
+        yield from _allocate(_ALLOCATE_HUNG, agent, reader)
+    finally:
+        fake.release(HANGS)
+        stream.close()
 
 
-def _preferred(stub: dp_grpc.DevicePluginStub) -> Iterator[Row]:
-    offered = [uuid(index) for index in range(GPUS)]
+def _preferred(
+    kinds: Mapping[int, Kind], agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
+) -> Iterator[Row]:
+    offered = [one.uuid for one in GPUS]
     asked = dp.ContainerPreferredAllocationRequest(available_deviceIDs=offered, allocation_size=1)
     request = dp.PreferredAllocationRequest(container_requests=[asked])
 
     def ask() -> list[str]:
-        return list(stub.GetPreferredAllocation(request).container_responses[0].deviceIDs)
+        return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)
 
     if ask() != [PROMISED]:
         raise RuntimeError("The agent does not find the pod; what is measured is not its work.")
-    yield from _rows("GetPreferredAllocation", stub, ask, percents=(50, 99))
+    yield from _rows(kinds, ask, lambda: reader.GetPreferredAllocation(request))
 
 
-def _rows(
-    name: str, stub: dp_grpc.DevicePluginStub, ask: Work, *, percents: tuple[int, ...]
+def _allocate(
+    kinds: Mapping[int, Kind], agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
 ) -> Iterator[Row]:
-    ours, floor = in_turns(CALLS, ask, lambda: stub.GetDevicePluginOptions(dp.Empty()))
-    for percent in percents:
-        yield Row(
-            f"{name}, {PODS} pods on the node, p{percent}",
-            1000 * percentile(ours, percent),
-            "ms",
-            Floor(1000 * percentile(floor, percent), FLOOR),
-        )
+    new = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=[PROMISED])])
+    yield from _rows(kinds, lambda: agent.Allocate(new), lambda: reader.Allocate(new))
+
+
+def _pre_start(agent: dp_grpc.DevicePluginStub) -> Row:
+    held = dp.PreStartContainerRequest(devices_ids=[GPUS[1].uuid])
+    ours, floor = in_turns(
+        CALLS, lambda: agent.PreStartContainer(held), lambda: agent.GetDevicePluginOptions(dp.Empty())
+    )
+    return _PRE_START.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
+
+
+def _rows(kinds: Mapping[int, Kind], ours: Work, floor: Work) -> Iterator[Row]:
+    taken, least = in_turns(CALLS, ours, floor)
+    for percent, kind in kinds.items():
+        yield kind.row(1000 * percentile(taken, percent), 1000 * percentile(least, percent))
 
 
 @contextmanager
-def _kubelet(root: Path) -> Iterator[None]:
+def _kubelet(root: Path) -> Iterator[_Registration]:
     """Seven pods with a GPU, one that is being admitted, and many without."""
     for name in ("device-plugins", "pod-resources", "pods-api"):
         (root / name).mkdir()
-    held = {f"uid-{index}": [uuid(index)] for index in range(GPUS - 1)}
+    held = {f"uid-{index}": [one.uuid] for index, one in enumerate(GPUS[:-1])}
     pods = [_pod(uid, devices, started=True) for uid, devices in held.items()]
     pods.append(_pod("uid-new", [PROMISED], started=False))
     pods += [_pod(f"uid-other-{number}", [], started=True) for number in range(PODS - len(pods))]
     (root / "device-plugins" / "kubelet_internal_checkpoint").write_text(_checkpoint(held))
-    server = grpc.server(ThreadPoolExecutor(4))
+    registration, servers = _Registration(), [grpc.server(ThreadPoolExecutor(4)) for _ in range(2)]
     answer = pods_api.ListPodsResponse(pods=[pod.marshal() for pod in pods])
-    pods_api_grpc.add_PodsServicer_to_server(_Pods(answer), server)
-    server.add_insecure_port(f"unix:{root}/pods-api/pods-api.sock")
-    server.start()
+    pods_api_grpc.add_PodsServicer_to_server(_Pods(answer), servers[0])
+    servers[0].add_insecure_port(f"unix:{root}/pods-api/pods-api.sock")
+    dp_grpc.add_RegistrationServicer_to_server(registration, servers[1])
+    servers[1].add_insecure_port(f"unix:{root}/device-plugins/kubelet.sock")
+    for server in servers:
+        server.start()
     try:
-        yield
+        yield registration
     finally:
-        server.stop(None)
+        for server in servers:
+            server.stop(None)
 
 
 def _pod(uid: str, devices: list[str], *, started: bool) -> FakePod:
@@ -131,10 +238,23 @@ def _checkpoint(held: dict[str, list[str]]) -> str:
         {
             "PodUID": uid,
             "ContainerName": "main",
-            "ResourceName": GPU,
+            "ResourceName": names.GPU_RESOURCE,
             "DeviceIDs": {"-1": ids},
             "AllocResp": "",
         }
         for uid, ids in held.items()
     ]
     return json.dumps({"Data": {"PodDeviceEntries": entries, "RegisteredDevices": {}}, "Checksum": 1})
+
+
+MEASURE: Final = Measure(
+    "preferred",
+    (
+        *_PREFERRED.values(),
+        *_ALLOCATE.values(),
+        _PRE_START,
+        *_PREFERRED_HUNG.values(),
+        *_ALLOCATE_HUNG.values(),
+    ),
+    measure,
+)

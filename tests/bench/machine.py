@@ -4,7 +4,7 @@ import os
 import platform
 from pathlib import Path
 
-from devcluster.binaries.pins import TOOLS, version
+from devcluster.binaries.pins import KWOK, TOOLS, version
 from devcluster.cgroups import CgroupTree
 
 
@@ -19,6 +19,7 @@ def describe() -> dict[str, str]:
         "load before": ", ".join(f"{one:.1f}" for one in os.getloadavg()),
         "Python": platform.python_version(),
         "Kubernetes": version(kubernetes),
+        "kwok": version(KWOK),
     }
 
 

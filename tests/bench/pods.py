@@ -1,12 +1,13 @@
 """Pods that come and go on a real cluster, and when a watch saw them become something."""
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from cluster import names
 from cluster.kube.port import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
@@ -16,7 +17,7 @@ from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 
 NAMESPACE = "bench"
-PATIENCE = 60.0
+PATIENCE = 180.0
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,12 @@ class Sightings:
             self._note(obj.metadata.name, "bound")
         if obj.status.phase in {"Running", "Failed"}:
             self._note(obj.metadata.name, obj.status.phase)
+        if any(one.reason == "Unschedulable" for one in obj.status.conditions or ()):
+            self._note(obj.metadata.name, "turned down")
+        if obj.metadata.deletion_timestamp:
+            self._note(obj.metadata.name, "leaving")
+        if obj.metadata.annotation(names.RECREATED_FROM) and obj.status.phase == "Running":
+            self._note(obj.metadata.name, "returned")
 
     def remove(self, obj: Pod, /) -> None:
         """A deleted pod."""
@@ -72,13 +79,15 @@ class Ground:
         self._kube = kube
         self._sightings = sightings
         self._clock = SystemClock()
+        self._born: dict[str, float] = {}
 
-    def bear(self, *bodies: dict[str, Any]) -> list[Birth]:
-        """Create pods at once and wait until all of them run."""
-        created = self._clock.monotonic()
+    def bear(self, *bodies: dict[str, Any], by: Kube | None = None) -> list[Birth]:
+        """Create pods at once, as somebody or as the administrator, and wait until all of them run."""
+        kube, created = by or self._kube, self._clock.monotonic()
         with ThreadPoolExecutor(len(bodies)) as pool:
-            list(pool.map(lambda body: self._kube.create(PODS, body, namespace=NAMESPACE), bodies))
+            list(pool.map(lambda body: kube.create(PODS, body, namespace=NAMESPACE), bodies))
         pods = [body["metadata"]["name"] for body in bodies]
+        self._born.update(dict.fromkeys(pods, created))
         return [
             Birth(
                 bound=self._sightings.at(name, "bound") - created,
@@ -87,23 +96,47 @@ class Ground:
             for name in pods
         ]
 
-    def remove(self, name: str) -> None:
-        """Delete a pod and wait until it is gone."""
+    def remove(self, name: str) -> float:
+        """Delete a pod and wait until it is gone; the seconds that it took."""
+        asked = self._clock.monotonic()
         self._kube.delete(PODS, name, namespace=NAMESPACE)
-        self._sightings.at(name, "gone")
+        return self._sightings.at(name, "gone") - asked
+
+    def remove_all(self, names: Iterable[str]) -> None:
+        """Delete pods at once and wait until all are gone."""
+        with ThreadPoolExecutor() as pool:
+            list(pool.map(self.remove, names))
+
+    def born(self, name: str) -> float:
+        """When the pod's creation was asked for, on the monotonic clock."""
+        return self._born[name]
+
+    def left(self, name: str) -> float:
+        """When the pod was first seen to be told to go."""
+        return self._sightings.at(name, "leaving")
+
+    def await_return(self, name: str) -> None:
+        """Wait until a pod that was taken away runs again."""
+        self._sightings.at(name, "returned")
+
+
+@contextmanager
+def sighted(kube: Kube, namespace: str = NAMESPACE) -> Iterator[Sightings]:
+    """The pods of a namespace, while they are watched."""
+    stop, sightings = threading.Event(), Sightings()
+    reflector = Reflector(kube, PODS, sightings, SystemClock(), namespace=namespace)
+    thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield sightings
+    finally:
+        stop.set()
+        thread.join()
 
 
 @contextmanager
 def on_ground(cluster: Cluster) -> Iterator[Ground]:
     """The namespace, while its pods are watched."""
     cluster.kubectl("create", "namespace", NAMESPACE)
-    kube, stop, sightings = administrator(cluster), threading.Event(), Sightings()
-    reflector = Reflector(kube, PODS, sightings, SystemClock(), namespace=NAMESPACE)
-    thread = threading.Thread(target=reflector.run, args=(stop,), daemon=True)
-    thread.start()
-    try:
+    with closing(administrator(cluster)) as kube, sighted(kube) as sightings:
         yield Ground(kube, sightings)
-    finally:
-        stop.set()
-        thread.join()
-        kube.close()

@@ -1,19 +1,24 @@
-"""The clusters that decisions are measured on: nodes of eight GPUs, on every second one four are held."""
+"""The clusters that decisions are measured on: nodes of eight GPUs and eight pods each, one GPU free.
 
+Every second node has another model than the one that is wished for, so that it is rejected with a reason.
+"""
+
+from itertools import count, islice
+from math import gcd
 from typing import Any
 
 import msgspec
 
+from cluster import names
 from cluster.objects.inventory import Device
 from cluster.runtime.clock import SystemClock
 from devcluster.places import CHECKOUT
 from extender.state import ClusterState
-from extender.sync import Leases, Nodes, Pods
-from tests.fakes.objects import PodBuilder, a100, a_lease, a_node, a_pod
+from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_lease, a_node, a_pod
 
 GPUS = 8
-ASKED = 8
-"""GPUs of the pod in question: it fits on every second node."""
+HELD = 7
+"""GPUs of a node that are held, by as many pods."""
 
 
 def node_names(nodes: int) -> list[str]:
@@ -23,21 +28,30 @@ def node_names(nodes: int) -> list[str]:
 
 def gpus(node: str) -> tuple[Device, ...]:
     """Eight GPUs, each joined with each other by NVLink."""
-    uuids = [f"GPU-{node}-{index}" for index in range(GPUS)]
+    uuids = uuids_of(node)
     return tuple(a100(i, node, links={u: 12 for u in uuids if u != uuids[i]}) for i in range(GPUS))
+
+
+def gpus_of(node: str, number: int) -> tuple[Device, ...]:
+    """Those of a node of the cluster: every second one has another model."""
+    return gpus(node) if number % 2 == 0 else tuple(a6000(index, node) for index in range(GPUS))
+
+
+def uuids_of(node: str) -> list[str]:
+    """Ids of the node's GPUs."""
+    return [f"GPU-{node}-{index}" for index in range(GPUS)]
 
 
 def a_state(nodes: int) -> ClusterState:
     """The extender's picture of such a cluster, all agents alive."""
     clock = SystemClock()
     state = ClusterState(clock)
-    feed_nodes, feed_leases, feed_pods = Nodes(state), Leases(state, clock), Pods(state, "gpu-booking")
     for number, name in enumerate(node_names(nodes)):
-        feed_nodes.upsert(a_node(name, *gpus(name)))
-        feed_leases.upsert(a_lease(name, renewed=clock.now()))
-        if number % 2:
-            held = tuple(f"GPU-{name}-{index}" for index in range(4))
-            feed_pods.upsert(a_pod(f"p-{name}").asks(4).on(name, {"main": held}).obj)
+        state.apply_node(a_node(name, *gpus_of(name, number)))
+        state.apply_lease(a_lease(name, renewed=clock.now()))
+        for index, uuid in enumerate(uuids_of(name)[:HELD]):
+            state.apply_pod(a_pod(f"p-{name}-{index}").asks(1).on(name, {"main": (uuid,)}).obj)
+        state.apply_pod(a_pod(f"p-{name}-{HELD}").on(name).obj)
     return state
 
 
@@ -45,9 +59,19 @@ def question(nodes: int) -> bytes:
     """What kube-scheduler sends to filter: a pod as captured from it, and the names of all nodes."""
     captured = CHECKOUT / "tests" / "fixtures" / "scheduler" / "filter.json"
     asked: dict[str, Any] = msgspec.json.decode(captured.read_bytes())
-    for amounts in asked["Pod"]["spec"]["containers"][0]["resources"].values():
-        amounts["nvidia.com/gpu"] = str(ASKED)
+    asked["Pod"]["metadata"].setdefault("annotations", {})[names.MODEL] = A100
     return msgspec.json.encode({**asked, "NodeNames": node_names(nodes)})
+
+
+def questions(nodes: int, orders: int = 16) -> list[bytes]:
+    """The same question with the names in different orders, the same ones in each run."""
+    asked: dict[str, Any] = msgspec.json.decode(question(nodes))
+    known, found = asked["NodeNames"], []
+    strides = (stride for stride in count(nodes // 3) if gcd(stride, nodes) == 1)
+    for stride in islice(strides, orders):
+        names_so = [known[stride * place % nodes] for place in range(nodes)]
+        found.append(msgspec.json.encode({**asked, "NodeNames": names_so}))
+    return found
 
 
 def bound_pod(number: int) -> PodBuilder:

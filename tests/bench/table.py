@@ -1,44 +1,26 @@
-"""The table that ``make bench`` prints: every value beside a floor measured in the same run. Pure."""
+"""The table that ``make bench`` prints and docs/performance.md shows. Pure."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from statistics import median, quantiles
+from typing import Final
 
-import msgspec
+from tests.bench.rows import Kind, Row
 
-HEADER = ("what", "value", "floor in the same run", "ratio")
-
-
-class Floor(msgspec.Struct, frozen=True):
-    """The least that the machine needs for what is compared, in the unit of its row."""
-
-    value: float
-    what: str
+HEADER: Final = ("name", "what", "value", "floor in the same run", "ratio", "target", "holds")
+_HOLDS: Final = {None: "-", True: "yes", False: "**no**"}
 
 
-class Row(msgspec.Struct, frozen=True):
-    """One measured value."""
-
-    what: str
-    value: float
-    unit: str
-    floor: Floor | None = None
-
-    @property
-    def ratio(self) -> float | None:
-        """How many times the floor; None where there is none to compare with."""
-        return self.value / self.floor.value if self.floor and self.floor.value > 0 else None
-
-
-def percentile(times: Sequence[float], percent: int) -> float:
+def percentile(times: Iterable[float], percent: int) -> float:
     """A percentile between measured values: 50 is the median.
 
     Args:
         times: at least one.
         percent: 1 to 99.
     """
+    known = list(times)
     if percent == 50:
-        return median(times)
-    return quantiles(times, n=100, method="inclusive")[percent - 1] if len(times) > 1 else times[0]
+        return median(known)
+    return quantiles(known, n=100, method="inclusive")[percent - 1] if len(known) > 1 else known[0]
 
 
 def number(value: float) -> str:
@@ -51,19 +33,33 @@ def number(value: float) -> str:
     return f"{value:.{digits}f}"
 
 
-def cells(row: Row) -> tuple[str, str, str, str]:
-    """A row as four texts."""
-    value = f"{number(row.value)} {row.unit}"
-    if row.floor is None:
-        return row.what, value, "-", "-"
+def cells(kind: Kind, row: Row) -> tuple[str, ...]:
+    """A row as texts."""
+    floor = "-" if row.floor is None else f"{number(row.floor)} {row.unit} ({kind.floor})"
     ratio = "-" if row.ratio is None else f"{row.ratio:.2f}"
-    return row.what, value, f"{number(row.floor.value)} {row.unit} ({row.floor.what})", ratio
+    value = f"{number(row.value)} {row.unit}"
+    target = kind.target.text if kind.target else "-"
+    return f"`{row.name}`", kind.what, value, floor, ratio, target, _HOLDS[row.holds]
 
 
-def render(rows: Iterable[Row]) -> str:
-    """The rows as a Markdown table with aligned columns."""
-    texts = [HEADER, *map(cells, rows)]
+def render(kinds: Mapping[str, Kind], rows: Iterable[Row]) -> str:
+    """The rows as a Markdown table with aligned columns.
+
+    Args:
+        kinds: by name; rows of no kind that there is are left out.
+        rows: in their order.
+    """
+    texts = [HEADER, *(cells(kinds[row.name], row) for row in rows if row.name in kinds)]
     widths = [max(len(text[column]) for text in texts) for column in range(len(HEADER))]
     lines = [" | ".join(text[c].ljust(widths[c]) for c in range(len(HEADER))) for text in texts]
     rule = "|".join("-" * (width + 2) for width in widths)
     return "\n".join([f"| {lines[0]} |", f"|{rule}|", *(f"| {line} |" for line in lines[1:])])
+
+
+def failures(rows: Iterable[Row]) -> list[str]:
+    """A sentence for each target that is missed."""
+    return [
+        f"{row.name}: {number(row.value)} {row.unit}, and the target is {number(row.target)}."
+        for row in rows
+        if row.holds is False and row.target is not None
+    ]

@@ -1,22 +1,28 @@
-"""The arithmetic of the table."""
+"""The printed table."""
 
 import pytest
 
-from tests.bench.table import Floor, Row, cells, number, percentile, render
+from tests.bench.rows import Kind, Target
+from tests.bench.table import cells, failures, number, percentile, render
+
+FILTER = Kind("filter", "filter over HTTP", "ms", "reading and writing", Target(ratio=1.2))
+START = Kind("start", "a start", "s")
 
 
-def test_a_row_says_how_many_times_its_floor_it_is() -> None:
-    row = Row("filter", 6.0, "ms", Floor(4.0, "reading and writing"))
-    assert row.ratio == 1.5
-    assert cells(row) == ("filter", "6.00 ms", "4.00 ms (reading and writing)", "1.50")
+def test_a_row_is_shown_with_its_floor_and_its_target() -> None:
+    assert cells(FILTER, FILTER.row(6.0, 4.0)) == (
+        "`filter`",
+        "filter over HTTP",
+        "6.00 ms",
+        "4.00 ms (reading and writing)",
+        "1.50",
+        "<= 1.2 x floor",
+        "**no**",
+    )
 
 
-def test_a_row_without_a_floor_has_no_ratio() -> None:
-    assert cells(Row("start", 5.0, "s"))[2:] == ("-", "-")
-
-
-def test_a_floor_of_nothing_is_not_divided_by() -> None:
-    assert Row("filter", 6.0, "ms", Floor(0.0, "nothing")).ratio is None
+def test_what_a_row_does_not_have_is_a_dash() -> None:
+    assert cells(START, START.row(5.0))[3:] == ("-", "-", "-", "-")
 
 
 @pytest.mark.parametrize(
@@ -33,7 +39,12 @@ def test_percentiles_lie_between_measured_values() -> None:
 
 
 def test_the_table_is_aligned_markdown() -> None:
-    lines = render([Row("a", 1.0, "s"), Row("longer", 2.0, "s", Floor(1.0, "f"))]).splitlines()
+    lines = render({"filter": FILTER, "start": START}, [START.row(1.0), FILTER.row(2.0, 1.0)]).splitlines()
     assert len({len(line) for line in lines}) == 1
     assert lines[1].startswith("|---")
-    assert lines[3].split("|")[1].strip() == "longer"
+    assert [line.split("|")[1].strip() for line in lines[2:]] == ["`start`", "`filter`"]
+
+
+def test_each_missed_target_is_a_sentence_and_nothing_else_is() -> None:
+    missed, kept = FILTER.row(6.0, 4.0), FILTER.row(4.0, 4.0)
+    assert failures([missed, kept, START.row(1.0)]) == ["filter: 6.00 ms, and the target is 4.80."]

@@ -1,4 +1,4 @@
-"""How long calls take, measured in turns so that a loaded machine slows the thing and its floor alike."""
+"""How long calls take, measured in turns so that a loaded machine slows the thing and its floors alike."""
 
 import time
 from collections.abc import Callable
@@ -13,10 +13,10 @@ def seconds(work: Work) -> float:
     return time.perf_counter() - begin
 
 
-def in_turns(count: int, work: Work, floor: Work) -> tuple[list[float], list[float]]:
+def in_turns(count: int, *works: Work) -> tuple[list[float], ...]:
     """Seconds of ``count`` calls of each, one after the other, after some that are not counted."""
     for _ in range(max(3, count // 10)):
-        work()
-        floor()
-    pairs = [(seconds(work), seconds(floor)) for _ in range(count)]
-    return [ours for ours, _ in pairs], [least for _, least in pairs]
+        for work in works:
+            work()
+    rounds = [[seconds(work) for work in works] for _ in range(count)]
+    return tuple(list(times) for times in zip(*rounds, strict=True))

@@ -1,5 +1,6 @@
 """PID 1 of a cluster, without a cluster: its request handling as an ordinary process."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -135,3 +136,15 @@ def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Contro
     control.start_again("one")
 
     assert poll(lambda: control.processes()["one"].exited is None, seconds=30)
+
+
+def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
+    control: Control, tmp_path: Path
+) -> None:
+    waits = f"echo $SAY; while ! test -e {tmp_path}/end; do sleep 0.05; done; exit 1"
+    start(control, "one", waits, tmp_path, kept=True)
+    control.signal("one", signal.SIGSTOP)
+    control.signal("one", signal.SIGCONT)
+    (tmp_path / "end").touch()
+
+    assert poll(lambda: control.processes()["one"].revived > 0, seconds=30)

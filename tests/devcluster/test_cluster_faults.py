@@ -13,15 +13,17 @@ from devcluster.failure import ClusterError
 from devcluster.fakenvml import FakeNvml
 from devcluster.spec import CONTROL_PLANE, ClusterSpec
 from devcluster.waiting import poll
+from tests.clusters import own
 
 pytestmark = pytest.mark.e2e
 
 SECONDS = 60
+NAME = own("faults")
 
 
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
-    with Cluster.start(ClusterSpec(name="test-faults")) as running:
+    with Cluster.start(ClusterSpec(name=NAME)) as running:
         yield running
 
 
@@ -73,6 +75,16 @@ def test_a_killed_kubelet_leaves_its_node_not_ready_until_it_is_started_again(cl
     cluster.restart("node-a/kubelet")
 
     assert_gets_ready(cluster, "node-a")
+
+
+def test_a_kubelet_that_finds_no_containerd_is_started_again_until_it_does(cluster: Cluster) -> None:
+    cluster.kill("node-a/containerd")
+    cluster.restart("node-a/kubelet")
+    assert poll(lambda: cluster.daemon("node-a/kubelet").revived, seconds=SECONDS), "it did not end"
+
+    cluster.restart("node-a/containerd")
+
+    run_pod(cluster, "has-containerd-again", "node-a")
 
 
 def test_a_paused_kubelet_goes_on_where_it_was(cluster: Cluster) -> None:
@@ -130,9 +142,7 @@ def test_a_name_that_is_not_there_is_answered_with_those_that_are(cluster: Clust
         ClusterError, match=r"There is no kubelet in this cluster; there are .*node-a/kubelet"
     ):
         cluster.kill("kubelet")
-    with pytest.raises(
-        ClusterError, match=r"There is no node node-z in cluster test-faults; there are node-a"
-    ):
+    with pytest.raises(ClusterError, match=rf"There is no node node-z in cluster {NAME}; there are node-a"):
         cluster.spawn("x", ["true"], node="node-z")
     with pytest.raises(ClusterError, match=r"there is no program no-such-program"):
         cluster.spawn("x", ["no-such-program"])
@@ -162,7 +172,7 @@ open("/run/cdi/mine", "w").close()
 
 def test_whoever_attaches_sees_and_moves_the_same_processes(cluster: Cluster) -> None:
     cluster.spawn("sleeper", ["sleep", "1000"])
-    attached = Cluster.attach("test-faults")
+    attached = Cluster.attach(NAME)
 
     assert attached.daemon("sleeper").pid == cluster.daemon("sleeper").pid
     attached.restart("sleeper")

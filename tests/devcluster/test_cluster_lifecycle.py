@@ -16,12 +16,13 @@ from devcluster.failure import ClusterError
 from devcluster.places import places
 from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import poll
+from tests.clusters import own
 from tests.devcluster.machine import Machine, alive, processes_like
 
 pytestmark = pytest.mark.e2e
 
-NAME = "test-life"
-SECOND = "test-life-2"
+NAME = own("life")
+SECOND = own("life-2")
 
 
 def spec(name: str) -> ClusterSpec:

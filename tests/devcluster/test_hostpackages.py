@@ -114,6 +114,8 @@ def test_files_and_modules_are_looked_for_where_they_belong(tmp_path: Path) -> N
     assert not is_there(need, [])
     header.write_text("")
     assert is_there(need, [])
+    assert is_there(need._replace(name=str(tmp_path / "seccomp.*")), [])
+    assert not is_there(need._replace(name=str(tmp_path / "*.gpg")), [])
     assert is_there(Need("module", "json", "python"), [])
     assert not is_there(Need("module", "no_such_module_anywhere", "python"), [])
 

@@ -2,26 +2,30 @@
 
 import threading
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
 from prometheus_client import CollectorRegistry
 
+from cluster.fake.clock import eventually
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from cluster.runtime.clock import SystemClock
-from deviceplugin.admission import Admission, Sources
+from deviceplugin.admission import Admission, Sources, first_devices
 from deviceplugin.allocate import Strategy
 from deviceplugin.board import Board, Devices
+from deviceplugin.bound.boundpods import BoundPods
 from deviceplugin.checkpoint import CheckpointFile
 from deviceplugin.metrics import AgentMetrics
+from deviceplugin.mig.packing import Packing, by_parts
 from deviceplugin.nodepods import NodePods
-from deviceplugin.plugin import DevicePlugin, Streams
+from deviceplugin.plugin import DevicePlugin
 from deviceplugin.podresources import PodResources
 from deviceplugin.podsapi import PodsApi
 from deviceplugin.registration import Place, Registrar, SocketNames
-from tests.fakes.clock import eventually
-from tests.fakes.kubelet import GPU, FakeKubelet
+from deviceplugin.resources import Resources
+from tests.fakes.kubelet import FakeKubelet
 
 _stamp = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
 
@@ -44,6 +48,8 @@ class RunningAgent:
         *,
         offers: Sequence[Device] | None = None,
         stored: Callable[[], tuple[Pod, ...]] = tuple,
+        bound: BoundPods | None = None,
+        packing: Packing = Packing.DISTRIBUTED,
     ) -> None:
         clock = SystemClock()
         self.kubelet = kubelet
@@ -51,40 +57,45 @@ class RunningAgent:
         self.board = Board()
         self.metrics = AgentMetrics(self.registry)
         self.names = SocketNames(instance, next(_stamp))
-        self.has_devices = threading.Event()
         self.offer(devices() if offers is None else tuple(offers))
-        admission = Admission(
-            Sources(
-                resource=GPU,
-                board=self.board,
-                record=CheckpointFile(kubelet.plugins, GPU),
-                pods=NodePods(
-                    PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
-                    PodResources(kubelet.root / "pod-resources" / "kubelet.sock"),
-                    stored,
-                ),
-            ),
-            metrics=self.metrics,
-            clock=clock,
+        self.pods = pods = NodePods(
+            PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
+            PodResources(kubelet.root / "pod-resources" / "kubelet.sock"),
+            stored,
+            bound,
         )
 
-        def plugin(streams: Streams) -> DevicePlugin:
-            return DevicePlugin(admission, self.board, streams, strategy=Strategy.CDI, clock=clock)
+        def registration(resource: str) -> Registrar:
+            record = CheckpointFile(kubelet.plugins, resource)
+            sources = Sources(
+                resource=resource,
+                board=self.board,
+                record=record,
+                pods=pods,
+                pick=by_parts(packing, first_devices),
+            )
+            plugin = partial(
+                DevicePlugin,
+                Admission(sources, metrics=self.metrics, clock=clock),
+                self.board,
+                resource=resource,
+                strategy=Strategy.CDI,
+                clock=clock,
+            )
+            place = Place(folder=kubelet.plugins, resource=resource, names=self.names)
+            return Registrar(place, plugin, metrics=self.metrics, clock=clock)
 
-        place = Place(folder=kubelet.plugins, resource=GPU, names=self.names)
-        self.registrar = Registrar(place, plugin, self.has_devices, metrics=self.metrics, clock=clock)
+        self.registrar = Resources(self.board, registration, clock)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.registrar.run, args=(self._stop,), daemon=True)
 
     def offer(self, offers: tuple[Device, ...], problem: str | None = None) -> None:
         """Change what the agent hands out."""
         self.board.put(Devices(offers, problem=problem, reported=True))
-        if offers:
-            self.has_devices.set()
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if self.has_devices.is_set():
+        if self.board.now.devices:
             self.wait_registered()
         return self
 

@@ -10,7 +10,7 @@ from cluster.objects.pods import Container, Pod, PodSpec, PodStatus, Resources
 from deviceplugin.caller import View
 from deviceplugin.checkpoint import Holdings
 
-GPU = "nvidia.com/gpu"
+GPU = names.GPU_RESOURCE
 LONG_AGO = datetime(2026, 3, 2, tzinfo=UTC)
 
 

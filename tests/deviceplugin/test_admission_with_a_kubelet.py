@@ -53,10 +53,10 @@ def test_the_container_gets_cdi_devices_and_is_told_their_uuids(kubelet: FakeKub
         kubelet.admit(pod)
     answer = kubelet.answers[pod.uid, "main"]
     assert [device.name for device in answer.cdi_devices] == [
-        "gpu-booking.io/gpu=GPU-1",
-        "gpu-booking.io/gpu=GPU-2",
+        f"{names.CDI_KIND}=GPU-1",
+        f"{names.CDI_KIND}=GPU-2",
     ]
-    assert dict(answer.envs) == {"GPU_BOOKING_DEVICES": "GPU-1,GPU-2"}
+    assert dict(answer.envs) == {names.DEVICES_VARIABLE: "GPU-1,GPU-2"}
 
 
 def test_every_kind_of_container_gets_its_own(kubelet: FakeKubelet) -> None:
@@ -228,7 +228,7 @@ def test_a_pod_that_got_the_wrong_model_is_held_back(kubelet: FakeKubelet) -> No
         pod = a_pod("GPU-9")
         pod.annotations[names.MODEL] = "NVIDIA RTX A6000"
         kubelet.admit(pod)
-        with pytest.raises(grpc.RpcError, match="asks for NVIDIA-RTX-A6000"):
+        with pytest.raises(grpc.RpcError, match="asks for a GPU of model NVIDIA-RTX-A6000"):
             kubelet.prestart(pod.uid, "main")
 
 

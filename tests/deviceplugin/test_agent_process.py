@@ -8,15 +8,18 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from http import HTTPStatus
 from pathlib import Path
 
 import urllib3
 
-from devcluster.fakenvml import FakeNvml, default_gpus
+from cluster import names
+from cluster.fake.clock import eventually
+from devcluster.fakenvml import H200, FakeNvml, default_gpus, gpu
+from devcluster.fakenvml.fake import LIBRARY_VARIABLE, RunningProcess
 from tests.deviceplugin.agents import sockets
-from tests.fakes.clock import eventually
-from tests.fakes.kubelet import FakeKubelet
+from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 
@@ -49,7 +52,9 @@ class Agent:
 
 
 @contextmanager
-def agent(kubelet: FakeKubelet, gpus: FakeNvml, tmp_path: Path, **settings: str) -> Iterator[Agent]:
+def agent(
+    kubelet: FakeKubelet, gpus: FakeNvml, tmp_path: Path, arguments: tuple[str, ...] = (), **settings: str
+) -> Iterator[Agent]:
     """An agent of a node whose API server refuses connections."""
     dev, token = tmp_path / "dev", tmp_path / "token"
     dev.mkdir(exist_ok=True)
@@ -76,7 +81,11 @@ def agent(kubelet: FakeKubelet, gpus: FakeNvml, tmp_path: Path, **settings: str)
     log = tmp_path / "agent.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "deviceplugin"], cwd=REPOSITORY, env=environment, stderr=output
+            [sys.executable, "-m", "deviceplugin", *arguments],
+            cwd=REPOSITORY,
+            env=environment,
+            stdout=output,
+            stderr=output,
         )
         try:
             yield Agent(process, port, log)
@@ -96,16 +105,20 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
     with agent(kubelet, gpus, tmp_path) as running:
         eventually(lambda: kubelet.allocatable == 4, deadline=30)
         assert set(kubelet.devices) == set(gpus.uuids())
-        spec = json.loads((tmp_path / "cdi" / "gpu-booking.io-gpu.json").read_text())
+        spec = json.loads((tmp_path / "cdi" / f"{names.DOMAIN}-gpu.json").read_text())
         assert {device["name"] for device in spec["devices"]} == set(gpus.uuids())
         eventually(lambda: running.ready_says("The inventory could not be written to the Node"))
         assert running.says("/healthz") == (HTTPStatus.OK, "ok\n")
-        eventually(lambda: "gpu_booking_agent_registered 1.0" in running.says("/metrics")[1])
+        eventually(
+            lambda: (
+                'gpu_booking_agent_registered{resource="nvidia.com/gpu"} 1.0' in running.says("/metrics")[1]
+            )
+        )
         running.process.send_signal(signal.SIGTERM)
         assert running.process.wait(timeout=30) == 0, running.log.read_text()
     eventually(lambda: kubelet.allocatable == 0)
     assert sockets(kubelet.plugins) == []
-    assert (tmp_path / "cdi" / "gpu-booking.io-gpu.json").exists(), "containers may restart meanwhile"
+    assert (tmp_path / "cdi" / f"{names.DOMAIN}-gpu.json").exists(), "containers may restart meanwhile"
 
 
 def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_path: Path) -> None:
@@ -185,3 +198,111 @@ def test_the_agent_loads_none_of_the_heavy_libraries() -> None:
     )
     heavy = {"kubernetes", "flask", "peewee", "requests"}
     assert heavy.isdisjoint(loaded.stdout.split())
+
+
+def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others_are_heard(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = simulated(tmp_path)
+    hung, other = gpus.uuids()[:2]
+    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_NVML_DEADLINE_SECONDS="1") as running:
+        eventually(lambda: kubelet.allocatable == 4, deadline=60)
+        gpus.hang("nvmlDeviceGetMemoryInfo", hung)
+        eventually(
+            lambda: (kubelet.devices[hung].health, kubelet.allocatable) == ("Unhealthy", 3), deadline=120
+        )
+        assert "The driver hangs" in running.log.read_text()
+        eventually(lambda: heard(gpus, kubelet, other), deadline=120)
+        gpus.release("nvmlDeviceGetMemoryInfo")
+        running.process.send_signal(signal.SIGTERM)
+        assert running.process.wait(timeout=60) == 0, running.log.read_text()
+
+
+def heard(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool:
+    """Whether a fault of a GPU is known; it is made again, as one during an initialisation is not heard."""
+    gpus.xid(gpu, 79)
+    return kubelet.devices[gpu].health == "Unhealthy"
+
+
+def test_the_doctor_says_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    with agent(kubelet, simulated(tmp_path), tmp_path, arguments=("doctor",)) as running:
+        assert running.process.wait(timeout=120) == 1
+        said = running.log.read_text()
+    assert "fine    driver: Version 580.159.04 answers and lists GPUs: 4." in said
+    assert "wrong   API server: " in said
+    assert "Traceback" not in said
+
+
+def test_without_gpus_the_agent_ends_if_it_is_told_to(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = FakeNvml(tmp_path / "gpus")
+    gpus.create([])
+    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_WITHOUT_GPUS="fail") as running:
+        assert running.process.wait(timeout=120) == 1
+        assert "NVML lists no GPU on this node." in running.log.read_text()
+    assert kubelet.registered == []
+
+
+def test_the_library_is_loaded_from_the_drivers_root(kubelet: FakeKubelet, tmp_path: Path) -> None:
+    gpus = simulated(tmp_path)
+    folder = tmp_path / "driver/usr/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libnvidia-ml.so.1").symlink_to(gpus.environment()[LIBRARY_VARIABLE])
+    where = {"GPU_BOOKING_DRIVER_ROOT": str(tmp_path / "driver"), LIBRARY_VARIABLE: ""}
+    with agent(kubelet, gpus, tmp_path, **where):
+        eventually(lambda: kubelet.allocatable == 4, deadline=60)
+
+
+def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_told(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = simulated(tmp_path)
+    first, second = gpus.uuids()[:2]
+    owner = {names.USER: "alice", names.BOOKING: "b-1", names.ASSIGNED: json.dumps({"main": [first]})}
+    gpus.used(0, percent=87, degrees=61, watts=288)
+    gpus.processes(1, RunningProcess(os.getpid(), 3 << 30))
+    labels = f'booking="b-1",device="{first}",index="0",namespace="default",pod="train",user="alice"'
+    with agent(kubelet, gpus, tmp_path) as running:
+        eventually(lambda: kubelet.allocatable == 4, deadline=60)
+        kubelet.admit(FakePod("train", "uid-train", [FakeContainer("main", gpus=1)], annotations=owner))
+
+        def holders() -> list[dict[str, object]]:
+            return list(json.loads(running.says("/holders")[1])["holders"])
+
+        eventually(lambda: [(one["pod"], one["source"]) for one in holders()] == [("train", "kubelet")])
+        assert (holders()[0]["device"], holders()[0]["user"], holders()[0]["booking"]) == (
+            first,
+            "alice",
+            "b-1",
+        )
+        shown = f"gpu_booking_agent_device_utilisation_ratio{{{labels}}} 0.87"
+        eventually(lambda: shown in running.says("/metrics")[1], deadline=120)
+        squatter = f'gpu_booking_agent_squatters{{device="{second}",index="1",'
+        eventually(lambda: squatter in running.says("/metrics")[1], deadline=120)
+
+
+def test_a_pod_for_which_nobody_has_decided_gets_gpus_that_belong_together(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus = FakeNvml(tmp_path / "gpus")
+    ways = ("0/0/0", "1/1/1", "0/0/0", "1/1/1")
+    gpus.create([replace(gpu(H200, n), uuid=f"GPU-{n}", place=way) for n, way in enumerate(ways)])
+    with agent(kubelet, gpus, tmp_path):
+        eventually(lambda: kubelet.allocatable == 4, deadline=30)
+        for uid in ("one", "two"):
+            kubelet.admit(FakePod(uid, uid, [FakeContainer("main", gpus=2)]))
+        assert kubelet.devices_of("one") == {"GPU-0", "GPU-2"}
+        assert kubelet.devices_of("two") == {"GPU-1", "GPU-3"}
+
+
+def test_a_driver_that_hangs_between_two_gpus_costs_one_of_them_until_it_answers(
+    kubelet: FakeKubelet, tmp_path: Path
+) -> None:
+    gpus, question = simulated(tmp_path), "nvmlDeviceGetTopologyCommonAncestor"
+    gpus.log_calls()
+    gpus.hang(question)
+    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_NVML_DEADLINE_SECONDS="1"):
+        eventually(lambda: kubelet.allocatable == 4, deadline=30)
+        eventually(lambda: kubelet.allocatable == 3, deadline=60)
+        gpus.release(question)
+        eventually(lambda: kubelet.allocatable == 4, deadline=120)
+        assert [function for _, function, _ in gpus.calls()].count(question) == 1

@@ -1,29 +1,35 @@
 """What a container gets, and the one reason to refuse."""
 
+from cluster import names
 from deviceplugin.allocate import Answer, DeviceNode, Nodes, Strategy, answer, held_elsewhere
 from deviceplugin.caller import View
 from deviceplugin.checkpoint import Holdings
 from tests.deviceplugin.pods import GPU, container, held, pod, view
 
 NODES = Nodes(
-    {"A": DeviceNode("/dev/nvidia0", "/host/nvidia0"), "B": DeviceNode("/dev/nvidia1", "/host/nvidia1")},
+    {
+        "A": (DeviceNode("/dev/nvidia0", "/host/nvidia0"),),
+        "B": (DeviceNode("/dev/nvidia1", "/host/nvidia1"),),
+    },
     (DeviceNode("/dev/nvidiactl", "/host/nvidiactl"),),
 )
-TOLD = {"GPU_BOOKING_DEVICES": "A,B"}
+TOLD = {names.DEVICES_VARIABLE: "A,B"}
 
 
 def test_cdi_names_the_devices_of_our_specification() -> None:
     given = answer({"B", "A"}, Strategy.CDI, NODES)
-    assert given == Answer(TOLD, cdi_devices=("gpu-booking.io/gpu=A", "gpu-booking.io/gpu=B"))
+    assert given == Answer(TOLD, cdi_devices=(f"{names.CDI_KIND}=A", f"{names.CDI_KIND}=B"))
 
 
 def test_the_environment_names_the_devices_for_the_runtime_of_nvidia() -> None:
-    assert answer({"B", "A"}, Strategy.ENVIRONMENT, NODES) == Answer(TOLD | {"NVIDIA_VISIBLE_DEVICES": "A,B"})
+    assert answer({"B", "A"}, Strategy.ENVIRONMENT, NODES) == Answer(
+        TOLD | {names.VISIBLE_DEVICES_VARIABLE: "A,B"}
+    )
 
 
 def test_device_nodes_are_the_own_ones_and_the_common_ones() -> None:
     given = answer({"B", "A"}, Strategy.DEVICE_NODES, NODES)
-    assert given == Answer(TOLD, nodes=(*NODES.of_device.values(), *NODES.common))
+    assert given == Answer(TOLD, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common))
 
 
 def test_a_device_that_stands_nowhere_may_be_given() -> None:

@@ -180,3 +180,17 @@ def test_remembered_pods_count_only_with_the_proof_of_a_device_taken_over() -> N
 def test_other_resources_are_none_of_our_business() -> None:
     other = replace(view(pod("1")), resource="nvidia.com/mig-1g.5gb")
     assert candidates(asked(), other) == ()
+
+
+def test_a_promise_of_two_resources_is_kept_one_by_one() -> None:
+    shape = pod("1", promise=["MIG-1", "B"])
+    choice = choose(asked(), replace(view(shape), beside=frozenset({"MIG-1"})))
+    assert (choice.verdict, choice.devices) == (Verdict.PROMISED, ("B",))
+
+
+def test_a_device_that_a_pod_has_under_another_name_is_busy() -> None:
+    holdings = Holdings(others={"other": {("a", "main"): frozenset({"A"})}})
+    choice = choose(asked(), view(pod("a"), pod("1", promise=["A"]), holdings=holdings))
+    assert "A" not in choice.devices
+    choice = choose(asked(1, {"A"}), view(pod("a"), pod("1"), holdings=holdings))
+    assert choice.verdict is Verdict.REFUSED

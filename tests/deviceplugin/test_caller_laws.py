@@ -1,6 +1,7 @@
 """Any history of admissions: the right pod is found, promises are kept, nothing is shared (law L1)."""
 
 import json
+from functools import partial
 from typing import Any
 
 import hypothesis.strategies as st
@@ -8,13 +9,21 @@ from hypothesis import given, settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from cluster import names
+from cluster.objects.inventory import Device
 from cluster.objects.pods import Container, Pod
-from deviceplugin.caller import Question, Verdict, View, choose
+from deviceplugin.caller import Pick, Question, Verdict, View, choose, first_ones
 from deviceplugin.checkpoint import Holdings
+from deviceplugin.links import best
+from deviceplugin.links.scores import scores
 from tests.deviceplugin.pods import GPU, container, pod
 
 DEVICES = tuple(f"GPU-{i}" for i in range(6))
 TERMINAL = ("Failed", "Succeeded")
+LINKED = tuple(
+    Device(uuid=uuid, index=i, model="X", links={DEVICES[(i + 2) % 6]: 4, DEVICES[(i + 3) % 6]: 12})
+    for i, uuid in enumerate(DEVICES)
+)
+PICKS: tuple[Pick, ...] = (first_ones, partial(best.pick, scores(LINKED, {})))
 
 
 class Kubelet(RuleBasedStateMachine):
@@ -22,6 +31,7 @@ class Kubelet(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.pick: Pick = first_ones
         self.pods: dict[str, Pod] = {}
         self.held: dict[tuple[str, str], frozenset[str]] = {}
         """In memory and, as it is written at each allocation, on disk."""
@@ -30,8 +40,9 @@ class Kubelet(RuleBasedStateMachine):
         self.number = 0
         self.doubled = False
 
-    @initialize(ghosts=st.integers(0, 2))
-    def pods_that_run_without_their_devices(self, ghosts: int) -> None:
+    @initialize(ghosts=st.integers(0, 2), pick=st.sampled_from(PICKS))
+    def pods_that_run_without_their_devices(self, ghosts: int, pick: Pick) -> None:
+        self.pick = pick
         for i in range(ghosts):
             self.pods[f"ghost-{i}"] = pod(f"ghost-{i}", promise=[DEVICES[i]], phase="Running", started=True)
 
@@ -143,7 +154,7 @@ class Kubelet(RuleBasedStateMachine):
         available = set(DEVICES) - self.allocated - chosen
         if len(available) < size - len(chosen):
             return None
-        view = View(GPU, Holdings(dict(self.held)), tuple(self.pods.values()))
+        view = View(GPU, Holdings(dict(self.held)), tuple(self.pods.values()), pick=self.pick)
         choice = choose(Question(frozenset(available | chosen), frozenset(chosen), size), view)
         if choice.verdict is Verdict.REFUSED:
             assert self.doubled, "a pod was refused without any fault of the kubelet"
@@ -193,7 +204,8 @@ def test_the_answer_is_always_complete_and_within_the_offer(
         started=st.booleans(),
     )
     pods = data.draw(st.none() | st.lists(some, max_size=4, unique_by=lambda p: p.metadata.uid).map(tuple))
-    view = View(GPU, holdings, pods, remembered=data.draw(st.booleans()))
+    pick = data.draw(st.sampled_from(PICKS))
+    view = View(GPU, holdings, pods, remembered=data.draw(st.booleans()), pick=pick)
     choice = choose(Question(available, must, size), view)
     if choice.verdict is Verdict.REFUSED:
         assert choice.sentence

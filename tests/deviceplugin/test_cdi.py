@@ -3,13 +3,14 @@
 import json
 from pathlib import Path
 
+from cluster import names
 from deviceplugin import cdi
 from deviceplugin.allocate import DeviceNode, Nodes
 from deviceplugin.driver import Mount
 
 GOLDEN = {
     "cdiVersion": "0.6.0",
-    "kind": "gpu-booking.io/gpu",
+    "kind": names.CDI_KIND,
     "devices": [
         {
             "name": "GPU-0",
@@ -46,20 +47,22 @@ def machine(folder: Path, *nodes: str) -> Path:
 
 def test_the_specification_is_complete(tmp_path: Path) -> None:
     dev = machine(tmp_path / "dev", "nvidia0", "nvidia3", "nvidiactl", "nvidia-uvm")
-    nodes = cdi.device_nodes({"GPU-1": 3, "GPU-0": 0}, dev_root=dev, host_dev_root=Path("/sim/dev"))
+    nodes = cdi.device_nodes(
+        {"GPU-1": ("nvidia3",), "GPU-0": ("nvidia0",)}, dev_root=dev, host_dev_root=Path("/sim/dev")
+    )
     mounts = (Mount("/usr/lib/libcuda.so.1", "/usr/lib/libcuda.so.580.1"),)
     assert json.loads(cdi.specification(nodes, mounts, driver_root=Path("/run/driver"))) == GOLDEN
 
 
 def test_a_device_whose_node_is_missing_is_left_out(tmp_path: Path) -> None:
     dev = machine(tmp_path / "dev", "nvidia0")
-    nodes = cdi.device_nodes({"GPU-0": 0, "GPU-1": 1}, dev_root=dev, host_dev_root=dev)
+    nodes = cdi.device_nodes({"GPU-0": ("nvidia0",), "GPU-1": ("nvidia1",)}, dev_root=dev, host_dev_root=dev)
     assert list(nodes.of_device) == ["GPU-0"]
     assert nodes.common == ()
 
 
 def test_nothing_is_said_of_mounts_where_there_are_none() -> None:
-    spec = json.loads(cdi.specification(Nodes({"A": DeviceNode("/dev/nvidia0", "/dev/nvidia0")})))
+    spec = json.loads(cdi.specification(Nodes({"A": (DeviceNode("/dev/nvidia0", "/dev/nvidia0"),)})))
     assert spec["containerEdits"] == {"env": ["NVIDIA_VISIBLE_DEVICES=void"]}
 
 
@@ -70,5 +73,5 @@ def test_it_is_written_whole_and_only_when_it_has_changed(tmp_path: Path) -> Non
     assert not cdi.write(folder, b"{}\n")
     assert (folder / cdi.FILE_NAME).stat() == before
     assert cdi.write(folder, b'{"kind": 1}\n')
-    assert [path.name for path in folder.iterdir()] == ["gpu-booking.io-gpu.json"]
+    assert [path.name for path in folder.iterdir()] == [f"{names.DOMAIN}-gpu.json"]
     assert (folder / cdi.FILE_NAME).read_bytes() == b'{"kind": 1}\n'

@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
+from cluster import names
 from deviceplugin.checkpoint import NAME, CheckpointError, CheckpointFile, Holdings, decode
 
-GPU = "nvidia.com/gpu"
+GPU = names.GPU_RESOURCE
 
 
 def entry(uid: str, container: str, devices: Any, resource: str = GPU) -> dict[str, Any]:
@@ -78,3 +79,22 @@ def test_a_record_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> N
     (tmp_path / NAME).mkdir()
     with pytest.raises(CheckpointError, match="cannot be read"):
         CheckpointFile(tmp_path, GPU).read()
+
+
+def test_other_resources_of_gpus_stand_beside() -> None:
+    small = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
+    content = written(
+        entry("u1", "main", {"-1": ["A"]}),
+        entry("u1", "main", {"0": ["MIG-1"]}, small),
+        entry("u2", "main", {"0": ["MIG-2"]}, small),
+        entry("u3", "main", {"0": ["X"]}, "example.com/fpga"),
+    )
+    holdings = decode(content, GPU)
+    assert not holdings.has("u2", "main"), "of this resource it has nothing"
+    assert decode(content, small).has("u2", "main")
+    assert (holdings.of("u1"), holdings.holders({"MIG-2"})) == ({"A", "MIG-1"}, {"u2"})
+    assert holdings.devices == {"A", "MIG-1", "MIG-2"}
+    assert holdings.uids == {"u1", "u2"}
+    assert holdings.of_containers == {("u1", "main"): {"A", "MIG-1"}, ("u2", "main"): {"MIG-2"}}
+    assert holdings.by_resource(GPU) == {GPU: {"A"}, small: {"MIG-1", "MIG-2"}}
+    assert holdings.of_pods({"u2"}).by_resource(GPU) == {small: {"MIG-2"}}

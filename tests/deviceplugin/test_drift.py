@@ -26,3 +26,11 @@ def test_containers_that_were_not_served_yet_are_taken_to_get_what_was_promised(
 
 def test_pods_that_have_ended_do_not_drift() -> None:
     assert drift([pod("a", promise=["A"], phase="Failed")], held(a="B", gone="C")) == {}
+
+
+def test_a_container_of_two_resources_has_both_and_what_has_not_come_yet_is_taken_to_come() -> None:
+    shape = pod("a", promise=["A", "MIG-1"])
+    both = Holdings({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
+    assert drift([shape], both) == {}
+    assert drift([shape], held(a="A")) == {}
+    assert drift([shape], held(a="B MIG-1")) == {"a": {"main": ("B", "MIG-1")}}

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from deviceplugin.driver import Found, Mount, driver_version, find, plan
+from deviceplugin.driver import Found, Mount, driver_version, find, library_under, plan
 
 LIB = "usr/lib/x86_64-linux-gnu"
 
@@ -67,3 +67,12 @@ def test_the_version_is_that_of_the_management_library() -> None:
 def test_of_two_versions_the_higher_number_counts() -> None:
     names = ("libnvidia-ml.so.95.1", "libnvidia-ml.so.580.159.04", "libnvidia-ml.so.580.95.05")
     assert driver_version(Found(f"/l/{name}", f"/l/{name}") for name in names) == "580.159.04"
+
+
+def test_the_management_library_is_found_under_the_drivers_root(tmp_path: Path) -> None:
+    assert library_under(tmp_path) is None
+    folder = tmp_path / "usr/lib64"
+    folder.mkdir(parents=True)
+    (folder / "libnvidia-ml.so.580.159.04").touch()
+    (folder / "libnvidia-ml.so.1").symlink_to("libnvidia-ml.so.580.159.04")
+    assert library_under(tmp_path) == folder / "libnvidia-ml.so.1"

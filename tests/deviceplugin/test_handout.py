@@ -4,27 +4,36 @@ import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 
+from cluster import names
+from cluster.fake.clock import FakeClock
 from cluster.objects.inventory import Device
-from deviceplugin.allocate import Strategy
+from deviceplugin.allocate import Strategy, answer
 from deviceplugin.board import Board
 from deviceplugin.checkpoint import NAME, CheckpointFile
 from deviceplugin.handout import LONGEST_SILENCE, LOOK_AGAIN_EVERY, SILENT, Folders, Handout
+from deviceplugin.hostcdi.folders import HostFolders
 from deviceplugin.metrics import AgentMetrics
+from deviceplugin.nvml.health import State
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import Report
-from tests.fakes.clock import FakeClock
+from deviceplugin.offer import Way
+from tests.threads import running
 
 
 class Machine:
     """A machine with four device nodes and an agent's first half."""
 
-    def __init__(self, root: Path, strategy: Strategy = Strategy.CDI) -> None:
+    def __init__(
+        self, root: Path, strategy: Strategy = Strategy.CDI, host: HostFolders | None = None
+    ) -> None:
+        way = Way(strategy=strategy)
         self.dev, self.cdi = root / "dev", root / "cdi"
         self.dev.mkdir()
         for name in ("nvidia0", "nvidia1", "nvidiactl"):
@@ -36,9 +45,10 @@ class Machine:
         folders = Folders(cdi=self.cdi, dev_root=self.dev, host_dev_root=self.dev, driver_root=root / "none")
         self.handout = Handout(
             self.board,
-            strategy,
+            way,
             folders,
-            record=CheckpointFile(root, "nvidia.com/gpu"),
+            record=CheckpointFile(root, names.GPU_RESOURCE),
+            host=host,
             metrics=AgentMetrics(self.registry),
             clock=self.clock,
         )
@@ -50,13 +60,8 @@ class Machine:
     def looking(self) -> Iterator[None]:
         """The thread that looks again now and then, while the driver is as silent as ``silence`` says."""
         stop = threading.Event()
-        thread = threading.Thread(target=self.handout.run, args=(stop, lambda: self.silence))
-        thread.start()
-        try:
+        with running([partial(self.handout.run, stop, lambda: self.silence)], stop):
             yield
-        finally:
-            stop.set()
-            thread.join()
 
     def look_again(self) -> None:
         """Let that thread look, and wait until it has."""
@@ -64,8 +69,21 @@ class Machine:
         self.clock.advance(LOOK_AGAIN_EVERY)
         self.clock.until_waiting()
 
+    def state(self, uuid: str) -> dict[str, str]:
+        """State -> reason of a device, as the metrics have it."""
+        samples = [sample for metric in self.registry.collect() for sample in metric.samples]
+        return {
+            sample.labels["state"]: sample.labels["reason"]
+            for sample in samples
+            if sample.name == f"{names.METRICS_PREFIX}_agent_device_state" and sample.labels["device"] == uuid
+        }
+
+    def names_of(self, *uuids: str) -> list[str]:
+        """How a container's devices are called to the container runtime."""
+        return list(answer(uuids, Strategy.CDI, self.board.now.nodes).cdi_devices)
+
     def in_spec(self) -> set[str]:
-        spec = json.loads((self.cdi / "gpu-booking.io-gpu.json").read_text())
+        spec = json.loads((self.cdi / f"{names.DOMAIN}-gpu.json").read_text())
         return {device["name"] for device in spec["devices"]}
 
 
@@ -77,7 +95,7 @@ def gpu(index: int) -> NodeDevice:
 def test_before_the_first_report_nothing_is_known(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     assert not machine.board.now.reported
-    assert not machine.handout.has_devices.is_set()
+    assert not machine.board.now.listed
 
 
 def test_gpus_are_handed_out_with_a_specification(tmp_path: Path) -> None:
@@ -85,7 +103,7 @@ def test_gpus_are_handed_out_with_a_specification(tmp_path: Path) -> None:
     machine.report(gpu(0), gpu(1))
     assert machine.in_spec() == {"GPU-0", "GPU-1"}
     assert all(device.is_healthy for device in machine.board.now.devices)
-    assert machine.handout.has_devices.is_set()
+    assert machine.board.now.listed
     assert machine.registry.get_sample_value("gpu_booking_agent_devices", {"health": "healthy"}) == 2
 
 
@@ -142,7 +160,7 @@ def test_a_problem_without_gpus_is_told_and_nothing_is_handed_out(tmp_path: Path
     machine.report(problem="NVML lists no GPU on this node")
     assert machine.board.now.problem == "NVML lists no GPU on this node"
     assert machine.board.now.reported
-    assert not machine.handout.has_devices.is_set()
+    assert not machine.board.now.listed
     assert not machine.cdi.exists()
 
 
@@ -153,9 +171,9 @@ def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> 
         (machine.dev / "nvidia3").touch()
         machine.look_again()
         assert machine.board.now.devices[0].is_healthy
-        (machine.cdi / "gpu-booking.io-gpu.json").unlink()
+        (machine.cdi / f"{names.DOMAIN}-gpu.json").unlink()
         machine.look_again()
-        assert (machine.cdi / "gpu-booking.io-gpu.json").exists()
+        assert (machine.cdi / f"{names.DOMAIN}-gpu.json").exists()
 
 
 def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path: Path) -> None:
@@ -195,7 +213,7 @@ def test_a_driver_that_hangs_from_the_start_is_told_though_no_gpu_is_known(tmp_p
 
 
 def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_it(tmp_path: Path) -> None:
-    entry = {"PodUID": "a", "ContainerName": "main", "ResourceName": "nvidia.com/gpu"}
+    entry = {"PodUID": "a", "ContainerName": "main", "ResourceName": names.GPU_RESOURCE}
     data = {"PodDeviceEntries": [{**entry, "DeviceIDs": {"-1": ["GPU-7"]}}], "RegisteredDevices": {}}
     (tmp_path / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
     machine = Machine(tmp_path)
@@ -204,3 +222,70 @@ def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_
     (tmp_path / NAME).unlink()
     machine.report(gpu(0), gpu(1))
     assert {d.uuid for d in machine.board.now.devices} == {"GPU-0", "GPU-1", "GPU-7"}
+
+
+def test_a_cordoned_device_gets_no_new_pods_and_its_pod_may_start_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(1))
+    machine.handout.cordon({"GPU-0": "alice: the fan is loud"})
+    cordoned, other = machine.board.now.devices
+    assert (cordoned.health, cordoned.reason) == ("unhealthy", "Cordoned by alice: the fan is loud")
+    assert other.is_healthy
+    assert machine.board.now.startable["GPU-0"].is_healthy
+    assert machine.state("GPU-0") == {"cordoned": cordoned.reason}
+    machine.handout.cordon({})
+    assert all(device.is_healthy for device in machine.board.now.devices)
+    assert machine.state("GPU-0") == {"healthy": ""}
+
+
+def test_a_cordon_stays_whatever_nvml_reports_and_before_it_does(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.handout.cordon({"GPU-0": "alice: x"})
+    machine.report(gpu(0), gpu(1))
+    machine.report(gpu(0).sick("XID 48"), gpu(1))
+    assert machine.board.now.devices[0].reason == "XID 48"
+    assert not machine.board.now.startable["GPU-0"].is_healthy
+    machine.report(gpu(0), gpu(1))
+    assert machine.board.now.devices[0].reason == "Cordoned by alice: x"
+
+
+def test_a_cordon_of_a_gpu_counts_while_the_driver_hangs(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(1))
+    machine.silence = LONGEST_SILENCE
+    with machine.looking():
+        machine.look_again()
+    machine.handout.cordon({"GPU-0": "alice: x"})
+    assert [device.reason for device in machine.board.now.devices] == [SILENT, SILENT]
+
+
+def test_metrics_say_the_state_of_each_device_and_nothing_of_before(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0).sick("lost", State.SUSPECT), gpu(1))
+    assert machine.state("GPU-0") == {"suspect": "lost"}
+    (machine.dev / "nvidia1").unlink()
+    machine.report(gpu(0).sick("XID 48; recovering", State.RECOVERING), gpu(1))
+    assert machine.state("GPU-0") == {"recovering": "XID 48; recovering"}
+    assert machine.state("GPU-1") == {"unhealthy": "The device node /dev/nvidia1 is missing"}
+
+
+def test_a_specification_of_the_host_that_does_gives_the_names_and_ours_is_written_all_the_same(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    machine = Machine(tmp_path, host=HostFolders((run,)))
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-0", "GPU-1") == [f"{names.CDI_KIND}=GPU-0", f"{names.CDI_KIND}=GPU-1"]
+    nodes = [[{"path": f"/dev/nvidia{number}"}] for number in range(2)]
+    devices = [
+        {"name": str(number), "containerEdits": {"deviceNodes": own}} for number, own in enumerate(nodes)
+    ]
+    file = run / "nvidia.json"
+    file.write_text(json.dumps({"kind": names.GPU_RESOURCE, "devices": devices}))
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-1", "GPU-0") == ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]
+    assert machine.in_spec() == {"GPU-0", "GPU-1"}
+    file.unlink()
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-1") == [f"{names.CDI_KIND}=GPU-1"]

@@ -3,16 +3,20 @@
 import threading
 
 import grpc
+import msgspec
 import pytest
 
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
+from deviceplugin.bound.boundpods import BoundPods
 from deviceplugin.nodepods import NodePods, Seen, StoredPodsError
 from deviceplugin.podresources import PodResourcesError
 from deviceplugin.podsapi import PodsApiError, decode
 from deviceplugin.storedpods import StoredPods
 from tests.deviceplugin.pods import GPU, pod
-from tests.fakes.kube import FakeKube
 from tests.fakes.kubelet import FakeContainer, FakePod
 
 
@@ -26,8 +30,8 @@ class Sources:
         self.asked: list[str] = []
         self.pods = NodePods(self, self, self.stored)
 
-    def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
-        self.asked.append("kubelet" if patient else "kubelet, once")
+    def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
+        self.asked.append(("kubelet" if patient else "kubelet, once") + ("" if gpus_only else ", for all"))
         if self.kubelet is None:
             raise PodsApiError("initializing", code=grpc.StatusCode.FAILED_PRECONDITION)
         return self.kubelet
@@ -114,6 +118,14 @@ def test_allocate_asks_once() -> None:
     assert sources.asked == ["kubelet, once"]
 
 
+def test_whoever_names_pods_hears_of_all_and_of_none_from_a_kubelet_that_does_not_say() -> None:
+    sources = Sources()
+    assert sources.pods.everybody() == ()
+    sources.kubelet = (A, B)
+    assert sources.pods.everybody() == (A, B)
+    assert sources.asked == ["kubelet, once, for all"] * 2
+
+
 def test_a_pod_in_its_protobuf_form_is_read() -> None:
     fake = FakePod(
         "trainer",
@@ -123,7 +135,7 @@ def test_a_pod_in_its_protobuf_form_is_read() -> None:
             FakeContainer("proxy", sidecar=True),
             FakeContainer("main", 2),
         ],
-        {"gpu-booking.io/model": "x"},
+        {names.MODEL: "x"},
         namespace="team",
         started=True,
         deleting=True,
@@ -131,7 +143,7 @@ def test_a_pod_in_its_protobuf_form_is_read() -> None:
     read = decode(fake.marshal())
     assert read.key == "team/trainer"
     assert read.metadata.uid == "uid-1"
-    assert read.metadata.annotation("gpu-booking.io/model") == "x"
+    assert read.metadata.annotation(names.MODEL) == "x"
     assert read.metadata.deletion_timestamp is not None
     assert read.status.phase == "Pending"
     assert read.status.start_time is not None
@@ -160,3 +172,17 @@ def test_an_api_server_that_is_away_or_slow_is_given_up() -> None:
     with pytest.raises(StoredPodsError, match=r"within 0\.05 s"):
         StoredPods(kube, "node-a", deadline=0.05)()
     answering.set()
+
+
+def test_what_our_own_watch_has_shown_since_it_was_asked_is_worth_another_look() -> None:
+    sources, bound = Sources(), BoundPods(FakeClock())
+    pods = NodePods(sources, sources, sources.stored, bound)
+    sources.accepted, sources.in_store = frozenset({("default", "pod-a")}), (A,)
+    before = msgspec.structs.replace(
+        A, metadata=msgspec.structs.replace(A.metadata, uid="of-that-name-before")
+    )
+    bound.replace((before,), "0")
+    assert pods.for_admission(in_flight=False).pods == (before,)
+    bound.upsert(A)
+    assert pods.caught_up()
+    assert A in (pods.for_admission(in_flight=False).pods or ())

@@ -81,15 +81,37 @@ def test_two_pods_that_cannot_be_seen_are_taken_for_alive() -> None:
 
 def test_devices_that_stand_nowhere_exactly_so_hold_the_container_back() -> None:
     assert gate("A", held(a="A B"), pod("a", 2)).gate is Gate.UNKNOWN_POD
-    assert gate("A", Holdings()).gate is Gate.UNKNOWN_POD
+
+
+def test_a_record_that_is_gone_is_no_reason_to_keep_a_container_from_starting() -> None:
+    assert gate("A", Holdings()).gate is Gate.UNCHECKED
+    beside = Holdings(others={"nvidia.com/other": {("a", "main"): frozenset({"B"})}})
+    assert gate("A", beside).gate is Gate.UNKNOWN_POD
 
 
 def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
     decision = gate("A", held(a="A"), pod("a", promise=["B"], wishes="NVIDIA RTX A6000"))
     assert decision.gate is Gate.WRONG_MODEL
-    assert "asks for NVIDIA-RTX-A6000, but the kubelet gave it GPU A, a NVIDIA-A100" in decision.sentence
+    asked, given = "asks for a GPU of model NVIDIA-RTX-A6000", "but the kubelet gave it GPU A, a NVIDIA-A100"
+    assert f"{asked}, {given}" in decision.sentence
     assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA A100")).is_open
 
 
 def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_promised() -> None:
     assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA RTX A6000")).gate is Gate.AS_PROMISED
+
+
+def test_a_promise_of_two_resources_is_looked_at_one_by_one() -> None:
+    known = {**KNOWN, "MIG-1": Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="D")}
+    holdings = Holdings({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
+    shape = pod("a", promise=["A", "MIG-1"])
+    decision = decide(frozenset("A"), holdings, {"a": shape}, known, beside=frozenset({"MIG-1"}))
+    assert decision == Decision(Gate.AS_PROMISED, "a")
+    other = decide(frozenset("B"), held(a="B"), {"a": shape}, known, beside=frozenset({"MIG-1"}))
+    assert other.gate is Gate.OTHER_DEVICES
+
+
+def test_a_device_that_two_pods_have_under_different_names_is_in_two_pods() -> None:
+    holdings = Holdings({("a", "main"): frozenset({"A"})}, {"mig": {("b", "main"): frozenset({"A"})}})
+    pods = {"a": pod("a"), "b": pod("b")}
+    assert decide(frozenset("A"), holdings, pods, KNOWN).gate is Gate.TWO_PODS

@@ -7,7 +7,10 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.events import EventRecorder
 from cluster.kube.resources import NODES
 from cluster.objects.assignment import drift_of
 from cluster.objects.inventory import Device, inventory_of
@@ -15,11 +18,11 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from deviceplugin.board import Board, Devices
 from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.labels.writing import LabelWriter
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.publish import LOOK_AT_NODE_EVERY, Facts, Publisher, changes, wanted
+from deviceplugin.publish import LOOK_AT_NODE_EVERY, WRITE_EVERY, Facts, Publisher, changes, wanted
+from deviceplugin.telling import Teller
 from tests.deviceplugin.pods import held, pod
-from tests.fakes.clock import FakeClock, eventually
-from tests.fakes.kube import FakeKube
 
 GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
 
@@ -44,17 +47,41 @@ class Bench:
         self.kube = FakeKube(self.clock)
         self.kube.put(NODES, {"metadata": {"name": "node-a", "annotations": {"other": "stays"}}})
         self.board, self.record = Board(), Record()
+        self.labels: dict[str, str] | None = None
+        self.registry = CollectorRegistry()
+        self.heard: list[Node] = []
+        self.recorder = EventRecorder(
+            self.kube, self.clock, component=names.NODE_AGENT, registry=self.registry
+        )
+        self.teller = Teller(self.recorder)
         self.publisher = Publisher(
             self.kube,
             "node-a",
-            Facts(board=self.board, record=self.record, pods=pods),
-            metrics=AgentMetrics(CollectorRegistry()),
+            Facts(
+                board=self.board,
+                record=self.record,
+                pods=pods,
+                hear=self.heard.append,
+                label=LabelWriter(self.kube, lambda: self.labels, self.clock).write,
+                tell=self.teller.tell,
+            ),
+            metrics=AgentMetrics(self.registry),
             clock=self.clock,
         )
 
     @property
     def node(self) -> Node:
         return self.kube.get(NODES, "node-a")
+
+    def says(self, name: str) -> float | None:
+        return self.registry.get_sample_value(f"{names.METRICS_PREFIX}_agent_{name}")
+
+    @property
+    def events(self) -> list[str]:
+        """What was told of the Node, in order."""
+        self.recorder.flush()
+        bodies = [call.body or {} for call in self.kube.calls if call.verb == "POST"]
+        return [f"{body['reason']}: {body['message']}" for body in bodies if "involvedObject" in body]
 
     @property
     def writes(self) -> int:
@@ -127,9 +154,11 @@ def test_drift_is_written_and_taken_back() -> None:
     bench.record.holdings = held(a="GPU-1")
     bench.publisher.once()
     assert drift_of(bench.node) == {"a": {"main": ("GPU-1",)}}
+    assert bench.says("drifting_pods") == 1
     bench.record.holdings = held(a="GPU-0")
     bench.publisher.once()
     assert bench.node.metadata.annotation(names.DRIFT) is None
+    assert bench.says("drifting_pods") == 0
 
 
 def test_drift_stays_as_it_was_while_the_kubelet_does_not_say() -> None:
@@ -160,4 +189,88 @@ def test_the_thread_writes_at_once_what_the_board_says() -> None:
     bench.board.put(Devices(GPUS, reported=True))
     eventually(lambda: inventory_of(bench.node) == GPUS)
     stop.set()
+    thread.join()
+
+
+def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    assert bench.events == []
+    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48: double-bit memory error")
+    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.publisher.once()
+    bench.publisher.once()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    assert bench.events == [
+        f"{names.GPU_UNHEALTHY}: GPU 0 (GPU-0) gets no new pods. XID 48: double-bit memory error.",
+        f"{names.GPU_HEALTHY}: GPU 0 (GPU-0) is healthy again: it gets new pods.",
+    ]
+
+
+def test_the_node_is_heard_before_anything_is_written() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    assert [node.metadata.annotation(names.INVENTORY) for node in bench.heard] == [None]
+
+
+def test_labels_are_written_beside_the_inventory_and_again_where_somebody_took_them_away() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}
+    bench.publisher.once()
+    bench.publisher.once()
+    assert (inventory_of(bench.node), bench.node.metadata.labels) == (GPUS, bench.labels)
+    assert bench.writes == 2
+    bench.kube.patch(NODES, "node-a", {"metadata": {"labels": dict.fromkeys(bench.labels)}})
+    bench.clock.advance(LOOK_AT_NODE_EVERY)
+    bench.publisher.once()
+    assert bench.node.metadata.labels == bench.labels
+
+
+def test_labels_that_are_refused_do_not_keep_the_inventory_from_the_node() -> None:
+    bench = Bench()
+    bench.board.put(Devices(GPUS, reported=True))
+    bench.publisher.once()
+    bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}
+    bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(403, "Forbidden")))
+    assert not bench.publisher.once()
+    assert bench.publisher.problem is None
+    sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
+    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.publisher.once()
+    assert inventory_of(bench.node)[0].reason == "XID 79"
+    assert not bench.node.metadata.labels
+
+
+def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
+    bench = Bench()
+    clock = FakeClock()
+    publisher = Publisher(
+        bench.kube,
+        "node-a",
+        Facts(board=bench.board, record=bench.record, pods=tuple),
+        metrics=AgentMetrics(CollectorRegistry()),
+        clock=clock,
+    )
+    bench.board.put(Devices(GPUS, reported=True))
+    sick = (msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48"), GPUS[1])
+    stop = threading.Event()
+    thread = threading.Thread(target=publisher.run, args=(stop,))
+    thread.start()
+    eventually(lambda: bench.writes == 1)
+    for number in range(100):
+        clock.until_waiting()
+        bench.board.put(Devices((sick, GPUS)[number % 2], reported=True))
+        clock.advance(0.05)
+    seconds = clock.monotonic()
+    clock.until_waiting()
+    clock.advance(WRITE_EVERY)
+    eventually(lambda: inventory_of(bench.node) == GPUS)
+    assert 2 <= bench.writes <= seconds / WRITE_EVERY + 2
+    stop.set()
+    bench.board.put(Devices(sick, reported=True))
+    clock.advance(WRITE_EVERY)
     thread.join()

@@ -12,12 +12,12 @@ from deviceplugin.registration import (
     next_step,
     pause_after,
 )
+from deviceplugin.settings import LONGEST_KUBELET_ROOT
 
 
 def seen(**fields: Any) -> Situation:
     usual: dict[str, Any] = {
         "now": 100.0,
-        "has_devices": True,
         "kubelet_answers": True,
         "stream_open": False,
         "stream_ended": False,
@@ -29,7 +29,6 @@ def seen(**fields: Any) -> Situation:
     ("situation", "step"),
     [
         pytest.param(seen(), Step.REGISTER, id="the kubelet is there and nobody has told it of us"),
-        pytest.param(seen(has_devices=False), Step.REST, id="there is nothing to tell"),
         pytest.param(seen(stream_open=True), Step.REST, id="the kubelet listens"),
         pytest.param(seen(kubelet_answers=False), Step.WAIT, id="the kubelet is away"),
         pytest.param(
@@ -69,13 +68,17 @@ def test_names_are_never_used_twice_not_even_after_a_restart_in_the_same_pod() -
 
 
 @pytest.mark.parametrize(
-    "name",
-    ["kubelet.sock", "gpu-booking-uid-12-5.sock", "gpu-booking-uid-1-x.sock", "gpu-booking-uid-1-5.txt"],
+    "changed", ["kubelet.sock", "gpu-booking-0badcafe-5.sock", "{name}.txt", "{name}-x.sock"]
 )
-def test_files_of_others_are_not_ours(name: str) -> None:
-    assert not SocketNames("uid-1", 0).is_ours(name)
+def test_files_of_others_are_not_ours(changed: str) -> None:
+    sockets = SocketNames("uid-1", 5)
+    name = sockets.next().removesuffix(".sock")
+    assert sockets.is_ours(f"{name}.sock")
+    assert not sockets.is_ours(changed.format(name=name))
 
 
-def test_a_name_with_a_pod_uid_fits_into_the_path_of_a_unix_socket() -> None:
+def test_the_longest_folder_of_a_kubelet_leaves_room_for_the_path_of_a_socket() -> None:
     name = SocketNames("01234567-89ab-cdef-0123-456789abcdef", 1_800_000_000_000).next()
-    assert len(f"/var/lib/kubelet/device-plugins/{name}") <= 107
+    assert len(name) == SocketNames.LONGEST
+    assert LONGEST_KUBELET_ROOT + len(f"/device-plugins/{name}") == 107
+    assert len("/var/snap/microk8s/common/var/lib/kubelet") <= LONGEST_KUBELET_ROOT

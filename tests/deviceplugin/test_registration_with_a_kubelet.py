@@ -9,10 +9,11 @@ import grpc
 import msgspec
 import pytest
 
+from cluster.fake.clock import eventually
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
+from deviceplugin.registration import SocketNames
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
 from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
-from tests.fakes.clock import eventually
 from tests.fakes.kubelet import GPU, FakeKubelet
 
 
@@ -22,8 +23,8 @@ def test_an_agent_is_registered_once_and_stays_so(kubelet: FakeKubelet) -> None:
         assert agent.registrar.problem is None
         assert len(kubelet.registered) == 1
         assert sockets(kubelet.plugins) == kubelet.registered
-        assert agent.counted("registered") in (0.0, 1.0)
-        eventually(lambda: agent.counted("registered") == 1)
+        assert agent.counted("registered", resource=GPU) in (0.0, 1.0)
+        eventually(lambda: agent.counted("registered", resource=GPU) == 1)
 
 
 def test_a_change_is_pushed_at_once(kubelet: FakeKubelet) -> None:
@@ -77,7 +78,7 @@ def test_a_rolling_hand_over_leaves_no_gap(kubelet: FakeKubelet) -> None:
         new = RunningAgent(kubelet, instance).__enter__()
         old.stop()
         eventually(lambda: len(sockets(kubelet.plugins)) == 1)
-        assert sockets(kubelet.plugins)[0].startswith(f"gpu-booking-{instance}-")
+        assert new.names.is_ours(sockets(kubelet.plugins)[0])
         assert kubelet.allocatable == 4
         assert new.registrar.is_registered
         pod = a_pod("GPU-3")
@@ -110,7 +111,7 @@ def test_an_agent_never_touches_the_sockets_of_another(kubelet: FakeKubelet) -> 
 
 
 def test_an_agent_removes_what_its_own_instance_left_behind(kubelet: FakeKubelet) -> None:
-    left = kubelet.plugins / "gpu-booking-agent-a-17.sock"
+    left = kubelet.plugins / SocketNames("agent-a", 17).next()
     left.touch()
     with RunningAgent(kubelet, "agent-a"):
         assert not left.exists()

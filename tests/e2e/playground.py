@@ -1,6 +1,7 @@
 """A place to play on a real cluster: create pods, wait for what they become, compare what everybody says."""
 
 import contextlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -12,23 +13,28 @@ from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.inventory import Device, inventory_of
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, container_needs, is_terminal
+from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
 from devcluster import probe
 from devcluster.demo.milestones import describe
 from devcluster.waiting import poll
+from tests.laws.live import LiveWatch
 
 V = TypeVar("V")
 PATIENCE = 60.0
+NAIVE = "example.com/naive"
+"""A resource whose plugin trusts the kubelet (``actors/naive_plugin.py``): watched as well."""
 HOSTNAME = "kubernetes.io/hostname"
 
 
 class Playground:
     """One namespace of a running cluster.
 
-    kube: the administrator's client; kubectl: the administrator's kubectl.
+    kube: the administrator's client; kubectl: the administrator's kubectl; laws: who watches the laws, and is
+    asked at every turn of every wait.
     """
 
-    def __init__(self, kube: Kube, kubectl: Callable[..., str], *, namespace: str) -> None:
+    def __init__(self, kube: Kube, kubectl: Callable[..., str], *, namespace: str, laws: LiveWatch) -> None:
+        self.laws = laws
         self.kube = kube
         self.kubectl = kubectl
         self.namespace = namespace
@@ -37,6 +43,10 @@ class Playground:
     def create(self, body: Mapping[str, Any]) -> str:
         """Create a pod; its name."""
         return self.kube.create(PODS, body, namespace=self.namespace).metadata.name
+
+    def apply(self, body: Mapping[str, Any]) -> None:
+        """Create any object by kubectl."""
+        self.kubectl("create", "--namespace", self.namespace, "--filename", "-", given=json.dumps(body))
 
     def create_all(self, bodies: Iterable[Mapping[str, Any]]) -> list[str]:
         """Create pods at once, as a burst."""
@@ -54,10 +64,19 @@ class Playground:
 
     def clear(self) -> None:
         """Delete every pod of the namespace and wait until none is left."""
-        for pod in self.pods():
-            with contextlib.suppress(NotFound):
-                self.delete(pod.metadata.name)
-        assert poll(lambda: not self.pods(), seconds=PATIENCE), [describe(p) for p in self.pods()]
+        controllers = ("delete", "deployments,statefulsets,jobs", "--all", "--cascade=foreground")
+        self.kubectl(*controllers, "--namespace", self.namespace)
+
+        def is_empty() -> bool:
+            pods = self.pods()
+            # Again and again: a pod that we took away a moment ago comes back after the first look.
+            for pod in pods:
+                if not is_terminating(pod):
+                    with contextlib.suppress(NotFound):
+                        self.delete(pod.metadata.name)
+            return not pods
+
+        assert poll(is_empty, seconds=PATIENCE), [describe(p) for p in self.pods()]
 
     # --- seeing --------------------------------------------------------------------------------------
     def pod(self, name: str) -> Pod:
@@ -86,8 +105,13 @@ class Playground:
 
     # --- waiting -------------------------------------------------------------------------------------
     def await_that(self, what: str, condition: Callable[[], V | None], *, seconds: float = PATIENCE) -> V:
-        """Wait for a condition; fail with the state of all pods."""
-        found = poll(condition, seconds=seconds)
+        """Wait for a condition; fail with the state of all pods, or at the moment when a law is broken."""
+
+        def ask() -> V | None:
+            self.laws.check()
+            return condition()
+
+        found = poll(ask, seconds=seconds)
         if found is None:
             lines = [f"{p.metadata.name}: {describe(p)}" for p in self.pods()]
             raise AssertionError(f"Not within {seconds:.0f} s: {what}.\n" + "\n".join(lines))
@@ -137,6 +161,15 @@ class Playground:
             return next((line for line in said.splitlines() if text in line), None)
 
         return self.await_that(f"an event of {name} says {text!r}", found)
+
+    def await_node_event(self, node: str, text: str) -> None:
+        """Wait for an Event about a node that contains a text."""
+        about = ("--namespace=default", "--field-selector", f"involvedObject.name={node}")
+        messages = ("--output", "jsonpath={range .items[*]}{.message}{'\\n'}{end}")
+        self.await_that(
+            f"an event of {node} says {text!r}",
+            lambda: text in self.kubectl("get", "events", *about, *messages) or None,
+        )
 
     # --- comparing -----------------------------------------------------------------------------------
     def assignment(self, name: str) -> Assignment:

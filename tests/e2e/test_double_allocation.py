@@ -15,12 +15,12 @@ from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.parts import Parts
-from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.playground import HOSTNAME, NAIVE, Playground
+from tests.laws.live import LiveWatch
 
 pytestmark = pytest.mark.e2e
 
 NODE = "node-a"
-NAIVE = "example.com/naive"
 ACTORS = Path(__file__).parent / "actors"
 GPUS = 4
 SLEEP_SECONDS = 4
@@ -90,7 +90,7 @@ def create(playground: Playground, name: str, *, resource: str, ends_slowly: boo
 
 
 def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
-    cluster: Cluster, playground: Playground, gate: Gate, lister: Daemon
+    cluster: Cluster, playground: Playground, laws: LiveWatch, gate: Gate, lister: Daemon
 ) -> None:
     devices = "naive-0,naive-1,naive-2"
     command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(gate.path), devices]
@@ -99,15 +99,16 @@ def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
         "the naive plugin's devices are advertised",
         lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "3",
     )
-    second = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
-    others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
-    running = playground.await_that(
-        "two pods have one device",
-        lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
-    )
+    with laws.expecting("L1") as found:
+        second = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
+        others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
+        running = playground.await_that(
+            "two pods have one device",
+            lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
+        )
     plugin.kill()
     playground.clear()
-    assert running
+    assert {error.sentence.split()[0] for error in found} == running
 
 
 def test_our_agent_gives_the_device_to_one_pod_only(

@@ -1,7 +1,14 @@
-"""A GPU that reports a critical XID is taken out of use, and comes back when it is well again."""
+"""A GPU that is not well is taken out of use, the others of its node are not, and it comes back."""
+
+from collections.abc import Iterator
 
 import pytest
 
+from booking.service.nodegpus import NodeGpus
+from cluster import names
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.demo.access import person
 from devcluster.parts import Parts
 from tests.e2e.playground import Playground
 
@@ -13,15 +20,15 @@ GPUS = 4
 
 def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, playground: Playground) -> None:
     sick = parts.fake_nvml(NODE).uuids()[0]
-    parts.fake_nvml(NODE).xid(sick, 79)
+    parts.fake_nvml(NODE).xid(sick, 48)
     playground.await_gpus(NODE, GPUS - 1)
     published = playground.await_that(
         "the inventory says why", lambda: playground.inventory()[sick][1].reason
     )
-    assert "79" in published
+    assert "48" in published
     assert playground.inventory().keys() >= set(parts.fake_nvml(NODE).uuids())
 
-    names = [playground.simple(f"pod-{n}", node=NODE) for n in range(GPUS)]
+    pods = [playground.simple(f"pod-{n}", node=NODE) for n in range(GPUS)]
     served = playground.await_that(
         "three pods run",
         lambda: (
@@ -33,14 +40,14 @@ def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, pl
     assert sick not in {u for n in served for u in playground.assignment(n)["main"]}
 
     playground.await_gpus(NODE, GPUS)
-    playground.await_phase(names)
+    playground.await_phase(pods)
     playground.check_law_1()
 
 
 def test_an_application_error_leaves_the_gpu_in_use(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
     fake.xid(0, 31)
-    fake.xid(1, 79)
+    fake.xid(1, 48)
     playground.await_gpus(NODE, GPUS - 1)
     assert playground.inventory()[fake.uuids()[0]][1].is_healthy
     playground.await_gpus(NODE, GPUS)
@@ -51,8 +58,111 @@ def test_a_lost_gpu_does_not_take_its_neighbours_along(parts: Parts, playground:
     lost = fake.uuids()[1]
     fake.lose(1)
     playground.await_gpus(NODE, GPUS - 1)
-    names = [playground.simple(f"pod-{n}", node=NODE) for n in range(GPUS - 1)]
-    playground.await_phase(names)
-    assert lost not in {u for n in names for u in playground.assignment(n)["main"]}
+    fill(playground, without=lost)
     fake.recover(1)
+    playground.await_gpus(NODE, GPUS)
+
+
+def fill(playground: Playground, *, without: str, count: int = GPUS - 1) -> None:
+    """Pods on so many GPUs of the node; those run, and another one waits."""
+    pods = [playground.simple(f"pod-{n}", node=NODE) for n in range(count)]
+    playground.await_phase(pods)
+    assert without not in {u for pod in pods for u in playground.assignment(pod)["main"]}
+    playground.await_waiting(playground.simple("one-too-many", node=NODE))
+
+
+def restart(parts: Parts, playground: Playground) -> None:
+    """A new agent, which the kubelet knows when this returns: one of its GPUs is out of use."""
+    parts.agent(NODE).kill()
+    playground.await_gpus(NODE, 0)
+    parts.agent(NODE).restart()
+    playground.await_gpus(NODE, GPUS - 1)
+
+
+@pytest.fixture
+def well(parts: Parts, orders: NodeGpus) -> Iterator[None]:
+    """All GPUs of the node are well again at the end."""
+    yield
+    fake = parts.fake_nvml(NODE)
+    fake.clear()
+    for gpu in fake.uuids():
+        for order in ("uncordon", "clear"):
+            orders.order(NODE, gpu, order, said="the test: is over", at=SystemClock().now())
+
+
+@pytest.fixture
+def orders(cluster: Cluster) -> NodeGpus:
+    """With the booking server's token: policies and RBAC are those of the chart."""
+    return NodeGpus(person(cluster, cluster.service_account_token(names.NAMESPACE, names.BOOKING_SERVER)))
+
+
+@pytest.mark.usefixtures("well")
+def test_a_gpu_that_hangs_the_driver_leaves_the_others_in_use(
+    parts: Parts, playground: Playground, orders: NodeGpus
+) -> None:
+    fake = parts.fake_nvml(NODE)
+    hung, broken, _, free = fake.uuids()
+    fake.hang("nvmlDeviceGetMemoryInfo", hung)
+    playground.await_gpus(NODE, GPUS - 1, seconds=120)
+    assert "The driver hangs" in str(playground.inventory()[hung][1].reason)
+    fill(playground, without=hung)
+    # What happens to the others meanwhile is known, too.
+    fake.xid(broken, 79)
+    playground.await_gpus(NODE, GPUS - 2)
+    fake.error("nvmlDeviceGetFieldValues", free, 999)
+    playground.await_gpus(NODE, GPUS - 3)
+    fake.clear()
+    orders.order(NODE, broken, "clear", said="alice: a new card", at=SystemClock().now())
+    playground.await_gpus(NODE, GPUS, seconds=120)
+    playground.await_phase(["one-too-many"])
+    playground.check_law_1()
+
+
+@pytest.mark.usefixtures("well")
+def test_a_cordoned_gpu_gets_no_pod_and_its_own_pod_goes_on(
+    parts: Parts, playground: Playground, orders: NodeGpus
+) -> None:
+    mine = playground.simple("mine", node=NODE)
+    playground.await_phase([mine])
+    (gpu,) = playground.assignment(mine)["main"]
+    assert orders.order(NODE, gpu, "cordon", said="alice: the fan is loud", at=SystemClock().now()) == gpu
+    playground.await_gpus(NODE, GPUS - 1)
+    assert playground.inventory()[gpu][1].reason == "Cordoned by alice: the fan is loud"
+    playground.await_node_event(NODE, f"{gpu}) gets no new pods. Cordoned by alice: the fan is loud.")
+    # An agent that starts anew never publishes it as healthy.
+    restart(parts, playground)
+    # For kube-scheduler a GPU that is held and not healthy counts twice: as used, and as not there.
+    fill(playground, without=gpu, count=GPUS - 2)
+    playground.await_phase([mine])
+    orders.order(NODE, gpu, "uncordon", said="alice: x", at=SystemClock().now())
+    playground.await_gpus(NODE, GPUS)
+    playground.await_node_event(NODE, f"{gpu}) is healthy again")
+
+
+@pytest.mark.usefixtures("well")
+def test_a_fault_that_needs_a_reset_outlives_the_agent_until_somebody_clears_it(
+    parts: Parts, playground: Playground, orders: NodeGpus
+) -> None:
+    fake = parts.fake_nvml(NODE)
+    sick = fake.uuids()[0]
+    fake.xid(0, 79)
+    playground.await_gpus(NODE, GPUS - 1)
+    restart(parts, playground)
+    fill(playground, without=sick)
+    assert str(playground.inventory()[sick][1].reason).endswith("it needs a reset")
+    orders.order(NODE, "0", "clear", said="alice: a new card", at=SystemClock().now())
+    playground.await_gpus(NODE, GPUS)
+    playground.await_phase(["one-too-many"])
+
+
+@pytest.mark.usefixtures("well")
+def test_a_new_load_of_the_driver_ends_a_fault_that_needs_a_reset(
+    parts: Parts, playground: Playground
+) -> None:
+    fake = parts.fake_nvml(NODE)
+    fake.xid(0, 79)
+    playground.await_gpus(NODE, GPUS - 1)
+    parts.agent(NODE).kill()
+    fake.reload()
+    parts.agent(NODE).restart()
     playground.await_gpus(NODE, GPUS)

@@ -5,28 +5,29 @@ from pathlib import Path
 
 import pytest
 
+from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.parts import Parts
 
 pytestmark = pytest.mark.e2e
 
 ALLOWED = {
-    "gpu-booking-node-agent": [
+    names.NODE_AGENT: [
         ("patch", "nodes"),
         ("list", "pods"),
         ("create", "leases.coordination.k8s.io"),
     ],
-    "gpu-booking-extender": [("create", "pods/binding"), ("watch", "pods"), ("watch", "nodes")],
+    names.EXTENDER: [("create", "pods/binding"), ("watch", "pods"), ("watch", "nodes")],
 }
 FORBIDDEN = {
-    "gpu-booking-node-agent": [
+    names.NODE_AGENT: [
         ("create", "pods/binding"),
         ("delete", "pods"),
         ("get", "secrets"),
         ("patch", "pods"),
         ("create", "events"),
     ],
-    "gpu-booking-extender": [("delete", "pods"), ("patch", "pods"), ("patch", "nodes"), ("get", "secrets")],
+    names.EXTENDER: [("delete", "pods"), ("patch", "pods"), ("patch", "nodes"), ("get", "secrets")],
 }
 
 
@@ -76,7 +77,8 @@ def test_a_part_may_do_nothing_else(
 
 def test_no_part_holds_an_administrators_token(cluster: Cluster, parts: Parts) -> None:
     administrator = cluster.administrator_token
-    for daemon in (parts.extender(), parts.scheduler(), *(parts.agent(node) for node in cluster.nodes)):
+    alone = (parts.extender(), parts.scheduler(), parts.server(), parts.controller())
+    for daemon in (*alone, *(parts.agent(node) for node in cluster.nodes)):
         environment = Path(f"/proc/{daemon.pid}/environ").read_bytes()
         assert administrator.encode() not in environment
     for path in parts.folder.iterdir():

@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster import names
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e
@@ -25,5 +26,5 @@ def test_a_pod_that_wants_an_unknown_model_says_which_models_there_are(playgroun
 def test_a_pod_that_asks_for_nothing_is_none_of_our_business(playground: Playground) -> None:
     name = playground.simple("plain", gpus=0)
     playground.await_phase([name])
-    assert playground.pod(name).metadata.annotation("state.gpu-booking.io/assigned") is None
+    assert playground.pod(name).metadata.annotation(names.ASSIGNED) is None
     playground.check_sight(name, "main", ())

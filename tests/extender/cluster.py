@@ -1,22 +1,26 @@
 """A small cluster for the extender's tests: API server in memory, clock, and the picture fed by hand."""
 
 import itertools
+from datetime import timedelta
 
+from cluster import names
 from cluster.decide.ledger import NodeView
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import Assignment, assignment_of
+from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
+from cluster.picture.handlers import Bookings, Leases, Nodes, Pods
 from extender.bind import Bind
 from extender.filter import Filter
 from extender.flights import Flights
+from extender.preempt import Preempt, Terms
 from extender.settle import Settle
 from extender.state import ClusterState
-from extender.sync import Leases, Nodes, Pods
 from extender.wire import Arguments, BindingArguments, FilterResult
-from tests.fakes.clock import FakeClock
-from tests.fakes.kube import FakeKube
-from tests.fakes.objects import PodBuilder, a100, a6000, a_lease, a_node
+from tests.fakes.objects import PodBuilder, a100, a6000, a_booking, a_lease, a_node
 
 
 class Cluster:
@@ -28,11 +32,14 @@ class Cluster:
         self.state = ClusterState(self.clock)
         self.flights = Flights()
         self.filter = Filter(self.state)
-        self.bind = Bind(self.kube, self.state, self.clock, self.flights)
+        self.leading = True
+        self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))
+        self.bind = Bind(self.kube, self.state, self.clock, self.flights, leads=lambda: self.leading)
         self.settle = Settle(self.kube, self.state, self.clock, self.flights)
-        self.pods = Pods(self.state, "gpu-booking")
+        self.pods = Pods(self.state)
         self.nodes = Nodes(self.state)
-        self.leases = Leases(self.state, self.clock)
+        self.leases = Leases(self.state)
+        self.bookings = Bookings(self.state)
         self._versions = itertools.count(1)
 
     def add_node(self, name: str = "n0", *devices: Device) -> None:
@@ -44,6 +51,20 @@ class Cluster:
     def renew(self, node: str = "n0") -> None:
         """The node's agent shows a sign of life."""
         self.leases.upsert(a_lease(node, renewed=self.clock.now(), version=next(self._versions)))
+
+    def book(self, booking: Booking | None = None, *, days: float = 2) -> Booking:
+        """A Booking that runs from now on; by default Alice's, for one A100."""
+        now = self.clock.now()
+        made = booking or a_booking(start=now, end=now + timedelta(days=days))
+        self.bookings.upsert(made)
+        return made
+
+    def change(self, name: str, key: str, value: str | None) -> Pod:
+        """Somebody writes an annotation on a pod, and the extender hears of it."""
+        body = {"metadata": {"annotations": {key: value}}}
+        pod = self.kube.patch(PODS, name, body, namespace="default")
+        self.pods.upsert(pod)
+        return pod
 
     def create(self, builder: PodBuilder) -> Pod:
         """A pod on the API server, which the extender has heard of."""

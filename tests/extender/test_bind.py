@@ -1,19 +1,21 @@
-import threading
 from typing import Any
 
-import msgspec
 import pytest
+from structlog.testing import capture_logs
 
 from cluster import names
 from cluster.decide.ledger import WHOLE
-from cluster.kube.errors import Refusal, Request, ServerError, Unreachable, refused
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
-from extender.bind import DEADLINE, Bind
+from cluster.objects.hold import Hold, encode_hold
+from extender.__main__ import ANSWERS_A_BIND
+from extender.bind import CONNECTING, DEADLINE, NOT_LEADING, Bind
 from extender.flights import Flights
+from extender.leadership import always
 from tests.extender.cluster import Cluster
-from tests.fakes.clock import FakeClock, eventually
-from tests.fakes.kube import FakeKube
-from tests.fakes.objects import A100, a100, a_pod
+from tests.fakes.objects import A100, a_pod
 
 ANYTHING = Request("POST", "/anything")
 
@@ -47,6 +49,23 @@ def test_node_and_devices_are_written_in_one_binding(cluster: Cluster) -> None:
             "annotations": {names.ASSIGNED: '{"main":["GPU-n0-0"]}'},
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": "n0"},
+    }
+
+
+def test_one_line_of_the_log_says_who_was_given_what_where(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(2).wants(A100))
+    cluster.ask(pod)
+    with capture_logs() as lines:
+        cluster.bind_to(pod)
+        cluster.bind_to(pod, "n1")
+
+    event = {"event": "bind answered", "log_level": "info", "pod": "default/p", "uid": "uid-p"}
+    bound, refused_ = [line for line in lines if line["event"] == "bind answered"]
+    assert bound == event | {"node": "n0", "devices": ["GPU-n0-0", "GPU-n0-1"], "error": None}
+    assert refused_ == event | {
+        "node": "n1",
+        "devices": None,
+        "error": "The pod is bound to node n0 already.",
     }
 
 
@@ -116,7 +135,7 @@ def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Clust
 
     error = cluster.bind_to(pod)
 
-    assert error == "The pod has changed since it was filtered; it is decided anew with the next attempt."
+    assert error == f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
     assert cluster.view().held == {}
     assert cluster.stored().spec.node_name is None
 
@@ -128,9 +147,8 @@ def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Clust
 def test_a_pod_that_somebody_else_has_bound_is_left_to_them(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.kube.create_subresource(
-        PODS, "binding", {"target": {"name": "n1"}}, name="p", namespace="default"
-    )
+    binding = {"metadata": {"name": "p"}, "target": {"name": "n1"}}
+    cluster.kube.create_subresource(PODS, "binding", binding, name="p", namespace="default")
 
     assert cluster.bind_to(pod) == "The pod is bound to node n1 already."
 
@@ -159,103 +177,22 @@ def test_another_pod_under_the_same_name_is_not_bound(cluster: Cluster) -> None:
     assert cluster.view().held == {}
 
 
-def test_a_refusal_takes_the_decision_back(cluster: Cluster) -> None:
+@pytest.mark.parametrize(
+    ("code", "reason", "begin"),
+    [
+        (403, "Forbidden", ""),
+        (429, "TooManyRequests", f"{names.NOT_NOW} "),
+        (401, "Unauthorized", f"{names.NOT_NOW} "),
+    ],
+)
+def test_a_refusal_takes_the_decision_back(cluster: Cluster, code: int, reason: str, begin: str) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=403, reason="Forbidden")))
+    cluster.kube.fail("POST", refused(ANYTHING, Refusal(code=code, reason=reason)))
 
-    assert cluster.bind_to(pod) == "The API server refused the Binding (403 Forbidden)."
+    assert cluster.bind_to(pod) == f"{begin}The API server refused the Binding ({code} {reason})."
 
     assert cluster.view().held == {}
-
-
-@pytest.mark.parametrize(
-    "lost", [Unreachable(ANYTHING, "timed out"), ServerError(ANYTHING, Refusal(code=504))]
-)
-def test_a_lost_answer_keeps_the_decision_and_a_repeat_posts_the_same(
-    cluster: Cluster, lost: Unreachable | ServerError
-) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", lost)
-
-    assert cluster.bind_to(pod) == (
-        "The API server has not said whether the pod is bound; the same bind is tried again."
-    )
-    assert cluster.view().held == {"GPU-n0-0": WHOLE}
-
-    assert cluster.bind_to(pod) == ""
-    assert cluster.given() == {"main": ("GPU-n0-0",)}
-
-
-def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_fallen_silent(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", Unreachable(ANYTHING, "timed out"))
-    cluster.bind_to(pod)
-    cluster.clock.advance(76)
-
-    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
-
-    assert cluster.bindings() == ["n0"]
-    assert cluster.view().held == {"GPU-n0-0": WHOLE}
-
-
-def test_a_lost_bind_is_not_repeated_with_a_gpu_that_has_fallen_ill(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", Unreachable(ANYTHING, "timed out"))
-    cluster.bind_to(pod)
-    cluster.add_node("n0", msgspec.structs.replace(a100(0), health="unhealthy"), a100(1))
-
-    assert cluster.bind_to(pod) == (
-        "The pod no longer fits on node n0: a GPU that was chosen is not healthy any more."
-    )
-
-    assert cluster.bindings() == ["n0"]
-
-
-def test_a_repeat_for_another_node_does_not_overtake_an_unsettled_bind(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.fail("POST", Unreachable(ANYTHING, "timed out"))
-    cluster.bind_to(pod)
-
-    error = cluster.bind_to(pod, "n1")
-
-    assert error == "An earlier bind of the pod to node n0 is not settled yet."
-    assert cluster.bindings() == ["n0"]
-
-
-def test_a_repeat_after_success_is_success_without_another_binding(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.bind_to(pod)
-
-    assert cluster.bind_to(pod) == ""
-
-    assert cluster.bindings() == ["n0"]
-
-
-def test_a_repeat_for_another_node_after_success_names_the_first(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.bind_to(pod)
-
-    assert cluster.bind_to(pod, "n1") == "The pod is bound to node n0 already."
-
-
-def test_no_decision_is_repeated_while_the_api_server_is_away(cluster: Cluster) -> None:
-    pod = cluster.create(a_pod().asks(1))
-    cluster.ask(pod)
-    cluster.kube.down = True
-
-    for _ in range(3):
-        assert cluster.bind_to(pod) != ""
-
-    assert cluster.bindings() == ["n0"]
-    cluster.kube.down = False
-    assert cluster.bind_to(pod) == ""
 
 
 class ReluctantClock(FakeClock):
@@ -269,70 +206,158 @@ class ReluctantClock(FakeClock):
 def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), Flights())
+    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), Flights(), leads=always)
 
     assert cluster.bind_to(pod) == (
-        "The decision was too old to be written; it is made anew with the next attempt."
+        f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
     )
 
     assert cluster.bindings() == []
     assert cluster.view().held == {}
 
 
-class SlowKube(FakeKube):
-    """An API server that answers a Binding only when it is allowed to."""
+class Frozen:
+    """A process that stands still just before it looks whether it leads."""
 
-    def __init__(self) -> None:
-        super().__init__()
-        self.allowed = threading.Event()
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
+        self._cluster = cluster
+        self._seconds = seconds
+
+    def __call__(self) -> bool:
+        self._cluster.clock.advance(self._seconds)
+        return self._cluster.leading
+
+
+def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, 20))
+
+    assert cluster.bind_to(pod) == (
+        f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
+    )
+
+    assert cluster.bindings() == []
+    assert cluster.view().held == {}
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(0.9, ["n0"]), (1.1, [])])
+def test_what_may_take_longer_to_connect_than_there_is_time_is_not_begun(
+    cluster: Cluster, seconds: float, bound: list[str]
+) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, seconds))
+    cluster.bind_to(pod)
+
+    assert cluster.bindings() == bound
+    assert ANSWERS_A_BIND.connect == CONNECTING
+
+
+def test_l6_who_does_not_lead_posts_nothing_and_holds_nothing(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.leading = False
+
+    assert cluster.bind_to(pod) == NOT_LEADING
+
+    assert cluster.bindings() == []
+    assert cluster.view().held == {}
+
+    cluster.leading = True
+    assert cluster.bind_to(pod) == ""
+
+
+def test_a_binding_is_sent_within_what_is_left_of_its_time(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    kube = Hasty(cluster.clock)
+    kube.put(PODS, a_pod().asks(1).raw)
+    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, 0.75))
+
+    assert cluster.bind_to(pod) == ""
+
+    assert kube.within == [DEADLINE - 0.75]
+
+
+class Hasty(FakeKube):
+    """An API server that writes down how much time a post has."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.within: list[float | None] = []
 
     def create_subresource(self, *args: Any, **named: Any) -> None:
-        """Wait, then do it."""
-        assert self.allowed.wait(10)
+        """Write it down, then do it."""
+        self.within.append(named["within"])
         super().create_subresource(*args, **named)
 
 
-def in_background(target: Any, answers: list[str]) -> threading.Thread:
-    thread = threading.Thread(target=lambda: answers.append(target()))
-    thread.start()
-    return thread
+# --- holds and bookings ------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def slow(cluster: Cluster) -> SlowKube:
-    kube = SlowKube()
-    cluster.kube = kube
-    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights())
-    return kube
+def test_a_pod_with_a_hold_is_bound_to_exactly_its_devices(cluster: Cluster) -> None:
+    pod = cluster.create(
+        a_pod().asks(1, container="a").asks(1, container="b").kept("n1", "GPU-n1-1", "GPU-n1-0")
+    )
+
+    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
+    assert cluster.bind_to(pod, "n1") == ""
+
+    assert cluster.given() == {"a": ("GPU-n1-0",), "b": ("GPU-n1-1",)}
 
 
-def test_two_binds_for_one_pod_at_once_end_in_one_binding(cluster: Cluster, slow: SlowKube) -> None:
+def test_a_hold_that_is_written_after_filter_is_not_overlooked(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    answers: list[str] = []
+    hold = encode_hold(Hold(node="n1", devices=("GPU-n1-3",)))
+    held = cluster.change("p", names.HOLD, hold)
 
-    threads = [in_background(lambda: cluster.bind_to(pod), answers) for _ in range(2)]
-    eventually(lambda: cluster.view().held)
-    slow.allowed.set()
-    for thread in threads:
-        thread.join(10)
+    assert cluster.bind_to(pod) == (
+        f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
+    )
 
-    assert answers == ["", ""]
-    assert cluster.bindings() == ["n0"]
+    assert cluster.ask(held, "n0", "n1").node_names == ["n1"]
+    assert cluster.bind_to(held, "n1") == ""
+    assert cluster.given() == {"main": ("GPU-n1-3",)}
 
 
-def test_l1_a_pod_that_is_filtered_during_a_bind_does_not_see_its_device(
-    cluster: Cluster, slow: SlowKube
-) -> None:
-    first, second = cluster.create(a_pod("a").asks(4)), cluster.create(a_pod("b").asks(1))
-    cluster.ask(first)
-    answers: list[str] = []
+def test_a_device_that_was_kept_for_another_since_filter_is_not_given(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(2).wants(A100))
+    cluster.ask(pod)
+    cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
 
-    thread = in_background(lambda: cluster.bind_to(first), answers)
-    eventually(lambda: cluster.view().held)
-    result = cluster.ask(second)
-    slow.allowed.set()
-    thread.join(10)
+    assert cluster.bind_to(pod) == (
+        "The pod no longer fits on node n0: GPUs of this node are kept for a booked pod."
+    )
 
-    assert result.node_names == []
-    assert answers == [""]
+
+def test_a_booked_pod_gets_a_gpu_of_the_booked_model(cluster: Cluster) -> None:
+    cluster.book()
+    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    pod = cluster.create(a_pod().of("alice").asks(1))
+
+    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
+    assert cluster.bind_to(pod) == (
+        f"The pod no longer fits on node n0: not enough GPUs of model {A100} on this node are free."
+    )
+    assert cluster.bind_to(pod, "n1") == ""
+    assert cluster.given() == {"main": ("GPU-n1-0",)}
+
+
+def test_the_binding_empties_what_was_on_the_pod_while_it_waited(cluster: Cluster) -> None:
+    waiting = a_pod().asks(1).kept("n1", "GPU-n1-0").with_annotation(names.BARRED, "n7")
+    pod = cluster.create(waiting.with_annotation("note", "x"))
+    cluster.ask(pod, "n1")
+
+    assert cluster.bind_to(pod, "n1") == ""
+
+    annotations = cluster.kube.get(PODS, "p", namespace="default").metadata.annotations or {}
+    assert {key: annotations.get(key) for key in (*names.WAITING_STATE, "note")} == {
+        names.HOLD: "",
+        names.BARRED: "",
+        names.BUDGETS_SINCE: None,
+        "note": "x",
+    }
+    assert cluster.given() == {"main": ("GPU-n1-0",)}
+    assert cluster.view().kept == {}

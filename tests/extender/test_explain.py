@@ -2,9 +2,9 @@ import pytest
 
 from cluster import names
 from cluster.objects.pods import Pod
-from extender.explain import Explain
+from extender.explain import AGAIN, EVERY, Explain
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import PodBuilder, a_pod
+from tests.fakes.objects import A100, PodBuilder, a_pod
 
 
 class Told:
@@ -96,3 +96,77 @@ def test_a_pod_made_anew_is_told_again(told: Told) -> None:
     told.explain.look()
 
     assert [name for name, _, _ in told.events] == ["p", "q"]
+
+
+def test_of_gpus_that_are_kept_for_a_pod_the_reclaimer_tells_and_nobody_else(told: Told) -> None:
+    told.cluster.create(a_pod("victim").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    told.cluster.create(a_pod().asks(1).kept("n0", "GPU-n0-0").unschedulable())
+
+    for _ in range(2):
+        told.explain.look()
+
+    assert told.events == []
+
+
+def test_a_sentence_that_is_true_again_is_told_again_after_a_while(told: Told) -> None:
+    told.cluster.create(a_pod().asks(4).unschedulable())
+    told.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    rest = told.cluster.create(a_pod("r").asks(3).on("n0", {"main": tuple(f"GPU-n0-{i}" for i in (1, 2, 3))}))
+    in_use, too_few = "All 4 healthy GPUs are in use.", "No node has 4 free GPUs."
+
+    def looks() -> list[str]:
+        for _ in range(3):
+            told.explain.look()
+            told.cluster.clock.advance(EVERY)
+        return [sentence for _, _, sentence in told.events]
+
+    assert looks() == [in_use]
+    told.cluster.pods.remove(rest)
+    assert looks() == [in_use, too_few]
+    told.cluster.create(a_pod("s").asks(3).on("n0", {"main": tuple(f"GPU-n0-{i}" for i in (1, 2, 3))}))
+    assert looks() == [in_use, too_few]
+    told.cluster.clock.advance(AGAIN)
+    assert looks() == [in_use, too_few, in_use]
+    told.cluster.clock.advance(AGAIN)
+    assert looks() == [in_use, too_few, in_use]
+
+
+def test_a_booked_pod_waits_for_the_booked_model(told: Told) -> None:
+    told.cluster.book()
+    told.cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    told.cluster.create(a_pod().of("alice").asks(1).unschedulable())
+
+    told.explain.look()
+
+    assert told.events == [("p", names.WAITING_FOR_GPU, f"All 2 healthy GPUs of model {A100} are in use.")]
+
+
+def test_pods_that_wait_for_the_same_and_for_something_else_are_each_told_what_is_true_of_them(
+    told: Told,
+) -> None:
+    everything = tuple(f"GPU-n0-{index}" for index in range(4))
+    told.cluster.create(a_pod("holder").asks(4).on("n0", {"main": everything}))
+    for name in ("p", "q"):
+        told.cluster.create(a_pod(name).asks(1).wants(A100).unschedulable())
+    told.cluster.create(a_pod("r").asks(1).unschedulable())
+    told.cluster.create(a_pod("s").asks(5).unschedulable())
+
+    told.explain.look()
+
+    in_use = f"All 2 healthy GPUs of model {A100} are in use."
+    assert {name: sentence for name, _, sentence in told.events} == {
+        "p": in_use,
+        "q": in_use,
+        "r": "All 4 healthy GPUs are in use.",
+        "s": "The pod asks for 5 GPUs, but no node has more than 4.",
+    }
+
+
+def test_a_pod_that_waits_behind_our_gate_is_told_though_the_scheduler_has_not_tried_it(told: Told) -> None:
+    told.cluster.create(a_pod().asks(9).behind())
+
+    told.explain.look()
+
+    assert told.events == [
+        ("p", names.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
+    ]

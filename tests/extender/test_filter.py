@@ -15,8 +15,11 @@ def cluster() -> Cluster:
     return made
 
 
-def test_nodes_keep_the_order_in_which_they_were_offered(cluster: Cluster) -> None:
-    assert cluster.ask(cluster.create(a_pod().asks(1)), "n1", "n0").node_names == ["n1", "n0"]
+@pytest.mark.parametrize("offered", [("n1", "n0"), ("n0", "n1"), ("n1",)])
+def test_whatever_the_order_of_the_nodes_those_that_were_offered_are_answered_once(
+    cluster: Cluster, offered: tuple[str, ...]
+) -> None:
+    assert sorted(cluster.ask(cluster.create(a_pod().asks(1)), *offered).node_names) == sorted(offered)
 
 
 def test_a_rejection_is_unresolvable_and_says_why(cluster: Cluster) -> None:
@@ -27,8 +30,8 @@ def test_a_rejection_is_unresolvable_and_says_why(cluster: Cluster) -> None:
     assert result.node_names == ["n1"]
     assert result.failed_nodes == {}
     assert result.failed_and_unresolvable_nodes == {
-        "n0": f"not enough GPUs of model {A100} on this node are free",
-        "unknown": predicates.NOT_PUBLISHED,
+        "n0": f"not enough GPUs of model {A100} on this node are free [in-use]",
+        "unknown": "the node has not published its GPUs [not-published]",
     }
 
 
@@ -67,3 +70,49 @@ def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
     assert cluster.filter(Arguments(pod=pod, node_names=("n0",))).error == (
         "'x' is not a Kubernetes quantity."
     )
+
+
+def test_a_booked_pod_is_offered_the_booked_model_while_the_booking_runs(cluster: Cluster) -> None:
+    cluster.book(days=1)
+    cluster.create(a_pod("q").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    pod = cluster.create(a_pod().of("alice").asks(1))
+
+    assert cluster.ask(pod, "n0", "n1").node_names == ["n1"]
+    cluster.clock.advance(24 * 3600)
+    cluster.renew("n0")
+    cluster.renew("n1")
+    assert cluster.ask(pod, "n0", "n1").node_names == ["n0", "n1"]
+
+
+def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
+    booked = cluster.create(a_pod("booked").asks(1).kept("n0", "GPU-n0-1"))
+    other = cluster.create(a_pod("other").asks(2).wants(A100))
+
+    assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
+        "n1": "GPUs of node n0 are kept for this pod [kept-elsewhere]"
+    }
+    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {"n0": predicates.KEPT.told}
+
+
+def test_a_hold_that_the_scheduler_has_heard_of_first_counts(cluster: Cluster) -> None:
+    cluster.create(a_pod().asks(1))
+
+    assert cluster.ask(a_pod().asks(1).kept("n1", "GPU-n1-0").at(999).obj, "n0", "n1").node_names == ["n1"]
+
+
+def test_for_a_nominated_pod_the_model_of_its_booking_is_meant_while_that_runs(cluster: Cluster) -> None:
+    cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+    cluster.create(a_pod("first").of("alice").asks(1).meant_for("n0"))
+    pod = cluster.create(a_pod().asks(1).wants(A100))
+    assert cluster.ask(pod).node_names == ["n0"]
+
+    cluster.book(days=1)
+    assert cluster.ask(pod).failed_and_unresolvable_nodes == {"n0": predicates.NOMINATED.told}
+    assert "nominated" in cluster.ask(cluster.create(a_pod("r").asks(3))).failed_and_unresolvable_nodes["n0"]
+    assert cluster.ask(cluster.create(a_pod("s").asks(2))).node_names == ["n0"]
+    assert cluster.bind_to(pod) == f"The pod no longer fits on node n0: {predicates.NOMINATED}."
+
+    cluster.clock.advance(24 * 3600)
+    cluster.renew()
+    assert cluster.ask(pod).node_names == ["n0"]
+    assert cluster.bind_to(pod) == ""

@@ -1,7 +1,7 @@
 import threading
 
+from cluster.fake.clock import eventually
 from extender.flights import Flights
-from tests.fakes.clock import eventually
 
 
 def test_the_second_for_one_pod_waits_for_the_first() -> None:

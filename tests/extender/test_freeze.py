@@ -1,7 +1,7 @@
 import threading
 
+from cluster.fake.clock import FakeClock, eventually
 from extender.freeze import Freeze
-from tests.fakes.clock import FakeClock, eventually
 
 
 class Picture:

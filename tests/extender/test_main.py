@@ -1,34 +1,26 @@
 """The composition root: everything is wired, and what is missing is said in a sentence."""
 
-import socket
 import subprocess
 import sys
+import threading
 from http.client import HTTPConnection
 from pathlib import Path
 
 import pytest
 
+from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
 from cluster.kube.connection import BadConnectionError
+from cluster.kube.errors import NotFound
+from cluster.kube.resources import LEASES
 from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.runtime.settings import SettingsError
 from extender.__main__ import build
-from extender.settings import Settings
-from tests.fakes.clock import FakeClock
-
-
-def settings(folder: Path, **variables: str) -> Settings:
-    token = folder / "token"
-    token.write_text("t")
-    given = {
-        "PORT": "0",
-        "PROBE_HOST": "127.0.0.1",
-        "PROBE_PORT": "0",
-        "KUBE_SERVER": "http://127.0.0.1:9",
-        "KUBE_CA_FILE": str(token),
-        "KUBE_TOKEN_FILE": str(token),
-        **variables,
-    }
-    return load(Settings, {f"GPU_BOOKING_{name}": value for name, value in given.items()})
+from extender.electing import leadership
+from extender.existing import NOT_LEADING, SETTLES, SETTLING
+from extender.state import ClusterState
+from tests.extender.settings import free_port, settings
 
 
 def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
@@ -40,8 +32,7 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
 
 
 def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     process = build(settings(tmp_path, PROBE_PORT=str(port)), FakeClock())
     client = HTTPConnection("127.0.0.1", port, timeout=10)
 
@@ -53,6 +44,70 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) ->
     client.close()
     process.end("the test is over")
     process.run()
+
+
+def test_who_binds_is_a_setting(tmp_path: Path) -> None:
+    clock, kube = FakeClock(), FakeKube()
+    state = ClusterState(clock)
+
+    def leads(**variables: str) -> bool:
+        process = Process("extender", clock)
+        return leadership(settings(tmp_path, **variables), process, kube, state, clock=clock).leads()
+
+    meta = {"name": "another-lease", "namespace": "gpu-booking"}
+    spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 15, "renewTime": clock.now().isoformat()}
+    kube.put(LEASES, {"metadata": meta, "spec": spec})
+
+    assert leads(LEADER_LEASE="another-lease", LEADER_PREFIX="another_")
+    assert not leads(LEADER_LEASE="another-lease")
+    assert not leads()
+    assert leads(LEADER_ELECTION="false")
+
+
+def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) -> None:
+    clock, kube = FakeClock(), FakeKube()
+    process = Process("extender", clock)
+    existing = settings(tmp_path, MODE="existing", LEADER_PREFIX="first_")
+    leading = leadership(existing, process, kube, ClusterState(clock), clock=clock)
+    assert leading.obstacle() == NOT_LEADING
+    thread = threading.Thread(target=process.run)
+    thread.start()
+    eventually(lambda: leading.obstacle() == SETTLING, deadline=60)
+    assert not leading.leads()
+    clock.advance(SETTLES)
+    assert leading.leads()
+    lease = kube.get(LEASES, names.EXTENDER_LEASE, namespace=names.NAMESPACE)
+    assert str(lease.spec.holder_identity).startswith("first_")
+    process.end("the test is over")
+    thread.join()
+
+
+def test_who_may_not_decide_leaves_the_lease_of_the_mode_existing_to_another(tmp_path: Path) -> None:
+    clock, kube, troubles = FakeClock(), FakeKube(), ["The certificate has not been read yet."]
+    process = Process("extender", clock)
+    leading = leadership(
+        settings(tmp_path, MODE="existing", LEADER_PREFIX="first_"),
+        process,
+        kube,
+        ClusterState(clock),
+        clock=clock,
+        unfit=[lambda: troubles[0] if troubles else None],
+    )
+    thread = threading.Thread(target=process.run)
+    thread.start()
+    eventually(lambda: bool(kube.calls), deadline=60)
+    assert leading.obstacle() == NOT_LEADING
+    with pytest.raises(NotFound):
+        kube.get(LEASES, names.EXTENDER_LEASE, namespace=names.NAMESPACE)
+    troubles.clear()
+
+    def leads_in_time() -> bool:
+        clock.advance(0.5)
+        return leading.obstacle() != NOT_LEADING
+
+    eventually(leads_in_time, deadline=60)
+    process.end("the test is over")
+    thread.join()
 
 
 def test_a_missing_token_is_said(tmp_path: Path) -> None:

@@ -1,18 +1,18 @@
-"""The extender's HTTP face, through Flask's test client and the requests that a real scheduler sent."""
+"""The extender's HTTP face, through a test client and the requests that a real scheduler sent."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from flask.testing import FlaskClient
 from prometheus_client import CollectorRegistry
-from werkzeug.test import TestResponse
+from structlog.testing import capture_logs
+from werkzeug.test import Client, TestResponse
 
 from cluster.kube.resources import PODS
 from extender.metrics import Metrics
-from extender.policies.binpack import binpack
 from extender.prioritize import Prioritize
 from extender.server import Verbs, create_app
 from extender.state import Readiness
@@ -37,15 +37,16 @@ class Served:
             self.cluster.add_node(node)
         self.registry = CollectorRegistry()
         served: dict[str, Any] = {
-            "filter": self.cluster.filter,
-            "prioritize": Prioritize(self.cluster.state, binpack),
+            "filter": self.cluster.filter.told,
+            "prioritize": Prioritize(self.cluster.state, self.cluster.clock).told,
+            "preempt": self.cluster.preempt,
             "bind": self.cluster.bind,
             **verbs,
         }
         self.app = create_app(
             Verbs(**served), obstacle, self.cluster.clock, Metrics(self.registry), limit=LIMIT
         )
-        self.client: FlaskClient = self.app.test_client()
+        self.client = Client(self.app)
 
     def post(self, path: str, body: bytes | str, **named: Any) -> TestResponse:
         """As kube-scheduler does it."""
@@ -82,7 +83,12 @@ def test_a_schedulers_filter_request_is_answered_in_its_own_words(served: Served
 def test_a_schedulers_prioritize_request_is_answered_in_its_own_words(served: Served) -> None:
     answer = served.post("/prioritize", captured("prioritize"))
 
-    assert msgspec.json.decode(answer.data) == [{"Host": name, "Score": 2} for name in ("n0", "n1", "n2")]
+    assert msgspec.json.decode(answer.data) == [], "all are alike"
+
+    served.cluster.create(a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+
+    answer = served.post("/prioritize", captured("prioritize"))
+    assert msgspec.json.decode(answer.data) == [{"Host": "n1", "Score": 5}]
 
 
 def test_a_schedulers_bind_request_is_answered_in_its_own_words(served: Served) -> None:
@@ -98,6 +104,20 @@ def test_a_schedulers_bind_request_is_answered_in_its_own_words(served: Served) 
     assert served.cluster.given("a") == {"main": ("GPU-n2-0",)}
 
 
+def test_a_schedulers_preempt_request_is_answered_in_its_own_words(served: Served) -> None:
+    offers = msgspec.json.decode(captured("preempt"))["NodeNameToMetaVictims"]
+    for node, victims in offers.items():
+        (victim,) = victims["Pods"]
+        devices = {"main": tuple(f"GPU-{node}-{index}" for index in range(4))}
+        pod = replace(a_pod(f"on-{node}").asks(4), uid=victim["UID"])
+        served.cluster.create(pod.on(node, devices))
+
+    answer = served.post("/preempt", captured("preempt"))
+
+    assert answer.status_code == 200
+    assert msgspec.json.decode(answer.data) == {"NodeNameToMetaVictims": offers}
+
+
 def test_answers_have_a_length_and_are_not_chunked(served: Served) -> None:
     answer = served.post("/filter", captured("filter"))
 
@@ -108,14 +128,14 @@ def test_answers_have_a_length_and_are_not_chunked(served: Served) -> None:
 def test_l6_every_verb_answers_503_with_the_reason_until_the_picture_is_trusted() -> None:
     served = Served(obstacle=lambda: "The pods of the cluster have not been read yet.")
 
-    for verb in ("filter", "prioritize", "bind"):
+    for verb in ("filter", "prioritize", "preempt", "bind"):
         answer = served.post(f"/{verb}", captured(verb))
 
         assert answer.status_code == 503
         assert sentence(answer) == "The pods of the cluster have not been read yet."
 
 
-@pytest.mark.parametrize("verb", ["filter", "prioritize", "bind"])
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
 @pytest.mark.parametrize(
     "body",
     [b"", b"{", b"[]", b"null", b'"x"', b"{}", b'{"Pod": null}', b'{"Pod": 1}', b"\xff\xfe", b"[" * 50_000],
@@ -141,7 +161,7 @@ def test_another_kind_of_content_is_refused(served: Served) -> None:
     assert sentence(answer) == "The body must be application/json."
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/filter/", "/preempt"])
+@pytest.mark.parametrize("path", ["/", "/nothing", "/filter/", "/preempts"])
 def test_an_unknown_path_is_refused(served: Served, path: str) -> None:
     answer = served.post(path, b"{}")
 
@@ -188,3 +208,23 @@ def test_requests_are_counted_by_verb_and_status(served: Served) -> None:
         )
 
     assert (count("200"), count("400")) == (1.0, 1.0)
+
+
+def test_a_filter_is_logged_in_one_short_line_once_its_answer_is_sent(served: Served) -> None:
+    with capture_logs() as lines:
+        served.post("/filter", captured("filter"), buffered=True)
+
+    (line,) = lines
+    assert line["event"] == "filter answered"
+    assert (line["asked"], line["fitting"], line["reasons"]) == (3, 3, {})
+    assert len(msgspec.json.encode(line)) < 1024
+
+
+@pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
+def test_every_answer_is_one_line_in_the_log_that_names_the_pod(served: Served, verb: str) -> None:
+    with capture_logs() as lines:
+        assert served.post(f"/{verb}", captured(verb), buffered=True).status_code == 200
+
+    (line,) = lines
+    assert line["event"] == f"{verb} answered"
+    assert {"pod", "uid"} <= line.keys()

@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster.runtime.clock import SystemClock
 from cluster.runtime.probes import Probes, Server, serve
 from extender.server import with_probes
 from tests.extender.test_server import LIMIT, Served, captured
@@ -113,3 +114,20 @@ def test_requests_in_parallel_are_all_answered(server: Server) -> None:
 def test_the_probes_are_beside_the_verbs(server: Server) -> None:
     assert is_alive(server)
     assert b"405" in said(server, b"POST /healthz HTTP/1.0\r\n\r\n")
+
+
+def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_sent() -> None:
+    made = serve(Served().app, "127.0.0.1", 0, threads=4, slowest_request=0.5)
+    sock = socket.create_connection(("127.0.0.1", made.port), timeout=60)
+    with sock, pytest.raises(OSError, match=r"reset|pipe"):
+        drip(sock, b"POST /filter HTTP/1.1\r\nHost: x\r\n", b"X-Slow: 1\r\n")
+    made.close()
+
+
+def drip(sock: socket.socket, head: bytes, drop: bytes) -> None:
+    """Send a head that never ends."""
+    clock, never = SystemClock(), threading.Event()
+    sock.sendall(head)
+    while True:
+        sock.sendall(drop)
+        clock.wait(never, 0.1)

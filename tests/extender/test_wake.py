@@ -3,6 +3,7 @@ import pytest
 from cluster import names
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
+from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
 from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, Wake
 from tests.extender.cluster import Cluster
@@ -149,3 +150,57 @@ def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
     waiting.pass_time(2 * EVERY, looks=2)
 
     assert waiting.cluster.kube.raw(PODS, "p", namespace="default") == before
+
+
+def test_a_hold_is_a_change_of_what_the_pod_wants() -> None:
+    waiting = Waiting()
+    waiting.free()
+    pinned = waiting.cluster.create(a_pod("pinned").asks(1).kept("n1", "GPU-n1-0"))
+    waiting.cluster.add_node("n1")
+    waiting.cluster.create(a_pod("victim").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
+    waiting.cluster.ask(waiting.pod)
+    waiting.cluster.ask(pinned, "n0", "n1")
+    waiting.pass_time(1, looks=4)
+    assert waiting.rings == 0
+
+    waiting.cluster.change("pinned", names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",))))
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+
+
+def test_the_freed_devices_of_a_hold_wake_the_scheduler_for_its_pod() -> None:
+    waiting = Waiting()
+    pinned = waiting.cluster.create(a_pod("pinned").asks(1).kept("n0", "GPU-n0-1"))
+    waiting.cluster.ask(pinned)
+    waiting.pass_time(1, looks=4)
+
+    waiting.free()
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+
+
+def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
+    waiting = Waiting()
+    waiting.cluster.book(days=1)
+    booked = waiting.cluster.create(a_pod("booked").of("alice").asks(1))
+    waiting.cluster.ask(booked)
+    waiting.pass_time(1, looks=4)
+    assert waiting.rings == 0
+
+    waiting.cluster.clock.advance(24 * 3600)
+    waiting.cluster.renew()
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1
+
+
+def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waiting: Waiting) -> None:
+    early = a_pod("early").asks(1).wants(A100).at(999).obj
+    waiting.cluster.ask(early)
+    waiting.free()
+
+    waiting.pass_time(2 * EVERY, looks=2)
+
+    assert waiting.rings == 1

@@ -17,6 +17,7 @@ from typing import NoReturn
 
 import grpc
 
+from cluster import names
 from deviceplugin.kubeletapi.core_v1 import api_pb2 as core
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as dp
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as dp_grpc
@@ -25,7 +26,7 @@ from deviceplugin.kubeletapi.podresources_v1 import api_pb2_grpc as resources_ap
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2 as pods_api
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2_grpc as pods_api_grpc
 
-GPU = "nvidia.com/gpu"
+GPU = names.GPU_RESOURCE
 TERMINAL = ("Failed", "Succeeded")
 
 
@@ -37,6 +38,7 @@ class FakeContainer:
     gpus: int = 0
     init: bool = False
     sidecar: bool = False
+    resource: str = GPU
 
 
 @dataclass
@@ -71,7 +73,7 @@ class FakePod:
             if container.sidecar:
                 made.restartPolicy = "Always"
             if container.gpus:
-                made.resources.limits[GPU].string = str(container.gpus)
+                made.resources.limits[container.resource].string = str(container.gpus)
         pod.status.phase = self.phase
         if self.started:
             pod.status.startTime.seconds = 1_700_000_000
@@ -85,8 +87,9 @@ class AdmissionError(Exception):
 class _Endpoint:
     """One plugin that has registered."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, resource: str) -> None:
         self.path = path
+        self.resource = resource
         self.channel = grpc.insecure_channel(
             f"unix:{path}", options=[("grpc.default_authority", "localhost")]
         )
@@ -111,12 +114,16 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         """So many more calls of the Pods API are rejected by the rate limit."""
         self.calls: list[str] = []
         """Names of the calls of its APIs, in order."""
-        self.devices: dict[str, dp.Device] = {}
+        self.lists: dict[str, dict[str, dp.Device]] = {}
+        """Resource -> its devices, by id."""
         self.allocated: set[str] = set()
         self.held: dict[tuple[str, str], set[str]] = {}
+        self._named: dict[tuple[str, str], str] = {}
         self.answers: dict[tuple[str, str], dp.ContainerAllocateResponse] = {}
         self.offered: list[set[str]] = []
         self.streams_ended = 0
+        self.has_pods_api = True
+        """False: as before Kubernetes 1.37."""
         self.asks_for_preferences = True
         """False: as where devices aligned by NUMA are exactly enough."""
         self.damaged_checkpoint: str | None = None
@@ -124,7 +131,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         self._lock = threading.RLock()
         self._clients: list[_Endpoint] = []
         self._store: dict[Path, _Endpoint] = {}
-        self._current: _Endpoint | None = None
+        self._current: dict[str, _Endpoint] = {}
         self._servers: list[grpc.Server] = []
         for folder in ("device-plugins", "pod-resources", "pods-api"):
             (root / folder).mkdir(parents=True, exist_ok=True)
@@ -138,9 +145,12 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
                 path.unlink()
         self._read_checkpoint()
         self._serve(self.plugins / "kubelet.sock", dp_grpc.add_RegistrationServicer_to_server, self)
-        self._serve(
-            self.root / "pods-api" / "pods-api.sock", pods_api_grpc.add_PodsServicer_to_server, _Pods(self)
-        )
+        if self.has_pods_api:
+            self._serve(
+                self.root / "pods-api" / "pods-api.sock",
+                pods_api_grpc.add_PodsServicer_to_server,
+                _Pods(self),
+            )
         self._serve(
             self.root / "pod-resources" / "kubelet.sock",
             resources_api_grpc.add_PodResourcesListerServicer_to_server,
@@ -151,7 +161,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         """End, as by SIGKILL: plugins see their streams end, sockets stay behind."""
         with self._lock:
             clients, self._clients = self._clients, []
-            self._store, self._current, self.devices = {}, None, {}
+            self._store, self._current, self.lists = {}, {}, {}
             for client in clients:
                 client.stopped = True
         for client in clients:
@@ -169,6 +179,11 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
     # --- what a Node object would say -----------------------------------------------------------------------
 
     @property
+    def devices(self) -> dict[str, dp.Device]:
+        """Those of all resources, by id."""
+        return {name: device for some in self.lists.values() for name, device in some.items()}
+
+    @property
     def capacity(self) -> int:
         """Devices known."""
         return len(self.devices)
@@ -183,7 +198,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
     def Register(self, request: dp.RegisterRequest, context: grpc.ServicerContext) -> dp.Empty:
         """Dial the plugin, ask for its options, open its stream."""
         path = self.plugins / request.endpoint
-        endpoint = _Endpoint(path)
+        endpoint = _Endpoint(path, request.resource_name)
         with self._lock:
             self._clients.append(endpoint)
         try:
@@ -195,7 +210,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             if path in self._store:
                 self._forget_clients(path)  # and so the live one, too
                 self._refuse(context, f"device plugin already connected: {path}")
-            self._store[path] = self._current = endpoint
+            self._store[path] = self._current[endpoint.resource] = endpoint
             self.registered.append(request.endpoint)
         threading.Thread(target=self._run, args=(endpoint,), daemon=True).start()
         return dp.Empty()
@@ -214,7 +229,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             for answer in endpoint.stub.ListAndWatch(dp.Empty()):
                 with self._lock:
                     if not endpoint.stopped:
-                        self.devices = {device.ID: device for device in answer.devices}
+                        self.lists[endpoint.resource] = {device.ID: device for device in answer.devices}
                         self.write_checkpoint()
         except (grpc.RpcError, ValueError):
             pass
@@ -228,11 +243,13 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
         client.channel.close()
 
     def _disconnected(self, path: Path) -> None:
-        self._store.pop(path).stopped = True
-        if self._store:
-            self._current = next(iter(self._store.values()))
+        gone = self._store.pop(path)
+        gone.stopped = True
+        others = [one for one in self._store.values() if one.resource == gone.resource]
+        if others:
+            self._current[gone.resource] = others[0]
         else:
-            for device in self.devices.values():
+            for device in self.lists.get(gone.resource, {}).values():
                 device.health = "Unhealthy"
 
     # --- admission ------------------------------------------------------------------------------------
@@ -276,37 +293,41 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
 
     def prestart(self, uid: str, container: str) -> None:
         """Ask before a start; raises grpc.RpcError with the refusal."""
-        assert self._current is not None
         devices = self._shuffled(self.held[uid, container])
         request = dp.PreStartContainerRequest(devices_ids=devices)
-        self._current.stub.PreStartContainer(request, timeout=30)
+        resource = next(one.resource for one in self.pods[uid].containers if one.name == container)
+        self._current[resource].stub.PreStartContainer(request, timeout=30)
 
     def devices_of(self, uid: str) -> set[str]:
         """Every device of a pod."""
         return {device for (holder, _), devices in self.held.items() if holder == uid for device in devices}
 
     def _allocate(self, pod: FakePod, container: FakeContainer, reusable: set[str]) -> None:
-        if not container.gpus or not (self.devices or self.allocated):
+        if not container.gpus or not (self.lists.get(container.resource) or self.allocated):
             return  # a resource that was never registered is not looked at
         if (pod.uid, container.name) in self.held:
             return  # kept from before a restart
         self.update_allocated()
-        devices = self._choose(container.gpus, reusable)
+        devices = self._choose(container, reusable)
         request = dp.AllocateRequest(
             container_requests=[dp.ContainerAllocateRequest(devices_ids=self._shuffled(devices))]
         )
         try:
-            answer = self._plugin().stub.Allocate(request)
+            answer = self._plugin(container.resource).stub.Allocate(request)
         except grpc.RpcError as error:
             self.allocated = {device for held in self.held.values() for device in held}
             raise AdmissionError(f"Allocate failed due to {error.details()}") from error
         with self._lock:
             self.held[pod.uid, container.name] = devices
+            self._named[pod.uid, container.name] = container.resource
         self.answers[pod.uid, container.name] = answer.container_responses[0]
         self.write_checkpoint()
 
-    def _choose(self, size: int, reusable: set[str]) -> set[str]:
-        healthy = {device.ID for device in self.devices.values() if device.health == "Healthy"}
+    def _choose(self, container: FakeContainer, reusable: set[str]) -> set[str]:
+        size, resource = container.gpus, container.resource
+        known = self.lists.get(resource, {})
+        healthy = {device.ID for device in known.values() if device.health == "Healthy"}
+        reusable = reusable & known.keys()
         if not healthy:
             raise AdmissionError("no healthy devices present")
         chosen = set(sorted(reusable)[:size])
@@ -320,13 +341,15 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             )
         preferred: set[str] = set()
         if self.asks_for_preferences:
-            preferred = self._preferred(available | chosen, chosen, size) & available
+            preferred = self._preferred(self._plugin(resource), (available, chosen, size)) & available
         spare = self._shuffled(available - preferred)
         more = [*sorted(preferred), *spare][: size - len(chosen)]
         self.allocated |= set(more)
         return chosen | set(more)
 
-    def _preferred(self, available: set[str], chosen: set[str], size: int) -> set[str]:
+    def _preferred(self, plugin: _Endpoint, asked: tuple[set[str], set[str], int]) -> set[str]:
+        free, chosen, size = asked
+        available = free | chosen
         self.offered.append(set(available))
         request = dp.PreferredAllocationRequest(
             container_requests=[
@@ -338,15 +361,15 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             ]
         )
         try:
-            answer = self._plugin().stub.GetPreferredAllocation(request)
+            answer = plugin.stub.GetPreferredAllocation(request)
         except grpc.RpcError as error:
             raise AdmissionError(f"GetPreferredAllocation failed with {error.details()}") from error
         return set(answer.container_responses[0].deviceIDs)
 
-    def _plugin(self) -> _Endpoint:
-        if self._current is None:
+    def _plugin(self, resource: str) -> _Endpoint:
+        if resource not in self._current:
             raise AdmissionError("endpoint has been stopped")
-        return self._current
+        return self._current[resource]
 
     def update_allocated(self) -> None:
         """Free the devices of pods that are not active any more; List does it, too."""
@@ -374,13 +397,14 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
                 {
                     "PodUID": uid,
                     "ContainerName": container,
-                    "ResourceName": GPU,
+                    "ResourceName": self._named.get((uid, container), GPU),
                     "DeviceIDs": {"-1": sorted(devices)},
                     "AllocResp": "",
                 }
                 for (uid, container), devices in self.held.items()
             ]
-            data = {"PodDeviceEntries": entries or None, "RegisteredDevices": {GPU: sorted(self.devices)}}
+            registered = {resource: sorted(devices) for resource, devices in self.lists.items()}
+            data = {"PodDeviceEntries": entries or None, "RegisteredDevices": registered}
             unfinished = self.checkpoint.with_suffix(".tmp")
             unfinished.write_text(self.damaged_checkpoint or json.dumps({"Data": data, "Checksum": 1}))
             unfinished.replace(self.checkpoint)
@@ -393,6 +417,7 @@ class FakeKubelet(dp_grpc.RegistrationServicer):
             (entry["PodUID"], entry["ContainerName"]): {i for ids in entry["DeviceIDs"].values() for i in ids}
             for entry in entries
         }
+        self._named = {(one["PodUID"], one["ContainerName"]): one["ResourceName"] for one in entries}
         self.allocated = {device for devices in self.held.values() for device in devices}
 
     def _serve(self, path: Path, add: object, servicer: object) -> None:

@@ -7,10 +7,11 @@ the watching thread runs in the test's own thread, without time passing.
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
 from deviceplugin.nvml.port import (
+    UNTOUCHED,
     DriverMissingError,
     EventKind,
     EventStream,
@@ -18,8 +19,10 @@ from deviceplugin.nvml.port import (
     GpuFacts,
     GpuLostError,
     LibraryMissingError,
+    Load,
     MigFacts,
     NvmlError,
+    Rows,
 )
 
 INVALID_ARGUMENT, NOT_FOUND, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, GPU_IS_LOST = 2, 6, 9, 12, 15
@@ -33,8 +36,12 @@ class MemoryGpu:
     uuid: str
     facts: GpuFacts
     links: Sequence[str] = ()
+    ways: dict[str, int] = field(default_factory=dict)
+    """Other GPU -> NVML's number for the way to it."""
     mig: Sequence[MigFacts] | None = None
     action: int = 0
+    rows: Rows = UNTOUCHED
+    load: Load = field(default_factory=Load)
     lost: bool = False
     broken: bool = False
     """Its facts cannot be read, though it answers."""
@@ -59,8 +66,11 @@ class MemoryNvml:
     """What ``open`` raises."""
     script: deque[Callable[[], GpuEvent | None]] = field(default_factory=deque)
     stop: threading.Event = field(default_factory=threading.Event)
+    cuda: tuple[int, int] | None = (13, 0)
     waiting_fails: bool = False
     """No wait for events succeeds, though every GPU answers."""
+    rebound: bool = False
+    """A GPU was bound to the driver, or taken from it."""
     seconds: float = 0.0
     opened: int = 0
     waits: int = 0
@@ -84,6 +94,11 @@ class MemoryNvml:
         self._frozen("nvmlSystemGetDriverVersion")
         return "580.159.04"
 
+    def cuda_version(self) -> tuple[int, int] | None:
+        """As the surveyed card's."""
+        self._frozen("nvmlSystemGetCudaDriverVersion_v2")
+        return self.cuda
+
     def count(self) -> int:
         """How many GPUs there were."""
         return len(self._frozen("nvmlDeviceGetCount"))
@@ -106,6 +121,11 @@ class MemoryNvml:
         """Its NVLinks."""
         return self._gpu(uuid, "nvmlDeviceGetNvLinkState").links
 
+    def way(self, uuid: str, other: str) -> int | None:
+        """NVML's number for the way between two GPUs."""
+        self._gpu(other, "nvmlDeviceGetTopologyCommonAncestor")
+        return self._gpu(uuid, "nvmlDeviceGetTopologyCommonAncestor").ways.get(other)
+
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
         """Its MIG devices."""
         return self._gpu(uuid, "nvmlDeviceGetMigMode").mig
@@ -115,6 +135,15 @@ class MemoryNvml:
         if any(gpu.old for gpu in self._frozen("nvmlDeviceGetFieldValues") if gpu.uuid == uuid):
             return 0
         return self._gpu(uuid, "nvmlDeviceGetFieldValues").action
+
+    def rows(self, uuid: str) -> Rows:
+        """How its memory rows stand."""
+        return self._gpu(uuid, "nvmlDeviceGetRemappedRows").rows
+
+    def load(self, uuid: str, parts: Sequence[str]) -> Load:
+        """How it is used; of its MIG devices those that are asked for."""
+        load = self._gpu(uuid, "nvmlDeviceGetUtilizationRates").load
+        return replace(load, parts={part: used for part, used in load.parts.items() if part in parts})
 
     def touch(self, uuid: str) -> None:
         """Any question."""
@@ -187,6 +216,11 @@ class _Stream:
             if gpu.uuid in self._uuids and gpu.lost:
                 raise GpuLostError("The GPU is lost", code=GPU_IS_LOST, call="nvmlEventSetWait")
         return self._nvml.step(seconds)
+
+    def rebound(self) -> bool:
+        """Once after each time that something was bound."""
+        was, self._nvml.rebound = self._nvml.rebound, False
+        return was
 
     def close(self) -> None:
         """Nothing to give up."""

@@ -2,12 +2,14 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import msgspec
 
 from cluster import names
 from cluster.objects.assignment import encode_assignment
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod
@@ -46,17 +48,39 @@ def a_node(
 
 
 def a_lease(
-    node: str = "n0", *, renewed: datetime = EPOCH, version: int = 1, stopping: bool = False
+    node: str = "n0",
+    *,
+    renewed: datetime = EPOCH,
+    version: int = 1,
+    stopping: bool = False,
+    use: str | None = None,
 ) -> Lease:
-    """The Lease of a node's agent."""
+    """The Lease of a node's agent; ``use`` is what it tells of the GPUs' use."""
+    annotations = {names.STOPPING: "true"} if stopping else {}
     meta = {
         "name": names.node_lease(node),
         "namespace": names.NAMESPACE,
         "uid": f"lease-{node}",
         "resourceVersion": str(version),
-        "annotations": {names.STOPPING: "true"} if stopping else {},
+        "annotations": annotations | ({names.USE: use} if use else {}),
     }
     return msgspec.convert({"metadata": meta, "spec": {"renewTime": renewed}}, Lease)
+
+
+def a_booking(
+    name: str = "b-1",
+    *,
+    user: str = "alice",
+    model: str = A100,
+    count: int = 1,
+    start: datetime = EPOCH,
+    end: datetime = EPOCH + timedelta(days=2),
+    **more: object,
+) -> Booking:
+    """A Booking object; ``more`` are further fields of its spec as the API writes them (camel case)."""
+    meta = {"name": name, "uid": f"uid-{name}", "resourceVersion": "1"}
+    spec = {"user": user, "model": model, "count": count, "start": start, "end": end, **more}
+    return msgspec.convert({"metadata": meta, "spec": spec}, Booking)
 
 
 @dataclass(frozen=True)
@@ -73,7 +97,29 @@ class PodBuilder:
     annotations: dict[str, str] = field(default_factory=dict)
     inits: tuple[dict[str, object], ...] = ()
     apps: tuple[dict[str, object], ...] = ()
-    turned_down: bool = False
+    turned_down: str = ""
+    created_at: datetime | None = None
+    priority: int | None = None
+    nominated: str | None = None
+    owner: str = ""
+    gates: tuple[str, ...] = ()
+
+    def of(self, user: str) -> "PodBuilder":
+        """Whose it is."""
+        return self.with_annotation(names.USER, user)
+
+    def of_priority(self, priority: int) -> "PodBuilder":
+        """As its class says."""
+        return replace(self, priority=priority)
+
+    def needing(self, **amounts: str) -> "PodBuilder":
+        """An app container that asks for other things: ``cpu``, ``memory``."""
+        resources: dict[str, object] = {"requests": amounts}
+        return replace(self, apps=(*self.apps, {"name": f"beside-{len(self.apps)}", "resources": resources}))
+
+    def created(self, instant: datetime) -> "PodBuilder":
+        """When it was created."""
+        return replace(self, created_at=instant)
 
     def asks(self, gpus: int, *, container: str = "main", resource: str = names.GPU_RESOURCE) -> "PodBuilder":
         """An app container that asks for GPUs."""
@@ -105,6 +151,10 @@ class PodBuilder:
             else bound
         )
 
+    def kept(self, node: str, *devices: str, at: datetime | None = EPOCH) -> "PodBuilder":
+        """With a hold: these devices of a node are kept for it."""
+        return self.with_annotation(names.HOLD, encode_hold(Hold(node=node, devices=devices, at=at)))
+
     def at(self, version: int) -> "PodBuilder":
         """The same pod in another version."""
         return replace(self, version=version)
@@ -121,14 +171,27 @@ class PodBuilder:
         """With another scheduler."""
         return replace(self, scheduler=scheduler)
 
-    def unschedulable(self) -> "PodBuilder":
+    def meant_for(self, node: str) -> "PodBuilder":
+        """kube-scheduler has nominated it for a node."""
+        return replace(self, nominated=node)
+
+    def behind(self, *gates: str) -> "PodBuilder":
+        """With scheduling gates: ours, unless others are named."""
+        return replace(self, gates=gates or (names.QUEUE,))
+
+    def of_a_daemon_set(self) -> "PodBuilder":
+        """Nobody takes it away."""
+        return replace(self, owner="DaemonSet")
+
+    def unschedulable(self, message: str = "no") -> "PodBuilder":
         """The scheduler has tried it and found no node."""
-        return replace(self, turned_down=True)
+        return replace(self, turned_down=message)
 
     @property
     def raw(self) -> dict[str, object]:
         """As the API server writes it."""
-        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
+        condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+        condition["message"] = self.turned_down
         meta: dict[str, object] = {
             "name": self.name,
             "namespace": "default",
@@ -136,6 +199,11 @@ class PodBuilder:
             "resourceVersion": str(self.version),
             "annotations": dict(self.annotations),
         }
+        if self.created_at:
+            meta["creationTimestamp"] = self.created_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+        if self.owner:
+            owner = {"apiVersion": "apps/v1", "kind": self.owner, "name": "o", "uid": "uid-o"}
+            meta["ownerReferences"] = [owner]
         if self.deleted:
             meta["deletionTimestamp"] = "2026-11-23T09:00:00Z"
         spec: dict[str, object] = {
@@ -143,9 +211,18 @@ class PodBuilder:
             "containers": list(self.apps) or [{"name": "main"}],
             "initContainers": list(self.inits),
         }
+        if self.priority is not None:
+            spec["priority"] = self.priority
         if self.node:
             spec["nodeName"] = self.node
-        status = {"phase": self.phase, "conditions": [condition] if self.turned_down else []}
+        if self.gates:
+            spec["schedulingGates"] = [{"name": gate} for gate in self.gates]
+        status: dict[str, object] = {
+            "phase": self.phase,
+            "conditions": [condition] if self.turned_down else [],
+        }
+        if self.nominated:
+            status["nominatedNodeName"] = self.nominated
         return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec, "status": status}
 
     @property

@@ -2,18 +2,23 @@
 
 Every view is a function of the newest objects that were seen, never of the order in which they came: a pod
 before its node, an event twice, an older state after a newer one, a deletion before the creation, all end
-in the same ledger. That also makes the ledger after a restart equal to the one before it (law L9).
+in the same ledger. That also makes the ledger after a restart equal to the one before it (law L9). What its
+owner says of nominated pods (``serve``) counts until it says otherwise.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from cluster.decide.ledger.claims import Claim, claim_of, given
+from cluster.decide.ledger.changes import Changes
+from cluster.decide.ledger.claims import Claim, claim_of, given, told
+from cluster.decide.ledger.kept import kept_by, standing_hold
+from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
 from cluster.objects.assignment import Assignment, AssignmentError, drift_of
-from cluster.objects.inventory import Device, InventoryError, inventory_of
+from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device, InventoryError, inventory_of, resource_of
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_terminal
@@ -40,6 +45,12 @@ class _Known:
     devices: tuple[Device, ...] | None
     drift: dict[str, Assignment]
     fault: str | None
+    is_cordoned: bool
+
+    @property
+    def matters(self) -> tuple[object, ...]:
+        """What a view is made of."""
+        return self.devices, self.drift, self.fault, self.is_cordoned
 
 
 class Ledger:
@@ -52,45 +63,59 @@ class Ledger:
         self._assumed: dict[str, Assumption] = {}
         self._graves: OrderedDict[str, str] = OrderedDict()
         self._on_node: dict[str, set[str]] = {}
+        self._holds: dict[str, Hold] = {}
+        self._holds_on: dict[str, set[str]] = {}
+        self._nominated: dict[str, Nominated] = {}
+        self._nominated_on: dict[str, set[str]] = {}
+        self._served: Mapping[str, str] = {}
         self._views: dict[str, NodeView] = {}
-        self._generation = 0
+        self._unsaid: set[str] = set()
+        self._changes = Changes()
 
     # --- what objects say ----------------------------------------------------------------------------
 
-    def apply_node(self, node: Node) -> None:
-        """A Node as it is now: its inventory and what its agent says about drifted pods."""
+    def apply_node(self, node: Node) -> bool:
+        """A Node as it is now: its inventory and what its agent says about drifted pods.
+
+        Returns:
+            False for an older state than the one that is known: it changes nothing.
+        """
         name = node.metadata.name
         known = self._nodes.get(name)
         if known and is_older(node.metadata, known.meta):
-            return
+            return False
         fresh = _known(node)
         self._nodes[name] = fresh
         # Nodes change often (conditions, images); views only with what matters here.
-        if known is None or (known.devices, known.drift, known.fault) != (
-            fresh.devices,
-            fresh.drift,
-            fresh.fault,
-        ):
+        if known is None or known.matters != fresh.matters:
             self._stale(name)
+        return True
 
     def forget_node(self, name: str) -> None:
         """A Node is gone. Pods on it still hold what they hold."""
         if self._nodes.pop(name, None):
             self._stale(name)
 
-    def apply_pod(self, pod: Pod) -> None:
-        """A Pod as it is now. Once it is seen bound, what was assumed about it is settled."""
+    def apply_pod(self, pod: Pod) -> bool:
+        """A Pod as it is now. Once it is seen bound, what was assumed about it is settled.
+
+        Returns:
+            False for an older state than the one that is known, or one of a deleted pod: it changes nothing.
+        """
         uid = pod.metadata.uid
         known = self._pods.get(uid)
         if known and is_older(pod.metadata, known):
-            return
+            return False
         grave = self._graves.get(uid)
         if grave is not None and not version_is_older(grave, pod.metadata.resource_version):
-            return
+            return False
         self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
         if pod.spec.node_name or is_terminal(pod):
             self._assumed.pop(uid, None)
         self._claim(uid, self._effective(uid, claim_of(pod)))
+        self._keep(uid, standing_hold(pod))
+        self._nominate(uid, nominated(pod))
+        return True
 
     def forget_pod(self, uid: str, version: str | None = None) -> None:
         """A Pod is gone, or has ended.
@@ -110,6 +135,8 @@ class Ledger:
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
         self._claim(uid, None)
+        self._keep(uid, None)
+        self._nominate(uid, None)
 
     def _versions(self, uid: str) -> Iterator[str]:
         """The resourceVersions in which the pod has been seen, by an event or by a decision."""
@@ -136,6 +163,10 @@ class Ledger:
         if self._assumed.pop(uid, None):
             self._claim(uid, None)
 
+    def assumption(self, uid: str) -> Assumption | None:
+        """The bind of a pod that is not seen yet."""
+        return self._assumed.get(uid)
+
     @property
     def assumed(self) -> dict[str, Assumption]:
         """Pod uid -> bind that is not seen yet."""
@@ -145,6 +176,10 @@ class Ledger:
     def pods(self) -> frozenset[str]:
         """Uids of the pods that objects have told about."""
         return frozenset(self._pods)
+
+    def knows(self, uid: str) -> bool:
+        """Whether objects have told about a pod."""
+        return uid in self._pods
 
     def claim(self, uid: str) -> Claim | None:
         """What a pod holds by its own words or by what was assumed, None for one that holds nothing."""
@@ -156,12 +191,57 @@ class Ledger:
         """A node as it is now; one without inventory when nobody knows the node."""
         found = self._views.get(name)
         if found is None:
-            found = self._views[name] = self._look(name)
+            found = self._look(name)
+            # Somebody may ask for any name.
+            if name in self._nodes or name in self._on_node or name in self._holds_on:
+                self._views[name] = found
         return found
 
     def views(self, names: Iterable[str]) -> list[NodeView]:
         """Several nodes, in the order of the names."""
         return [self.view(name) for name in names]
+
+    def all_views(self) -> dict[str, NodeView]:
+        """Name -> view of every node that exists; the dict is the caller's own."""
+        for name in self._nodes.keys() - self._views.keys():
+            self._views[name] = self._look(name)
+        views = self._views
+        return {name: views[name] for name in self._nodes}
+
+    def changed_nodes(self) -> set[str]:
+        """Nodes whose views have changed since this was asked last. For one who asks."""
+        found, self._unsaid = self._unsaid, set()
+        return found
+
+    def changed_since(self, generation: int) -> list[str] | None:
+        """Nodes whose views have changed after a generation; None where too much has: look at all of them."""
+        return self._changes.since(generation)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a node of this name."""
+        return name in self._nodes
+
+    def nomination(self, uid: str) -> str | None:
+        """The node for which a waiting pod is meant."""
+        known = self._nominated.get(uid)
+        return known.node if known else None
+
+    @property
+    def nominated(self) -> frozenset[str]:
+        """Uids of the waiting pods that are meant for a node."""
+        return frozenset(self._nominated)
+
+    def serve(self, models: Mapping[str, str]) -> None:
+        """Of these waiting pods the devices are of one model, that of their booking, whatever they wish."""
+        for uid, meant in self._nominated.items():
+            if self._served.get(uid) != models.get(uid):
+                self._stale(meant.node)
+        self._served = models
+
+    @property
+    def holds(self) -> dict[str, Hold]:
+        """Pod uid -> hold that counts; the dict is the caller's own."""
+        return dict(self._holds)
 
     def nodes(self) -> tuple[str, ...]:
         """Names of the nodes that exist, sorted."""
@@ -170,7 +250,7 @@ class Ledger:
     @property
     def generation(self) -> int:
         """A number that grows whenever any view changes: equal numbers, equal views."""
-        return self._generation
+        return self._changes.number
 
     # --- inside --------------------------------------------------------------------------------------
 
@@ -192,23 +272,64 @@ class Ledger:
             self._claims[uid] = claim
             self._on_node.setdefault(claim.node, set()).add(uid)
             self._stale(claim.node)
+        if meant := self._nominated.get(uid):
+            self._stale(meant.node)
+
+    def _keep(self, uid: str, hold: Hold | None) -> None:
+        before = self._holds.get(uid)
+        if before == hold:
+            return
+        if before:
+            self._holds_on[before.node].discard(uid)
+            if not self._holds_on[before.node]:
+                del self._holds_on[before.node]
+            del self._holds[uid]
+            self._stale(before.node)
+        if hold:
+            self._holds[uid] = hold
+            self._holds_on.setdefault(hold.node, set()).add(uid)
+            self._stale(hold.node)
+        if meant := self._nominated.get(uid):
+            self._stale(meant.node)
+
+    def _nominate(self, uid: str, meant: Nominated | None) -> None:
+        before = self._nominated.get(uid)
+        if before == meant:
+            return
+        if before:
+            self._nominated_on[before.node].discard(uid)
+            if not self._nominated_on[before.node]:
+                del self._nominated_on[before.node]
+            del self._nominated[uid]
+            self._stale(before.node)
+        if meant:
+            self._nominated[uid] = meant
+            self._nominated_on.setdefault(meant.node, set()).add(uid)
+            self._stale(meant.node)
 
     def _stale(self, node: str) -> None:
         self._views.pop(node, None)
-        self._generation += 1
+        self._unsaid.add(node)
+        self._changes.note(node, existing=len(self._nodes))
 
     def _look(self, name: str) -> NodeView:
         known = self._nodes.get(name)
-        drift = known.drift if known else {}
-        claims = tuple(
-            given(uid, name, drift[uid]) if uid in drift else self._claims[uid]
-            for uid in sorted(self._on_node.get(name, ()))
-        )
+        claims = tuple(self._claims[uid] for uid in sorted(self._on_node.get(name, ())))
+        if known and known.drift:
+            resources = {device.uuid: resource_of(device) for device in known.devices or ()}
+            claims = tuple(told(claim, known.drift, resources) for claim in claims)
         return view_of(
             name,
             devices=known.devices if known else None,
             fault=known.fault if known else None,
             claims=claims,
+            kept=kept_by({uid: self._holds[uid] for uid in self._holds_on.get(name, ())}),
+            is_cordoned=bool(known and known.is_cordoned),
+            nominated=tuple(
+                self._nominated[uid].served(self._served.get(uid))
+                for uid in sorted(self._nominated_on.get(name, ()))
+                if uid not in self._claims and uid not in self._holds
+            ),
         )
 
 
@@ -223,4 +344,10 @@ def _known(node: Node) -> _Known:
         drift = drift_of(node)
     except AssignmentError:
         drift, fault = {}, "what the node agent says about drifted pods cannot be read"
-    return _Known(meta=meta, devices=devices or None, drift=drift, fault=fault)
+    return _Known(
+        meta=meta,
+        devices=devices or None,
+        drift=drift,
+        fault=fault,
+        is_cordoned=bool(node.spec.unschedulable),
+    )

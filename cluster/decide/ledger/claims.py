@@ -1,7 +1,10 @@
 """What one pod holds, read from the pod alone."""
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 
+from cluster import names
 from cluster.decide.ledger.amounts import WHOLE, Amounts
 from cluster.decide.reuse import demand
 from cluster.objects.assignment import Assignment, AssignmentError, assignment_of, devices_of
@@ -18,6 +21,8 @@ class Claim:
     devices: Amounts
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> how many devices the pod holds of which nobody has said which they are."""
+    known_as: str = ""
+    """The uid by which the kubelet, and so the node's agent, knows it: a static pod's is not its mirror's."""
 
 
 def claim_of(pod: Pod) -> Claim | None:
@@ -36,7 +41,30 @@ def claim_of(pod: Pod) -> Claim | None:
         assignment = None
     if assignment is not None:
         return given(pod.metadata.uid, node, assignment)
-    return Claim(uid=pod.metadata.uid, node=node, devices={}, unknown=asked) if asked else None
+    known_as = pod.metadata.annotation(names.STATIC_POD) or pod.metadata.uid
+    if not asked:
+        return None
+    return Claim(uid=pod.metadata.uid, node=node, devices={}, unknown=asked, known_as=known_as)
+
+
+def told(claim: Claim, drift: Mapping[str, Assignment], resources: Mapping[str, str]) -> Claim:
+    """The claim as the node's agent has it, where it says anything about the pod.
+
+    Of a pod that nobody has given devices, those of which the agent does not say yet which they are stay
+    unknown: containers are served one after the other.
+
+    Args:
+        claim: by the pod's own words.
+        drift: what the agent says, by the kubelet's uids.
+        resources: UUID -> resource of every device of the node.
+    """
+    said = drift.get(claim.known_as or claim.uid)
+    if said is None:
+        return claim
+    known = given(claim.uid, claim.node, said)
+    rest = Counter(claim.unknown)
+    rest.subtract(resources.get(uuid, names.GPU_RESOURCE) for uuid in known.devices)
+    return replace(known, unknown=dict(+rest), known_as=claim.known_as)
 
 
 def given(uid: str, node: str, assignment: Assignment) -> Claim:

@@ -1,8 +1,9 @@
 """Whether a node's agent is alive, told from its Lease (law L6: an agent silent for 75 s).
 
-A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock; only at
-first sight the age is taken from the Lease's text against the wall clock. So a clock that is wrong on some
-node does not matter once two renewals were seen. Pure: instants are passed in.
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless the
+news of it came late (``sighting``); only at first sight the age is taken from the Lease's text against the
+wall clock. So a clock that is wrong on some node does not matter once two renewals were seen. Pure: instants
+are passed in.
 """
 
 from dataclasses import dataclass
@@ -10,7 +11,9 @@ from datetime import datetime
 from typing import Final, Literal
 
 from cluster import names
+from cluster.decide.ledger.changes import Changes
 from cluster.decide.ledger.versions import is_older
+from cluster.decide.sighting import renewed_at
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Lease
 
@@ -23,7 +26,10 @@ State = Literal["alive", "silent", "stopping", "unseen"]
 @dataclass(frozen=True, slots=True)
 class _Renewal:
     meta: Meta
+    holder: str | None
     renewed: datetime
+    at: float
+    """From when on it counts."""
     seen: float
     stopping: bool
 
@@ -33,6 +39,7 @@ class Liveness:
 
     def __init__(self) -> None:
         self._renewals: dict[str, _Renewal] = {}
+        self._changes = Changes()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
         """A Lease as it is now; Leases that are not an agent's are ignored.
@@ -49,26 +56,60 @@ class Liveness:
         known = self._renewals.get(node)
         if known and is_older(lease.metadata, known.meta):
             return
+        holder, at, seen = lease.spec.holder_identity, monotonic, monotonic
         if known is None or known.meta.uid != lease.metadata.uid:
-            seen = monotonic - max(0.0, (now - renewed).total_seconds())
-        else:
-            seen = known.seen if renewed == known.renewed else monotonic
+            at = monotonic - max(0.0, (now - renewed).total_seconds())
+        elif renewed == known.renewed:
+            at, seen = known.at, known.seen
+        elif holder == known.holder:  # the clock of another holder says nothing
+            at = renewed_at(
+                renewed, known.renewed, seen=monotonic, seen_before=known.seen, at_before=known.at
+            )
+        stopping = bool(lease.metadata.annotation(names.STOPPING))
+        if known is None or known.stopping != stopping or at < known.at or _is_silent(known, monotonic):
+            self._changes.note(node, existing=len(self._renewals))
         self._renewals[node] = _Renewal(
             meta=Meta(uid=lease.metadata.uid, resource_version=lease.metadata.resource_version),
+            holder=holder,
             renewed=renewed,
+            at=at,
             seen=seen,
-            stopping=bool(lease.metadata.annotation(names.STOPPING)),
+            stopping=stopping,
         )
 
     def forget_lease(self, name: str) -> None:
         """A Lease is gone."""
         node = names.node_of_lease(name)
-        if node is not None:
-            self._renewals.pop(node, None)
+        if node is not None and self._renewals.pop(node, None) is not None:
+            self._changes.note(node, existing=len(self._renewals))
+
+    def copy(self) -> "Liveness":
+        """The same signs of life, whatever is heard from now on."""
+        same = Liveness()
+        same._renewals = dict(self._renewals)
+        return same
 
     def nodes(self) -> tuple[str, ...]:
         """Nodes whose agents have a Lease, sorted."""
         return tuple(sorted(self._renewals))
+
+    @property
+    def turns(self) -> int:
+        """A number that grows whenever an agent's state changes by what its Lease says, not by time."""
+        return self._changes.number
+
+    def turned_since(self, turns: int) -> list[str] | None:
+        """Nodes whose agents' state has changed after that, by their Leases; None where it may be any."""
+        return self._changes.since(turns)
+
+    def silent_from(self, node: str) -> float | None:
+        """From when on an agent that is alive is silent, unless it shows a sign of life before."""
+        known = self._renewals.get(node)
+        return None if known is None or known.stopping else known.at + SILENT_AFTER
+
+    def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
+        """Nodes whose agents have given no sign of life for so long, whether they said goodbye or not."""
+        return frozenset(node for node, known in self._renewals.items() if monotonic - known.at >= seconds)
 
     def state(self, node: str, *, monotonic: float) -> State:
         """How the node's agent is doing at this instant."""
@@ -77,4 +118,8 @@ class Liveness:
             return "unseen"
         if known.stopping:
             return "stopping"
-        return "alive" if monotonic - known.seen < SILENT_AFTER else "silent"
+        return "silent" if _is_silent(known, monotonic) else "alive"
+
+
+def _is_silent(known: _Renewal, monotonic: float) -> bool:
+    return monotonic - known.at >= SILENT_AFTER

@@ -1,12 +1,15 @@
 """One node as decisions see it: immutable, made anew only when something on the node changes."""
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from cluster.decide.ledger.amounts import WHOLE, Amounts, resource_of
+from cluster.decide.ledger.amounts import WHOLE, Amounts
+from cluster.decide.ledger.build import Build, build_of
 from cluster.decide.ledger.claims import Claim
-from cluster.objects.inventory import Device
+from cluster.decide.ledger.kept import Kept
+from cluster.decide.ledger.nominated import Nominated
+from cluster.objects.inventory import Device, resource_of
 
 ByModel = dict[str, tuple[Device, ...]]
 """Model -> devices, in the order of their index."""
@@ -28,6 +31,11 @@ class NodeView:
     """UUID -> thousandths held by all pods together; above ``WHOLE`` where two pods name one device."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> devices held by pods of which nobody has said which they are."""
+    kept: Kept = field(default_factory=dict)
+    """UUID -> uid of the waiting pod for which a hold keeps it, whoever holds it now."""
+    is_cordoned: bool = False
+    nominated: tuple[Nominated, ...] = ()
+    """Waiting pods that kube-scheduler means to place here, without devices of their own so far; by uid."""
 
     @cached_property
     def all_by_model(self) -> dict[str, ByModel]:
@@ -41,14 +49,44 @@ class NodeView:
         return _filtered(self.all_by_model, lambda device: device.is_healthy)
 
     @cached_property
-    def free_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> devices that work and of which nobody holds anything."""
+    def unheld_by_model(self) -> dict[str, ByModel]:
+        """Resource -> model -> devices that work and of which nobody holds anything, kept ones too."""
         return _filtered(self.healthy_by_model, lambda device: not self.held.get(device.uuid))
+
+    @cached_property
+    def free_by_model(self) -> dict[str, ByModel]:
+        """Resource -> model -> devices that work, that nobody holds, and that are kept for nobody."""
+        if not self.kept:
+            return self.unheld_by_model
+        return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.kept)
+
+    @cached_property
+    def models(self) -> dict[str, str]:
+        """UUID -> model of every device of the node."""
+        return {device.uuid: device.model for device in self.devices}
+
+    @cached_property
+    def places(self) -> dict[str, int]:
+        """UUID -> place of every device in the order of index and UUID."""
+        return {device.uuid: place for place, device in enumerate(sorted(self.devices, key=_place))}
+
+    @cached_property
+    def build(self) -> Build:
+        """How its devices are made and joined: the same object for nodes that are built alike."""
+        return build_of(tuple(sorted(self.devices, key=_place)), self.places)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
         """Devices of which more is held than there is (law L1 broken by somebody), by UUID."""
         return tuple(sorted(uuid for uuid, amount in self.held.items() if amount > WHOLE))
+
+    def without(self, uid: str) -> "NodeView":
+        """The same node if a pod held nothing there."""
+        claims = tuple(claim for claim in self.claims if claim.uid != uid)
+        if claims == self.claims:
+            return self
+        held, unknown = _summed(claims)
+        return replace(self, claims=claims, held=held, unknown=unknown)
 
     def holders(self, uuid: str) -> tuple[str, ...]:
         """The pods that hold something of a device, by uid."""
@@ -56,7 +94,14 @@ class NodeView:
 
 
 def view_of(
-    name: str, *, devices: tuple[Device, ...] | None, fault: str | None, claims: tuple[Claim, ...]
+    name: str,
+    *,
+    devices: tuple[Device, ...] | None,
+    fault: str | None,
+    claims: tuple[Claim, ...],
+    kept: Kept,
+    is_cordoned: bool = False,
+    nominated: tuple[Nominated, ...] = (),
 ) -> NodeView:
     """The view of a node.
 
@@ -65,14 +110,11 @@ def view_of(
         devices: its inventory, None when there is none.
         fault: why its annotations cannot be used.
         claims: what pods hold on it, in the order of their uids.
+        kept: what holds keep on it.
+        is_cordoned: whether no new pods are wanted there.
+        nominated: who is meant for it, in the order of their uids.
     """
-    held: Amounts = {}
-    unknown: dict[str, int] = {}
-    for claim in claims:
-        for uuid, amount in claim.devices.items():
-            held[uuid] = held.get(uuid, 0) + amount
-        for resource, number in claim.unknown.items():
-            unknown[resource] = unknown.get(resource, 0) + number
+    held, unknown = _summed(claims)
     return NodeView(
         name=name,
         devices=devices or (),
@@ -81,17 +123,36 @@ def view_of(
         claims=claims,
         held=held,
         unknown=unknown,
+        kept=kept,
+        is_cordoned=is_cordoned,
+        nominated=nominated,
     )
+
+
+def _summed(claims: Iterable[Claim]) -> tuple[Amounts, dict[str, int]]:
+    """What is held of known devices, and how many unknown ones are held."""
+    held: Amounts = {}
+    unknown: dict[str, int] = {}
+    for claim in claims:
+        for uuid, amount in claim.devices.items():
+            held[uuid] = held.get(uuid, 0) + amount
+        for resource, number in claim.unknown.items():
+            unknown[resource] = unknown.get(resource, 0) + number
+    return held, unknown
 
 
 def _grouped(devices: Iterable[Device]) -> dict[str, ByModel]:
     groups: dict[str, dict[str, list[Device]]] = {}
-    for device in sorted(devices, key=lambda device: (device.index, device.uuid)):
+    for device in sorted(devices, key=_place):
         groups.setdefault(resource_of(device), {}).setdefault(device.model, []).append(device)
     return {
         resource: {model: tuple(found) for model, found in models.items()}
         for resource, models in groups.items()
     }
+
+
+def _place(device: Device) -> tuple[int, str]:
+    return device.index, device.uuid
 
 
 def _filtered(groups: dict[str, ByModel], keep: Callable[[Device], bool]) -> dict[str, ByModel]:

@@ -6,7 +6,8 @@
 // Otherwise it tells which GPUs its container was given, as one line of JSON on stdout, and stays:
 //
 //	probe                   until SIGTERM or SIGINT, then it exits with 0
-//	probe SECONDS [STATUS]  or until the seconds are over, then it exits with the status (default 0)
+//	probe SECONDS [STATUS]  or until the seconds are over; it exits with the status (default 0), as work that is
+//	                        not finished does when it must stop
 package main
 
 import (
@@ -85,10 +86,9 @@ func probe(arguments []string) int {
 	}
 	select {
 	case <-stop:
-		return 0
 	case <-over:
-		return status
 	}
+	return status
 }
 
 func usage() int {
@@ -108,9 +108,11 @@ func environment() map[string]string {
 	return found
 }
 
-// devices is every character device /dev/nvidia*, sorted by path.
+// devices is every character device /dev/nvidia* and /dev/nvidia-caps/*, sorted by path.
 func devices() []device {
-	paths, _ := filepath.Glob("/dev/nvidia*") // the pattern is well-formed, and there is no other error
+	paths, _ := filepath.Glob("/dev/nvidia*") // the patterns are well-formed, and there is no other error
+	access, _ := filepath.Glob("/dev/nvidia-caps/*")
+	paths = append(paths, access...)
 	sort.Strings(paths)
 	found := []device{}
 	for _, path := range paths {

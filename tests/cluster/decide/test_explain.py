@@ -1,6 +1,7 @@
-from cluster.decide.explain import why_waiting
+from cluster.decide.explain import kept_for, why_waiting
 from cluster.decide.ledger import Ledger
 from cluster.decide.wish import wish_of
+from cluster.objects.hold import Hold
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
 
 
@@ -74,4 +75,46 @@ def test_sick_gpus_are_called_sick() -> None:
 def test_a_mig_profile_is_called_by_its_resource() -> None:
     assert why(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb"), a_ledger()) == (
         "No node has devices nvidia.com/mig-1g.5gb."
+    )
+
+
+def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(holding("n0", 0, 1).obj)
+    booked = a_pod("booked").asks(1).kept("n0", "GPU-n0-0")
+    ledger.apply_pod(booked.obj)
+    assert why(booked, ledger) is None
+
+    hold = Hold(node="n0", devices=("GPU-n0-0",))
+    assert kept_for(hold) == "1 GPU of node n0 is kept for this pod."
+    several = Hold(node="n0", devices=("GPU-n0-0", "GPU-n0-1"), victims=("uid-a",))
+    assert kept_for(several) == (
+        "2 GPUs of node n0 are kept for this pod while 1 pod without a booking leaves."
+    )
+    two = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-a", "uid-b"))
+    assert kept_for(two).endswith("while 2 pods without a booking leave.")
+
+
+def test_every_sentence_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
+    ledger = a_ledger()
+    codes = [
+        getattr(why_waiting(wish_of(pod.obj), ledger.views(ledger.nodes())), "code", None)
+        for pod in (
+            a_pod().asks(9),
+            a_pod().asks(3).wants(A100),
+            a_pod().asks(1).wants("B300"),
+            a_pod().asks(1),
+        )
+    ]
+    assert codes == ["too-many", "too-many-such", "no-such-gpu", None]
+
+
+def test_free_gpus_that_are_kept_for_others_are_told() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(holding("n0", 0, 1).obj)
+    ledger.apply_pod(holding("n1", 1).obj)
+    ledger.apply_pod(a_pod("booked").asks(1).kept("n1", "GPU-n1-0").obj)
+
+    assert why(a_pod().asks(1).wants(A100), ledger) == (
+        f"All 4 healthy GPUs of model {A100} are in use or kept for booked pods."
     )

@@ -1,7 +1,9 @@
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.ledger import WHOLE, Ledger, NodeView
 from cluster.decide.placement import NoPlaceError, choose
 from cluster.decide.predicates import obstacle
@@ -85,6 +87,27 @@ def test_an_app_container_uses_its_init_containers_device_first() -> None:
     }
 
 
+def test_the_devices_that_are_kept_for_a_pod_are_the_ones_that_it_gets() -> None:
+    pod = a_pod().asks(1, container="a").asks(1, container="b").kept("n0", "GPU-n0-3", "GPU-n0-2")
+
+    assert choose(wish_of(pod.obj), a_view(*MIXED)) == {"a": ("GPU-n0-2",), "b": ("GPU-n0-3",)}
+
+
+def test_nobody_else_gets_kept_devices() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *MIXED))
+    ledger.apply_pod(a_pod("booked").asks(1).kept("n0", "GPU-n0-0").obj)
+
+    assert chosen(a_pod().asks(1).wants(A100), ledger.view("n0")) == [1]
+    with pytest.raises(NoPlaceError):
+        choose(wish_of(a_pod().asks(2).wants(A100).obj), ledger.view("n0"))
+
+
+def test_a_kept_device_that_is_not_free_is_not_given() -> None:
+    with pytest.raises(NoPlaceError):
+        choose(wish_of(a_pod().asks(1).kept("n0", "GPU-n0-0").obj), a_view(*MIXED, held=(0,)))
+
+
 # --- properties ------------------------------------------------------------------------------------------
 
 MIG = "nvidia.com/mig-1g.5gb"
@@ -116,7 +139,7 @@ def nodes(draw: st.DrawFn) -> list[Device]:
     ]
 
 
-resources = st.sampled_from(("nvidia.com/gpu", "nvidia.com/gpu", MIG))
+resources = st.sampled_from((names.GPU_RESOURCE, names.GPU_RESOURCE, MIG))
 
 
 @given(nodes(), st.lists(pods(), max_size=6, unique_by=lambda pod: pod.name))
@@ -125,7 +148,7 @@ def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
 ) -> None:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *devices))
-    resource_of = {device.uuid: MIG if device.profile else "nvidia.com/gpu" for device in devices}
+    resource_of = {device.uuid: MIG if device.profile else names.GPU_RESOURCE for device in devices}
     healthy = {device.uuid for device in devices if device.is_healthy}
     for pod in arriving:
         before = ledger.view("n0")
@@ -144,3 +167,66 @@ def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
         ledger.apply_pod(pod.on("n0", assignment).obj)
         assert all(amount <= WHOLE for amount in ledger.view("n0").held.values())
         assert ledger.view("n0").conflicts == ()
+
+
+@given(nodes(), st.lists(pods(), max_size=6, unique_by=lambda pod: pod.name), st.data())
+def test_what_is_kept_goes_to_its_pod_and_to_nobody_else(
+    devices: list[Device], arriving: list[PodBuilder], data: st.DataObject
+) -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", *devices))
+    uuids = [device.uuid for device in devices]
+    some = st.lists(st.sampled_from(uuids), unique=True, min_size=1, max_size=3)
+    arriving = [pod.kept("n0", *data.draw(some)) if data.draw(st.booleans()) else pod for pod in arriving]
+    for pod in arriving:
+        ledger.apply_pod(pod.obj)
+    for pod in data.draw(st.permutations(arriving)):
+        view, wish = ledger.view("n0"), wish_of(pod.obj)
+        if obstacle(wish, view, "alive"):
+            continue
+
+        got = devices_of(choose(wish, view))
+
+        assert all(view.kept.get(uuid, wish.uid) == wish.uid for uuid in got)
+        assert wish.pin is None or got <= set(wish.pin.devices)
+        ledger.apply_pod(pod.on("n0", choose(wish, view)).at(2).obj)
+        assert ledger.view("n0").conflicts == ()
+
+
+def cut_alike(*held: str) -> NodeView:
+    """A node whose GPUs are cut alike, and whose MIG devices are asked for as GPUs."""
+    fields = {"model": f"{A100}-MIG-3g.40gb", "profile": "3g.40gb", "resource": names.GPU_RESOURCE}
+    parts = [
+        a100(index, uuid=f"MIG-{index}-{n}", parent=f"GPU-n0-{index}", **fields)
+        for index in (0, 1)
+        for n in (0, 1)
+    ]
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0), *parts[:2], a100(1), *parts[2:]))
+    for number, uuid in enumerate(held):
+        ledger.apply_pod(a_pod(f"h{number}").asks(1).on("n0", {"main": (uuid,)}).obj)
+    return ledger.view("n0")
+
+
+def test_where_mig_devices_are_gpus_a_pod_that_asks_for_gpus_gets_them() -> None:
+    view = cut_alike("MIG-0-0")
+    given = devices_of(choose(wish_of(a_pod().asks(3).obj), view))
+    assert sorted(given) == ["MIG-0-1", "MIG-1-0", "MIG-1-1"]
+    assert obstacle(wish_of(a_pod().asks(4).obj), view, "alive") is not None
+
+
+def test_a_pod_that_is_to_have_a_whole_gpu_of_the_model_gets_no_part_of_one() -> None:
+    view = cut_alike()
+    assert obstacle(wish_of(a_pod().asks(1).wants(A100).obj), view, "alive") is not None
+    wished = a_pod().asks(1).wants("3g.40gb")
+    assert len(list(devices_of(choose(wish_of(wished.obj), view)))) == 1
+    assert obstacle(wish_of(wished.obj), view, "alive") is None
+
+
+def test_nodes_whose_devices_are_asked_for_in_different_ways_are_not_built_alike() -> None:
+    single = cut_alike()
+    mixed = Ledger()
+    devices = tuple(msgspec.structs.replace(device, resource=None) for device in single.devices)
+    mixed.apply_node(a_node("n0", *devices))
+    assert single.build is cut_alike().build
+    assert single.build is not mixed.view("n0").build

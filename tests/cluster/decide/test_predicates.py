@@ -1,11 +1,17 @@
+from datetime import timedelta
+
+import msgspec
 import pytest
 
+from cluster import names
 from cluster.decide import predicates
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.liveness import State
 from cluster.decide.predicates import obstacle
 from cluster.decide.wish import wish_of
-from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 
 def a_view(*pods: PodBuilder) -> NodeView:
@@ -88,6 +94,78 @@ def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:
     assert why(a_pod().asks(2).wants(A100), a_view(stranger)) == predicates.UNACCOUNTED
 
 
+# --- holds -------------------------------------------------------------------------------------------
+
+BOOKED = a_pod("booked").asks(2).kept("n0", "GPU-n0-0", "GPU-n0-1")
+
+
+def test_the_pod_with_the_hold_fits_on_its_devices_and_nobody_else_does() -> None:
+    view = a_view(BOOKED)
+
+    assert why(BOOKED, view) is None
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
+    assert why(a_pod().asks(3), view) == predicates.KEPT
+    assert why(a_pod().asks(2), view) is None
+
+
+def test_the_pod_with_the_hold_waits_until_all_of_its_devices_are_free() -> None:
+    view = a_view(BOOKED, holding("victim", 1))
+
+    assert why(BOOKED, view) == predicates.FREED
+    assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
+
+
+def test_what_others_hold_is_in_use_whether_it_is_kept_or_not() -> None:
+    view = a_view(BOOKED, holding("victim", 0, 1))
+
+    assert why(a_pod().asks(1).wants(A100), view) == f"not enough GPUs of model {A100} on this node are free"
+
+
+def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n1", a100(0, "n1"), a100(1, "n1")))
+
+    assert why(BOOKED, ledger.view("n1")) == "GPUs of node n0 are kept for this pod"
+
+
+def test_a_hold_that_we_have_not_heard_of_counts_for_its_pod() -> None:
+    assert why(BOOKED, a_view()) is None
+    assert why(BOOKED, a_view(holding("q", 0))) == predicates.FREED
+
+
+def test_a_device_with_two_holds_is_kept_for_the_older_one() -> None:
+    rival = a_pod("rival").asks(1).kept("n0", "GPU-n0-1", at=EPOCH - timedelta(seconds=1))
+    view = a_view(BOOKED, rival)
+
+    assert why(rival, view) is None
+    assert why(BOOKED, view) == predicates.KEPT
+
+
+def test_a_kept_device_that_falls_ill_is_not_given() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), a100(2), a100(3)))
+    ledger.apply_pod(BOOKED.obj)
+
+    assert why(BOOKED, ledger.view("n0")) == predicates.SICK
+
+
+@pytest.mark.parametrize("devices", [("GPU-n0-0",), ("GPU-n0-0", "GPU-n0-2"), ("GPU-n0-0", "GPU-elsewhere")])
+def test_a_hold_that_is_not_what_the_pod_asks_for_gives_it_nothing(devices: tuple[str, ...]) -> None:
+    pod = a_pod("booked").asks(2).wants(A100).kept("n0", *devices)
+
+    assert why(pod, a_view(pod)) == predicates.MISFIT
+
+
+def test_a_kept_device_that_a_stranger_may_hold_is_not_given() -> None:
+    assert why(BOOKED, a_view(BOOKED, a_pod("stranger").asks(1).on("n0"))) == predicates.UNACCOUNTED
+
+
+def test_a_hold_that_cannot_be_read_is_no_hold() -> None:
+    unreadable = a_pod("booked").asks(1).with_annotation(names.HOLD, "?")
+
+    assert why(unreadable, a_view(unreadable)) is None
+
+
 def test_a_node_that_has_published_nothing() -> None:
     assert why(a_pod().asks(1), Ledger().view("n9")) == predicates.NOT_PUBLISHED
 
@@ -117,3 +195,44 @@ def test_the_reason_is_the_same_text_however_much_is_free() -> None:
     pod = a_pod().asks(2).wants(A100)
 
     assert why(pod, a_view(holding("q", 0, 1))) == why(pod, a_view(holding("q", 0)))
+
+
+def test_a_mig_profile_is_a_model() -> None:
+    ledger = Ledger()
+    mig = a100(1, uuid="MIG-a", model="NVIDIA-A100-MIG-1g.5gb", parent="GPU-n0-0", profile="1g.5gb")
+    ledger.apply_node(a_node("n0", a100(0), mig))
+    pod = a_pod().asks(1, resource="nvidia.com/mig-1g.5gb")
+
+    assert why(pod.wants("1g.5gb"), ledger.view("n0")) is None
+    assert why(pod.wants("NVIDIA A100-MIG-1g.5gb"), ledger.view("n0")) is None
+    assert why(pod.wants("2g.10gb"), ledger.view("n0")) == "no GPU of model 2g.10gb on this node"
+    assert why(pod.with_annotation(names.NOT_UUID, "GPU-n0-0"), ledger.view("n0")) == (
+        "no GPU not among GPU-n0-0 on this node"
+    )
+
+
+def test_wishes_beside_the_model_count() -> None:
+    large = a_pod().asks(1).with_annotation(names.MIN_MEMORY, "60Gi")
+
+    assert why(large, a_view(holding("q", 0))) is None
+    assert why(large, a_view(holding("q", 0, 1))) == (
+        "not enough GPUs with at least 61440 MiB on this node are free"
+    )
+    assert why(a_pod().asks(3).with_annotation(names.NOT_MODEL, A100), a_view()) == (
+        f"the pod asks for more GPUs other than model {A100} than this node has"
+    )
+
+
+def test_a_cordoned_node_gets_no_new_pod_but_one_that_bears_it() -> None:
+    ledger = Ledger()
+    ledger.apply_node(
+        msgspec.convert({**msgspec.to_builtins(a_node("n0", a100(0))), "spec": {"unschedulable": True}}, Node)
+    )
+    plain = a_pod().asks(1)
+    toleration = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
+    bears = msgspec.convert({**plain.raw, "spec": {**plain.raw["spec"], "tolerations": [toleration]}}, Pod)
+
+    assert why(plain, ledger.view("n0")) == predicates.CORDONED
+    assert obstacle(wish_of(bears), ledger.view("n0"), "alive") is None
+    ledger.apply_node(a_node("n0", a100(0), version=2))
+    assert why(plain, ledger.view("n0")) is None

@@ -2,6 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from cluster import names
 from cluster.decide.reuse import demand, hand_out
 from cluster.objects.pods import ContainerNeed, container_needs
 from tests.fakes.objects import PodBuilder, a_pod
@@ -42,7 +43,7 @@ def test_containers_share_devices_as_the_kubelet_lets_them(
 def test_devices_of_one_resource_are_not_used_again_for_another() -> None:
     pod = a_pod().init("setup", 2).asks(1, resource=MIG)
 
-    assert demand(container_needs(pod.obj)) == {"nvidia.com/gpu": 2, MIG: 1}
+    assert demand(container_needs(pod.obj)) == {names.GPU_RESOURCE: 2, MIG: 1}
     assert handed_out(pod) == {"setup": ("A", "B"), "main": ("C",)}
 
 
@@ -53,14 +54,14 @@ def test_a_pod_without_gpus_demands_nothing() -> None:
 def test_a_pod_that_asks_for_more_than_there_can_be_is_counted_all_the_same() -> None:
     pod = a_pod().init("setup", 2).asks(10**18)
 
-    assert demand(container_needs(pod.obj)) == {"nvidia.com/gpu": 10**18}
+    assert demand(container_needs(pod.obj)) == {names.GPU_RESOURCE: 10**18}
 
 
 containers = st.builds(
     ContainerNeed,
     name=st.uuids().map(str),
     kind=st.sampled_from(("init", "sidecar", "app")),
-    resource=st.sampled_from(("nvidia.com/gpu", MIG)),
+    resource=st.sampled_from((names.GPU_RESOURCE, MIG)),
     count=st.integers(1, 4),
 )
 

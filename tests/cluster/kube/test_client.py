@@ -1,12 +1,13 @@
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
 import stamina
 
+from cluster.fake.clock import FakeClock, eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.errors import (
@@ -20,12 +21,12 @@ from cluster.kube.errors import (
     Unauthorized,
     Unprocessable,
     Unreachable,
+    Unsent,
 )
 from cluster.kube.port import INITIAL_EVENTS_END, Selection, WatchOptions
 from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.kube.transport import Timeouts
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
-from tests.fakes.clock import FakeClock, eventually
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "kube"
 POD = b'{"metadata": {"name": "a", "namespace": "team", "uid": "u1", "resourceVersion": "7"}}'
@@ -55,6 +56,17 @@ class Tokens:
 
     def refused(self) -> None:
         self.current = "new"
+
+
+class SlowTokens(Tokens):
+    """Credentials that take some time to be renewed."""
+
+    def __init__(self, clock: FakeClock, seconds: float) -> None:
+        super().__init__()
+        self._clock, self._seconds = clock, seconds
+
+    def refused(self) -> None:
+        self._clock.advance(self._seconds)
 
 
 def client(server: ScriptedServer, *, clock: FakeClock | None = None) -> KubeClient:
@@ -127,7 +139,7 @@ class TestReading:
 
     def test_nobody_there_is_unreachable(self) -> None:
         connection = Connection(server="http://127.0.0.1:1")
-        with pytest.raises(Unreachable, match=r"GET /api/v1/nodes/n0 got no answer.*refused"):
+        with pytest.raises(Unreachable, match=r"GET /api/v1/nodes/n0 was not sent.*refused"):
             KubeClient(connection, FakeClock(), user_agent="t").get(NODES, "n0")
 
 
@@ -187,6 +199,18 @@ class TestWriting:
         assert (caught.value.code, caught.value.reason) == (409, "Conflict")
         assert not caught.value.already_exists
 
+    @pytest.mark.parametrize(("seconds", "sent"), [(1.9, 2), (2.1, 1)])
+    def test_what_is_sent_in_time_or_not_at_all_is_not_sent_again_too_late(
+        self, server: ScriptedServer, seconds: float, sent: int
+    ) -> None:
+        clock = FakeClock()
+        connection = Connection(server=server.url, credentials=SlowTokens(clock, seconds))
+        kube = KubeClient(connection, clock, user_agent="tester/1", timeouts=Timeouts(connect=5, read=5))
+        server.answers(Answer(status=401), Answer(status=401))
+        with pytest.raises(Unauthorized if sent == 2 else Unsent):
+            kube.create_subresource(PODS, "binding", {}, name="a", namespace="team", within=2.0)
+        assert len(server.received) == sent
+
     def test_an_eviction_that_a_budget_forbids_says_why(self, server: ScriptedServer) -> None:
         body = (FIXTURES / "eviction_pdb_429.json").read_bytes()
         server.answers(Answer(status=429, body=body, headers={"Retry-After": "10"}))
@@ -210,6 +234,15 @@ class TestWriting:
         assert server.received[0].verb == "PUT"
 
 
+class JumpingClock(FakeClock):
+    """Somebody sets it; what only grows goes on as before."""
+
+    ahead = timedelta()
+
+    def now(self) -> datetime:
+        return super().now() + self.ahead
+
+
 class TestCredentialsAndTime:
     def test_a_rotated_token_is_read_anew_when_the_server_refuses_it(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=401), Answer(status=201, body=POD))
@@ -230,6 +263,18 @@ class TestCredentialsAndTime:
         server.answers(Answer(headers={"Date": f"{ours + timedelta(seconds=90):%a, %d %b %Y %H:%M:%S} GMT"}))
         kube.get(NODES, "n0")
         assert kube.skew() == timedelta(seconds=90)
+
+    def test_a_clock_that_jumps_is_noticed_before_the_next_answer(self, server: ScriptedServer) -> None:
+        clock = JumpingClock()
+        kube = client(server, clock=clock)
+        server.answers(Answer(headers={"Date": f"{clock.now():%a, %d %b %Y %H:%M:%S} GMT"}))
+        kube.get(NODES, "n0")
+        clock.advance(300)
+        assert kube.skew() == timedelta()
+        clock.ahead = timedelta(hours=1)
+        assert kube.skew() == timedelta(hours=-1)
+        clock.ahead = timedelta()
+        assert kube.skew() == timedelta()
 
     @pytest.mark.parametrize("headers", [{}, {"Date": "yesterday"}])
     def test_an_answer_without_a_readable_date_tells_nothing(

@@ -2,9 +2,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster.fake.clock import FakeClock
 from cluster.kube.connection import BadConnectionError, Connection, TokenFile
 from cluster.kube.incluster import in_cluster
-from tests.fakes.clock import FakeClock
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 

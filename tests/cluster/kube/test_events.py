@@ -3,6 +3,9 @@ import threading
 import pytest
 from prometheus_client import CollectorRegistry
 
+from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
 from cluster.kube import events
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.events import EventRecorder
@@ -10,8 +13,6 @@ from cluster.kube.resources import EVENTS, KubeEvent
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.fakes.clock import FakeClock, eventually
-from tests.fakes.kube import FakeKube
 
 POD = Pod(metadata=Meta(name="a", namespace="team", uid="u1"))
 
@@ -40,9 +41,13 @@ def world() -> World:
 
 
 def test_an_event_names_the_pod_and_says_the_sentence(world: World) -> None:
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
-    assert (event.type, event.reason, event.message) == ("Warning", "WaitingForGPU", "No node has 9 GPUs.")
+    assert (event.type, event.reason, event.message) == (
+        "Warning",
+        names.WAITING_FOR_GPU,
+        "No node has 9 GPUs.",
+    )
     assert (event.count, event.first_timestamp) == (1, world.clock.now())
     raw = world.kube.raw(EVENTS, event.metadata.name, namespace="team")
     involved = {"kind": "Pod", "apiVersion": "v1", "namespace": "team", "name": "a", "uid": "u1"}
@@ -60,7 +65,7 @@ def test_an_event_about_a_node_is_in_the_default_namespace(world: World) -> None
 
 def test_a_repeated_sentence_is_counted(world: World) -> None:
     for _ in range(3):
-        world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+        world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
         assert world.written
         world.clock.advance(500)
     (event,) = world.written
@@ -71,24 +76,24 @@ def test_a_repeated_sentence_is_counted(world: World) -> None:
 
 
 def test_after_ten_minutes_it_is_told_anew(world: World) -> None:
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert len(world.written) == 1
     world.clock.advance(601)
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert [event.count for event in world.written] == [1, 1]
 
 
 def test_another_sentence_is_another_event(world: World) -> None:
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
-    world.recorder.warning(POD, "WaitingForGPU", "No node has an H200.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has an H200.")
     assert len(world.written) == 2
 
 
 def test_an_event_that_has_expired_is_told_anew(world: World) -> None:
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
     world.kube.delete(EVENTS, event.metadata.name, namespace="team")
-    world.recorder.warning(POD, "WaitingForGPU", "No node has 9 GPUs.")
+    world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert [event.count for event in world.written] == [1]
 
 

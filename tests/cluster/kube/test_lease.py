@@ -4,12 +4,12 @@ from datetime import timedelta
 import pytest
 
 from cluster import names
+from cluster.fake.clock import START, FakeClock
+from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Request, Unreachable
 from cluster.kube.lease import LeaseRenewer, micro_time
 from cluster.kube.resources import LEASES
 from cluster.objects.nodes import Lease
-from tests.fakes.clock import START, FakeClock
-from tests.fakes.kube import FakeKube
 
 NAME = names.node_lease("n0")
 
@@ -211,3 +211,29 @@ def test_while_the_server_is_away_it_tries_more_often(world: World) -> None:
 
 def test_micro_time_always_has_six_digits() -> None:
     assert micro_time(START) == "2026-03-02T09:00:00.000000Z"
+
+
+def test_what_is_to_be_told_rides_on_each_renewal_and_costs_none_of_its_own(world: World) -> None:
+    told: dict[str, str | None] = {names.USE: "one"}
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", beside=lambda: told)
+    agent.renew()
+    agent.renew()
+    assert world.lease.metadata.annotation(names.USE) == "one"
+    told[names.USE] = "two"
+    asked = len(world.kube.calls)
+    agent.renew()
+    assert len(world.kube.calls) == asked + 1
+    assert world.lease.metadata.annotation(names.USE) == "two"
+    told[names.USE] = None
+    agent.renew()
+    assert world.lease.metadata.annotation(names.USE) is None
+
+
+def test_with_the_goodbye_it_goes(world: World) -> None:
+    beside = {names.USE: "one"}
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", beside=lambda: beside)
+    agent.renew()
+    agent.renew()
+    agent.say_goodbye()
+    assert world.says_goodbye
+    assert world.lease.metadata.annotation(names.USE) is None

@@ -4,12 +4,12 @@ from contextlib import contextmanager
 
 import pytest
 
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, ServerError, Unreachable
 from cluster.kube.reflector import Reflector, Tuning
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from tests.fakes.clock import FakeClock, eventually
-from tests.fakes.kube import FakeKube
 
 
 class Cache:
@@ -242,6 +242,25 @@ def test_pauses_between_failures_grow_to_half_a_minute(world: World) -> None:
             world.clock.until_waiting()
             world.clock.advance(30)
     assert world.clock.waits[:9] == [0.25, 0.5, 1, 2, 4, 8, 15, 15, 15]
+
+
+def test_after_a_long_outage_that_cost_the_history_the_list_is_asked_for_soon(world: World) -> None:
+    world.pod("a")
+    with world.following():
+        world.kube.down = True
+        world.kube.break_watches(Unreachable(Request("GET", "/api/v1/pods"), "reset by peer"))
+        for _ in range(8):
+            world.clock.until_waiting()
+            world.clock.advance(30)
+        world.clock.until_waiting()
+        world.pod("b")
+        world.kube.forget_history()
+        world.kube.down = False
+        world.clock.advance(30)
+        world.clock.until_waiting()
+        world.clock.advance(0.25)
+        world.knows("a", "b")
+    assert world.clock.waits[:10] == [0.25, 0.5, 1, 2, 4, 8, 15, 15, 15, 0.25]
 
 
 def test_a_watch_that_ends_at_once_is_not_begun_again_at_once(world: World) -> None:

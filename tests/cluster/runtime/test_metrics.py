@@ -1,6 +1,6 @@
 from prometheus_client import CollectorRegistry
 
-from cluster.runtime.metrics import measured, new_registry, render
+from cluster.runtime.metrics import measured, measured_each, new_registry, render
 
 
 def text(registry: CollectorRegistry) -> str:
@@ -33,3 +33,12 @@ def test_a_gauge_is_not_read_when_it_is_registered() -> None:
 
     measured(CollectorRegistry(auto_describe=True), "reads", "Reads.", read)
     assert reads == []
+
+
+def test_a_gauge_with_a_label_shows_what_there_is_when_somebody_asks() -> None:
+    registry, there = CollectorRegistry(auto_describe=True), {"a100": 4.0}
+    measured_each(registry, "gpus", "GPUs by model.", lambda: there, label="model")
+    assert 'gpu_booking_gpus{model="a100"} 4.0' in text(registry)
+    there.clear()
+    assert "a100" not in text(registry)
+    assert "# HELP gpu_booking_gpus GPUs by model." in text(registry)

@@ -1,12 +1,15 @@
+import socket
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 import pytest
 import urllib3
 from prometheus_client import CollectorRegistry
 
+from cluster.fake.clock import eventually
 from cluster.runtime.metrics import measured
-from cluster.runtime.probes import Probes, ServeError, Server, serve
+from cluster.runtime.probes import CONNECTIONS, Probes, ServeError, Server, serve
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -49,7 +52,7 @@ def ask(
 
 
 class TestProbes:
-    @pytest.mark.parametrize("path", ["/healthz", "/readyz"])
+    @pytest.mark.parametrize("path", ["/livez", "/healthz", "/readyz"])
     def test_all_well_is_200(self, server: Server, path: str) -> None:
         answer = ask(server, path)
         assert (answer.status, answer.data) == (200, b"ok\n")
@@ -66,6 +69,20 @@ class TestProbes:
         answer = ask(running, "/healthz")
         running.close()
         assert (answer.status, answer.data) == (503, b"odd: the check itself failed, see the log\n")
+
+    def test_who_says_nothing_of_its_own_lives_as_long_as_it_is_healthy(
+        self, server: Server, checks: Checks
+    ) -> None:
+        checks.alive = "stuck"
+        assert ask(server, "/livez").data == ask(server, "/healthz").data == b"watcher: stuck\n"
+
+    def test_what_no_restart_would_mend_is_no_reason_for_one(self, checks: Checks) -> None:
+        checks.synced = "the driver hangs"
+        app = Probes(CollectorRegistry(), alive={}, healthy={"driver": lambda: checks.synced})
+        running = serve(app, HOST, 0)
+        answers = [ask(running, path).status for path in ("/livez", "/healthz")]
+        running.close()
+        assert answers == [200, 503]
 
     def test_metrics_are_there(self, server: Server) -> None:
         answer = ask(server, "/metrics")
@@ -109,8 +126,41 @@ class TestServing:
         with pytest.raises(urllib3.exceptions.HTTPError):
             ask(server, "/healthz")
 
+    def test_closing_waits_for_the_thread_before_it_closes_what_the_thread_is_woken_by(self) -> None:
+        server = serve(fails, HOST, 0)
+        trigger = server._waitress.trigger
+        pull = trigger._physical_pull
+
+        def woken_by_somebody_else_first() -> None:
+            pull()
+            eventually(lambda: not server._thread.is_alive())
+            pull()
+
+        trigger._physical_pull = woken_by_somebody_else_first
+        server.close()
+
+        assert not server._thread.is_alive()
+
     def test_a_taken_port_is_a_sentence(self, server: Server) -> None:
         with pytest.raises(
             ServeError, match=f"Cannot listen on 127.0.0.1 port {server.port}: Address already"
         ):
             serve(fails, HOST, server.port)
+
+    def test_idle_connections_keep_nobody_out(self, server: Server) -> None:
+        """More of them than are served at one time, none of which ever says a word."""
+        with ExitStack() as crowd:
+            idle = [
+                crowd.enter_context(socket.create_connection((HOST, server.port)))
+                for _ in range(CONNECTIONS + 50)
+            ]
+            for _ in range(3):
+                assert ask(server, "/readyz").status == 200
+            assert idle[0].recv(1) == b"", "the oldest makes room for the newest"
+
+    def test_nor_do_requests_that_are_never_finished(self, server: Server) -> None:
+        with ExitStack() as crowd:
+            for _ in range(CONNECTIONS + 50):
+                slow = crowd.enter_context(socket.create_connection((HOST, server.port)))
+                slow.sendall(b"GET /readyz HTTP/1.1\r\nHost: a\r\nX-Slow: ")
+            assert ask(server, "/readyz").status == 200

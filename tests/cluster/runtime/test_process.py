@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from cluster.fake.clock import FakeClock
 from cluster.runtime.clock import SystemClock
 from cluster.runtime.process import Process
-from tests.fakes.clock import FakeClock
 
 ROOT = Path(__file__).parents[3]
 

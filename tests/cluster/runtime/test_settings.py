@@ -53,6 +53,20 @@ def test_a_list_may_be_optional_and_constrained() -> None:
         load(Example, {**environ, "GPU_BOOKING_KINDS": "a,b,c"})
 
 
+def test_a_list_of_paths_may_be_json() -> None:
+    class Folders(msgspec.Struct, frozen=True):
+        folders: tuple[Path, ...] = ()
+
+    for text in ('["/a","/b, c"]', "[]"):
+        given = load(Folders, {"GPU_BOOKING_FOLDERS": text})
+        assert given.folders == tuple(map(Path, msgspec.json.decode(text)))
+
+
+def test_a_list_may_be_json() -> None:
+    environ = {"GPU_BOOKING_NODE": "n0", "GPU_BOOKING_MODELS": '["A100", "H200, 141 GB"]'}
+    assert load(Example, environ).models == ("A100", "H200, 141 GB")
+
+
 def test_an_empty_variable_counts_as_not_set() -> None:
     environ = {"GPU_BOOKING_NODE": "n0", "GPU_BOOKING_TOKEN_FILE": "", "GPU_BOOKING_PROBE_PORT": ""}
     assert load(Example, environ) == Example(node="n0")

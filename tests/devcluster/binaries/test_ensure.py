@@ -1,4 +1,5 @@
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.binaries import Binaries, BuildError, Progress, ensure
+from devcluster.binaries import Binaries, BuildError, Progress, ensure, ensure_tool
+from devcluster.binaries.pins import KWOK, TOOLS
 
 ROOT = Path(__file__).parents[3]
 NAMES = [
@@ -19,6 +21,7 @@ NAMES = [
     "containerd-shim-runc-v2",
     "ctr",
     "runc",
+    "helm",
     "bridge",
     "host-local",
     "portmap",
@@ -38,7 +41,14 @@ def log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def folders(tmp_path: Path) -> list[Path]:
-    return [path for path in (tmp_path / "cache" / "binaries").iterdir() if path.is_dir()]
+    shelf = tmp_path / "cache" / "binaries"
+    return sorted(path for path in shelf.iterdir() if path.is_dir() and not path.name.endswith(".draft"))
+
+
+def built(log: Path) -> list[str]:
+    """The tools that go was asked to build since the log was last emptied."""
+    lines = log.read_text().splitlines() if log.exists() else []
+    return [line.removeprefix("build ") for line in lines if line.startswith("build ")]
 
 
 @pytest.mark.usefixtures("log")
@@ -52,8 +62,9 @@ def test_everything_a_cluster_needs_is_built_below_the_cache_under_our_names(tmp
 @pytest.mark.usefixtures("log")
 def test_every_kubernetes_program_is_a_link_to_the_one_executable() -> None:
     binaries = ensure()
-    assert binaries.path("kubelet").resolve() == binaries.path("kubebox")
-    assert binaries.path("kubectl").resolve() == binaries.path("kubebox")
+    kubebox = binaries.path("kubebox").resolve()
+    assert binaries.path("kubelet").resolve() == kubebox
+    assert binaries.path("kubectl").resolve() == kubebox
 
 
 def test_the_second_time_go_is_not_called_and_nothing_is_reported(log: Path) -> None:
@@ -63,6 +74,48 @@ def test_the_second_time_go_is_not_called_and_nothing_is_reported(log: Path) -> 
     assert ensure(told.append) == first
     assert not log.exists()
     assert told == []
+
+
+def test_each_tool_is_kept_by_itself_and_one_that_is_gone_is_built_alone(tmp_path: Path, log: Path) -> None:
+    binaries = ensure()
+    assert len(folders(tmp_path)) == len(TOOLS) + 1
+    log.unlink()
+    shutil.rmtree(binaries.path("helm").resolve().parent)
+    assert ensure() == binaries
+    assert built(log) == ["helm"]
+    assert binaries.path("helm").read_text() == "helm\n"
+
+
+def test_a_tool_that_no_cluster_needs_is_built_alone_and_only_when_asked_for(log: Path) -> None:
+    ensure()
+    assert "kwok" not in built(log)
+    log.unlink()
+    program = ensure_tool(KWOK) / "kwok"
+    assert built(log) == ["kwok"]
+    assert program.read_text() == "kwok\n"
+    log.unlink()
+    assert ensure_tool(KWOK) == program.parent
+    assert not log.exists()
+
+
+def test_what_an_older_checkout_kept_stays_as_it_is(tmp_path: Path, log: Path) -> None:
+    old = tmp_path / "cache" / "binaries" / "38c0b5ab9edce1d3"
+    old.mkdir(parents=True)
+    (old / "kubebox").write_text("old")
+    ensure()
+    assert log.exists()
+    assert [file.read_text() for file in old.iterdir()] == ["old"]
+
+
+def test_the_whole_cache_can_be_moved(tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = ensure()
+    log.unlink()
+    (tmp_path / "cache").rename(tmp_path / "moved")
+    monkeypatch.setenv("GPU_BOOKING_CACHE", str(tmp_path / "moved"))
+    after = ensure()
+    assert after.root.name == before.root.name
+    assert after.path("kubelet").read_text() == "kubernetes\n"
+    assert not log.exists()
 
 
 @pytest.mark.usefixtures("log")
@@ -85,7 +138,7 @@ def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
         Binaries(Path("/nowhere")).path("kubeadm")
 
 
-def test_a_failed_build_says_why_and_leaves_nothing(
+def test_a_failed_build_says_why_and_leaves_nothing_half(
     tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("FAKE_GO", "fail")
@@ -120,15 +173,17 @@ def hanging_build(log: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[subpro
         os.kill(int(log.read_text().split("hanging ")[1].split()[0]), signal.SIGKILL)
 
 
-def test_a_killed_build_leaves_nothing_that_looks_finished(
-    tmp_path: Path, hanging_build: subprocess.Popen[str]
+def test_a_killed_build_keeps_the_tools_that_were_finished_and_nothing_half(
+    tmp_path: Path, log: Path, hanging_build: subprocess.Popen[str]
 ) -> None:
     hanging_build.kill()
     hanging_build.wait()
-    assert all(folder.name.endswith(".draft") for folder in folders(tmp_path))
-    binaries = ensure()
-    assert binaries.path("kubebox").is_file()
-    assert folders(tmp_path) == [binaries.root]
+    finished = [folder.name.split("-v")[0] for folder in folders(tmp_path)]
+    assert finished == sorted(tool.name for tool in TOOLS if tool.name != "kubernetes")
+    before = len(built(log))
+    assert ensure().path("kubebox").is_file()
+    assert built(log)[before:] == ["kubernetes"]
+    assert not list((tmp_path / "cache" / "binaries").glob("*.draft"))
 
 
 def test_two_builders_at_once_build_once(log: Path) -> None:
@@ -136,5 +191,4 @@ def test_two_builders_at_once_build_once(log: Path) -> None:
     answers = [builder.communicate() for builder in builders]
     assert [builder.returncode for builder in builders] == [0, 0], answers
     assert len({printed for printed, _ in answers}) == 1
-    built = Counter(line for line in log.read_text().splitlines() if line.startswith("build "))
-    assert set(built.values()) == {1}
+    assert Counter(built(log)) == {tool.name: 1 for tool in TOOLS}

@@ -1,14 +1,29 @@
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from devcluster.binaries.errors import BuildError
-from devcluster.binaries.pins import MODULES, TOOLS, build_flags, key, oldest_go, version
+from devcluster.binaries.pins import (
+    KIND,
+    KWOK,
+    MODULES,
+    TOOLS,
+    Tool,
+    build_flags,
+    common_key,
+    key,
+    oldest_go,
+    version,
+)
 from devcluster.binaries.toolchain import LOCK, parse_version, pinned_requirement
 
+EVERY = (*TOOLS, KWOK, KIND)
 KUBERNETES = next(tool for tool in TOOLS if tool.name == "kubernetes")
+HELM = next(tool for tool in TOOLS if tool.name == "helm")
 RUNC = next(tool for tool in TOOLS if tool.name == "runc")
 
 
@@ -18,12 +33,12 @@ def modules(tmp_path: Path) -> Path:
 
 
 def test_every_tool_has_its_own_modules_with_checksums_and_nothing_else_lies_there() -> None:
-    assert {folder.name for folder in MODULES.iterdir()} == {tool.name for tool in TOOLS}
-    assert all((MODULES / tool.name / file).is_file() for tool in TOOLS for file in ("go.mod", "go.sum"))
+    assert {folder.name for folder in MODULES.iterdir()} == {tool.name for tool in EVERY}
+    assert all((MODULES / tool.name / file).is_file() for tool in EVERY for file in ("go.mod", "go.sum"))
 
 
 def test_every_version_is_pinned_in_a_go_mod() -> None:
-    versions = {tool.name: version(tool) for tool in TOOLS}
+    versions = {tool.name: version(tool) for tool in EVERY}
     assert all(re.fullmatch(r"v\d+\.\d+\.\d+", pinned) for pinned in versions.values()), versions
 
 
@@ -43,30 +58,53 @@ def test_the_go_that_can_be_installed_builds_everything() -> None:
     assert installed >= oldest_go()
 
 
-def test_the_key_stays_while_nothing_changes(modules: Path) -> None:
-    assert key(modules) == key(MODULES)
+@pytest.mark.parametrize("tool", EVERY, ids=lambda tool: tool.name)
+def test_a_key_stays_while_nothing_changes_and_names_tool_and_version(modules: Path, tool: Tool) -> None:
+    assert key(tool, modules) == key(tool)
+    assert key(tool).startswith(f"{tool.name}-{version(tool)}-")
 
 
-@pytest.mark.parametrize("file", ["kubernetes/go.mod", "etcd/go.sum", "kubernetes/main.go"])
-def test_the_key_changes_with_every_pinned_file(modules: Path, file: str) -> None:
-    with (modules / file).open("a") as stream:
+@pytest.mark.parametrize("file", ["go.mod", "go.sum", "main.go"])
+def test_a_key_changes_with_each_pinned_file_of_its_tool_and_with_no_other(modules: Path, file: str) -> None:
+    with (modules / "kubernetes" / file).open("a") as stream:
         stream.write("\n// changed\n")
-    assert key(modules) != key(MODULES)
+    assert [tool.name for tool in EVERY if key(tool, modules) != key(tool)] == ["kubernetes"]
 
 
-def test_the_key_changes_when_content_moves_from_one_file_to_another(modules: Path) -> None:
-    for name, other in (("etcd", "cni"), ("cni", "etcd")):
-        shutil.copy(MODULES / name / "go.sum", modules / other / "go.sum")
-    assert key(modules) != key(MODULES)
+def test_a_new_tool_leaves_the_keys_of_the_others_as_they_are(modules: Path) -> None:
+    shutil.copytree(modules / "etcd", modules / "another")
+    assert [key(tool, modules) for tool in EVERY] == [key(tool) for tool in EVERY]
 
 
-def test_the_key_ignores_what_an_editor_leaves_behind(modules: Path) -> None:
+def test_a_key_changes_when_content_moves_from_one_file_to_another(modules: Path) -> None:
+    folder = modules / "kubernetes"
+    mod, total = (folder / "go.mod").read_text(), (folder / "go.sum").read_text()
+    (folder / "go.mod").write_text(mod + total[:100])
+    (folder / "go.sum").write_text(total[100:])
+    assert key(KUBERNETES, modules) != key(KUBERNETES)
+
+
+@pytest.mark.parametrize("change", [{"tags": "seccomp,more"}, {"cgo": False}, {"links": ("run-c",)}])
+def test_a_key_changes_with_what_the_build_is_told(change: dict[str, Any]) -> None:
+    assert key(replace(RUNC, **change)) != key(RUNC)
+
+
+def test_a_key_ignores_what_an_editor_leaves_behind(modules: Path) -> None:
     (modules / "kubernetes" / "main.go.swp").write_text("draft")
-    assert key(modules) == key(MODULES)
+    assert key(KUBERNETES, modules) == key(KUBERNETES)
 
 
 def test_machines_of_another_kind_have_another_key() -> None:
-    assert key(MODULES, machine="x86_64") != key(MODULES, machine="aarch64")
+    assert key(RUNC, machine="x86_64") != key(RUNC, machine="aarch64")
+
+
+def test_the_common_folder_has_another_key_as_soon_as_one_tool_has() -> None:
+    assert common_key(["etcd-1", "runc-1"]) == common_key(["etcd-1", "runc-1"])
+    assert common_key(["etcd-1", "runc-1"]) != common_key(["etcd-1", "runc-2"])
+
+
+def test_helm_tells_its_pinned_version() -> None:
+    assert "-X helm.sh/helm/v4/internal/version.version=v4.3.1" in " ".join(build_flags(HELM, "v4.3.1"))
 
 
 def test_kubernetes_tells_its_pinned_version() -> None:

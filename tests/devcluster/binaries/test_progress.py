@@ -2,8 +2,8 @@ import io
 from collections.abc import Sequence
 from pathlib import Path
 
+from cluster.fake.clock import FakeClock
 from devcluster.binaries.progress import Counter, Progress, ProgressLine
-from tests.fakes.clock import FakeClock
 
 FIXTURES = Path(__file__).parents[2] / "fixtures" / "go"
 

@@ -44,7 +44,9 @@ PER_GPU = (
     "nvmlDeviceGetAttributes",
     "nvmlDeviceGetAttributes_v2",
     "nvmlDeviceGetSupportedEventTypes",
+    "nvmlDeviceGetRemappedRows",
     "nvmlDeviceGetUtilizationRates",
+    "nvmlDeviceGetPowerUsage",
     "nvmlDeviceGetComputeRunningProcesses",
     "nvmlDeviceGetGraphicsRunningProcesses",
     "nvmlDeviceGetMPSComputeRunningProcesses",
@@ -68,6 +70,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "nvmlDeviceGetNvLinkState(18)": lambda h: pynvml.nvmlDeviceGetNvLinkState(h, 18),
     "nvmlDeviceGetNvLinkRemotePciInfo": lambda h: pynvml.nvmlDeviceGetNvLinkRemotePciInfo(h, 0),
     "nvmlDeviceGetNvLinkRemoteDeviceType": lambda h: pynvml.nvmlDeviceGetNvLinkRemoteDeviceType(h, 0),
+    "nvmlDeviceGetTopologyCommonAncestor": lambda h: pynvml.nvmlDeviceGetTopologyCommonAncestor(h, h),
     "nvmlDeviceGetMigDeviceHandleByIndex": lambda h: pynvml.nvmlDeviceGetMigDeviceHandleByIndex(h, 0),
     "nvmlEventSetCreate": lambda _: pynvml.nvmlEventSetCreate(),
     "nvmlDeviceRegisterEvents(all supported)": lambda h: pynvml.nvmlDeviceRegisterEvents(
@@ -78,8 +81,21 @@ CALLS: dict[str, Callable[[Any], Any]] = {
     "nvmlEventSetWait": lambda _: pynvml.nvmlEventSetWait(pynvml.nvmlEventSetCreate(), 20),
     "nvmlEventSetFree": lambda _: pynvml.nvmlEventSetFree(pynvml.nvmlEventSetCreate()),
 }
-IN_TESTS_OF_THEIR_OWN = {"nvmlInit", "nvmlShutdown"}
-"""The life cycle: the tests before and after initialisation below."""
+IN_TESTS_OF_THEIR_OWN = {
+    "nvmlInit",
+    "nvmlShutdown",
+    "nvmlDeviceGetGpuInstanceProfileInfo",
+}
+"""The life cycle (the tests before and after initialisation below), and profiles of MIG instances."""
+NOT_SURVEYED = {
+    "nvmlDeviceGetGpuInstanceById",
+    "nvmlGpuInstanceGetInfo",
+    "nvmlSystemEventSetCreate",
+    "nvmlSystemEventSetFree",
+    "nvmlSystemEventSetWait",
+    "nvmlSystemRegisterEvents",
+}
+"""What the card of the survey was not asked: it was not in MIG mode, and nobody took it from the driver."""
 
 
 @pytest.fixture
@@ -183,6 +199,19 @@ def test_the_supported_events_are_those_of_the_real_card(card: Any) -> None:
     assert all(supported & int(bit, 16) for bit, yes in SURVEY["supported_event_bits"].items() if yes)
 
 
+@pytest.mark.parametrize("number", range(18))
+def test_profiles_of_mig_instances_have_the_ids_of_the_real_card(card: Any, number: int) -> None:
+    (surveyed,) = [
+        one for one in SURVEY["calls"] if one["call"] == f"nvmlDeviceGetGpuInstanceProfileInfo({number},v2)"
+    ] or [{"code": pynvml.NVML_ERROR_INVALID_ARGUMENT}]
+    if "code" in surveyed:
+        with pytest.raises(pynvml.NVMLError) as refused:
+            pynvml.nvmlDeviceGetGpuInstanceProfileInfo(card, number)
+        assert refused.value.value == surveyed["code"]
+    else:
+        assert pynvml.nvmlDeviceGetGpuInstanceProfileInfo(card, number).id == surveyed["value"]["id"]
+
+
 STRUCTURES = (
     "c_nvmlMemory_t",
     "c_nvmlMemory_v2_t",
@@ -215,12 +244,14 @@ def nvml_functions(path: Path) -> set[str]:
         and isinstance(node.value, ast.Name)
         and node.value.id == "pynvml"
         and node.attr.startswith("nvml")
+        and callable(getattr(pynvml, node.attr))
     }
 
 
 def test_every_nvml_call_of_the_node_agent_is_compared_with_the_survey() -> None:
     used = nvml_functions(ROOT / "deviceplugin/nvml/real.py")
-    compared = {call.split("(")[0].split(" ")[0] for call in CALLS} | IN_TESTS_OF_THEIR_OWN
+    compared = {call.split("(")[0].split(" ")[0] for call in CALLS}
+    compared |= IN_TESTS_OF_THEIR_OWN | NOT_SURVEYED
     assert used
     assert used - compared == set()
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster import names
 from devcluster.binaries.cache import cache_folder
 from devcluster.binaries.golang import Go
 from devcluster.binaries.progress import silent
@@ -42,14 +43,14 @@ def first_line(process: subprocess.Popen[str]) -> dict[str, object]:
 
 def test_the_probe_tells_the_variables_that_speak_about_gpus_and_no_others(program: Path) -> None:
     given = {
-        "NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-2",
+        names.VISIBLE_DEVICES_VARIABLE: "GPU-1,GPU-2",
         "GPU_BOOKING_NOTE": "a=b",
         "PATH": "/bin",
         "NVIDIA": "no",
     }
     with started(program, env=given) as process:
         told = first_line(process)
-    assert told["env"] == {"NVIDIA_VISIBLE_DEVICES": "GPU-1,GPU-2", "GPU_BOOKING_NOTE": "a=b"}
+    assert told["env"] == {names.VISIBLE_DEVICES_VARIABLE: "GPU-1,GPU-2", "GPU_BOOKING_NOTE": "a=b"}
 
 
 def test_the_probe_tells_every_nvidia_device_with_its_number(program: Path) -> None:
@@ -78,6 +79,13 @@ def test_the_probe_ends_by_itself_with_the_status_that_was_asked_for(
     with started(program, *arguments) as process:
         first_line(process)
         assert process.wait(30) == status
+
+
+def test_the_probe_ends_with_that_status_when_it_must_stop_before(program: Path) -> None:
+    with started(program, "100000", "75") as process:
+        first_line(process)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 75
 
 
 @pytest.mark.parametrize("arguments", [["soon"], ["-1"], ["1", "256"], ["1", "2", "3"]])

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from deviceplugin.nvml.health import Failed, HealthState
-from deviceplugin.nvml.inventory import NodeDevice, read_inventory, with_health
+from deviceplugin.nvml.inventory import MOST_GONE, NodeDevice, read_inventory, with_health
 from deviceplugin.nvml.port import MigFacts
 from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu
 
@@ -90,6 +90,15 @@ def test_a_mig_device_that_is_gone_stays_listed() -> None:
         ("MIG-1", False),
     ]
     assert devices[1].published.reason == "This MIG device does not exist any more"
+
+
+def test_of_mig_devices_that_are_gone_the_latest_are_known() -> None:
+    gpu, known = a_gpu(0), read(a_gpu(0))
+    for cutting, parts in enumerate((3, MOST_GONE - 1, 1, 1)):
+        gpu.mig = [MigFacts(f"MIG-{cutting}-{part}", "1g.10gb", part, 0, 9728) for part in range(parts)]
+        known = read(gpu, known=known)
+    assert [device.uuid for device in known[:3]] == ["GPU-0", "MIG-3-0", "MIG-2-0"]
+    assert {device.uuid for device in known[3:]} == {f"MIG-1-{part}" for part in range(MOST_GONE - 1)}
 
 
 def test_a_gpu_that_was_never_known_and_does_not_answer_is_not_listed() -> None:

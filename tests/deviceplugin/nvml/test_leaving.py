@@ -6,6 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 
+from cluster.fake.clock import FakeClock
 from deviceplugin.nvml.leaving import (
     LOOK_EVERY,
     PATIENCE,
@@ -13,7 +14,11 @@ from deviceplugin.nvml.leaving import (
     Target,
     leaving_a_hanging_driver,
 )
-from tests.fakes.clock import FakeClock
+
+
+def never() -> bool:
+    """No call is overdue."""
+    return False
 
 
 @contextmanager
@@ -34,7 +39,7 @@ def test_a_thread_that_ends_when_it_is_told_to_is_waited_for() -> None:
     stop = threading.Event()
     stop.set()
     ended: list[bool] = []
-    leaving_a_hanging_driver(lambda told: ended.append(told.is_set()), FakeClock())(stop)
+    leaving_a_hanging_driver(lambda told: ended.append(told.is_set()), FakeClock(), never)(stop)
     assert ended == [True]
 
 
@@ -42,7 +47,7 @@ def test_one_that_hangs_is_left_behind() -> None:
     clock, stop = FakeClock(self_advancing=True), threading.Event()
     stop.set()
     with hanging() as hang, pytest.raises(HangingDriverError, match="left behind"):
-        leaving_a_hanging_driver(hang, clock)(stop)
+        leaving_a_hanging_driver(hang, clock, never)(stop)
     assert clock.waits == [PATIENCE]
 
 
@@ -54,7 +59,7 @@ def test_while_nobody_asks_for_the_end_it_may_hang_as_long_as_it_likes() -> None
 
         def run() -> None:
             try:
-                leaving_a_hanging_driver(hang, clock)(stop)
+                leaving_a_hanging_driver(hang, clock, never)(stop)
             except HangingDriverError as error:
                 left.append(error)
 
@@ -77,4 +82,22 @@ def test_an_error_of_the_thread_is_raised() -> None:
         raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
-        leaving_a_hanging_driver(crash, FakeClock())(threading.Event())
+        leaving_a_hanging_driver(crash, FakeClock(), never)(threading.Event())
+
+
+def test_where_a_call_is_overdue_another_thread_begins_and_its_end_counts() -> None:
+    clock, stop, free = FakeClock(self_advancing=True), threading.Event(), threading.Event()
+    attempts: list[int] = []
+    overdue = [True, False]
+
+    def hang_once(_: threading.Event) -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            free.wait()
+        stop.set()
+
+    try:
+        leaving_a_hanging_driver(hang_once, clock, lambda: bool(overdue) and overdue.pop(0))(stop)
+    finally:
+        free.set()
+    assert attempts == [0, 1]

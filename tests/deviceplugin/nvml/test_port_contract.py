@@ -7,9 +7,20 @@ from pathlib import Path
 import pytest
 
 from devcluster.fakenvml import FakeNvml, default_gpus, library
-from deviceplugin.nvml.port import DriverMissingError, GpuLostError, Nvml, NvmlError
+from devcluster.fakenvml.fake import RunningProcess
+from deviceplugin.nvml.port import DriverMissingError, GpuLostError, GpuProcess, Load, Nvml, NvmlError
 from deviceplugin.nvml.real import RealNvml
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
+
+BUSY = Load(
+    utilisation=87,
+    memory_activity=43,
+    memory_used=20 << 30,
+    memory_total=80 << 30,
+    temperature=61,
+    power=288.0,
+    processes=(GpuProcess(7, 3 << 30), GpuProcess(8, 1 << 30)),
+)
 
 
 @dataclass
@@ -21,6 +32,7 @@ class Bench:
     recover: Callable[[int], None]
     ask_for: Callable[[int, int], object]
     unload: Callable[[], None]
+    use_up: Callable[[int, Load], None]
 
 
 def in_memory() -> Bench:
@@ -37,7 +49,12 @@ def in_memory() -> Bench:
     def unload() -> None:
         nvml.fault = no_driver()
 
-    return Bench(nvml, lambda index: lost(index, True), lambda index: lost(index, False), ask_for, unload)
+    def use_up(index: int, load: Load) -> None:
+        nvml.gpus[index].load = load
+
+    return Bench(
+        nvml, lambda index: lost(index, True), lambda index: lost(index, False), ask_for, unload, use_up
+    )
 
 
 def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
@@ -45,8 +62,21 @@ def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     fake.create(default_gpus(0))
     for name, value in fake.environment().items():
         monkeypatch.setenv(name, value)
+
+    def use_up(index: int, load: Load) -> None:
+        assert load.utilisation is not None
+        assert load.temperature is not None
+        fake.used(index, percent=load.utilisation, degrees=load.temperature, watts=int(load.power or 0))
+        fake.memory_used(index, load.memory_used or 0)
+        fake.processes(index, *(RunningProcess(one.pid, one.memory or 0) for one in load.processes))
+
     return Bench(
-        RealNvml(library()), fake.lose, fake.recover, fake.recovery_action, lambda: fake.init_error(9)
+        RealNvml(library()),
+        fake.lose,
+        fake.recover,
+        fake.recovery_action,
+        lambda: fake.init_error(9),
+        use_up,
     )
 
 
@@ -77,6 +107,13 @@ def test_a_gpu_is_described(bench: Bench) -> None:
     assert (facts.name, facts.minor) == ("NVIDIA RTX A6000", 2)
     assert facts.pci.startswith("0000:")
     assert facts.pci == facts.pci.lower()
+
+
+def test_what_labels_are_made_of_is_said(bench: Bench) -> None:
+    bench.nvml.open()
+    assert bench.nvml.cuda_version() == (13, 0)
+    ends = bench.nvml.uuid(0), bench.nvml.uuid(2)
+    assert bench.nvml.way(*ends) in {None, 50}
 
 
 def test_links_name_the_far_end(bench: Bench) -> None:
@@ -148,3 +185,18 @@ def test_without_a_driver_it_does_not_open(bench: Bench) -> None:
     bench.unload()
     with pytest.raises(DriverMissingError):
         bench.nvml.open()
+
+
+def test_how_a_gpu_is_used_is_told_in_the_units_of_the_port(bench: Bench) -> None:
+    bench.nvml.open()
+    uuid = bench.nvml.uuid(0)
+    bench.use_up(0, BUSY)
+    assert bench.nvml.load(uuid, ()) == BUSY
+
+
+def test_how_a_lost_gpu_is_used_cannot_be_told(bench: Bench) -> None:
+    bench.nvml.open()
+    uuid = bench.nvml.uuid(0)
+    bench.lose(0)
+    with pytest.raises(GpuLostError):
+        bench.nvml.load(uuid, ())

@@ -11,6 +11,7 @@ import pytest
 
 from cluster.runtime.clock import SystemClock
 from devcluster.fakenvml import FakeNvml, default_gpus, library, mig
+from devcluster.fakenvml.fake import RunningProcess
 from deviceplugin.nvml.inventory import NodeDevice, read_inventory
 from deviceplugin.nvml.numa import numa_from_sysfs
 from deviceplugin.nvml.port import (
@@ -18,6 +19,7 @@ from deviceplugin.nvml.port import (
     EventKind,
     GpuEvent,
     GpuLostError,
+    GpuProcess,
     LibraryMissingError,
     NvmlError,
 )
@@ -273,7 +275,7 @@ def test_the_thread_tells_of_an_xid_of_one_gpu(watched: Watched) -> None:
     def told() -> bool:
         # An event that comes while NVML is initialised anew is not heard: the error comes again.
         watched.fake.xid(3, 79)
-        return watched.reason(3) == "XID 79: GPU has fallen off the bus"
+        return watched.reason(3) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
     watched.until(told)
     assert watched.reason(0) is None
@@ -301,3 +303,94 @@ def test_the_thread_finds_a_driver_that_comes_back(watched: Watched) -> None:
     assert len(watched.told[-1].devices) == 4
     watched.fake.init_error(0)
     watched.until(lambda: watched.told[-1].problem is None and watched.reason(0) is None)
+
+
+def test_what_a_card_or_a_driver_does_not_know_is_left_open(nvml: RealNvml, fake: FakeNvml) -> None:
+    for call, code in {
+        "nvmlDeviceGetUtilizationRates": 3,
+        "nvmlDeviceGetTemperature": 13,
+        "nvmlDeviceGetPowerUsage": 4,
+        "nvmlDeviceGetComputeRunningProcesses": 3,
+    }.items():
+        fake.error(call, 0, code)
+    fake.memory_used(0, 5 << 30)
+    found = nvml.load(nvml.uuid(0), ())
+    assert (found.utilisation, found.memory_activity, found.temperature, found.power) == (None,) * 4
+    assert (found.memory_used, found.processes) == (5 << 30, ())
+
+
+def test_a_driver_without_the_newer_question_for_memory_is_asked_the_older(
+    nvml: RealNvml, fake: FakeNvml
+) -> None:
+    fake.memory_used(0, 5 << 30)
+    fake.error("nvmlDeviceGetMemoryInfo_v2", 0, 13)
+    reserved = default_gpus(0)[0].profile.reserved
+    assert nvml.load(nvml.uuid(0), ()).memory_used == (5 << 30) + reserved
+
+
+def test_a_process_that_is_in_two_lists_is_told_once(nvml: RealNvml, fake: FakeNvml) -> None:
+    fake.processes(
+        0,
+        RunningProcess(9, 5, kind="g"),
+        RunningProcess(7, 100),
+        RunningProcess(8, 30),
+        RunningProcess(8, 20, kind="m"),
+    )
+    assert nvml.load(nvml.uuid(0), ()).processes == (
+        GpuProcess(7, 100),
+        GpuProcess(8, 30),
+        GpuProcess(9, 5),
+    )
+
+
+def test_of_a_gpu_in_parts_processes_and_memory_are_told_by_part(nvml: RealNvml, fake: FakeNvml) -> None:
+    parts = mig(default_gpus(0)[0], ["1g.10gb", "3g.40gb"])
+    fake.mig(0, parts)
+    first, second = parts
+    fake.processes(
+        0, RunningProcess(7, 4 << 30, first.gi, first.ci), RunningProcess(8, 1 << 30, second.gi, 0)
+    )
+    found = nvml.load(nvml.uuid(0), (first.uuid, second.uuid, "MIG-that-has-gone"))
+    assert found.parts == {first.uuid: 4 << 30, second.uuid: 1 << 30}
+    assert found.processes == (
+        GpuProcess(7, 4 << 30, first.gi, first.ci),
+        GpuProcess(8, 1 << 30, second.gi, 0),
+    )
+
+
+def test_profiles_with_engines_of_their_own_have_their_exact_names(nvml: RealNvml, fake: FakeNvml) -> None:
+    fake.mig(1, mig(default_gpus(0)[1], ["1g.10gb+me", "1g.10gb", "1g.20gb", "2g.20gb"]))
+    parts = nvml.mig(nvml.uuid(1)) or ()
+    assert [part.profile for part in parts] == ["1g.10gb+me", "1g.10gb", "1g.20gb", "2g.20gb"]
+
+
+def test_where_instances_may_not_be_asked_for_profiles_have_plain_names(
+    nvml: RealNvml, fake: FakeNvml
+) -> None:
+    fake.mig(1, mig(default_gpus(0)[1], ["1g.10gb+me"]))
+    no_permission = 4
+    fake.error("nvmlDeviceGetGpuInstanceById", 1, no_permission)
+    assert [part.profile for part in nvml.mig(nvml.uuid(1)) or ()] == ["1g.10gb"]
+
+
+def test_gpus_that_are_bound_or_unbound_are_heard_of_once(nvml: RealNvml, fake: FakeNvml) -> None:
+    fake.bound()
+    stream = nvml.events([nvml.uuid(0)])
+    assert not stream.rebound(), "that was before"
+    for happens in (fake.bound, fake.unbound):
+        happens()
+        assert stream.rebound()
+        assert not stream.rebound()
+    fake.xid(0, 48)
+    assert not stream.rebound()
+    assert stream.wait(5) is not None, "the other events are not taken away"
+    stream.close()
+
+
+def test_a_driver_that_does_not_tell_of_binding_is_asked_in_vain(nvml: RealNvml, fake: FakeNvml) -> None:
+    function_not_found = 13
+    fake.error("nvmlSystemEventSetCreate", None, function_not_found)
+    stream = nvml.events([nvml.uuid(0)])
+    fake.bound()
+    assert not stream.rebound()
+    stream.close()

@@ -2,10 +2,15 @@
 
 from collections.abc import Callable
 
-from deviceplugin.nvml.port import EventKind, GpuEvent, MigFacts
-from deviceplugin.nvml.watch import GpuWatch, Report
+import pytest
+
+from deviceplugin.nvml.health import State
+from deviceplugin.nvml.port import EventKind, GpuEvent, GpuProcess, Load, MigFacts, Rows
+from deviceplugin.nvml.remembered import Known
+from deviceplugin.nvml.watch import GpuWatch, Loads, NoGpusError, Periods, Report
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver, no_library, xid
 
+EVERY_SECOND = Periods(wait=1.0)
 Step = Callable[[], GpuEvent | None]
 
 
@@ -17,7 +22,7 @@ def watched(nvml: MemoryNvml, *script: Step) -> list[Report]:
     """What is reported while the script happens."""
     nvml.script.extend(script)
     told: list[Report] = []
-    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml).run(nvml.stop)
+    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND).run(nvml.stop)
     return told
 
 
@@ -50,7 +55,8 @@ def test_nothing_new_is_not_reported_again() -> None:
 def test_a_critical_xid_is_reported_and_a_quiet_minute_later_it_is_over() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     told = watched(nvml, lambda: xid("GPU-0", 48), *[nothing] * 70)
-    assert [reasons(report)["GPU-0"] for report in told] == [None, "XID 48: double-bit memory error", None]
+    fault = "XID 48: double-bit memory error"
+    assert [reasons(report)["GPU-0"] for report in told] == [None, f"{fault}; recovering", None]
     assert [reasons(report)["GPU-1"] for report in told] == [None, None, None]
 
 
@@ -79,15 +85,16 @@ def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed()
     def lose() -> None:
         nvml.gpus[0].lost = True
 
-    told = watched(nvml, lose, *[nothing] * 10)
-    assert [reasons(report)["GPU-0"] for report in told] == [None, "The GPU is lost"]
+    told = watched(nvml, lose, *[nothing] * 20)
+    assert [reasons(report)["GPU-0"] for report in told] == [None, "The GPU is lost", "The GPU is lost"]
+    assert [report.devices[0].state for report in told] == [State.HEALTHY, State.SUSPECT, State.UNHEALTHY]
 
 
 def test_events_of_the_others_are_heard_while_one_is_lost() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].lost = True
     told = watched(nvml, nothing, lambda: xid("GPU-1", 79))
-    assert reasons(told[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus"}
+    assert reasons(told[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus; it needs a reset"}
 
 
 def test_a_wait_that_fails_is_paused_and_never_loops_hot() -> None:
@@ -111,12 +118,9 @@ def test_a_wanted_reset_is_reported_and_over_when_the_driver_asks_for_nothing() 
 
         return step
 
-    told = watched(nvml, ask(1), ask(0))
-    assert [reasons(report)["GPU-0"] for report in told] == [
-        None,
-        "The driver asks for a reset of the GPU",
-        None,
-    ]
+    told = watched(nvml, ask(1), ask(0), *[nothing] * 70)
+    wish = "The driver asks for a reset of the GPU"
+    assert [reasons(report)["GPU-0"] for report in told] == [None, wish, f"{wish}; recovering", None]
 
 
 def test_a_change_of_mig_is_read_afresh() -> None:
@@ -230,3 +234,212 @@ def test_silence_is_measured_since_nvml_last_gave_control_back() -> None:
     assert watch.silent_for() == 30
     watch.run(nvml.stop)
     assert watch.silent_for() == 0
+
+
+def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+    told: list[Report] = []
+    watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND)
+    nvml.script.extend([lambda: xid("GPU-0", 79), nothing, lambda: watch.clear("GPU-0", "now"), nothing])
+    watch.run(nvml.stop)
+    fault = "XID 79: GPU has fallen off the bus; it needs a reset"
+    assert [reasons(report)["GPU-0"] for report in told] == [None, fault, None]
+    assert nvml.seconds <= 5
+
+
+def test_memory_rows_are_asked_for_with_every_probe() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+
+    def wear_out() -> None:
+        nvml.gpus[0].rows = Rows(failed=True)
+
+    told = watched(nvml, wear_out, *[nothing] * 10)
+    assert reasons(told[-1]) == {"GPU-0": "Memory rows are damaged and cannot be replaced"}
+
+
+class Notes:
+    """A memory that a test reads and writes."""
+
+    def __init__(self) -> None:
+        self.now = "boot-1"
+        self.known = Known()
+
+    def era(self, driver: str) -> str:
+        return f"{self.now} {driver}"
+
+    def recall(self) -> Known:
+        return self.known
+
+    def keep(self, known: Known) -> None:
+        self.known = known
+
+
+def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[Report]:
+    nvml.script.extend(script)
+    told: list[Report] = []
+    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes).run(nvml.stop)
+    return told
+
+
+def test_an_agent_that_starts_anew_knows_what_needs_a_reset() -> None:
+    notes = Notes()
+    remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), lambda: xid("GPU-0", 79), lambda: xid("GPU-1", 48))
+    told = remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), *[nothing] * 200)
+    fault = "XID 79: GPU has fallen off the bus; it needs a reset"
+    assert [reasons(report) for report in told] == [{"GPU-0": fault, "GPU-1": None}]
+
+
+def test_after_a_boot_of_the_node_it_does_not_count_any_more() -> None:
+    notes = Notes()
+    remembering(notes, MemoryNvml([a_gpu(0)]), lambda: xid("GPU-0", 79))
+    notes.now = "boot-2"
+    told = remembering(notes, MemoryNvml([a_gpu(0)]), nothing)
+    assert [reasons(report) for report in told] == [{"GPU-0": None}]
+    assert notes.known.faults == {}
+
+
+def test_a_driver_that_was_loaded_anew_beneath_a_living_agent_ends_it_too() -> None:
+    notes, nvml = Notes(), MemoryNvml([a_gpu(0)])
+
+    def reload() -> None:
+        notes.now = "boot-1, second load"
+
+    told = remembering(notes, nvml, lambda: xid("GPU-0", 79), reload, *[nothing] * 3700)
+    assert [reasons(report)["GPU-0"] for report in told][-1] is None
+
+
+def test_an_order_to_clear_counts_once_also_for_an_agent_that_starts_anew() -> None:
+    notes = Notes()
+
+    def played(*script: Step) -> str | None:
+        nvml = MemoryNvml([a_gpu(0)])
+        told: list[Report] = []
+        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes)
+        # The Node says it again to every agent that starts.
+        nvml.script.extend([lambda: watch.clear("GPU-0", "the first order"), nothing, *script, nothing])
+        watch.run(nvml.stop)
+        return reasons(told[-1])["GPU-0"]
+
+    fault = "XID 79: GPU has fallen off the bus; it needs a reset"
+    assert played() is None
+    assert played(lambda: xid("GPU-0", 79)) == fault
+    assert played() == fault
+
+
+def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_sentence() -> None:
+    for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
+        told: list[Report] = []
+        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False)
+        with pytest.raises(NoGpusError) as ended:
+            watch.run(nvml.stop)
+        assert [report.problem for report in told] == [str(ended.value)]
+
+
+def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+
+    def unload() -> None:
+        nvml.fault = no_driver()
+
+    nvml.script.extend([unload, *[nothing] * 7210])
+    told: list[Report] = []
+    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False).run(nvml.stop)
+    assert told[-1].problem == "The NVIDIA driver is not loaded"
+
+
+def measured(nvml: MemoryNvml, *script: Step) -> list[Loads]:
+    """What is measured while the script happens."""
+    nvml.script.extend(script)
+    heard: list[Loads] = []
+    GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=heard.append).run(
+        nvml.stop
+    )
+    return heard
+
+
+def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+    nvml.gpus[0].load = Load(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
+
+    def rest() -> None:
+        nvml.gpus[0].load = Load(utilisation=0)
+
+    heard = measured(nvml, *[nothing] * 5, rest, *[nothing] * 20)
+    assert [one.of["GPU-0"].utilisation for one in heard] == [87, 0, 0]
+    assert heard[0].of.keys() == {"GPU-0", "GPU-1"}
+    assert [device.uuid for device in heard[0].devices] == ["GPU-0", "GPU-1"]
+
+
+def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+
+    def lose() -> None:
+        nvml.gpus[0].lost = True
+
+    heard = measured(nvml, nothing, lose, *[nothing] * 12)
+    assert [sorted(one.of) for one in heard] == [["GPU-0", "GPU-1"], ["GPU-1"]]
+
+
+def test_the_memory_of_every_part_is_measured() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+    nvml.gpus[0].mig = [MigFacts("MIG-0", "1g.10gb", 1, 0, 9856)]
+    nvml.gpus[0].load = Load(parts={"MIG-0": 5, "MIG-of-another": 6})
+    (heard,) = measured(nvml, nothing)
+    assert heard.of["GPU-0"].parts == {"MIG-0": 5}
+
+
+def test_a_flood_of_events_does_not_stop_the_measuring() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+    assert len(measured(nvml, *[lambda: xid("GPU-0", 13)] * 25)) == 3
+
+
+def test_a_new_layout_without_an_event_is_seen_at_the_next_look() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+
+    def cut() -> None:
+        nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
+
+    told = watched(nvml, cut, *[nothing] * 61)
+    assert [list(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "MIG-1"]]
+    assert nvml.opened == 1
+
+
+def test_a_gpu_that_is_bound_to_the_driver_is_seen_at_once() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+
+    def bind() -> None:
+        nvml.gpus.append(a_gpu(1))
+        nvml.rebound = True
+
+    told = watched(nvml, nothing, bind, nothing)
+    assert [list(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "GPU-1"]]
+    assert nvml.opened == 2
+
+
+def test_a_gpu_that_is_taken_from_the_driver_is_unhealthy_and_back_when_it_is_bound_again() -> None:
+    nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
+    taken = nvml.gpus[1]
+
+    def unbind() -> None:
+        nvml.gpus.remove(taken)
+        nvml.rebound = True
+
+    def bind() -> None:
+        nvml.gpus.append(taken)
+        nvml.rebound = True
+
+    told = watched(nvml, unbind, nothing, bind, nothing)
+    gone = "NVML does not list this GPU any more"
+    assert [reasons(report)["GPU-1"] for report in told] == [None, gone, None]
+    assert {reasons(report)["GPU-0"] for report in told} == {None}
+
+
+def test_an_xid_of_one_mig_device_leaves_its_siblings_well() -> None:
+    nvml = MemoryNvml([a_gpu(0)])
+    nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192), MigFacts("MIG-2", "3g.40gb", 2, 0, 40192)]
+    told = watched(nvml, lambda: xid("GPU-0", 48, gpu_instance=2))
+    assert reasons(told[1]) == {
+        "GPU-0": None,
+        "MIG-1": None,
+        "MIG-2": "XID 48: double-bit memory error; recovering",
+    }

@@ -7,16 +7,16 @@ from deviceplugin.nvml import xids
 
 @pytest.mark.parametrize("number", [13, 31, 43, 45, 68, 109])
 def test_an_error_of_one_program_leaves_the_gpu_healthy(number: int) -> None:
-    assert not xids.is_critical(number)
+    assert not xids.DEFAULT.is_critical(number)
 
 
 @pytest.mark.parametrize("number", [48, 62, 74, 79, 95, 119])
 def test_a_hardware_error_is_critical(number: int) -> None:
-    assert xids.is_critical(number)
+    assert xids.DEFAULT.is_critical(number)
 
 
 def test_an_unknown_number_is_critical() -> None:
-    assert xids.is_critical(4242)
+    assert xids.DEFAULT.is_critical(4242)
     assert xids.sentence(4242) == "XID 4242: critical GPU error"
 
 
@@ -27,3 +27,20 @@ def test_a_known_number_says_what_it_means() -> None:
 def test_no_number_stands_in_two_tables() -> None:
     tables = (xids.APPLICATION, xids.ANNOUNCEMENTS, xids.CRITICAL)
     assert len({number for table in tables for number in table}) == sum(len(table) for table in tables)
+
+
+def test_what_needs_a_reset_is_critical() -> None:
+    assert set(xids.CRITICAL) >= xids.NEEDS_RESET
+
+
+def test_an_administrator_takes_numbers_out_and_adds_others() -> None:
+    heeded = xids.Heeded(ignored=frozenset({79}), added=frozenset({31}))
+    assert not heeded.is_critical(79)
+    assert not heeded.needs_reset(79)
+    assert heeded.is_critical(31)
+    assert heeded.is_critical(48)
+
+
+def test_a_number_cannot_be_ignored_and_heeded_at_once() -> None:
+    with pytest.raises(xids.ContradictionError, match=r"ignored and heeded at once: \[79\]"):
+        xids.Heeded(ignored=frozenset({79, 1}), added=frozenset({79}))

@@ -8,8 +8,12 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import structlog
+
 from deviceplugin import __main__ as agent
 from deviceplugin.plugin import DevicePlugin
+
+log = structlog.get_logger(__name__)
 
 
 def slow_down(gate: Path) -> None:
@@ -18,7 +22,8 @@ def slow_down(gate: Path) -> None:
     tick = threading.Event()
 
     def allocate(self: DevicePlugin, request: Any, context: Any) -> Any:
-        print("allocate", [list(c.devices_ids) for c in request.container_requests], flush=True)
+        asked = [list(container.devices_ids) for container in request.container_requests]
+        log.info("allocate is kept waiting", devices=asked)
         response = answer(self, request, context)
         while gate.exists():
             tick.wait(0.01)

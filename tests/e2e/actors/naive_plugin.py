@@ -13,6 +13,7 @@ from typing import Any
 
 import grpc
 
+from cluster import names
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as api
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as rpc
 
@@ -51,7 +52,7 @@ class NaivePlugin(rpc.DevicePluginServicer):
         while self._gate.exists():
             TICK.wait(0.01)
         answers = [
-            api.ContainerAllocateResponse(envs={"GPU_BOOKING_DEVICES": ",".join(c.devices_ids)})
+            api.ContainerAllocateResponse(envs={names.DEVICES_VARIABLE: ",".join(c.devices_ids)})
             for c in request.container_requests
         ]
         return api.AllocateResponse(container_responses=answers)

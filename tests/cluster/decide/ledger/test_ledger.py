@@ -1,4 +1,7 @@
+from datetime import timedelta
+
 import msgspec
+import pytest
 
 from cluster import names
 from cluster.decide.ledger import WHOLE, Ledger
@@ -6,7 +9,7 @@ from cluster.decide.ledger.view import NodeView
 from cluster.objects.assignment import encode_drift
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from tests.fakes.objects import PodBuilder, a100, a6000, a_node, a_pod
+from tests.fakes.objects import EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 G0, G1, G2, G3 = (f"GPU-n0-{index}" for index in range(4))
 
@@ -77,6 +80,15 @@ def test_a_pod_that_has_ended_holds_nothing() -> None:
     ledger.apply_pod(pod.at(2).ended().obj)
 
     assert free(ledger.view("n0")) == [G0, G1, G2, G3]
+
+
+def test_a_pod_is_known_from_its_first_event_to_its_last() -> None:
+    ledger = Ledger()
+    assert not ledger.knows("uid-p")
+    ledger.apply_pod(a_pod("p").obj)
+    assert ledger.knows("uid-p")
+    ledger.forget_pod("uid-p")
+    assert not ledger.knows("uid-p")
 
 
 def test_a_forgotten_pod_holds_nothing() -> None:
@@ -180,6 +192,33 @@ def test_what_the_agent_has_seen_makes_an_unknown_device_known() -> None:
 
     assert ledger.view("n0").unknown == {}
     assert ledger.view("n0").held == {G1: WHOLE}
+
+
+def test_a_static_pod_is_known_by_the_kubelets_uid_and_not_by_its_mirrors() -> None:
+    ledger = a_ledger()
+    mirror = a_pod("mirror").asks(1).with_annotation(names.STATIC_POD, "4711").on("n0")
+    ledger.apply_pod(mirror.obj)
+    assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 1}
+
+    ledger.apply_node(
+        a_node("n0", a100(0), a100(1), version=2, drift=encode_drift({"4711": {"main": (G1,)}}))
+    )
+
+    assert ledger.view("n0").unknown == {}
+    assert ledger.view("n0").held == {G1: WHOLE}
+    assert ledger.view("n0").holders(G1) == ("uid-mirror",)
+
+
+def test_devices_of_which_the_agent_has_not_said_yet_which_they_are_stay_unknown() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1, container="first").asks(1, container="second").on("n0").obj)
+
+    ledger.apply_node(
+        a_node("n0", a100(0), a100(1), version=2, drift=encode_drift({"uid-p": {"first": (G1,)}}))
+    )
+
+    assert ledger.view("n0").held == {G1: WHOLE}
+    assert ledger.view("n0").unknown == {names.GPU_RESOURCE: 1}
 
 
 def test_a_device_that_the_inventory_does_not_know_is_held_all_the_same() -> None:
@@ -346,3 +385,97 @@ def test_a_view_changes_only_with_what_matters() -> None:
 
     assert ledger.view("n0") is before
     assert ledger.generation == generation
+
+
+# --- holds -------------------------------------------------------------------------------------------
+
+
+def test_a_hold_keeps_devices_from_others_and_holds_nothing() -> None:
+    ledger = a_ledger()
+
+    ledger.apply_pod(a_pod().asks(2).kept("n0", G0, G1).obj)
+
+    view = ledger.view("n0")
+    assert view.kept == {G0: "uid-p", G1: "uid-p"}
+    assert view.held == {}
+    assert free(view) == [G2, G3]
+
+
+def test_devices_are_kept_while_their_holders_leave() -> None:
+    ledger = a_ledger()
+    victim = a_pod("victim").asks(1).on("n0", {"main": (G0,)})
+    ledger.apply_pod(victim.obj)
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+    assert ledger.view("n0").held == {G0: WHOLE}
+
+    ledger.forget_pod("uid-victim")
+
+    assert ledger.view("n0").kept == {G0: "uid-p"}
+    assert free(ledger.view("n0")) == [G1, G2, G3]
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        a_pod().asks(1),
+        a_pod().asks(1).kept("n0", G0).on("n0", {"main": (G0,)}),
+        a_pod().asks(1).kept("n0", G0).ended(),
+        a_pod().asks(1).kept("n0", G0).terminating(),
+        a_pod().asks(1).with_annotation(names.HOLD, "?"),
+        a_pod().asks(1).kept("n1", G0),
+    ],
+    ids=["taken away", "bound", "ended", "terminating", "unreadable", "elsewhere"],
+)
+def test_a_hold_ends_with_its_pods_waiting(after: PodBuilder) -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+
+    ledger.apply_pod(after.at(2).obj)
+
+    assert ledger.view("n0").kept == {}
+
+
+def test_a_hold_ends_with_its_pod() -> None:
+    ledger = a_ledger()
+    ledger.apply_pod(a_pod().asks(1).kept("n0", G0).obj)
+
+    ledger.forget_pod("uid-p", "2")
+
+    assert ledger.view("n0").kept == {}
+
+
+@pytest.mark.parametrize("order", [("a", "b", "c"), ("c", "b", "a")])
+def test_a_device_with_several_holds_is_kept_for_the_oldest_then_the_smallest_uid(
+    order: tuple[str, ...],
+) -> None:
+    second = EPOCH + timedelta(seconds=1)
+    pods = {
+        "a": a_pod("a").asks(1).kept("n0", G0, G1, at=None),
+        "b": a_pod("b").asks(2).kept("n0", G0, G2, at=second),
+        "c": a_pod("c").asks(2).kept("n0", G2, G3, at=second),
+    }
+    ledger = a_ledger()
+    for name in order:
+        ledger.apply_pod(pods[name].obj)
+
+    assert ledger.view("n0").kept == {G0: "uid-b", G1: "uid-a", G2: "uid-b", G3: "uid-c"}
+
+
+def test_a_hold_whose_instant_has_no_time_zone_is_in_utc() -> None:
+    ledger = a_ledger()
+    naive = f'{{"node":"n0","devices":["{G0}"],"at":"2026-11-23T08:00:00"}}'
+    ledger.apply_pod(a_pod("a").asks(1).kept("n0", G0).obj)
+
+    ledger.apply_pod(a_pod("b").asks(1).with_annotation(names.HOLD, naive).obj)
+
+    assert ledger.view("n0").kept == {G0: "uid-b"}
+
+
+def test_what_is_told_twice_or_late_is_said_to_be_so() -> None:
+    ledger = a_ledger()
+
+    assert ledger.apply_pod(a_pod().asks(1).at(5).obj)
+    assert ledger.apply_pod(a_pod().asks(1).at(5).obj)
+    assert not ledger.apply_pod(a_pod().asks(1).at(4).obj)
+    assert ledger.apply_node(a_node("n0", a100(0), version=3))
+    assert not ledger.apply_node(a_node("n0", a100(1), version=2))

@@ -1,0 +1,109 @@
+"""HTTP around the webhook: one path, bounded bodies, bounded patience. An ASGI app.
+
+Whatever is wrong is answered with a sentence; what the answer to a good request is, ``admit`` decides.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, MutableMapping
+from http import HTTPStatus
+from typing import Any, Final
+
+from booking.admission.admit import Reply, refusal
+from booking.admission.metrics import Metrics
+from cluster.runtime.clock import Clock
+
+PATH: Final = "/admit"
+LONGEST_BODY_BYTES: Final = 8 * 2**20
+"""The API server stores objects of 1.5 MiB at most; a review carries one or two."""
+LONGEST_BODY_SECONDS: Final = 5.0
+"""The API server gives up sooner."""
+
+Message = MutableMapping[str, Any]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+
+
+class _RefusedError(Exception):
+    """The request is not even read."""
+
+    def __init__(self, status: HTTPStatus, sentence: str) -> None:
+        super().__init__(sentence)
+        self.reply = refusal(status, sentence)
+
+
+class _GoneError(Exception):
+    """The client has left."""
+
+
+class Endpoint:
+    """The ASGI app; it keeps nothing between requests, so that any number of servers may share it."""
+
+    def __init__(
+        self,
+        admit: Callable[[bytes], Reply],
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        longest_body: int = LONGEST_BODY_BYTES,
+        body_seconds: float = LONGEST_BODY_SECONDS,
+    ) -> None:
+        """Args: longest_body: bytes; body_seconds: how long a client may take to send it."""
+        self._admit = admit
+        self._clock = clock
+        self._metrics = metrics
+        self._longest_body = longest_body
+        self._body_seconds = body_seconds
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        try:
+            self._check(scope)
+            body = await self._body(receive)
+            begin = self._clock.monotonic()
+            reply = self._admit(body)
+            self._metrics.seconds.observe(self._clock.monotonic() - begin)
+        except _GoneError:
+            return
+        except _RefusedError as refused:
+            self._metrics.requests.labels(outcome=refused.reply.status.value).inc()
+            reply = refused.reply
+        headers = [
+            (b"content-type", reply.content_type.encode()),
+            (b"content-length", str(len(reply.body)).encode()),
+        ]
+        await send({"type": "http.response.start", "status": reply.status.value, "headers": headers})
+        await send({"type": "http.response.body", "body": reply.body})
+
+    def _check(self, scope: Scope) -> None:
+        headers = {name.lower(): value.decode("latin-1") for name, value in scope["headers"]}
+        length = headers.get(b"content-length", "0")
+        if scope["path"] != PATH:
+            raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing here but {PATH}.")
+        if scope["method"] != "POST":
+            raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{PATH} answers POST alone.")
+        if length.isdecimal() and int(length) > self._longest_body:
+            raise self._too_long()
+
+    async def _body(self, receive: Receive) -> bytes:
+        parts: list[bytes] = []
+        try:
+            # The event loop's own clock: nothing else can end a wait for a client.
+            async with asyncio.timeout(self._body_seconds):
+                more = True
+                while more:
+                    message = await receive()
+                    if message["type"] != "http.request":
+                        raise _GoneError
+                    parts.append(message.get("body", b""))
+                    more = message.get("more_body", False)
+                    if sum(map(len, parts)) > self._longest_body:
+                        raise self._too_long()
+        except TimeoutError:
+            slow = f"The body did not arrive within {self._body_seconds:g} seconds."
+            raise _RefusedError(HTTPStatus.REQUEST_TIMEOUT, slow) from None
+        return b"".join(parts)
+
+    def _too_long(self) -> _RefusedError:
+        sentence = f"The body is longer than {self._longest_body} bytes."
+        return _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)

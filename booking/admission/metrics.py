@@ -1,0 +1,34 @@
+"""What the webhook counts. Made once by the composition root, on a registry that is passed in."""
+
+from prometheus_client import CollectorRegistry, Counter, Histogram
+
+from cluster.runtime.metrics import NAMESPACE
+
+_BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 3.0)
+
+
+class Metrics:
+    """Requests, what became of their pods and of forged keys on them, and how long they took."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.requests = Counter(
+            "admission_requests_total",
+            "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU), cleaned,"
+            " untouched; refused ones by HTTP status.",
+            ("outcome",),
+            namespace=NAMESPACE,
+            registry=registry,
+        )
+        self.forgeries = Counter(
+            "admission_forgeries_total",
+            "New pods from which keys were removed that we alone write; the log says who created them.",
+            namespace=NAMESPACE,
+            registry=registry,
+        )
+        self.seconds = Histogram(
+            "admission_request_seconds",
+            "Seconds from the whole request to the whole answer.",
+            buckets=_BUCKETS,
+            namespace=NAMESPACE,
+            registry=registry,
+        )

@@ -1,0 +1,102 @@
+"""To whom a new pod belongs: by who creates it, never by what the pod says of itself (law L7)."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from booking.wording import quoted
+from cluster import names
+from cluster.decide.identity import DEFAULT_RULES, Rule, UsersOf, is_account, user_of
+from cluster.objects.meta import Meta
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Creators:
+    """Whose word counts for what."""
+
+    rules: tuple[Rule, ...] = DEFAULT_RULES
+    """Raw names to user ids."""
+    trusted: frozenset[str] = frozenset()
+    """User names whose pods name their owner in JupyterHub's annotation, or in the label of that key."""
+    ourselves: str
+    """The reclaimer's user name: pods that it creates again say everything themselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Whose:
+    """A user id, or why it is nobody's."""
+
+    user: str | None = None
+    why: str = ""
+    """The beginning of a sentence; empty where there is a user."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Place:
+    """The namespace of a pod, and what administrators have written on it."""
+
+    name: str = ""
+    owner: str | None = None
+    """User id to whom the namespace's pods belong that controllers create."""
+    is_spared: bool = False
+    """Whether no pod of it is evicted for a booking."""
+
+
+def owner(
+    creator: str, meta: Meta, *, place: Place, creators: Creators, known: Callable[[], UsersOf]
+) -> Whose:
+    """To whom a pod belongs.
+
+    Args:
+        creator: ``userInfo.username`` of the request.
+        meta: the pod's, as it came; it counts where the creator is trusted.
+        place: where it is created.
+        creators: whose word counts.
+        known: labels of JupyterHub, and the known users who may have them.
+    """
+    annotations = meta.annotations or {}
+    if creator == creators.ourselves:
+        return _named(annotations.get(names.USER), "It came back without a user")
+    if creator in creators.trusted:
+        return _of_hub(annotations, meta.labels or {}, known, creators.rules)
+    user = user_of("kubernetes", creator, creators.rules)
+    if user or not is_account(creator):
+        return _named(user, f"{_short(creator)} is no user")
+    return _named(
+        place.owner,
+        f"{_short(creator, 56)} acts for others, and no administrator has set {names.OWNER} on namespace"
+        f" {_short(place.name, 24)}",
+    )
+
+
+def _of_hub(
+    annotations: Mapping[str, str],
+    labels: Mapping[str, str],
+    known: Callable[[], UsersOf],
+    rules: tuple[Rule, ...],
+) -> Whose:
+    """By the annotation, which is the name itself; by the label where there is none."""
+    raw, label = annotations.get(names.HUB_USER), labels.get(names.HUB_USER)
+    if raw is not None:
+        return _named(
+            user_of("jupyterhub", raw, rules),
+            f"The annotation {names.HUB_USER} names no user: {_short(quoted(raw))}",
+        )
+    if label is None:
+        return Whose(why=f"It has neither annotation nor label {names.HUB_USER}")
+    users = known().get(label, frozenset())
+    if len(users) > 1:
+        may = _short(" or ".join(sorted(users)))
+        return Whose(
+            why=f"The label {names.HUB_USER} may mean {may}, and an annotation of that name is missing"
+        )
+    return _named(
+        next(iter(users), None), f"The label {names.HUB_USER} is of no known user: {_short(quoted(label))}"
+    )
+
+
+def _named(user: str | None, why: str) -> Whose:
+    return Whose(user=user) if user else Whose(why=why)
+
+
+def _short(text: str, longest: int = 70) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,245 @@
+"""What becomes of a new pod: pure. The webhook's one decision (law L7).
+
+A pod that asks for GPUs gets its user, the stamps of the booking that covers it now, our scheduler and the
+PriorityClass that it deserves; or it starts without a GPU, where no booking covers it, none is free, and the
+settings want it so. From every pod the keys that are ours alone are removed, unless our own reclaimer created
+it. Everything else is let through untouched.
+"""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final, Literal, Protocol
+
+import msgspec
+
+from booking.admission.owner import Creators, Place, Whose, owner
+from booking.admission.patch import Operation, patch
+from booking.admission.reading import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
+from booking.admission.room import Room
+from booking.admission.stamping import stamped, stripped
+from booking.admission.verdict import clause, day
+from booking.admission.wishes import unreadable
+from cluster import names
+from cluster.decide.entitlement import Beside
+from cluster.decide.identity import UsersOf
+from cluster.decide.verdict import Verdict, verdict
+from cluster.objects.pods import Pod
+from cluster.objects.stamps import instant_in
+
+Kind = Literal["booked", "opportunistic", "stripped", "cleaned", "untouched"]
+Unbooked = Literal["queue", "strip"]
+"""What becomes of a pod without a booking for which no GPU is free: it waits, or starts without a GPU."""
+
+UNBORN: Final = "~"
+"""Uid of a pod that does not exist yet: after every real one, where two were created in one second."""
+MAY_BE_EVICTED: Final = "this pod may be evicted when a booked pod needs its GPU."
+UNKNOWN: Final = "Bookings cannot be read now, so this pod counts as not booked"
+IN_LINE: Final = (
+    "No GPU that it may have is free: it waits in line, and is offered to the scheduler in its turn."
+)
+HINT: Final = "Book a GPU, or create the pod again when one is free."
+
+
+class Sight(Protocol):
+    """What is known of the cluster: ``booking.admission.sight``."""
+
+    def place(self, namespace: str, /) -> Place:
+        """What administrators have written on a namespace."""
+
+    def beside(self, pod: Pod, now: datetime, /) -> Beside:
+        """Bookings and pods of the pod's user, itself among them, and what covers what."""
+
+    def users_by_label(self) -> UsersOf:
+        """The known users of each label of JupyterHub."""
+
+    def room(self, pod: Pod, /) -> Room:
+        """Whether a GPU is free for it."""
+
+    def is_spoken_for(self, pod: Pod, /) -> bool:
+        """Whether those that wait for the same would take all that is free."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """The part of an admission request that counts."""
+
+    creator: str
+    """``userInfo.username``."""
+    namespace: str
+    pod: Json
+    """As it came."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """The answer: always allowed."""
+
+    kind: Kind
+    patch: tuple[Operation, ...] = ()
+    warnings: tuple[str, ...] = ()
+    """Sentences for whoever created the pod."""
+    forged: tuple[str, ...] = ()
+    """Keys that are ours alone, which the pod brought and which were removed: administrators are told."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    """A pod with GPUs, and what is decided about it."""
+
+    pod: Json
+    """Without what is ours on it."""
+    stored: Pod
+    """As it will stand among the others."""
+    whose: Whose
+    place: Place
+    found: Verdict | None
+    """None where nobody can know: it is nobody's, or the bookings are not known."""
+    until: str | None = None
+    """MAIA's ``terminate-at``, which counts where no booking of ours covers the pod."""
+
+    @property
+    def why(self) -> str:
+        """What covers it, or why nothing does, without what follows from that."""
+        if self.whose.user is None:
+            return f"{self.whose.why}, so this pod is nobody's"
+        return clause(self.found, self.place.name) if self.found else UNKNOWN
+
+    def granted(self, now: datetime) -> datetime | None:
+        """The instant to which MAIA has given it its GPUs, if that is still to come."""
+        until = instant_in(self.until)
+        return until if until and until > now else None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Review:
+    """Decides about new pods."""
+
+    creators: Creators
+    scheduler: str = names.SCHEDULER_NAME
+    """``schedulerName`` of GPU pods."""
+    unbooked: Unbooked = "queue"
+    """For pods of everybody else."""
+    unbooked_notebooks: Unbooked = "strip"
+    """For pods of trusted creators."""
+    queue_gate: bool = False
+    """Whether a pod without a booking that has to wait does so behind our scheduling gate."""
+    maia: bool = False
+    """Whether ``terminate-at`` on pods of trusted creators is MAIA's, and stays; also when they come back."""
+
+    def __call__(self, asked: Asked, sight: Sight, now: datetime, *, is_certain: bool) -> Outcome:
+        """Decide about one.
+
+        Args:
+            asked: the request.
+            sight: what is known of the cluster.
+            now: the instant.
+            is_certain: whether that is new enough; where it is not, nobody new is booked, and nothing is
+                known to be full (law L6).
+
+        Raises:
+            BadPodError: it is no pod.
+        """
+        pod = read(asked.pod)
+        from_us = asked.creator == self.creators.ourselves
+        until = pod.metadata.annotation(names.TERMINATE_AT) if self._is_maias(asked) else None
+        bare = asked.pod if until is None else with_annotation(asked.pod, names.TERMINATE_AT, None)
+        ours = our_keys(bare)
+        forged = () if from_us else tuple(ours)
+        told = (_ignored(ours),) if forged else ()
+        kept = bare if from_us else without_ours(bare)
+        if not asks_for_gpus(pod):
+            if not told:
+                return Outcome(kind="untouched")
+            after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
+            return Outcome(kind="cleaned", patch=patch(asked.pod, after), warnings=told, forged=forged)
+        case = self._case(asked, kept, sight, now, is_certain=is_certain, until=until)
+        told = (*told, *unreadable(pod.metadata.annotations or {}))
+        strips, queues = self._strips(asked, case, now), self._queues(case, now)
+        room = sight.room(case.stored) if is_certain and (strips or queues) else "unknown"
+        if strips and room == "full":
+            return replace(self._stripped(asked, case, told), forged=forged)
+        is_queued = queues and (room == "full" or (room == "free" and sight.is_spoken_for(case.stored)))
+        return replace(self._stamped(asked, case, now, told, is_queued=is_queued), forged=forged)
+
+    def _is_maias(self, asked: Asked) -> bool:
+        """Whether its ``terminate-at`` may be MAIA's; what our reclaimer creates again was stamped before."""
+        return self.maia and asked.creator in {self.creators.ourselves, *self.creators.trusted}
+
+    def _case(
+        self, asked: Asked, kept: Json, sight: Sight, now: datetime, *, is_certain: bool, until: str | None
+    ) -> _Case:
+        pod, place = read(asked.pod), sight.place(asked.namespace)
+        whose = owner(
+            asked.creator, pod.metadata, place=place, creators=self.creators, known=sight.users_by_label
+        )
+        stored = _as_stored(pod, asked.namespace, with_annotation(kept, names.USER, whose.user), now)
+        found = verdict(stored, sight.beside(stored, now), now) if is_certain and whose.user else None
+        return _Case(pod=kept, stored=stored, whose=whose, place=place, found=found, until=until)
+
+    def _strips(self, asked: Asked, case: _Case, now: datetime) -> bool:
+        """Whether the pod would rather start without a GPU than wait for one.
+
+        What a gate holds back waits anyway, and what names its node asks no scheduler: a static pod has its
+        GPU already, whatever its image in the API says.
+        """
+        spec = case.stored.spec
+        if asked.creator == self.creators.ourselves or spec.scheduling_gates or spec.node_name:
+            return False
+        if case.granted(now) or (case.found and case.found.cover):
+            return False
+        policy = self.unbooked_notebooks if asked.creator in self.creators.trusted else self.unbooked
+        return policy == "strip"
+
+    def _queues(self, case: _Case, now: datetime) -> bool:
+        """Whether the pod would wait behind our gate: nothing is promised to it, and it asks a scheduler."""
+        is_promised = case.granted(now) or (case.found and case.found.cover)
+        return self.queue_gate and not is_promised and not case.stored.spec.node_name
+
+    def _stripped(self, asked: Asked, case: _Case, told: tuple[str, ...]) -> Outcome:
+        sentence = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
+        after = stripped(case.pod, sentence, self.scheduler)
+        if case.until is not None:
+            after = with_annotation(after, names.TERMINATE_AT, case.until)
+        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(sentence, HINT, *told))
+
+    def _stamped(
+        self, asked: Asked, case: _Case, now: datetime, told: tuple[str, ...], *, is_queued: bool
+    ) -> Outcome:
+        booking = case.found.cover if case.found else None
+        after = stamped(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
+        if case.until is not None and booking is None:
+            after = with_annotation(after, names.TERMINATE_AT, case.until)
+        kind: Kind = "booked" if booking else "opportunistic"
+        warnings = (_told(case, now), *([IN_LINE] if is_queued else []), *told)
+        return Outcome(kind=kind, patch=patch(asked.pod, after), warnings=warnings)
+
+
+def _told(case: _Case, now: datetime) -> str:
+    """What the pod gets."""
+    granted = case.granted(now)
+    if case.found and case.found.cover:
+        return f"{case.why}."
+    if granted:
+        return f"{case.why}, but MAIA's {names.TERMINATE_AT} covers it until {day(granted)}."
+    if case.place.is_spared:
+        return f"{case.why}, but no pod of namespace {case.place.name} is evicted for a booking."
+    return f"{case.why}: {MAY_BE_EVICTED}"
+
+
+def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
+    """The pod as it will stand among the others: newest, last, its owner's."""
+    meta = msgspec.structs.replace(
+        pod.metadata,
+        uid=UNBORN,
+        namespace=namespace,
+        creation_timestamp=now,
+        deletion_timestamp=None,
+        annotations=dict(kept["metadata"]["annotations"]),
+    )
+    return Pod(metadata=meta, spec=pod.spec)
+
+
+def _ignored(keys: list[str], longest: int = 60) -> str:
+    first = keys[0] if len(keys[0]) <= longest else f"{keys[0][: longest - 1]}…"
+    more = f" and {len(keys) - 1} more" if len(keys) > 1 else ""
+    return f"{first}{more}: ignored, only GPU Booking writes such keys."

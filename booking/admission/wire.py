@@ -1,0 +1,73 @@
+"""``admission.k8s.io/v1`` AdmissionReview, as far as we read and write it."""
+
+import msgspec
+
+from cluster.objects.meta import Partial, ready
+
+API_VERSION = "admission.k8s.io/v1"
+KIND = "AdmissionReview"
+
+
+class GroupKind(Partial, frozen=True):
+    """``kind`` of a request."""
+
+    group: str = ""
+    version: str = ""
+    kind: str = ""
+
+
+class UserInfo(Partial, frozen=True):
+    """Who asks, as the API server has authenticated them."""
+
+    username: str = ""
+
+
+class Request(Partial, frozen=True):
+    """``request``: what somebody wants to do."""
+
+    uid: str
+    kind: GroupKind
+    operation: str
+    user_info: UserInfo
+    sub_resource: str = ""
+    namespace: str = ""
+    name: str = ""
+    """Empty where the API server is to make it up (``generateName``)."""
+    object: msgspec.Raw = msgspec.Raw(b"null")
+    """As it would be stored; null at a deletion."""
+    dry_run: bool = False
+
+    @property
+    def is_new_pod(self) -> bool:
+        """Whether a pod is to be created, and not something of one."""
+        is_pod = (self.kind.group, self.kind.kind, self.sub_resource) == ("", "Pod", "")
+        return is_pod and self.operation == "CREATE"
+
+
+@ready
+class Question(Partial, frozen=True):
+    """The AdmissionReview that the API server sends."""
+
+    api_version: str
+    kind: str
+    request: Request
+
+
+class Response(Partial, frozen=True):
+    """``response``: we never refuse."""
+
+    uid: str
+    allowed: bool
+    patch_type: str | None = None
+    """``JSONPatch``, with a patch."""
+    patch: bytes | None = None
+    """JSON; on the wire base64."""
+    warnings: tuple[str, ...] | None = None
+
+
+class Answer(Partial, frozen=True):
+    """The AdmissionReview that we answer."""
+
+    api_version: str
+    kind: str
+    response: Response

@@ -1,0 +1,94 @@
+"""Load over time: step profiles of half-open intervals. Pure.
+
+Load rises at starts alone, so what is true at ``start`` and at every start inside ``[start, end)`` is true
+in all of it. Whoever keeps the load within the devices at each instant can give every booking the same
+devices for its whole life (interval graphs are perfect), so devices are chosen when a booking is used.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime
+from itertools import pairwise
+from typing import Protocol
+
+import msgspec
+
+
+class Load(Protocol):
+    """So many devices in ``[start, end)``; a ``Record`` is one."""
+
+    @property
+    def start(self) -> datetime:
+        """The first instant."""
+        ...
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after it."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """Devices."""
+        ...
+
+
+class Lost(msgspec.Struct, frozen=True):
+    """Devices that cannot be had in ``[start, end)``; a ``Load``."""
+
+    start: datetime
+    end: datetime
+    count: int
+
+
+class Step(msgspec.Struct, frozen=True):
+    """A span in which nothing changes."""
+
+    start: datetime
+    end: datetime
+    free: int
+    """Devices that nobody has booked; 0 also where more are booked than there are."""
+    capacity: int
+    """Devices that there are, without those that are maintained then or promised by somebody else."""
+
+
+def peak(loads: Iterable[Load], start: datetime, end: datetime) -> int:
+    """The most devices that are booked at one instant of ``[start, end)``."""
+    return max(used for moment, used in _profile(loads, start) if moment < end)
+
+
+def availability(
+    loads: Iterable[Load], start: datetime, end: datetime, *, capacity: int, lost: Iterable[Load] = ()
+) -> tuple[Step, ...]:
+    """What is free in ``[start, end)``: steps without gaps.
+
+    Args:
+        loads: what is booked.
+        start: of the span.
+        end: of the span.
+        capacity: devices that there are.
+        lost: those of them that cannot be had for some time.
+    """
+    booked, gone = dict(_profile(loads, start)), dict(_profile(lost, start))
+    turns = sorted(moment for moment in booked.keys() | gone.keys() if moment < end)
+    steps: list[Step] = []
+    used = away = 0
+    for moment, following in pairwise([*turns, end]):
+        used, away = booked.get(moment, used), gone.get(moment, away)
+        there = max(0, capacity - away)
+        steps.append(Step(start=moment, end=following, free=max(0, there - used), capacity=there))
+    return tuple(steps)
+
+
+def _profile(loads: Iterable[Load], start: datetime) -> Iterator[tuple[datetime, int]]:
+    """(instant, devices booked from then on): from ``start``, then wherever that changes."""
+    changes: dict[datetime, int] = {start: 0}
+    for load in loads:
+        if load.end > start and load.start < load.end:
+            begin = max(load.start, start)
+            changes[begin] = changes.get(begin, 0) + load.count
+            changes[load.end] = changes.get(load.end, 0) - load.count
+    used = 0
+    for moment in sorted(changes):
+        if changes[moment] or moment == start:
+            used += changes[moment]
+            yield moment, used

@@ -1,0 +1,67 @@
+"""What could be booked: whole GPUs per model and node that can be had, and the pods that run on bookings.
+
+Pure. The booking server computes it from what it follows of the cluster (``booking.promises.supply``) and
+hands it to every decision.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cluster.decide.witness.supply import whole_devices
+from cluster.objects.inventory import Device, InventoryError, inventory_of
+from cluster.objects.nodes import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """Devices that cannot be had until then: somebody else has promised them, or their node is silent."""
+
+    node: str
+    count: int
+    until: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """Devices per model and node. A model whose devices are all sick is known and has none."""
+
+    devices: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Model (label form) -> node -> whole healthy devices, without those that nobody can be made to leave."""
+    grants: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
+    """Model -> devices among these that cannot be had for some time."""
+    pins: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    """Booking id -> node -> devices that pods of that booking have there."""
+    pauses: Mapping[str, tuple[Grant, ...]] = field(default_factory=dict)
+    """Model -> devices of nodes that are silent: nothing that begins before then is promised of them."""
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """Every model that is known, sorted."""
+        return tuple(sorted(self.devices))
+
+    def total(self, model: str) -> int:
+        """How many devices of the model there are; 0 for an unknown one."""
+        return sum(self.devices.get(model, {}).values())
+
+    def largest(self, model: str) -> int:
+        """How many devices of the model the node with most of them has."""
+        return max(self.devices.get(model, {}).values(), default=0)
+
+
+def capacity_of(nodes: Iterable[Node]) -> Capacity:
+    """The capacity of these nodes, nobody being on them."""
+    devices: dict[str, dict[str, int]] = {}
+    for node in nodes:
+        for model, device in whole_devices(_devices(node)):
+            on_nodes = devices.setdefault(model, {})
+            on_nodes[node.metadata.name] = on_nodes.get(node.metadata.name, 0) + device.is_healthy
+    return Capacity(devices)
+
+
+def _devices(node: Node) -> tuple[Device, ...]:
+    """A node whose inventory cannot be read has nothing to promise."""
+    try:
+        return inventory_of(node)
+    except InventoryError:
+        return ()

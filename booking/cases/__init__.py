@@ -1,0 +1,36 @@
+"""``policy test``: what a policy says about cases that were written down, before it is put in force."""
+
+from pathlib import Path
+
+from booking.cases.file import CaseFileError, read_cases
+from booking.cases.replay import Outcome, replay
+from booking.policy.policy import Policy
+from booking.policy.reading import PolicyError, read_policy
+
+__all__ = ["CaseFileError", "Outcome", "replay_file"]
+
+
+def replay_file(path: Path) -> tuple[Outcome, ...]:
+    """Every case of a file, asked of the policy that the file names; paths are counted from the file on.
+
+    Raises:
+        CaseFileError: the file, or its policy, cannot be used.
+    """
+    cases = read_cases(_text(path))
+    policy = Policy()
+    if cases.policy is not None:
+        source = path.parent / cases.policy
+        try:
+            policy = read_policy(_text(source))
+        except PolicyError as error:
+            raise CaseFileError(f"The policy file {source} is refused.\n{error}") from error
+    return replay(cases, policy)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise CaseFileError(f"The file {path} cannot be read: {error.strerror}.") from error
+    except UnicodeDecodeError as error:
+        raise CaseFileError(f"The file {path} is not UTF-8.") from error

@@ -1,0 +1,101 @@
+"""Case files: a policy, what is there and booked, what somebody asks for and should be answered. Pure.
+
+YAML. Bookings and devices that several cases share stand once at the top; a case may have more of its own.
+"""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+import msgspec.yaml
+
+from booking.records import Instant
+from cluster.objects.bookings import Topology
+
+Amount = Annotated[int, msgspec.Meta(ge=0, le=100_000)]
+
+
+class CaseFileError(ValueError):
+    """A case file that cannot be used; the sentence says where and why."""
+
+
+class Booked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A booking that is there already."""
+
+    user: str
+    start: Instant
+    end: Instant
+    id: str = ""
+    """By which `change` names it; by default `b-1` and so on, counted through the case."""
+    model: str = ""
+    """By default the only model that there is."""
+    count: Amount = 1
+    topology: Topology | None = None
+    released: Instant | None = None
+    cancelled: Instant | None = None
+    waived: bool = False
+
+
+class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What somebody asks for. Of a change, what is not given stays as it is."""
+
+    start: Instant | None = None
+    """By default now."""
+    end: Instant | None = None
+    duration: str | None = None
+    """Instead of the end: P2D, 36h."""
+    model: str = ""
+    count: int | None = None
+    topology: Topology | None = None
+    namespace: str | None = None
+
+
+class Exempted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An exemption that holds in a case."""
+
+    limits: Mapping[str, Any]
+    model: str | None = None
+
+
+class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One question and its answer."""
+
+    name: str
+    now: Instant
+    user: str
+    groups: tuple[str, ...] = ()
+    history: tuple[Booked, ...] = ()
+    """Bookings beside those of the whole file."""
+    exemptions: tuple[Exempted, ...] = ()
+    request: Asked
+    change: str | None = None
+    """Id of the booking that the request changes."""
+    expect: tuple[str, ...] = ()
+    """Rules that are broken, in any order; none: it is accepted."""
+    earliest_start: Instant | None = None
+    """What is told as the earliest start, where that matters."""
+
+
+class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A case file."""
+
+    policy: str | None = None
+    """Path of the policy file, from this file on; None: the manual."""
+    capacity: Mapping[str, Mapping[str, Amount]]
+    """Model -> node -> devices."""
+    history: tuple[Booked, ...] = ()
+    cases: tuple[OneCase, ...]
+
+
+def read_cases(text: str) -> CaseFile:
+    """The cases of a file.
+
+    Raises:
+        CaseFileError: it is not YAML, or not what is expected there.
+    """
+    try:
+        return msgspec.yaml.decode(text, type=CaseFile)
+    except msgspec.ValidationError as error:
+        raise CaseFileError(f"The case file is refused: {error}.") from error
+    except (msgspec.DecodeError, RecursionError) as error:
+        raise CaseFileError(f"The case file is not YAML: {' '.join(str(error).split())}.") from error

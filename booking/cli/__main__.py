@@ -1,0 +1,77 @@
+"""The command line's composition root: ``kubectl gpu``, ``gpu-booking`` and ``python -m booking.cli``."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import click
+from click.shell_completion import CompletionItem, ShellComplete
+
+from booking.cli.commands.admin import admin
+from booking.cli.commands.book import book
+from booking.cli.commands.changing import cancel, extend, move, release
+from booking.cli.commands.completion import completion
+from booking.cli.commands.earliest import earliest
+from booking.cli.commands.listing import listing
+from booking.cli.commands.policy import policy
+from booking.cli.commands.status import status
+from booking.cli.commands.why import why
+from cluster import names
+from cluster.runtime.clock import Clock, SystemClock
+
+_PLUGIN: Final = "kubectl-gpu"
+_NO_FILES: Final = ":4"
+"""Directive of cobra's completion protocol: the shell shall not offer files."""
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name=names.PROGRAM)
+def gpu() -> None:
+    """Book GPUs of this cluster, see who has them, and why a pod waits."""
+
+
+for _command in (
+    book,
+    listing,
+    extend,
+    move,
+    release,
+    cancel,
+    earliest,
+    status,
+    why,
+    policy,
+    admin,
+    completion,
+):
+    gpu.add_command(_command)
+
+
+def main() -> None:
+    """Run one command and end the process with its status."""
+    is_plugin = Path(sys.argv[0]).name == _PLUGIN
+    gpu.main(
+        prog_name="kubectl gpu" if is_plugin else names.PROGRAM,
+        complete_var=names.COMPLETION_VARIABLE,
+        obj=SystemClock(),
+    )
+
+
+def complete() -> None:
+    """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
+    for item in completions(sys.argv[1:], SystemClock()):
+        click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(_NO_FILES)
+
+
+def completions(words: Sequence[str], clock: Clock) -> list[CompletionItem]:
+    """What the last word may become; it is empty where a new one begins."""
+    *before, incomplete = words or [""]
+    return ShellComplete(gpu, {"obj": clock}, names.PROGRAM, names.COMPLETION_VARIABLE).get_completions(
+        before, incomplete
+    )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,183 @@
+"""The booking server's REST API, asked for one command. Problems (RFC 9457) become sentences."""
+
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import AbstractContextManager, nullcontext
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+from urllib.parse import quote, urlencode
+
+import msgspec
+import urllib3
+
+from booking import wording
+from booking.cli.failure import CommandError, UnreachableError
+from cluster import names
+
+ROOT: Final = "/api/v1"
+_TIMEOUT: Final = urllib3.Timeout(connect=5.0, read=30.0)
+"""Seconds; a change waits up to ten for the cluster."""
+_NOT_SENT: Final = urllib3.Retry(
+    total=2,
+    connect=2,
+    read=0,
+    redirect=0,
+    status=0,
+    other=0,
+    backoff_factor=0.2,
+    respect_retry_after_header=False,
+)
+"""Tried again where the request has not left us. An answer is told, also one that says when to ask again."""
+
+Json = dict[str, Any]
+
+
+class Api:
+    """One person at the API."""
+
+    def __init__(
+        self,
+        url: str,
+        token: str,
+        *,
+        ca_file: str | None = None,
+        waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
+        told: Callable[[str], str] = str,
+    ) -> None:
+        """Take what there is to know.
+
+        Args:
+            url: of the server, without a path.
+            token: for its audience.
+            ca_file: who vouches for it.
+            waiting: around every request, for a sign of life.
+            told: what the server says as its reader understands it.
+        """
+        self._waiting = waiting
+        self._told = told
+        self.url = url.rstrip("/")
+        self._headers = {
+            "Authorization": f"Bearer {token}",
+            "Accept": "application/json",
+            "User-Agent": f"{names.PRODUCT}-cli",
+        }
+        self._pool = urllib3.PoolManager(ca_certs=ca_file, timeout=_TIMEOUT, retries=_NOT_SENT)
+
+    def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
+        """Read something."""
+        return self.ask("GET", path, query=query)
+
+    def pages(self, path: str, field: str, query: Mapping[str, object] | None = None) -> list[Json]:
+        """Read a list to its end."""
+        found: list[Json] = []
+        asked = dict(query or {})
+        while True:
+            page = self.get(path, asked)
+            found += page[field]
+            if not page.get("continue"):
+                return found
+            asked["continue"] = page["continue"]
+
+    def ask(
+        self,
+        method: str,
+        path: str,
+        body: Json | None = None,
+        *,
+        query: Mapping[str, object] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Json:
+        """One request below ``/api/v1``.
+
+        Args:
+            method: of HTTP.
+            path: its parts are quoted already (``part``).
+            body: JSON.
+            query: parameters; those that are None are left out.
+            headers: beside our own.
+
+        Raises:
+            CommandError: the server refuses, or does not answer; says why.
+        """
+        url = f"{self.url}{ROOT}{path}"
+        given = urlencode([(key, _text(value)) for key, value in (query or {}).items() if value is not None])
+        try:
+            with self._waiting():
+                answer = self._pool.request(
+                    method,
+                    f"{url}?{given}" if given else url,
+                    body=None if body is None else msgspec.json.encode(body),
+                    headers=self._headers
+                    | dict(headers or {})
+                    | ({"Content-Type": "application/json"} if body is not None else {}),
+                )
+        except urllib3.exceptions.HTTPError as error:
+            raise UnreachableError(_unreachable(self.url, error, method)) from error
+        return self._read(answer.status, answer.data)
+
+    def _read(self, status: int, data: bytes) -> Json:
+        try:
+            body = msgspec.json.decode(data or b"{}", type=dict[str, Any])
+        except msgspec.MsgspecError as error:
+            raise UnreachableError(
+                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON): is the address"
+                " right?"
+            ) from error
+        if status >= HTTPStatus.BAD_REQUEST:
+            passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
+            raise (UnreachableError if passes else CommandError)(self._told(said(status, body)))
+        return body
+
+
+def part(text: str) -> str:
+    """A name as a part of a path."""
+    return quote(text, safe="")
+
+
+def _text(value: object) -> str:
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def said(status: int, problem: Mapping[str, Any]) -> str:
+    """A problem in sentences: everything that is wrong, then what would be right."""
+    violations = [v for v in problem.get("violations") or () if isinstance(v, dict)]
+    messages = [str(v["message"]) for v in violations if v.get("message")]
+    lines = messages or [
+        str(problem.get("detail") or problem.get("title") or f"The server answered {status}.")
+    ]
+    return "\n".join([*lines, *_better(problem)])
+
+
+def _better(problem: Mapping[str, Any]) -> Iterable[str]:
+    alternatives = [a for a in problem.get("alternatives") or () if isinstance(a, dict)]
+    if alternatives:
+        yield "What would be accepted:"
+        yield from offers(alternatives)
+    if not alternatives and problem.get("earliest_start"):
+        yield f"The first start that would be accepted: {_moment(problem['earliest_start'])}"
+
+
+def offers(alternatives: Iterable[Mapping[str, Any]]) -> Iterable[str]:
+    """What could be had instead, a line each; instants as in all sentences of the server's."""
+    for one in alternatives:
+        why = str(one.get("why") or "").replace("-", " ").replace("gpus", "GPUs")
+        span = f"from {_moment(one.get('start'))} to {_moment(one.get('end'))}"
+        yield f"  {one.get('count')} x {one.get('model')} {span}" + (f" ({why})" if why else "")
+
+
+def _moment(text: object) -> str:
+    try:
+        return wording.instant(datetime.fromisoformat(str(text)))
+    except ValueError:
+        return str(text)
+
+
+def _unreachable(url: str, error: Exception, method: str) -> str:
+    unsure = "" if method == "GET" else " If it is not clear whether it was done: kubectl gpu bookings."
+    return f"The booking server at {url} does not answer: {_first(error)}.{unsure}"
+
+
+def _first(error: Exception) -> str:
+    """What a chain of errors began with."""
+    cause = getattr(error, "reason", None)
+    return str(cause if cause is not None else error).rstrip(".")

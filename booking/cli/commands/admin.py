@@ -1,0 +1,264 @@
+"""``kubectl gpu admin``: what administrators do."""
+
+from typing import Any
+
+import click
+import msgspec
+
+from booking.cli import bookings
+from booking.cli import output as printed
+from booking.cli.api import part
+from booking.cli.completing import known_models, known_nodes
+from booking.cli.output import Column, Format, Row, printing
+from booking.cli.reach import Reach, reach_of, reaching
+from booking.cli.when import instant_of
+
+
+@click.group(short_help="What administrators do.")
+def admin() -> None:
+    """What administrators do: maintenance, exemptions, evictions by name, single GPUs, audit."""
+
+
+@admin.command()
+@printing
+@reaching
+def blocks(output: Format, **options: Any) -> None:
+    """Show maintenance that runs or is planned."""
+    reach = reach_of(options)
+    columns = (
+        Column("ID", lambda b: b["id"]),
+        Column("NODE", lambda b: b["node"]),
+        Column("MODEL", lambda b: b.get("model") or "all"),
+        Column("GPUS", lambda b: b.get("count") or "all"),
+        *_span_columns(reach, output),
+        Column("REASON", lambda b: b["reason"]),
+        Column("BY", lambda b: b.get("created_by"), wide=True),
+    )
+    _list(reach, "blocks", columns, output, empty="No maintenance is planned.")
+
+
+@admin.command()
+@click.argument("node", shell_complete=known_nodes)
+@click.option("--from", "start", help="When it begins; now by default.")
+@click.option("--to", "end", required=True, help="When it ends.")
+@click.option("--reason", required=True, help="Why; people see it.")
+@click.option("--model", shell_complete=known_models, help="Only GPUs of this model.")
+@click.option("--gpus", type=int, help="Only so many of them.")
+@printing
+@reaching
+def block(node: str, output: Format, **options: Any) -> None:
+    """Take the GPUs of a NODE out for maintenance: nobody books them then."""
+    reach = reach_of(options)
+    now = reach.clock.now()
+    body = {
+        "node": node,
+        "start": bookings.meant(instant_of, options["start"] or "now", now, reach.zone).isoformat(),
+        "end": bookings.meant(instant_of, options["end"], now, reach.zone).isoformat(),
+        "reason": options["reason"],
+    }
+    if options["model"]:
+        body["model"] = bookings.model_of(reach, options["model"])
+    if options["gpus"] is not None:
+        body["count"] = options["gpus"]
+    _make(reach, "blocks", body, output, sentence=f"{node} is blocked")
+
+
+@admin.command()
+@click.argument("block")
+@reaching
+def unblock(block: str, **options: Any) -> None:
+    """Take a BLOCK back by its id."""
+    _remove(reach_of(options), "blocks", block)
+
+
+@admin.command()
+@printing
+@reaching
+def exemptions(output: Format, **options: Any) -> None:
+    """Show who is exempt from which limits, and until when."""
+    reach = reach_of(options)
+    columns = (
+        Column("ID", lambda e: e["id"]),
+        Column("USER", lambda e: e["user"]),
+        Column("LIMITS", _limits),
+        Column("MODEL", lambda e: e.get("model") or "all"),
+        *_span_columns(reach, output),
+        Column("REASON", lambda e: e["reason"]),
+        Column("BY", lambda e: e.get("created_by"), wide=True),
+    )
+    _list(reach, "exemptions", columns, output, empty="Nobody is exempt from anything.")
+
+
+@admin.command()
+@click.argument("user")
+@click.argument("limits", nargs=-1, required=True, metavar="LIMIT=VALUE...")
+@click.option("--from", "start", help="Since when it counts; now by default.")
+@click.option("--to", "end", required=True, help="Until when it counts.")
+@click.option("--reason", required=True, help="Why.")
+@click.option("--model", shell_complete=known_models, help="Only for GPUs of this model.")
+@printing
+@reaching
+def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -> None:
+    """Give a USER other limits for a while.
+
+    For example: kubectl gpu admin exempt alice cooldown=P0D max_planned=3 --to fri --reason thesis
+    """
+    reach = reach_of(options)
+    now = reach.clock.now()
+    body: dict[str, Any] = {
+        "user": user,
+        "limits": dict(_pair(each) for each in limits),
+        "start": bookings.meant(instant_of, options["start"] or "now", now, reach.zone).isoformat(),
+        "end": bookings.meant(instant_of, options["end"], now, reach.zone).isoformat(),
+        "reason": options["reason"],
+    }
+    if options["model"]:
+        body["model"] = bookings.model_of(reach, options["model"])
+    _make(reach, "exemptions", body, output, sentence=f"{user} is exempt")
+
+
+@admin.command()
+@click.argument("exemption")
+@reaching
+def revoke(exemption: str, **options: Any) -> None:
+    """Take an EXEMPTION back by its id."""
+    _remove(reach_of(options), "exemptions", exemption)
+
+
+@admin.command()
+@click.argument("pod")
+@click.option("--reason", required=True, help="Why; its owner is told.")
+@reaching
+def evict(pod: str, reason: str, **options: Any) -> None:
+    """Take the GPUs of a POD, booked or not; it comes back as evicted pods do."""
+    reach = reach_of(options)
+    body = {"namespace": reach.namespace, "pod": pod.removeprefix("pod/"), "reason": reason}
+    reach.api.ask("POST", "/admin/evictions", body)
+    click.echo(f"{body['namespace']}/{body['pod']} is being evicted.")
+
+
+@admin.command()
+@click.argument("node", shell_complete=known_nodes)
+@click.argument("gpu")
+@click.option("--reason", required=True, help="Why; people see it.")
+@reaching
+def cordon(node: str, gpu: str, reason: str, **options: Any) -> None:
+    """Take a GPU of a NODE, by its number or UUID, out of use for new pods; whoever has it goes on."""
+    _order_gpu(reach_of(options), (node, gpu), "cordon", reason=reason, sentence="gets no new pods")
+
+
+@admin.command()
+@click.argument("node", shell_complete=known_nodes)
+@click.argument("gpu")
+@click.option("--reason", default="back in use", help="Why.", show_default=True)
+@reaching
+def uncordon(node: str, gpu: str, reason: str, **options: Any) -> None:
+    """Give a cordoned GPU of a NODE back to new pods."""
+    _order_gpu(reach_of(options), (node, gpu), "uncordon", reason=reason, sentence="is not cordoned any more")
+
+
+@admin.command()
+@click.argument("node", shell_complete=known_nodes)
+@click.argument("gpu")
+@click.option("--reason", required=True, help="What was done.")
+@reaching
+def clear(node: str, gpu: str, reason: str, **options: Any) -> None:
+    """Say that a GPU of a NODE is mended: it is healthy as soon as it answers."""
+    _order_gpu(reach_of(options), (node, gpu), "clear", reason=reason, sentence="is probed anew")
+
+
+@admin.command()
+@printing
+@reaching
+def audit(output: Format, **options: Any) -> None:
+    """Show who changed what, and why; newest first."""
+    reach = reach_of(options)
+    columns = (
+        _at(reach, output),
+        Column("WHO", lambda e: e["actor"]),
+        Column("DID", lambda e: e["action"]),
+        Column("TO", lambda e: e["subject"]),
+        Column("REASON", lambda e: e.get("reason")),
+    )
+    _list(reach, "audit", columns, output, empty="Nothing was changed yet.")
+
+
+@admin.command()
+@printing
+@reaching
+def denied(output: Format, **options: Any) -> None:
+    """Show what was asked for and refused, newest first: demand that nobody could meet."""
+    reach = reach_of(options)
+    columns = (
+        _at(reach, output),
+        Column("USER", lambda d: d["user"]),
+        Column("MODEL", lambda d: d["model"]),
+        Column("GPUS", lambda d: d["count"]),
+        *_span_columns(reach, output),
+        Column("RULES", lambda d: ", ".join(d["rules"])),
+    )
+    _list(reach, "denied", columns, output, empty="Nothing was refused yet.")
+
+
+def _list(reach: Reach, what: str, columns: tuple[Column, ...], output: Format, *, empty: str) -> None:
+    found = reach.api.pages(f"/admin/{what}", what)
+    printed.show({what: found}, found, columns, output=output, name=_name_of, empty=empty)
+
+
+def _name_of(row: Row) -> str:
+    """Blocks and exemptions have an id, entries of audit and demand a number."""
+    return str(row["id"] if "id" in row else row["number"])
+
+
+def _make(reach: Reach, what: str, body: dict[str, Any], output: Format, *, sentence: str) -> None:
+    made = reach.api.ask("POST", f"/admin/{what}", body)
+    if output == "table":
+        click.echo(f"{sentence}: {made['id']}.")
+        for risk in made.get("at_risk") or ():
+            click.echo(f"At risk now: {risk if isinstance(risk, str) else risk['id']}", err=True)
+    else:
+        printed.show(made, [made], (), output=output, name=lambda each: str(each["id"]), empty="")
+
+
+def _order_gpu(reach: Reach, place: tuple[str, str], order: str, *, reason: str, sentence: str) -> None:
+    node, gpu = place
+    body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
+    ordered = reach.api.ask("POST", "/admin/gpu-orders", body)
+    click.echo(f"{ordered['gpu']} of {node} {sentence}.")
+
+
+def _remove(reach: Reach, what: str, identifier: str) -> None:
+    reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}")
+    click.echo(f"{identifier} is taken back.")
+
+
+def _span_columns(reach: Reach, output: Format) -> tuple[Column, ...]:
+    if output not in {"table", "wide"}:
+        return ()
+    zone = reach.zone
+    return (
+        Column(f"START ({zone.key})", lambda b: printed.local(b["start"], zone) if b.get("start") else None),
+        Column("END", lambda b: printed.local(b["end"], zone) if b.get("end") else None),
+    )
+
+
+def _at(reach: Reach, output: Format) -> Column:
+    if output not in {"table", "wide"}:
+        return Column("AT", lambda e: e["at"])
+    zone = reach.zone
+    return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))
+
+
+def _limits(exemption: Row) -> str:
+    return ", ".join(f"{name}={value}" for name, value in exemption["limits"].items())
+
+
+def _pair(text: str) -> tuple[str, str | int | bool | None]:
+    name, mark, value = text.partition("=")
+    if not mark or not name:
+        raise click.UsageError(f"{text!r} is no LIMIT=VALUE: write for example cooldown=P0D.")
+    try:
+        return name, msgspec.json.decode(value, type=int | bool | None)
+    except msgspec.MsgspecError:
+        # A length, a word: the server says what it should have been.
+        return name, value

@@ -1,0 +1,108 @@
+"""``kubectl gpu extend``, ``move``, ``release`` and ``cancel``."""
+
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import click
+
+from booking.cli import bookings
+from booking.cli.api import part
+from booking.cli.completing import known_bookings
+from booking.cli.output import Format, printing
+from booking.cli.reach import Reach, reach_of, reaching
+from booking.cli.when import instant_of, length_of
+from booking.spans import Span, after, between
+
+
+@click.command()
+@click.argument("booking", shell_complete=known_bookings)
+@click.option("--to", "end", help="Its new end; an earlier one shortens it.")
+@click.option("--by", "length", help="How much longer, instead of --to: 1d, 12h.")
+@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@printing
+@reaching
+def extend(booking: str, output: Format, **options: Any) -> None:
+    """Let a BOOKING end later, or earlier. What was promised stays promised where the change is refused."""
+    reach = reach_of(options)
+    if bool(options["end"]) == bool(options["length"]):
+        raise click.UsageError("Say until when with --to, or how much longer with --by.")
+    now = _show(reach, booking)
+    if options["end"]:
+        end = bookings.meant(instant_of, options["end"], reach.clock.now(), reach.zone)
+    else:
+        end = _later(now["end"], bookings.meant(length_of, options["length"]), reach.zone)
+    _change(reach, now, {"end": end.isoformat()}, output, dry_run=options["dry_run"])
+
+
+@click.command()
+@click.argument("booking", shell_complete=known_bookings)
+@click.option("--from", "start", required=True, help="Its new start; it lasts as long as before.")
+@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@printing
+@reaching
+def move(booking: str, output: Format, **options: Any) -> None:
+    """Let a planned BOOKING begin at another time."""
+    reach = reach_of(options)
+    now = _show(reach, booking)
+    start = bookings.meant(instant_of, options["start"], reach.clock.now(), reach.zone)
+    end = _moved(now, start, reach.zone)
+    change = {"start": start.isoformat(), "end": end.isoformat()}
+    _change(reach, now, change, output, dry_run=options["dry_run"])
+
+
+@click.command()
+@click.argument("booking", shell_complete=known_bookings)
+@click.option("--reason", help="Why; an administrator must say it of somebody else's booking.")
+@printing
+@reaching
+def release(booking: str, output: Format, **options: Any) -> None:
+    """Give a running BOOKING back; it ends now."""
+    reach = reach_of(options)
+    body = {"reason": options["reason"]} if options["reason"] else None
+    made = reach.api.ask("POST", f"/bookings/{part(booking)}/release", body)
+    bookings.tell(reach, made, output, f"Released {made['id']}.")
+
+
+@click.command()
+@click.argument("booking", shell_complete=known_bookings)
+@click.option("--reason", help="Why; an administrator must say it of somebody else's booking.")
+@printing
+@reaching
+def cancel(booking: str, output: Format, **options: Any) -> None:
+    """Take a planned BOOKING back."""
+    reach = reach_of(options)
+    body = {"reason": options["reason"]} if options["reason"] else None
+    made = reach.api.ask("DELETE", f"/bookings/{part(booking)}", body)
+    bookings.tell(reach, made, output, f"Cancelled {made['id']}.")
+
+
+def _show(reach: Reach, booking: str) -> dict[str, Any]:
+    return reach.api.get(f"/bookings/{part(booking)}")
+
+
+def _change(
+    reach: Reach, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
+) -> None:
+    made = reach.api.ask(
+        "PATCH",
+        f"/bookings/{part(booking['id'])}",
+        change,
+        query={"dry_run": True} if dry_run else None,
+        # It may have been changed since it was read; the server then says so.
+        headers={"If-Match": f'"{booking["version"]}"'},
+    )
+    merged = {**booking, **made}
+    what = bookings.sentence_of(reach, merged)
+    tense = "would be" if dry_run else "is"
+    bookings.tell(reach, merged, form, f"{booking['id']} {tense} now: {what}.")
+
+
+def _later(end: str, length: Span, zone: ZoneInfo) -> datetime:
+    return after(datetime.fromisoformat(end), length, zone)
+
+
+def _moved(booking: dict[str, Any], start: datetime, zone: ZoneInfo) -> datetime:
+    """The end that lets it last as long as before, by the clocks of the zone."""
+    was, end = (datetime.fromisoformat(booking[key]) for key in ("start", "end"))
+    return after(start, between(was, end, zone), zone)

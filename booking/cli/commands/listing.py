@@ -1,0 +1,45 @@
+"""``kubectl gpu bookings``."""
+
+from typing import Any
+
+import click
+
+from booking.cli import bookings
+from booking.cli.api import part
+from booking.cli.completing import known_bookings, known_models
+from booking.cli.failure import CommandError
+from booking.cli.output import Format, printing
+from booking.cli.reach import reach_of, reaching
+
+
+@click.command("bookings")
+@click.argument("booking", required=False, shell_complete=known_bookings)
+@click.option("--past", is_flag=True, help="Those that are over, too.")
+@click.option("--user", help="Somebody else's; for administrators.")
+@click.option("--all-users", "-A", is_flag=True, help="Everybody's; for administrators.")
+@click.option("--model", shell_complete=known_models, help="Of one model only.")
+@printing
+@reaching
+def listing(booking: str | None, output: Format, **options: Any) -> None:
+    """Show your bookings, or one BOOKING by its id."""
+    reach = reach_of(options)
+    if booking:
+        one = reach.api.get(f"/bookings/{part(booking)}")
+        bookings.show(reach, one, [one], output)
+        bookings.warn(reach, one, output)
+        return
+    me = reach.api.get("/me")
+    if options["all_users"] and not me["is_administrator"]:
+        raise CommandError(f"Only administrators may see everybody's bookings, and {me['user']} is none.")
+    is_others = options["all_users"] or options["user"] not in {None, me["user"]}
+    query = {
+        "past": True if options["past"] else None,
+        # An administrator who names nobody is told of everybody.
+        "user": None if options["all_users"] else options["user"] or me["user"],
+        "model": bookings.model_of(reach, options["model"]) if options["model"] else None,
+    }
+    found = reach.api.pages("/bookings", "bookings", query)
+    empty = "No bookings. Book with: kubectl gpu book MODEL --for 2d"
+    if is_others:
+        empty = "No bookings."
+    bookings.show(reach, {"bookings": found}, found, output, empty=empty, has_users=is_others)

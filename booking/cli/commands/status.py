@@ -1,0 +1,197 @@
+"""``kubectl gpu status``."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+
+from booking.cli import output as printed
+from booking.cli.completing import known_models, known_nodes
+from booking.cli.failure import CommandError
+from booking.cli.output import Column, Format, Row, printing
+from booking.cli.reach import Reach, reach_of, reaching
+
+_HIDDEN = "(somebody)"
+_SQUATTER = "squatter"
+_GIB = 1024
+
+
+@click.command(short_help="Show all GPUs: who holds them, and who would be evicted next.")
+@click.argument("nodes", nargs=-1, shell_complete=known_nodes)
+@click.option("--model", shell_complete=known_models, help="Of models whose name contains this only.")
+@click.option("--next", "is_next", is_flag=True, help="Who would be evicted next, and why.")
+@printing
+@reaching
+def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
+    """Show the GPUs of all NODES, or of some: who holds them, until when, and how they are used.
+
+    A process on a GPU that its pod does not hold has a line of its own: a squatter.
+    """
+    reach = reach_of(options)
+    answer = _chosen(reach.api.get("/now"), nodes, options["model"])
+    if options["is_next"]:
+        _show_next(answer, output)
+        return
+    rows = list(_rows(answer))
+    printed.show(
+        answer,
+        rows,
+        _columns(reach, rows) if output in {"table", "wide"} else (),
+        output=output,
+        name=lambda row: f"{row['node']}/{row['uuid']}",
+        empty="No node reports GPUs.",
+    )
+
+
+def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str, Any]:
+    """What somebody wants to see of the answer.
+
+    Raises:
+        CommandError: there is nothing of that name, which is likely to be mistyped.
+    """
+    known = [str(node["node"]) for node in answer["nodes"]]
+    missing = [name for name in nodes if name not in known]
+    if missing:
+        raise CommandError(
+            f"No node with GPUs is called {', '.join(missing)}: there are {', '.join(known) or 'none'}."
+        )
+    wanted = (model or "").replace(" ", "-").casefold()
+
+    def is_wanted(label: object) -> bool:
+        return not wanted or wanted in str(label or "").casefold()
+
+    found = [node for node in answer["nodes"] if not nodes or node["node"] in nodes]
+    if wanted:
+        models = sorted({str(device["model"]) for node in found for device in node["devices"]})
+        if not any(map(is_wanted, models)):
+            raise CommandError(f"No GPU's model contains {model!r}: there are {', '.join(models) or 'none'}.")
+        found = [
+            {**node, "devices": [device for device in node["devices"] if is_wanted(device["model"])]}
+            for node in found
+        ]
+        found = [node for node in found if node["devices"]]
+    following = [
+        one for one in answer["next"] if is_wanted(one["model"]) and (not nodes or one["node"] in nodes)
+    ]
+    return {**answer, "nodes": found, "next": following}
+
+
+def _rows(answer: Row) -> Iterator[dict[str, Any]]:
+    """One for each GPU; one for a node about whose GPUs nothing can be said."""
+    for node in answer["nodes"]:
+        shared = {"node": node["node"], "node_state": node["state"]}
+        if not node["devices"]:
+            yield {**shared, "uuid": "-", "index": None, "model": None, "state": None, "why": node["why"]}
+        for device in node["devices"]:
+            holders = device.get("pods") or [None]
+            for pod in holders:
+                yield {**shared, **device, "why": device.get("why") or node["why"], "pod": pod}
+            for squatter in device.get("squatters") or ():
+                yield {**shared, **device, **_as_row(squatter)}
+
+
+def _as_row(squatter: Row) -> dict[str, Any]:
+    """A process on a GPU that it does not belong to has a line of its own, after the GPU's."""
+    return {
+        "state": _SQUATTER,
+        "why": "It runs on this GPU without holding it.",
+        "pod": squatter,
+        "use": None,
+    }
+
+
+def _process(squatter: Row) -> str:
+    """What is to be said of it as a pod: its pod, or that it is of none."""
+    process = f"process {squatter['pid']} ({squatter['command']})" if squatter.get("pid") else "a process"
+    if not squatter.get("of_pod"):
+        return f"{process} of no pod"
+    place = "/".join(str(part) for part in (squatter.get("namespace"), squatter.get("name")) if part)
+    return f"{place or _HIDDEN}: {process}"
+
+
+def _columns(reach: Reach, rows: Sequence[Row]) -> tuple[Column, ...]:
+    zone = reach.zone if any((row.get("pod") or {}).get("until") for row in rows) else None
+
+    def until(row: Row) -> str | None:
+        moment = (row.get("pod") or {}).get("until")
+        return printed.local(moment, zone) if moment and zone else None
+
+    return (
+        Column("NODE", lambda r: r["node"]),
+        Column("GPU", lambda r: r["index"]),
+        Column("MODEL", lambda r: r["model"]),
+        Column(
+            "STATE",
+            lambda r: r["state"] if r["node_state"] == "ready" else f"{r['state']} ({r['node_state']})",
+        ),
+        Column("USER", lambda r: _of_pod(r, "user")),
+        Column("POD", _pod),
+        Column(f"UNTIL ({zone.key})" if zone else "UNTIL", until),
+        Column("USE", _use),
+        Column("MEMORY", _memory),
+        Column("TEMPERATURE", lambda r: _measured(r, "temperature_celsius", "C"), wide=True),
+        Column("POWER", lambda r: _measured(r, "power_watts", "W"), wide=True),
+        Column("UUID", lambda r: r["uuid"], wide=True),
+        Column("BOOKING", lambda r: (r.get("pod") or {}).get("booking"), wide=True),
+        Column("WHY", lambda r: r["why"], wide=True),
+    )
+
+
+def _of_pod(row: Row, key: str) -> str | None:
+    pod = row.get("pod")
+    if pod is None or pod.get("of_pod") is False:
+        return None
+    return pod.get(key) or _HIDDEN
+
+
+def _use(row: Row) -> str | None:
+    return _measured(row, "utilisation_percent", "%")
+
+
+def _measured(row: Row, key: str, unit: str) -> str | None:
+    value = (row.get("use") or {}).get(key)
+    return None if value is None else f"{value} {unit}"
+
+
+def _memory(row: Row) -> str | None:
+    """In use, of all of the device; in the line of a squatter that of its process."""
+    if row["state"] == _SQUATTER:
+        used = (row.get("pod") or {}).get("memory_used_mib")
+        return None if used is None else _gib(used)
+    used = (row.get("use") or {}).get("memory_used_mib")
+    whole = row.get("memory_mib")
+    if used is None:
+        return None
+    return f"{used / _GIB:.1f} of {_gib(whole)}" if whole else _gib(used)
+
+
+def _gib(mib: int) -> str:
+    return f"{mib / _GIB:.1f} GiB"
+
+
+def _pod(row: Row) -> str | None:
+    pod = row.get("pod")
+    if pod is None:
+        return None
+    if row["state"] == _SQUATTER:
+        return _process(pod)
+    return f"{pod['namespace']}/{pod['name']}" if pod.get("name") else _HIDDEN
+
+
+def _show_next(answer: dict[str, Any], output: Format) -> None:
+    columns = (
+        Column("MODEL", lambda v: v["model"]),
+        Column("GPUS", lambda v: v["gpus"]),
+        Column("NODE", lambda v: v["node"]),
+        Column("USER", lambda v: v.get("user") or _HIDDEN),
+        Column("POD", lambda v: f"{v['namespace']}/{v['name']}" if v.get("name") else _HIDDEN),
+        Column("WHY", lambda v: v["why"]),
+    )
+    printed.show(
+        {"next": answer["next"]},
+        answer["next"],
+        columns,
+        output=output,
+        name=lambda v: f"pod/{v.get('name') or _HIDDEN}",
+        empty="No pod could be evicted for a booking.",
+    )

@@ -1,0 +1,31 @@
+"""``kubectl gpu why``."""
+
+from typing import Any
+
+import click
+
+from booking.cli import output as printed
+from booking.cli.api import part
+from booking.cli.output import Format, printing
+from booking.cli.reach import reach_of, reaching
+
+
+@click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
+@click.argument("pod")
+@printing
+@reaching
+def why(pod: str, output: Format, **options: Any) -> None:
+    """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that."""
+    reach = reach_of(options)
+    name = pod.removeprefix("pod/").removeprefix("pods/")
+    answer = reach.api.get(f"/pods/{part(reach.namespace)}/{part(name)}/why")
+    if output not in {"table", "wide"}:
+        printed.show(answer, [answer], (), output=output, name=lambda a: f"pod/{a['name']}", empty="")
+        return
+    click.echo(f"{answer['namespace']}/{answer['name']}: {answer['state']}")
+    for sentence in answer["because"]:
+        click.echo(f"  {reach.told(sentence)}")
+    if answer["would_change"]:
+        click.echo("What would change it:")
+    for sentence in answer["would_change"]:
+        click.echo(f"  {reach.told(sentence)}")

@@ -1,0 +1,110 @@
+"""What a command prints: a table for people, JSON, YAML or names for programs."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Final, Literal, TypeVar
+from zoneinfo import ZoneInfo
+
+import click
+import msgspec
+import msgspec.yaml
+
+from booking import wording
+
+Format = Literal["table", "wide", "json", "yaml", "name"]
+FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "json", "yaml", "name")
+_GAP: Final = 3
+_NOTHING: Final = "-"
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a table."""
+
+    title: str
+    value: Callable[[Row], object]
+    wide: bool = False
+    """Whether only ``-o wide`` shows it."""
+
+
+def printing(command: Decorated) -> Decorated:
+    """Give a command the option ``-o``; it gets it as ``output``."""
+    option = click.option(
+        "--output", "-o", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
+    )
+    return option(command)
+
+
+def show(
+    answer: Mapping[str, Any],
+    rows: Sequence[Row],
+    columns: Sequence[Column],
+    *,
+    output: Format,
+    name: Callable[[Row], str],
+    empty: str,
+) -> None:
+    """Print an answer.
+
+    Args:
+        answer: what the server said: for programs.
+        rows: what of it is in the table.
+        columns: of the table.
+        output: how.
+        name: of a row, for ``-o name``.
+        empty: the sentence where there are no rows.
+    """
+    if output == "json":
+        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
+    elif output == "yaml":
+        click.echo(msgspec.yaml.encode(answer), nl=False)
+    elif output == "name":
+        for row in rows:
+            click.echo(name(row))
+    elif rows:
+        click.echo(table(rows, [each for each in columns if output == "wide" or not each.wide]))
+    else:
+        click.echo(empty, err=True)
+
+
+def table(rows: Iterable[Row], columns: Sequence[Column]) -> str:
+    """Columns under their titles; no column is wider than what is in it."""
+    lines = [[each.title for each in columns]]
+    lines += [[_cell(each.value(row)) for each in columns] for row in rows]
+    widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]
+    gap = " " * _GAP
+    return "\n".join(
+        gap.join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip()
+        for line in lines
+    )
+
+
+def local(text: object, zone: ZoneInfo) -> str:
+    """An instant of the server's as the clocks of a zone show it: ``Fri 2026-11-27 17:00``."""
+    moment = datetime.fromisoformat(str(text)).astimezone(zone)
+    return moment.strftime("%a %Y-%m-%d %H:%M")
+
+
+def told(sentence: str, zone: Callable[[], ZoneInfo]) -> str:
+    """A sentence of the server's with its instants by the clocks of a zone, which is asked for if needed."""
+    return wording.retold(sentence, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}")
+
+
+def span(seconds: float) -> str:
+    """A length in its two largest units: ``3d 4h``, ``12min``."""
+    left, parts = max(0, int(seconds)), []
+    for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
+        amount, left = divmod(left, size)
+        if amount:
+            parts.append(f"{amount}{unit}")
+    return " ".join(parts[:2]) or "under 1min"
+
+
+def _cell(value: object) -> str:
+    text = _NOTHING if value in {None, ""} else str(value)
+    # What others wrote must not draw on this terminal.
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

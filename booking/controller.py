@@ -1,0 +1,250 @@
+"""The controller's composition root: ``python -m booking.controller``. It alone chooses adapters.
+
+Every replica answers the webhook; the one that holds the Lease reclaims.
+"""
+
+import os
+import secrets
+import socket
+import sys
+from dataclasses import dataclass
+from functools import partial
+
+from prometheus_client import CollectorRegistry
+
+from booking.admission.admit import Admit
+from booking.admission.authority import service_names
+from booking.admission.endpoint import Endpoint
+from booking.admission.installed import Installed
+from booking.admission.metrics import Metrics
+from booking.admission.owner import Creators
+from booking.admission.review import Review
+from booking.admission.sight import Sight
+from booking.maia.door import Door
+from booking.reclaimer.aside import Aside, Threads
+from booking.reclaimer.departing.departure import Departure
+from booking.reclaimer.metrics import ReclaimerMetrics
+from booking.reclaimer.reach import Tell
+from booking.reclaimer.reclaimer import Guards, Reclaimer
+from booking.reclaimer.shown import Seen, show
+from booking.settings import ControllerSettings
+from booking.terms import Terms
+from cluster import names
+from cluster.kube.backoff import Random, unpredictable
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import BadConnectionError
+from cluster.kube.elector import Elector
+from cluster.kube.events import EventRecorder
+from cluster.kube.incluster import configured
+from cluster.kube.skew import clock_obstacle
+from cluster.objects.pods import Pod
+from cluster.picture import Following, Picture, read_bookings
+from cluster.runtime import logs
+from cluster.runtime.certificates import Ends
+from cluster.runtime.clock import Clock, SystemClock
+from cluster.runtime.https import TlsServer
+from cluster.runtime.metrics import measured, new_registry
+from cluster.runtime.probes import Check, Probes, ServeError, serve
+from cluster.runtime.process import Process
+from cluster.runtime.settings import SettingsError, load
+
+
+def main() -> int:
+    """Run until told to stop; the exit code."""
+    try:
+        settings = load(ControllerSettings, os.environ)
+        logs.configure(level=settings.log_level, style=settings.log_style)
+        return build(settings, SystemClock()).run()
+    except (SettingsError, BadConnectionError, ServeError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistry | None = None) -> Process:
+    """The whole process, its ports reserved, its threads not started; ``registry`` is for its metrics.
+
+    Raises:
+        BadConnectionError: the API server's address or credentials are missing.
+        ServeError: a port cannot be listened on.
+    """
+    process = Process(names.CONTROLLER, clock)
+    kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.CONTROLLER)
+    process.closing("connections", kube.close)
+    registry = registry or new_registry()
+    picture = Picture(clock, home=settings.namespace)
+    following = Following(kube, picture, clock, namespace=settings.namespace)
+    wrong_clock = clock_obstacle(kube.skew)
+    base = _Base(
+        settings=settings,
+        clock=clock,
+        process=process,
+        kube=kube,
+        registry=registry,
+        picture=picture,
+        following=following,
+        obstacle=lambda: following.obstacle() or wrong_clock(),
+        aside=Threads(),
+        random=unpredictable(),
+    )
+    healthy, ready = _serve_webhook(base)
+    reclaimer = _reclaim(base)
+    if settings.maia:
+        _answer_maia(base, reclaimer)
+    show(Seen(picture, clock, age=following.age, obstacle=base.obstacle), registry)
+    for name, body in following.threads.items():
+        process.thread(name, body)
+    probes = Probes(registry, healthy=healthy, ready=ready)
+    process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
+    return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Base:
+    """What webhook and reclaimer stand on."""
+
+    settings: ControllerSettings
+    clock: Clock
+    process: Process
+    kube: KubeClient
+    registry: CollectorRegistry
+    picture: Picture
+    following: Following
+    obstacle: Check
+    """Why nothing may be decided now, None when it may (law L6)."""
+    aside: Aside
+    """Asks the API server one thing while another is asked."""
+    random: Random
+    """Spreads attempts over time."""
+
+
+def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
+    """The webhook, every replica's: what its liveness and its readiness hang on."""
+    settings, clock = base.settings, base.clock
+    metrics = Metrics(base.registry)
+    admit = _admit(base, metrics)
+    webhook = TlsServer(
+        Endpoint(admit, clock, metrics), clock, host=settings.webhook_host, port=settings.webhook_port
+    )
+    base.process.closing("webhook", webhook.close)
+    ends = Ends()
+    measured(
+        base.registry,
+        "controller_certificate_expiration_timestamp_seconds",
+        "Unix time, in seconds, at which the webhook's certificate ends; NaN before one is served.",
+        ends.at,
+    )
+    installed = Installed(
+        base.kube,
+        clock,
+        ends.noted(webhook.present),
+        namespace=settings.namespace,
+        hosts=service_names(settings.webhook_service, settings.namespace),
+        makes_keys=settings.webhook_keys == "own",
+    )
+    base.process.thread("installed", installed.run)
+    return {"webhook": webhook.trouble}, {"webhook": installed.trouble, "cluster": admit.trouble}
+
+
+def _admit(base: _Base, metrics: Metrics) -> Admit:
+    """Who answers the webhook's questions. It needs namespaces, which the reclaimer follows as well."""
+    settings = base.settings
+    sight = Sight(base.picture, rules=settings.identity_rules, known=settings.known_users)
+    latest = partial(read_bookings, base.kube, base.picture)
+    return Admit(_review(settings), sight, base.clock, metrics, obstacle=base.obstacle, read_bookings=latest)
+
+
+def _reclaim(base: _Base) -> Reclaimer:
+    """The reclaimer: it acts where its replica holds the Lease."""
+    settings, clock, kube = base.settings, base.clock, base.kube
+    events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
+    departure = Departure(
+        kube, clock, events, scheduler=settings.scheduler_name, aside=base.aside, random=base.random
+    )
+    departure.follow(base.following)
+    base.following.follow_namespaces()
+    base.following.follow_surroundings()
+    elector = Elector(
+        kube,
+        clock,
+        name=names.CONTROLLER_LEASE,
+        namespace=settings.namespace,
+        holder=_holder(settings.instance),
+        place=settings.instance,
+        unfit=clock_obstacle(kube.skew),
+    )
+    reclaimer = Reclaimer(
+        kube,
+        clock,
+        base.picture,
+        guards=Guards(leads=elector.leads, obstacle=base.obstacle),
+        leaving=departure,
+        tell=_telling(events),
+        terms=_terms(settings),
+        metrics=ReclaimerMetrics(base.registry),
+        aside=base.aside,
+    )
+    departure.seen.on_change(reclaimer.wake)
+    leads = "1 where this replica reclaims."
+    measured(base.registry, "controller_leads", leads, lambda: float(elector.leads()))
+    base.process.thread("elector", elector.run)
+    base.process.thread("reclaimer", reclaimer.run)
+    base.process.thread("events", events.run)
+    return reclaimer
+
+
+def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
+    """What was MAIA's pod terminator, every replica's."""
+    settings = base.settings
+    door = Door(base.kube, base.clock, base.picture, obstacle=base.obstacle, wake=reclaimer.wake)
+    base.process.closing("maia", serve(door, settings.maia_host, settings.maia_port).close)
+
+
+def _telling(events: EventRecorder) -> Tell:
+    """Events on pods: a warning, unless nothing is lost by what it says."""
+
+    def tell(pod: Pod, reason: str, sentence: str) -> None:
+        good = reason in {names.GPUS_KEPT, names.EVICTION_WITHDRAWN}
+        (events.normal if good else events.warning)(pod, reason, sentence)
+
+    return tell
+
+
+def _terms(settings: ControllerSettings) -> Terms:
+    return Terms(
+        namespace=settings.namespace,
+        maia=settings.maia,
+        queue_gate=settings.queue_gate,
+        notice_seconds=settings.notice_seconds,
+        longest_notice_seconds=settings.longest_notice_seconds,
+        longest_grace_seconds=settings.longest_grace_seconds,
+        restart_cost_seconds=settings.restart_cost_seconds,
+        budget_override_seconds=settings.budget_override_seconds,
+        end_action_bare=settings.end_action_bare,
+        end_action_owned=settings.end_action_owned,
+        warn_before=settings.warn_before,
+    )
+
+
+def _review(settings: ControllerSettings) -> Review:
+    creators = Creators(
+        rules=settings.identity_rules,
+        trusted=frozenset(settings.trusted_creators),
+        ourselves=settings.service_account,
+    )
+    return Review(
+        creators=creators,
+        scheduler=settings.scheduler_name,
+        unbooked=settings.unbooked,
+        unbooked_notebooks=settings.unbooked_notebooks,
+        queue_gate=settings.queue_gate,
+        maia=settings.maia,
+    )
+
+
+def _holder(instance: str | None) -> str:
+    """Who we are: another for every start of the process."""
+    return f"{instance or socket.gethostname()}_{secrets.token_hex(4)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

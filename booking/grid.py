@@ -1,0 +1,63 @@
+"""Steps of a day: which instants stand on them, by the clocks of a zone. Pure."""
+
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from booking.spans import Span, wall_of
+
+_DAY: Final = 86400
+
+
+def is_on(instant: datetime, step: Span, zone: tzinfo) -> bool:
+    """Whether the clocks show a whole number of steps after midnight, to the microsecond."""
+    wall = wall_of(instant, zone)
+    return not wall.microsecond and _since_midnight(wall) % _seconds(step) == 0
+
+
+def at_or_after(instant: datetime, step: Span, zone: tzinfo) -> datetime:
+    """The first instant from this one on that is on a step, in UTC, in whole seconds.
+
+    Where clocks change, steps are those of either offset; a step whose time is skipped is none.
+    """
+    moment = instant.astimezone(UTC)
+    if moment.microsecond:
+        moment = moment.replace(microsecond=0) + timedelta(seconds=1)
+    while True:
+        later = moment + timedelta(seconds=_seconds(step))
+        offsets = {wall_of(moment, zone).utcoffset(), wall_of(later, zone).utcoffset()}
+        found = [_step_by(moment, offset, step) for offset in offsets if offset is not None]
+        on_step = [each for each in found if is_on(each, step, zone)]
+        if on_step:
+            return min(on_step)
+        moment = later
+
+
+def is_multiple(length: Span, step: Span) -> bool:
+    """Whether a length is made of whole steps; calendar days always are."""
+    return length.seconds % _seconds(step) == 0
+
+
+def rounded_up(length: Span, step: Span) -> Span:
+    """The shortest length of whole steps that is not under this one."""
+    missing = -length.seconds % _seconds(step)
+    seconds = length.seconds + missing
+    return Span(length.days + seconds // _DAY, seconds % _DAY) if step.days else Span(length.days, seconds)
+
+
+def rounded_down(length: Span, step: Span) -> Span:
+    """The longest length of whole steps that is not over this one."""
+    return Span(length.days, length.seconds - length.seconds % _seconds(step))
+
+
+def _step_by(moment: datetime, offset: timedelta, step: Span) -> datetime:
+    """The first step from a moment on, if the clocks had this offset."""
+    wall = moment + offset
+    return moment + timedelta(seconds=-_since_midnight(wall) % _seconds(step))
+
+
+def _since_midnight(wall: datetime) -> int:
+    return wall.hour * 3600 + wall.minute * 60 + wall.second
+
+
+def _seconds(step: Span) -> int:
+    return step.days * _DAY + step.seconds

@@ -1,0 +1,208 @@
+"""Nodes and devices with their holders, and who would be evicted next, as somebody may see them. Pure."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from booking.evicting.order import order, why
+from booking.live.eyes import Eyes
+from booking.live.sight import Sight
+from booking.live.use import SquatterNow, Used, UseNow
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import State
+from cluster.decide.predicates import AGENT
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+NodeState = Literal["ready", "silent", "stopping"]
+DeviceState = Literal["free", "booked", "opportunistic", "held", "sick", "cut"]
+
+_STATES: Final[dict[State, NodeState]] = {
+    "alive": "ready",
+    "silent": "silent",
+    "unseen": "silent",
+    "stopping": "stopping",
+}
+
+
+class HolderNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that holds a device, or for which it is kept; null is what the asker may not see."""
+
+    namespace: str | None
+    name: str | None
+    user: str | None
+    booking: str | None
+    until: Moment | None
+    """Until when its booking keeps the device."""
+    memory_used_mib: int | None
+    """Memory of the device that its processes use; null where it is not known."""
+
+
+class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU, or a part of one."""
+
+    index: int
+    uuid: str
+    model: str
+    state: DeviceState
+    why: str | None
+    pods: tuple[HolderNow, ...]
+    memory_mib: int
+    """All of its memory; 0 where the driver does not say."""
+    use: UseNow | None
+    """How it is used; null where that is not known."""
+    squatters: tuple[SquatterNow, ...]
+    """Processes on it that it does not belong to."""
+
+
+class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with GPUs."""
+
+    node: str
+    state: NodeState
+    why: str | None
+    devices: tuple[DeviceNow, ...]
+
+
+class NextNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that would be evicted, in its place."""
+
+    namespace: str | None
+    name: str | None
+    user: str | None
+    model: str
+    gpus: int
+    node: str
+    why: str
+
+
+class Now(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at one instant."""
+
+    at: Moment
+    nodes: tuple[NodeNow, ...]
+    next: tuple[NextNow, ...]
+    """Who would be evicted, model by model, the first first."""
+
+
+def now_of(sight: Sight, eyes: Eyes) -> Now:
+    """What somebody sees."""
+    return Now(
+        at=sight.now.replace(microsecond=0),
+        nodes=tuple(
+            _node(view, agent, sight, eyes)
+            for view, agent in (sight.looks[name] for name in sorted(sight.looks))
+            if view.published or view.fault or agent != "unseen"
+        ),
+        next=tuple(_next(sight, eyes)),
+    )
+
+
+def _node(view: NodeView, agent: State, sight: Sight, eyes: Eyes) -> NodeNow:
+    kept = {uuid: sight.pods[uid] for uuid, uid in view.kept.items() if uid in sight.pods}
+    parents = {device.parent for device in view.devices}
+    used = Used(sight.uses.get(view.name) if agent == "alive" else None, sight.now, eyes)
+    ordered = sorted(view.devices, key=lambda device: (device.index, device.uuid))
+    return NodeNow(
+        node=view.name,
+        state=_STATES[agent],
+        why=_trouble(view, agent, sight),
+        devices=tuple(
+            _device(device, view, used, kept=kept, sight=sight, eyes=eyes, is_cut=device.uuid in parents)
+            for device in ordered
+        ),
+    )
+
+
+def _trouble(view: NodeView, agent: State, sight: Sight) -> str | None:
+    node = sight.nodes.get(view.name)
+    if agent != "alive":
+        return _sentence(AGENT[agent])
+    if view.fault:
+        return _sentence(view.fault)
+    if unknown := sum(view.unknown.values()):
+        return f"Of {unknown} devices that pods hold nobody has said which they are."
+    return "The node is cordoned." if node and node.spec.unschedulable else None
+
+
+def _device(
+    device: Device,
+    view: NodeView,
+    used: Used,
+    *,
+    kept: Mapping[str, Pod],
+    sight: Sight,
+    eyes: Eyes,
+    is_cut: bool,
+) -> DeviceNow:
+    holders = [sight.pods[uid] for uid in view.holders(device.uuid) if uid in sight.pods]
+    state, reason = _state(device, view, kept, sight, is_cut=is_cut)
+    shown = holders or ([kept[device.uuid]] if device.uuid in kept else [])
+    return DeviceNow(
+        index=device.index,
+        uuid=device.uuid,
+        model=device.model,
+        state=state,
+        why=reason,
+        pods=tuple(
+            _holder(pod, sight, eyes, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
+        ),
+        memory_mib=device.memory,
+        use=used.of(device.uuid),
+        squatters=used.squatters(device.uuid),
+    )
+
+
+def _state(
+    device: Device, view: NodeView, kept: Mapping[str, Pod], sight: Sight, *, is_cut: bool
+) -> tuple[DeviceState, str | None]:
+    uids = view.holders(device.uuid)
+    if not device.is_healthy:
+        return "sick", _sentence(device.reason or "the driver does not say why")
+    if is_cut:
+        return "cut", "It is cut into MIG devices."
+    if any(uid in sight.cover for uid in uids):
+        return "booked", None
+    if uids:
+        is_going = not sight.going.isdisjoint(uids) or device.uuid in kept
+        return "opportunistic", "Its pod must leave for a booked one." if is_going else None
+    if device.uuid in kept:
+        return "held", "It is kept for a booked pod that is about to start."
+    return "free", None
+
+
+def _holder(pod: Pod, sight: Sight, eyes: Eyes, *, memory: int | None) -> HolderNow:
+    booking, is_seen = sight.cover.get(pod.metadata.uid), eyes.may_name(pod)
+    return HolderNow(
+        namespace=pod.metadata.namespace if is_seen else None,
+        name=pod.metadata.name if is_seen else None,
+        user=eyes.user_of(pod) if is_seen else None,
+        booking=booking.name if booking and is_seen else None,
+        until=booking.spec.end if booking and is_seen else None,
+        memory_used_mib=memory,
+    )
+
+
+def _next(sight: Sight, eyes: Eyes) -> Iterator[NextNow]:
+    alive = [name for name, (_, agent) in sight.looks.items() if agent == "alive"]
+    place: dict[str, int] = {}
+    for one in order(sight, spared=sight.going, nodes=alive):
+        place[one.model] = place.get(one.model, 0) + 1
+        pod = sight.pods[one.uid]
+        is_seen = eyes.may_name(pod)
+        yield NextNow(
+            namespace=pod.metadata.namespace if is_seen else None,
+            name=pod.metadata.name if is_seen else None,
+            user=eyes.user_of(pod) if is_seen else None,
+            model=one.model,
+            gpus=one.gpus,
+            node=one.node,
+            why=why(one, place=place[one.model]),
+        )
+
+
+def _sentence(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."

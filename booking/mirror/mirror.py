@@ -1,0 +1,267 @@
+"""Keeps the Booking objects equal to the booking database: one thread, level-triggered, one write at a time.
+
+Each round compares what is wanted with what is there and writes the difference; ``status`` is never touched.
+When the database is not the one that the objects come from, the mirror stops and says so: it deletes nothing,
+and its Lease grows old, so that nobody's pods are ended (laws L6 and L9). It goes on by itself when the
+reason has vanished.
+"""
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Protocol
+
+import structlog
+
+from booking.errors import StoreError, StoreGoneError
+from booking.mirror.lease import MirrorLease
+from booking.mirror.origin import older_than_written, strangers_among, unknown_among
+from booking.mirror.plan import KEPT, Write, plan
+from booking.records import Record
+from booking.server_metrics import ServerMetrics
+from cluster.kube.backoff import Backoff
+from cluster.kube.errors import ApiError, BadRequest, ClientError, Conflict, NotFound, Unprocessable
+from cluster.kube.port import Kube, Selection
+from cluster.kube.resources import BOOKINGS
+from cluster.objects.bookings import Booking
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 5.0
+"""Seconds between two rounds when nobody pokes."""
+HEALTHY_FOR: Final = 30.0
+"""Seconds after a complete round; then nothing is promised any more."""
+PAGE: Final = 500
+
+
+class Source(Protocol):
+    """The booking database, as the mirror reads it. Raises ``StoreError``."""
+
+    @property
+    def store_id(self) -> str:
+        """Which database this is."""
+        ...
+
+    def check(self) -> None:
+        """Raise ``StoreGoneError`` when the file is missing or another."""
+        ...
+
+    def change(self) -> int:
+        """Number of the newest change."""
+        ...
+
+    def records_ending_after(self, instant: datetime) -> Sequence[Record]:
+        """Bookings that are not cancelled and end later."""
+        ...
+
+    def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that the database has, cancelled and long ended ones too."""
+        ...
+
+
+class UnknownStoreError(Exception):
+    """The objects and the database do not belong together: a person must decide (law L9)."""
+
+
+@dataclass
+class _Waiter:
+    change: int
+    reached: threading.Event = field(default_factory=threading.Event)
+
+
+class Mirror:
+    """One mirror. ``run`` is the body of a thread; everything else may be called by any thread."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        store: Source,
+        clock: Clock,
+        *,
+        lease: MirrorLease,
+        metrics: ServerMetrics,
+        every: float = EVERY,
+    ) -> None:
+        self._kube = kube
+        self._store = store
+        self._clock = clock
+        self._lease = lease
+        self._metrics = metrics
+        self._every = every
+        self._backoff = Backoff(longest=every)
+        self._poked = threading.Event()
+        self._lock = threading.Lock()
+        self._waiters: list[_Waiter] = []
+        self._written = -1
+        self._complete: float | None = None
+        self._alarm: str | None = None
+        self._trouble: str | None = None
+
+    # --- what others ask ---------------------------------------------------------------------------------
+    def poke(self) -> None:
+        """The database has changed: begin a round now."""
+        self._poked.set()
+
+    def written(self, change: int, timeout: float) -> bool:
+        """Wait until this change stands in the cluster; whether it does.
+
+        Args:
+            change: ``Record.change`` of what was stored.
+            timeout: seconds.
+        """
+        with self._lock:
+            if self._written >= change:
+                return True
+            waiter = _Waiter(change)
+            self._waiters.append(waiter)
+        self._clock.wait(waiter.reached, timeout)
+        with self._lock:
+            self._waiters.remove(waiter)
+        return waiter.reached.is_set()
+
+    def obstacle(self) -> str | None:
+        """Why no booking can be promised now, None when one can."""
+        alarm, trouble, age = self._alarm, self._trouble, self.age()
+        if alarm:
+            return alarm
+        if age is not None and age <= HEALTHY_FOR:
+            return None
+        since = "yet" if age is None else f"for more than {HEALTHY_FOR:.0f} seconds"
+        sentence = f"The bookings have not been written to the cluster {since}."
+        return f"{sentence} {trouble}" if trouble else sentence
+
+    def age(self) -> float | None:
+        """Seconds since the newest complete round, None before the first."""
+        complete = self._complete
+        return None if complete is None else self._clock.monotonic() - complete
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the alarm of law L9 is on."""
+        return self._alarm is not None
+
+    # --- the thread --------------------------------------------------------------------------------------
+    def run(self, stop: threading.Event) -> None:
+        """One round after the other until ``stop`` is set."""
+        threading.Thread(target=self._poke_at, args=(stop,), name="mirror-stop", daemon=True).start()
+        while not stop.is_set():
+            self._poked.clear()
+            if self.round():
+                self._backoff.reset()
+                pause = self._every
+            else:
+                pause = self._backoff.next()
+            self._clock.wait(self._poked, pause)
+
+    def round(self) -> bool:
+        """Compare and write once; whether the objects are now true, and the Lease says so."""
+        try:
+            self._write_all()
+        except (UnknownStoreError, StoreGoneError) as error:
+            self._stop(str(error))
+            return False
+        except (ApiError, StoreError) as error:
+            self._failed(str(error))
+            return False
+        self._trouble = None
+        return True
+
+    def _poke_at(self, stop: threading.Event) -> None:
+        stop.wait()
+        self.poke()
+
+    def _write_all(self) -> None:
+        self._store.check()
+        # The cluster first: whatever stands there was stored before, so the database must know it.
+        there = self._there()
+        written = self._lease.written(self._store.store_id)
+        change = self._store.change()
+        self._compare_stores(there, change, written)
+        wanted = self._store.records_ending_after(self._clock.now() - KEPT)
+        self._store.check()
+        self._go_on()
+        self._write_each(plan(wanted, there, store_id=self._store.store_id))
+        self._reached(change)
+        self._lease.renew(change, self._store.store_id)
+        self._complete = self._clock.monotonic()
+
+    def _there(self) -> list[Booking]:
+        found: list[Booking] = []
+        token: str | None = None
+        while True:
+            page = self._kube.list(BOOKINGS, Selection(), limit=PAGE, continue_=token)
+            found += page.items
+            token = page.continue_
+            if token is None:
+                return found
+
+    def _compare_stores(self, there: Sequence[Booking], change: int, written: int | None) -> None:
+        """Refuse to go on when what is in the cluster is not this database's (law L9)."""
+        trouble = strangers_among(there, store_id=self._store.store_id)
+        if not trouble:
+            known = self._store.known(booking.name for booking in there)
+            forgotten = (
+                unknown_among(there, known),
+                older_than_written(change, written, lease=self._lease.place),
+            )
+            trouble = " ".join(filter(None, forgotten))
+        if trouble:
+            raise UnknownStoreError(trouble)
+
+    def _write_each(self, writes: Iterable[Write]) -> None:
+        """One after the other; one that is refused keeps nobody else's from being written."""
+        refused: ApiError | None = None
+        for write in writes:
+            try:
+                self._write(write)
+            except (BadRequest, Conflict, NotFound, Unprocessable) as error:
+                log.warning("a booking could not be mirrored", booking=write.name, error=str(error))
+                refused = refused or error
+        if refused:
+            raise refused
+
+    def _write(self, write: Write) -> None:
+        try:
+            self._send(write)
+        except ApiError as error:
+            outcome = "refused" if isinstance(error, ClientError) else "failed"
+            self._metrics.writes.labels(verb=write.verb, outcome=outcome).inc()
+            raise
+        self._metrics.writes.labels(verb=write.verb, outcome="written").inc()
+        log.info("mirrored a booking", verb=write.verb, booking=write.name)
+
+    def _send(self, write: Write) -> None:
+        if write.verb == "create":
+            self._kube.create(BOOKINGS, {"metadata": {"name": write.name}, "spec": write.spec})
+        elif write.verb == "change":
+            metadata = {"uid": write.uid, "resourceVersion": write.version}
+            self._kube.patch(BOOKINGS, write.name, {"metadata": metadata, "spec": write.spec})
+        else:
+            try:
+                self._kube.delete(BOOKINGS, write.name, uid=write.uid, resource_version=write.version)
+            except NotFound:
+                log.info("the object of a booking was gone already", booking=write.name)
+
+    # --- how it goes -------------------------------------------------------------------------------------
+    def _reached(self, change: int) -> None:
+        with self._lock:
+            self._written = change
+            for waiter in self._waiters:
+                if waiter.change <= change:
+                    waiter.reached.set()
+
+    def _stop(self, sentence: str) -> None:
+        if sentence != self._alarm:
+            log.error("the mirror has stopped: a person must decide", reason=sentence)
+        self._alarm = sentence
+
+    def _go_on(self) -> None:
+        if self._alarm:
+            log.warning("the mirror goes on: objects and database belong together again")
+        self._alarm = None
+
+    def _failed(self, sentence: str) -> None:
+        log.warning("the bookings could not be written to the cluster, trying again", error=sentence)
+        self._trouble = sentence

@@ -1,0 +1,89 @@
+"""What the mirror must write: the store's bookings against the Booking objects that are there. Pure."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final, Literal
+
+import msgspec
+
+from booking.records import Record
+from cluster.objects.bookings import Booking, BookingSpec, Place
+
+KEPT: Final = timedelta(days=7)
+"""An ended booking stays as an object for so long: a late reclaimer can still end its pods."""
+
+Verb = Literal["create", "change", "delete"]
+
+
+@dataclass(frozen=True)
+class Write:
+    """One write to one Booking object."""
+
+    verb: Verb
+    name: str
+    spec: dict[str, Any] = field(default_factory=dict)
+    """For a creation all of it, for a change what differs: None removes a field."""
+    uid: str = ""
+    """Of the object that is meant, and its resourceVersion: empty for a creation."""
+    version: str = ""
+
+
+def plan(wanted: Iterable[Record], there: Iterable[Booking], *, store_id: str) -> tuple[Write, ...]:
+    """The writes that make the objects equal to the records, endings first.
+
+    Args:
+        wanted: the records that must have an object.
+        there: the objects; those that are being deleted count as gone.
+        store_id: of the database, written on every object.
+    """
+    present = {booking.name: booking for booking in there if not booking.metadata.deletion_timestamp}
+    specs = {record.id: spec_of(record, store_id=store_id) for record in wanted}
+    deletions = (_delete(present[name]) for name in sorted(present.keys() - specs.keys()))
+    changes = (_change(present[name], specs[name]) for name in sorted(present.keys() & specs.keys()))
+    creations = (
+        Write("create", name, spec={k: v for k, v in fields_of(spec).items() if v is not None and v != ()})
+        for name, spec in specs.items()
+        if name not in present
+    )
+    return (*deletions, *(change for change in changes if change.spec), *creations)
+
+
+def spec_of(record: Record, *, store_id: str) -> BookingSpec:
+    """The ``spec`` of a record's object."""
+    return BookingSpec(
+        user=record.user,
+        model=record.model,
+        count=record.count,
+        start=record.start,
+        end=record.end,
+        namespace=record.namespace,
+        topology=record.topology,
+        node=record.plan[0].node if len(record.plan) == 1 else None,
+        places=tuple(Place(node=place.node, count=place.count) for place in record.plan),
+        store_id=store_id,
+    )
+
+
+def fields_of(spec: BookingSpec) -> dict[str, Any]:
+    """A ``spec`` as it is written: every field by its JSON name, instants in RFC 3339 with whole seconds."""
+    return {
+        each.encode_name: _text(value) if isinstance(value, datetime) else msgspec.to_builtins(value)
+        for each in msgspec.structs.fields(spec)
+        for value in [getattr(spec, each.name)]
+    }
+
+
+def _delete(booking: Booking) -> Write:
+    return Write("delete", booking.name, uid=booking.metadata.uid, version=booking.metadata.resource_version)
+
+
+def _change(booking: Booking, wanted: BookingSpec) -> Write:
+    is_there, shall_be = fields_of(booking.spec), fields_of(wanted)
+    differing = {key: value for key, value in shall_be.items() if is_there[key] != value}
+    meta = booking.metadata
+    return Write("change", booking.name, spec=differing, uid=meta.uid, version=meta.resource_version)
+
+
+def _text(instant: datetime) -> str:
+    return instant.astimezone(UTC).replace(tzinfo=None, microsecond=0).isoformat() + "Z"

@@ -1,0 +1,276 @@
+"""A policy file's text, read strictly: every mistake is told at once, with its line and key. Pure.
+
+YAML, but only what a policy needs: no tags, no aliases, no key twice.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, get_args
+
+import msgspec
+import yaml
+
+from booking.policy.limits import Limits, zone_of
+from booking.policy.policy import Policy
+from booking.policy.resolution import Group, Scope
+from booking.policy.values import ValueMistakeError, Values, demand_knob, read_value
+from booking.policy.visibility import Visibility
+from cluster import names
+
+LONGEST: Final = 2**20
+"""Characters: what a ConfigMap can hold, too."""
+_DEEPEST: Final = 10
+_PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users")
+
+
+class Mistake(msgspec.Struct, frozen=True, order=True):
+    """Something that is wrong in a policy file."""
+
+    line: int
+    key: str
+    """``pools.NVIDIA-A100.cooldown``; empty for the file as a whole."""
+    sentence: str
+
+    def __str__(self) -> str:
+        """A sentence that says where."""
+        return f"Line {self.line}{f', {self.key}' if self.key else ''}: {self.sentence}"
+
+
+class PolicyError(ValueError):
+    """A policy that cannot be used; the text has one sentence per line."""
+
+    def __init__(self, mistakes: list[Mistake]) -> None:
+        self.mistakes = tuple(sorted(mistakes))
+        super().__init__("\n".join(map(str, self.mistakes)))
+
+
+def read_policy(text: str) -> Policy:
+    """The policy that a file says.
+
+    Raises:
+        PolicyError: with everything that is wrong.
+    """
+    reader = _Reader()
+    policy = reader.policy(_parsed(text))
+    if reader.mistakes:
+        raise PolicyError(reader.mistakes)
+    return policy
+
+
+def _parsed(text: str) -> yaml.Node | None:
+    if len(text) > LONGEST:
+        raise PolicyError(
+            [Mistake(1, "", f"A policy has at most {LONGEST} characters, this one {len(text)}.")]
+        )
+    try:
+        _refuse_what_is_not_needed(text)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        said = " ".join(filter(None, (error.context, error.problem)))
+        raise PolicyError(
+            [Mistake(mark.line + 1 if mark else 1, "", f"This is not YAML: {said}.")]
+        ) from error
+    except PolicyError:
+        raise
+    except (yaml.YAMLError, ValueError, OverflowError) as error:
+        # PyYAML takes any number for a character: what Python says to that is no error of its own.
+        raise PolicyError([Mistake(1, "", f"This is not YAML: {' '.join(str(error).split())}.")]) from error
+
+
+def _refuse_what_is_not_needed(text: str) -> None:
+    """Before anything is composed: nothing that another place defines, nothing endlessly deep."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else 1
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _DEEPEST:
+            raise PolicyError([Mistake(line, "", "Nothing in a policy is so deep inside something else.")])
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise PolicyError(
+                [Mistake(line, "", "A policy has no anchors (&) and aliases (*): write it out.")]
+            )
+        if isinstance(event, yaml.NodeEvent) and getattr(event, "tag", None) not in {None, "!"}:
+            raise PolicyError([Mistake(line, "", "A policy has no tags (!): write plain values.")])
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A key of a mapping, and what stands there."""
+
+    key: str
+    path: str
+    line: int
+    node: yaml.Node
+
+
+@dataclass(slots=True)
+class _Reader:
+    """Reads a tree of nodes, and remembers what is wrong."""
+
+    mistakes: list[Mistake] = field(default_factory=list)
+    scopes: list[tuple[_Entry, tuple[Values, ...]]] = field(default_factory=list)
+    """Where a scope stands, and its layers over the defaults, wide to narrow."""
+
+    def policy(self, root: yaml.Node | None) -> Policy:
+        """All of it."""
+        found: dict[str, _Entry] = {}
+        for entry in self._entries(root, ""):
+            if entry.key in _PARTS:
+                found[entry.key] = entry
+            else:
+                self._wrong(entry, f"A policy has {', '.join(_PARTS)}, and nothing of this name.")
+        given = {key: read(found[key]) for key, read in self._readers().items() if key in found}
+        policy = Policy(**given)
+        if not self.mistakes:
+            self._try(policy.defaults)
+        return policy
+
+    def _readers(self) -> Mapping[str, Callable[[_Entry], Any]]:
+        return {
+            "zone": self._zone,
+            "visibility": self._visibility,
+            "defaults": self._defaults,
+            "pools": self._pools,
+            "groups": self._groups,
+            "users": self._users,
+        }
+
+    def _zone(self, entry: _Entry) -> str:
+        name = self._text(entry)
+        try:
+            zone_of(name)
+        except ValueError as error:
+            self._wrong(entry, str(error))
+        return name
+
+    def _visibility(self, entry: _Entry) -> str:
+        name = self._text(entry)
+        if name not in get_args(Visibility):
+            self._wrong(entry, f"It is one of {', '.join(get_args(Visibility))}, not {name[:80]!r}.")
+        return name
+
+    def _defaults(self, entry: _Entry) -> Values:
+        self.scopes.append((entry, ()))
+        return self._values(entry)
+
+    def _values(self, entry: _Entry) -> Values:
+        return self._limits(list(self._entries(entry.node, entry.path)))
+
+    def _limits(self, entries: list[_Entry]) -> Values:
+        values = {}
+        for each in entries:
+            try:
+                demand_knob(each.key)
+                values[each.key] = read_value(each.key, self._scalar(each))
+            except ValueMistakeError as error:
+                self._wrong(each, str(error))
+        return values
+
+    def _pools(self, entry: _Entry, *, over: Values | None = None) -> dict[str, Values]:
+        found: dict[str, Values] = {}
+        for each in self._entries(entry.node, entry.path):
+            model = names.model_label(each.key)
+            if model in found:
+                self._wrong(each, f"The model {model} stands here twice, in two spellings.")
+            found[model] = self._values(each)
+            self.scopes.append((each, (over or {}, found[model])))
+        return found
+
+    def _groups(self, entry: _Entry) -> tuple[Group, ...]:
+        return tuple(self._group(each) for each in self._entries(entry.node, entry.path))
+
+    def _group(self, entry: _Entry) -> Group:
+        entries = list(self._entries(entry.node, entry.path))
+        members = next((self._names(each) for each in entries if each.key == "members"), frozenset())
+        scope = self._scope(entry, [each for each in entries if each.key != "members"])
+        return Group(name=entry.key, members=members, scope=scope)
+
+    def _users(self, entry: _Entry) -> dict[str, Scope]:
+        return {
+            each.key: self._scope(each, list(self._entries(each.node, each.path)))
+            for each in self._entries(entry.node, entry.path)
+        }
+
+    def _scope(self, entry: _Entry, entries: list[_Entry]) -> Scope:
+        values = self._limits([each for each in entries if each.key != "pools"])
+        self.scopes.append((entry, (values,)))
+        pools = next((self._pools(each, over=values) for each in entries if each.key == "pools"), {})
+        return Scope(values=values, pools=pools)
+
+    def _try(self, defaults: Values) -> None:
+        """See that every scope by itself, over the defaults, is something that somebody could keep."""
+        for entry, layers in self.scopes:
+            values: dict[str, Any] = dict(defaults)
+            for layer in layers:
+                values.update(layer)
+            try:
+                Limits(**values)
+            except ValueError as error:
+                self._wrong(entry, str(error))
+
+    # --- nodes ------------------------------------------------------------------------------------------
+    def _entries(self, node: yaml.Node | None, path: str) -> Iterator[_Entry]:
+        """What stands in a mapping, in order; nothing in one that is left empty."""
+        if node is None or _is_null(node):
+            return
+        if not isinstance(node, yaml.MappingNode):
+            here = _Entry("", path, node.start_mark.line + 1, node)
+            self._wrong(here, "Here stand keys and values, like `cooldown: P14D`.")
+            return
+        seen = set()
+        for key, value in node.value:
+            name = str(key.value) if isinstance(key, yaml.ScalarNode) and not _is_null(key) else ""
+            entry = _Entry(name, f"{path}.{name}" if path else name, key.start_mark.line + 1, value)
+            if not name:
+                self._wrong(entry, "A key is a name.")
+            elif name in seen:
+                self._wrong(entry, "This key stands here twice.")
+            else:
+                seen.add(name)
+                yield entry
+
+    def _text(self, entry: _Entry) -> str:
+        if isinstance(entry.node, yaml.ScalarNode):
+            return str(entry.node.value)
+        self._wrong(entry, "Here stands one value.")
+        return ""
+
+    def _names(self, entry: _Entry) -> frozenset[str]:
+        if not isinstance(entry.node, yaml.SequenceNode):
+            self._wrong(entry, "Here stands a list of user ids, like `[alice, bob]`.")
+            return frozenset()
+        wrong = [
+            each
+            for each in entry.node.value
+            if not isinstance(each, yaml.ScalarNode) or not each.value or _is_null(each)
+        ]
+        for each in wrong:
+            self._wrong(_Entry("", entry.path, each.start_mark.line + 1, each), "A member is a user id.")
+        return frozenset(str(each.value) for each in entry.node.value if each not in wrong)
+
+    def _scalar(self, entry: _Entry) -> Any:
+        node = entry.node
+        if not isinstance(node, yaml.ScalarNode):
+            raise ValueMistakeError("Here stands one value.")
+        return _meant(node)
+
+    def _wrong(self, entry: _Entry, sentence: str) -> None:
+        self.mistakes.append(Mistake(entry.line, entry.path, sentence))
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and node.tag.endswith(":null")
+
+
+def _meant(node: yaml.ScalarNode) -> Any:
+    """A plain value: decimal number, true or false, nothing, else the text as it stands."""
+    text = str(node.value)
+    if node.style is not None:
+        return text
+    if _is_null(node):
+        return None
+    if text in {"true", "false"}:
+        return text == "true"
+    digits = text.removeprefix("-")
+    return int(text) if digits.isascii() and digits.isdigit() and len(digits) <= len(str(LONGEST)) else text

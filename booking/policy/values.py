@@ -1,0 +1,120 @@
+"""One limit as somebody writes it, in the policy file or in an exemption, and as it is meant. Pure."""
+
+from collections.abc import Mapping
+from difflib import get_close_matches
+from typing import Any, Final, Literal, get_args, get_origin
+
+import msgspec
+
+from booking import spans
+from booking.policy.limits import Limits
+from booking.spans import Span, SpanError
+from cluster import names
+
+Value = Span | int | bool | str | None
+Values = Mapping[str, Value]
+"""Limit -> its value, of the limits that a scope sets; those that it does not set come from a wider one."""
+_TYPES: Final[Mapping[str, Any]] = {
+    field.name: field.type for field in msgspec.structs.fields(Limits) if field.name != "zone"
+}
+KNOBS: Final = tuple(_TYPES)
+"""Every limit that a scope may set."""
+_OTHER_WORDS: Final = {
+    "min_duration": "shortest",
+    "max_duration": "longest",
+    "start_not_before": "tolerance",
+    "max_live": "max_active and max_planned",
+    "extension": "may_extend",
+}
+_BESIDE: Final = ("pools", "members")
+"""What may stand beside limits."""
+_SETTINGS: Final = {
+    "warn_before": "warn_before",
+    "end_action": "end_action_bare",
+    "end_grace": "longest_grace_seconds",
+}
+"""What the controller decides, and its setting."""
+
+
+class ValueMistakeError(ValueError):
+    """A limit that there is not, or a value that it cannot have; the text is a sentence."""
+
+
+def demand_knob(knob: str) -> None:
+    """See that there is such a limit.
+
+    Raises:
+        ValueMistakeError: there is none; the sentence says what was meant, perhaps.
+    """
+    if knob not in _TYPES:
+        raise ValueMistakeError(_unknown(knob))
+
+
+def read_value(knob: str, written: Any) -> Value:
+    """The value of a limit.
+
+    Args:
+        knob: a limit's name.
+        written: text, number, truth value or None, as JSON and YAML have them.
+
+    Raises:
+        ValueMistakeError: there is no such limit, or it cannot have this value.
+    """
+    demand_knob(knob)
+    kinds = get_args(_TYPES[knob]) if get_origin(_TYPES[knob]) is not Literal else ()
+    if type(None) in kinds and (written is None or written == "none"):
+        return None
+    kind = next((each for each in kinds if each is not type(None)), _TYPES[knob])
+    return _as(kind, knob, written)
+
+
+def written_value(value: Value) -> str | int | bool | None:
+    """A value for programs, which ``read_value`` reads back."""
+    return spans.iso(value) if isinstance(value, Span) else value
+
+
+def _as(kind: Any, knob: str, written: Any) -> Value:
+    if kind is Span:
+        return _span(knob, written)
+    if kind is int:
+        return _number(knob, written)
+    if kind is bool:
+        if isinstance(written, bool):
+            return written
+        raise ValueMistakeError(f"{knob} is true or false, not {_shown(written)}.")
+    choices = get_args(kind)
+    if written in choices:
+        return str(written)
+    raise ValueMistakeError(f"{knob} is one of {', '.join(map(str, choices))}, not {_shown(written)}.")
+
+
+def _span(knob: str, written: Any) -> Span:
+    if not isinstance(written, str):
+        raise ValueMistakeError(
+            f"{knob} is a length of time, such as P14D, PT36H, 14d or 36h, not {_shown(written)}."
+        )
+    try:
+        return spans.read(written)
+    except SpanError as error:
+        raise ValueMistakeError(f"{knob}: {error}") from error
+
+
+def _number(knob: str, written: Any) -> int:
+    if isinstance(written, bool) or not isinstance(written, int):
+        raise ValueMistakeError(f"{knob} is a whole number, not {_shown(written)}.")
+    return written
+
+
+def _unknown(knob: str) -> str:
+    if knob in _SETTINGS:
+        variable = names.setting(_SETTINGS[knob])
+        return f"{knob} is decided by the controller, not by the policy: see its setting {variable}."
+    close = get_close_matches(knob, (*KNOBS, *_BESIDE), n=1)
+    meant = _OTHER_WORDS.get(knob) or (close[0] if close else None)
+    hint = f" (is {meant} meant?)" if meant else f": there are {', '.join(KNOBS)}"
+    return f"There is no limit {knob[:80]!r}{hint}."
+
+
+def _shown(written: Any) -> str:
+    text = "nothing" if written is None else repr(written)
+    return text if len(text) <= spans.LONGEST_TEXT else f"{text[: spans.LONGEST_TEXT]}…"

@@ -1,0 +1,13 @@
+"""Whose names somebody is told, on every page and in every answer alike. Pure."""
+
+from typing import Literal
+
+from booking.principals import Principal
+
+Visibility = Literal["load", "names"]
+"""What people see of others: how many GPUs are booked and used, or by whom, too."""
+
+
+def is_told(who: Principal, user: str | None, visibility: Visibility) -> bool:
+    """Whether somebody learns that GPUs are a user's: their own always, an administrator everybody's."""
+    return who.is_administrator or visibility == "names" or user == who.user

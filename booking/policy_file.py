@@ -1,0 +1,107 @@
+"""The policy of an installation: read from its file, and read again when the file changes.
+
+A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened anew each
+time, and its bytes are compared: dates and inodes say nothing for certain. A file that is broken, or gone for
+a moment, changes nothing: the last good policy stays in force, and it is told.
+"""
+
+import threading
+from pathlib import Path
+from typing import Final
+
+import structlog
+
+from booking.policy.policy import Policy
+from booking.policy.reading import LONGEST, PolicyError, read_policy
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+PERIOD: Final = 5.0
+"""Seconds between two looks at the file."""
+
+
+class PolicyFileError(ValueError):
+    """The policy file cannot be used; the sentences say where and why."""
+
+
+class PolicyFile:
+    """A policy that follows its file. ``current`` may be asked by any thread; ``run`` is the body of one.
+
+    Raises:
+        PolicyFileError: the file cannot be used when the process starts; there is no good policy yet.
+    """
+
+    def __init__(self, path: Path, clock: Clock) -> None:
+        self._path = path
+        self._clock = clock
+        self._seen: bytes | None = _bytes_of(path)
+        """What was read last; None when that was not possible."""
+        self._policy = _read(path, self._seen)
+        self._trouble: str | None = None
+
+    def current(self) -> Policy:
+        """The newest good policy."""
+        return self._policy
+
+    def trouble(self) -> str | None:
+        """Why the file as it is now is not in force; None when it is."""
+        return self._trouble
+
+    def run(self, stop: threading.Event) -> None:
+        """Look at the file from time to time until ``stop`` is set."""
+        while not self._clock.wait(stop, PERIOD):
+            self.look()
+
+    def look(self) -> None:
+        """Read the file if it has changed."""
+        try:
+            before, self._seen = self._seen, None
+            self._seen = found = _bytes_of(self._path)
+            if found == before:
+                return
+            policy = _read(self._path, found)
+        except PolicyFileError as error:
+            self._refuse(str(error))
+            return
+        self._trouble = None
+        log.info("policy in force", version=policy.version, before=self._policy.version)
+        self._policy = policy
+
+    def _refuse(self, trouble: str) -> None:
+        if trouble != self._trouble:
+            log.error("policy file refused, the last good policy stays", trouble=trouble)
+        self._trouble = trouble
+
+
+class FixedPolicy:
+    """The policy of an installation that has no policy file."""
+
+    def __init__(self, policy: Policy) -> None:
+        self._policy = policy
+
+    def current(self) -> Policy:
+        """It."""
+        return self._policy
+
+    def trouble(self) -> str | None:
+        """Nothing can be wrong with it."""
+        return None
+
+
+def _bytes_of(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            return file.read(4 * LONGEST + 1)
+    except OSError as error:
+        raise PolicyFileError(f"The policy file {path} cannot be read: {error.strerror}.") from error
+
+
+def _read(path: Path, found: bytes) -> Policy:
+    try:
+        return read_policy(found.decode())
+    except UnicodeDecodeError as error:
+        line = found[: error.start].count(b"\n") + 1
+        raise PolicyFileError(f"The policy file {path} is not UTF-8, see line {line}.") from error
+    except PolicyError as error:
+        raise PolicyFileError(f"The policy file {path} is refused.\n{error}") from error

@@ -1,0 +1,1 @@
+"""What can be promised: capacity, blocks, the witness that every accepted booking has a place. Pure."""

@@ -1,0 +1,276 @@
+"""The room that a decision about bookings asks: what of one model can still be promised. Pure.
+
+The sum over all nodes is looked at first: it costs little, and mostly it decides. The witness is asked where
+the sum is not enough: for a booking that needs one node for all its devices, and for every booking of a model
+of which such ones are booked or nodes are blocked, because those of others must stay placeable.
+
+What has begun, or begins within a moment, stays where it is planned: the extender may be binding its pods
+there while we decide.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from booking import wording
+from booking.capacity import Capacity
+from booking.promises.calendars import Calendar, promise_of, seconds
+from booking.promises.ground import SETTLED, Ground, blocks_of, ground_of
+from booking.promises.starts import OneNode, Sum, first_start, instant
+from booking.records import Place, Record
+from booking.room import Placing, Room, Shortage, Timetable, Wanted
+from booking.stored import Block
+from cluster.decide.witness import STEPS, Item, Promise, Shift, Steps, is_whole, planned
+
+TRIES: Final = 16
+"""So many starts at which the sum fits are looked at closely when an earliest one is sought."""
+TRY_STEPS: Final = 24
+"""Places that are tried for all of them together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rooms:
+    """What can be promised of every model, in one transaction; a model's room is made when somebody asks."""
+
+    capacity: Capacity
+    now: datetime
+    calendar_of: Callable[[str], Calendar]
+    blocks: Sequence[Block] = ()
+    changing: Record | None = None
+    """Is not in its own way; where its pods run it stays."""
+    _made: dict[str, "ModelRoom"] = field(default_factory=dict, init=False)
+
+    def __call__(self, model: str) -> Room:
+        """The room of a model, in label form."""
+        if model not in self._made:
+            changing = self.changing if self.changing and self.changing.model == model else None
+            self._made[model] = ModelRoom(
+                model,
+                self.calendar_of(model),
+                self.capacity,
+                blocks=self.blocks,
+                now=self.now,
+                changing=changing,
+            )
+        return self._made[model]
+
+
+class ModelRoom:
+    """A ``booking.room.Room``."""
+
+    def __init__(
+        self,
+        model: str,
+        calendar: Calendar,
+        capacity: Capacity,
+        *,
+        blocks: Sequence[Block] = (),
+        now: datetime,
+        changing: Record | None = None,
+    ) -> None:
+        self._model, self._calendar, self._capacity = model, calendar, capacity
+        self._now, self._changing = now, changing
+        self._total = capacity.total(model)
+        # What has begun goes on where it is: a node that is silent for a moment is no reason to end it.
+        is_new = changing is None or changing.start > now
+        pauses = capacity.pauses.get(model, ()) if is_new else ()
+        self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)
+        self._load = self._loaded()
+        wholes = calendar.has_wholes(now, without=changing.id if changing else None)
+        self._is_watched = bool(wholes or self._blocks)
+        self._ground: Ground | None = None
+        self._tried: dict[tuple[Wanted, int, int], Placing | None] = {}
+
+    # --- what evaluation asks ------------------------------------------------------------------------
+    def lacking(self, wanted: Wanted, start: datetime, end: datetime) -> Shortage | None:
+        """Why they cannot be had in all of ``[start, end)``; None when they can."""
+        if end <= start:
+            return None
+        free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.spared
+        if wanted.count > free:
+            return self._short(wanted, max(0, free), start, end)
+        if self._needs_witness(wanted) and self._placed(wanted, start, end) is None:
+            return self._apart(wanted, free, start, end)
+        return None
+
+    def earliest(self, wanted: Wanted, timetable: Timetable) -> datetime | None:
+        """The first start of the timetable at which ``lacking`` has nothing to say; None: never.
+
+        Where the witness must be searched too often, a later start that is certain.
+        """
+        load = self._sum(wanted)
+        start = first_start(load, timetable, timetable.start_at(timetable.not_before))
+        if not self._needs_witness(wanted):
+            return start
+        certain, left = self._certain(wanted, timetable), TRY_STEPS
+        for _ in range(TRIES):
+            if start is None or (certain is not None and start >= certain):
+                break
+            placing, left = self._try(wanted, start, timetable.end_of(start), left)
+            if placing is not None:
+                return start
+            turn = load.next_turn(seconds(start))
+            if turn is None:
+                return None
+            if not left and (wanted.count == 1 or wanted.topology == "single-node"):
+                # Nothing may be moved any more, and where nothing need be is certain.
+                break
+            start = first_start(load, timetable, timetable.start_at(instant(turn)))
+        return certain
+
+    def place(self, wanted: Wanted, start: datetime, end: datetime) -> Placing | None:
+        """Where they stand in the witness plan; None when ``lacking`` has something to say."""
+        if self.lacking(wanted, start, end) is not None:
+            return None
+        if self._needs_witness(wanted):
+            return self._placed(wanted, start, end)
+        return self._unwatched(wanted, start, end)
+
+    # --- the sum -------------------------------------------------------------------------------------
+    def _loaded(self) -> Steps:
+        changing = self._changing
+        was = self._calendar.records.get(changing.id) if changing else None
+        if not self._blocks and was is None:
+            return self._calendar.load
+        load = self._calendar.load
+        for _, start, end, count in self._blocks:
+            load = load.plus(start, end, count)
+        if was is not None:
+            load = load.plus(seconds(was.start), seconds(was.end), -was.count)
+        return load
+
+    def _sum(self, wanted: Wanted) -> Sum:
+        return Sum(self._load, self._total - wanted.spared - wanted.count)
+
+    # --- the witness ---------------------------------------------------------------------------------
+    def _needs_witness(self, wanted: Wanted) -> bool:
+        return self._is_watched or is_whole(wanted.count, wanted.topology)
+
+    def _certain(self, wanted: Wanted, timetable: Timetable) -> datetime | None:
+        """A start that needs no search: one node has room as all stands; or nothing is booked any more."""
+        node = OneNode(self._stands().board, wanted.count)
+        begin = timetable.start_at(timetable.not_before)
+        found = first_start(node, timetable, begin)
+        while found is not None:
+            start = first_start(self._sum(wanted), timetable, found)
+            if start is None:
+                return None
+            if start == found:
+                return self._if_nothing_lacks(wanted, timetable, start)
+            found = first_start(node, timetable, start)
+        last = instant(max(0, self._load.last_turn()))
+        return self._if_nothing_lacks(wanted, timetable, timetable.start_at(max(begin, last)))
+
+    def _if_nothing_lacks(self, wanted: Wanted, timetable: Timetable, start: datetime) -> datetime | None:
+        return start if self.lacking(wanted, start, timetable.end_of(start)) is None else None
+
+    def _stands(self) -> Ground:
+        if self._ground is None:
+            board = self._calendar.board(self._capacity.devices.get(self._model, {}), self._blocks)
+            self._ground = ground_of(
+                board, self._calendar, self._capacity.pins, self._now, changing=self._changing
+            )
+        return self._ground
+
+    def _placed(self, wanted: Wanted, start: datetime, end: datetime) -> Placing | None:
+        """Where they could be, together with what has to move for them."""
+        key = (wanted, seconds(start), seconds(end))
+        if key not in self._tried:
+            self._tried[key], _ = self._try(wanted, start, end, STEPS)
+        return self._tried[key]
+
+    def _try(self, wanted: Wanted, start: datetime, end: datetime, steps: int) -> tuple[Placing | None, int]:
+        """Where they could be, and how many more places may be tried."""
+        ground, promise = self._stands(), self._promise(wanted, start, end)
+        items = [item for item, _ in promise.placed()]
+        for only in ground.bounds(promise):
+            shift = ground.shift(steps)
+            beside = ground.beside(promise, only)
+            if not all(_has_room(shift, item, node) for item, node in beside):
+                continue
+            for item, node in beside:
+                shift.put(item, node)
+            shift.fix(item for item, _ in beside)
+            if shift.settle(items, only):
+                return _placing(shift, ground, items), shift.left
+            steps = shift.left
+        return None, steps
+
+    def _unwatched(self, wanted: Wanted, start: datetime, end: datetime) -> Placing:
+        """Nothing but single devices is promised: they find a place in time wherever the sum fits.
+
+        A place that is easily found is kept all the same, for the day on which that changes.
+        """
+        changing = self._changing
+        was = self._calendar.records.get(changing.id) if changing else None
+        board = self._calendar.board(self._capacity.devices.get(self._model, {}), self._blocks)
+        shift = Shift(board, fixed_until=seconds(self._now), steps=0)
+        for item, node in promise_of(was).placed() if was else ():
+            if node in board.shelves:
+                shift.take(item, node)
+        promise = self._promise(wanted, start, end)
+        items = [item for item, _ in promise.placed()]
+        here = {item: node for item, node in promise.placed() if node in board.shelves}
+        # Where pods of it may run it is, or without a place: then those that are in its way are moved.
+        has_begun = changing is not None and changing.start <= self._now + SETTLED
+        found = shift.settle(items, here) or (not has_begun and shift.settle(items))
+        return Placing(plan=_plan((item, shift.places[item]) for item in items)) if found else Placing()
+
+    def _promise(self, wanted: Wanted, start: datetime, end: datetime) -> Promise:
+        """What is asked for, with the place of the booking that is being changed."""
+        changing = self._changing
+        return Promise(
+            key=changing.id if changing else "",
+            start=seconds(start),
+            end=seconds(end),
+            count=wanted.count,
+            is_whole=is_whole(wanted.count, wanted.topology),
+            plan=promise_of(changing).plan if changing else (),
+        )
+
+    # --- sentences -----------------------------------------------------------------------------------
+    def _short(self, wanted: Wanted, free: int, start: datetime, end: datetime) -> Shortage:
+        spared = f", {wanted.spared} of them to be left free," if wanted.spared else ""
+        return Shortage(
+            free=free,
+            total=self._total,
+            sentence=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{spared} {free} "
+            f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
+            f"and {wanted.count} are asked for.",
+        )
+
+    def _apart(self, wanted: Wanted, free: int, start: datetime, end: datetime) -> Shortage:
+        """The sum would do, the places do not."""
+        shelves = self._stands().board.shelves.values()
+        rooms = [max(0, shelf.room(seconds(start), seconds(end))) for shelf in shelves]
+        when = f"all the time from {wording.instant(start)} to {wording.instant(end)}"
+        if is_whole(wanted.count, wanted.topology):
+            most = min(max(rooms, default=0), wanted.count - 1)
+            where = f"at most {most} on one node"
+        else:
+            most = min(sum(rooms), wanted.count - 1)
+            where = f"{most} of them without taking others the node that they are promised"
+        return Shortage(
+            free=most,
+            total=self._total,
+            sentence=f"{wording.counted(free, 'GPU')} of model {self._model} can be had {when}, "
+            f"{where}, and {wanted.count} are asked for.",
+        )
+
+
+def _has_room(shift: Shift, item: Item, node: str) -> bool:
+    shelf = shift.shelf(node)
+    return shelf is not None and shelf.room(item.start, item.end) >= item.size
+
+
+def _placing(shift: Shift, ground: Ground, items: Iterable[Item]) -> Placing:
+    own = set(items)
+    places = shift.places
+    key = next(iter(own)).key
+    moved = ground.moved({item: node for item, node in places.items() if item.key != key})
+    return Placing(plan=_plan((item, places[item]) for item in own), moved=moved)
+
+
+def _plan(placed: Iterable[tuple[Item, str]]) -> tuple[Place, ...]:
+    return tuple(Place(node, count) for node, count in planned(list(placed)))

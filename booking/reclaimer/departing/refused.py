@@ -1,0 +1,67 @@
+"""Pods that a kubelet refused at admission: which of them come back, and when. Pure (law L4).
+
+Such a pod has failed for good, whatever its restartPolicy: a node agent was not back yet after a reboot, or
+two schedulers filled one node. It never held what it asked for, so it comes back as it was and keeps its
+place in the order.
+"""
+
+from typing import Final, Literal
+
+from booking.reclaimer.departing.successor import refusals_after
+from cluster.objects.failed import FailedPod
+from cluster.objects.pods import Pod, asks_for_gpus
+
+REASONS: Final = frozenset(
+    {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "NodeShutdown"}
+)
+"""``status.reason`` of pods that another node, or this one a moment later, would take. Others (a forbidden
+sysctl, another operating system) say that the pod itself is wrong: bringing it back would only hide that."""
+OUT_OF: Final = "OutOf"
+"""How ``status.reason`` begins where something was used up: ``OutOfcpu``, ``OutOfnvidia.com/gpu``."""
+LONGEST_PAUSE: Final = 60.0
+"""Seconds."""
+
+Verdict = Literal["comes back", "has run", "not ours"]
+"""``has run``: it may have had its one run (restartPolicy Never), so nobody runs it a second time."""
+
+
+def is_refused(pod: Pod) -> bool:
+    """Whether a kubelet has refused it, the containers of an earlier life notwithstanding."""
+    reason = pod.status.reason or ""
+    return pod.status.phase == "Failed" and (reason in REASONS or reason.startswith(OUT_OF))
+
+
+def verdict(pod: FailedPod) -> Verdict:
+    """What becomes of a pod that has failed; one with a controller is left to it."""
+    owned = any(owner.controller for owner in pod.metadata.owner_references or ())
+    if owned or not is_refused(pod) or not asks_for_gpus(pod):
+        return "not ours"
+    if pod.spec.restart_policy == "Never" and pod.has_begun:
+        return "has run"
+    return "comes back"
+
+
+def pause(pod: FailedPod) -> float:
+    """Seconds from its refusal until it is created again: 1, 2, 4, and so on.
+
+    The count stands on the pod, so a node that refuses everything is asked by each pod once a minute, whoever
+    leads; pods are not bound to that node, and where others have room they go there at once.
+    """
+    refusals = refusals_after(pod.metadata, has_begun=pod.status.has_begun)
+    return min(2.0 ** min(refusals - 1, 10), LONGEST_PAUSE)
+
+
+def said(pod: Pod) -> str:
+    """What its owner reads of it, in the kubelet's words."""
+    words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
+    return f"The kubelet of node {pod.spec.node_name} refused this pod: {words}."
+
+
+def not_again(pod: Pod) -> str:
+    """Why it does not come back."""
+    return f"{said(pod)} It had begun before, and its restartPolicy is Never: it is not run a second time."
+
+
+def coming_back(pod: FailedPod) -> str:
+    """That it comes back, and when."""
+    return f"{said(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."

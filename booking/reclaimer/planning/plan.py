@@ -1,0 +1,207 @@
+"""Which holds are needed: for each booked pod that fits nowhere, the cheapest devices that could be freed.
+
+Pure: an instant in, plans out. The pods are served in the order of their creation, in one round: devices,
+CPU, places and neighbours that one counts on, by a plan or because it fits on what is free, the next does
+not count on.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from booking.evicting.stocks import Stocks
+from booking.reclaimer.planning.asking import Asking, asking
+from booking.reclaimer.planning.search import Search
+from booking.reclaimer.planning.seats import Seats
+from booking.reclaimer.planning.sites import Outlook, Sites
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.evicting.choice import Choice
+from cluster.decide.fitting import Around, prepared
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod, born, is_live
+
+NOTHING_MORE: Final = Outlook()
+MOST_TRIED: Final = 8
+"""Pods that are looked at closely, in one pass, for a place without their victims."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What must be written for one booked pod."""
+
+    pod: Pod
+    """In the state that it was made on."""
+    hold: Hold
+    lost: int
+    """What its victims lose, in GPU-microseconds."""
+    at_once: bool = False
+    """Whether no device of it is free: then there is nothing to wait for before its victims are told."""
+
+
+def plan(
+    snapshot: Snapshot,
+    outlook: Outlook = NOTHING_MORE,
+    stocks: Stocks | None = None,
+    *,
+    search: type[Search] = Search,
+) -> list[Plan]:
+    """The holds that are needed now.
+
+    Args:
+        snapshot: this instant, with every hold that stands or was just written.
+        outlook: what is known about pods beyond the objects.
+        stocks: what was read of the nodes before; makes it faster, and nothing else.
+        search: how the best node is found.
+    """
+    waiting = sorted(_waiting(snapshot), key=_place)
+    if not waiting:
+        return []
+    sites = Sites(snapshot, outlook, stocks or Stocks())
+    one_round = _Round(snapshot, sites, search(sites))
+    return [made for pod in waiting if (made := one_round.serve(pod))]
+
+
+def elsewhere(snapshot: Snapshot, outlook: Outlook, stocks: Stocks, pods: Iterable[Pod]) -> Plan | None:
+    """Free devices for the first of these pods that can be served without its victims by now (law L3).
+
+    Args:
+        snapshot: this instant.
+        outlook: what is known about pods beyond the objects.
+        stocks: what was read of the nodes before.
+        pods: booked pods that wait for devices of others, none of whom has been told to go.
+
+    All others that wait for what is free are served before: nobody has to leave for them instead.
+    """
+    hopeful = _hopeful(pods, snapshot, Sites(snapshot, outlook, stocks))
+    found = (_seated(pod, snapshot, outlook, stocks) for pod in islice(hopeful, MOST_TRIED))
+    return next(filter(None, found), None)
+
+
+def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: Sites) -> Iterator[Pod]:
+    """Those for whom some node that is open to them has enough free devices: mostly none, and cheap."""
+    with_free: dict[str, list[str]] = {}
+    for pod in sorted(pods, key=_place):
+        hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
+        if model not in with_free:
+            with_free[model] = sites.nodes_with_free(model)
+        view = snapshot.looks.views.get(hold.node)
+        mine = sum(not view.holders(uuid) for uuid in hold.devices) if view else 0
+        need = len(hold.devices)
+        enough = [
+            node
+            for node in with_free[model]
+            if sites.raw_free(node, model) + (mine if node == hold.node else 0) >= need
+        ]
+        if enough:
+            asks = asking(pod, snapshot, prepared(pod, snapshot.around))
+            if any(map(asks.is_open, enough)):
+                yield pod
+
+
+def _seated(pod: Pod, snapshot: Snapshot, outlook: Outlook, stocks: Stocks) -> Plan | None:
+    """Free devices for one pod, once all others that wait have been served."""
+    without = snapshot.without_holds(frozenset({pod.metadata.uid}))
+    sites = Sites(without, outlook, stocks)
+    one_round = _Round(without, sites, Search(sites))
+    for other in sorted(_waiting(without), key=_place):
+        one_round.serve(other)
+    return one_round.seat(pod)
+
+
+def _place(pod: Pod) -> tuple[datetime, str]:
+    return born(pod), pod.metadata.uid
+
+
+def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
+    for uid in snapshot.cover:
+        pod = snapshot.pods[uid]
+        if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):
+            continue
+        # A hold that was dropped a moment ago may still be seen on the pod: it is planned for anew after.
+        if uid not in snapshot.holds and not pod.metadata.annotation(names.HOLD):
+            yield pod
+
+
+class _Round:
+    """One pod after the other."""
+
+    def __init__(self, snapshot: Snapshot, sites: Sites, search: Search) -> None:
+        self._snapshot = snapshot
+        self._sites = sites
+        self._seats = Seats(sites)
+        self._search = search
+        self._firm = self._around = _with_holds(snapshot)
+        """What a pod finds on the nodes: with everybody who has a plan; and with those who just fit, too."""
+
+    def serve(self, pod: Pod) -> Plan | None:
+        """The plan for a pod, None where it needs none or none would help."""
+        asks = asking(pod, self._snapshot, prepared(pod, self._around))
+        firm = asks.checker if self._firm is self._around else prepared(pod, self._firm)
+        seating, node = self._seats.take(asks, firm)
+        if node is not None:
+            self._around = self._around.placing(pod, node)
+            self._search.changed(node)
+        if seating != "full":
+            return None
+        choice = self._search.best(asks)
+        if choice is None:
+            return None
+        if choice.waits:
+            self._wait(asks, choice)
+            return None
+        return self._keep(asks, choice)
+
+    def seat(self, pod: Pod) -> Plan | None:
+        """Free devices kept for a pod that has been planned for before; None where there are too few."""
+        asks = asking(pod, self._snapshot, prepared(pod, self._around))
+        found = self._seats.place(asks, is_kept=True)
+        if found is None:
+            return None
+        node, devices = found
+        state = self._snapshot.state or None
+        return Plan(
+            pod=pod, hold=Hold(node=node, devices=devices, at=self._snapshot.now, state=state), lost=0
+        )
+
+    def _wait(self, asks: Asking, choice: Choice) -> None:
+        """It gets a plan when others have been told to go; until then nobody else counts on what they leave.
+
+        What is free meanwhile is free: whoever fits there is bound.
+        """
+        free = self._sites.site(choice.node, asks.model, asks.wished).free
+        self._sites.seat(choice.node, set(choice.devices) - set(free))
+        self._search.changed(choice.node)
+
+    def _keep(self, asks: Asking, choice: Choice) -> Plan:
+        victims = tuple(victim.uid for victim in choice.victims)
+        hold = Hold(
+            node=choice.node,
+            devices=choice.devices,
+            victims=victims,
+            at=self._snapshot.now,
+            state=self._snapshot.state or None,
+        )
+        free = self._sites.site(choice.node, asks.model, asks.wished).free
+        at_once = not set(choice.devices) & set(free)
+        self._sites.keep(hold)
+        self._search.changed(choice.node)
+        gone = frozenset(victims)
+        is_same = self._firm is self._around
+        self._around = self._around.placing(asks.pod, choice.node, without=gone)
+        self._firm = self._around if is_same else self._firm.placing(asks.pod, choice.node, without=gone)
+        lost = sum(victim.cost for victim in choice.victims)
+        return Plan(pod=asks.pod, hold=hold, lost=lost, at_once=at_once)
+
+
+def _with_holds(snapshot: Snapshot) -> Around:
+    """As it will be when every hold has come true."""
+    around = snapshot.around
+    for uid, hold in sorted(snapshot.holds.items()):
+        pod = snapshot.pods.get(uid)
+        if pod is not None:
+            there = frozenset(other.uid for other in around.load(hold.node).others)
+            around = around.placing(pod, hold.node, without=there.intersection(hold.victims))
+    return around

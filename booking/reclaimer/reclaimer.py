@@ -1,0 +1,251 @@
+"""The loop of the controller that leads: look at the whole cluster, do what is due, look again.
+
+Woken by every change of the picture; at least twice a second, for what is due by time alone.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from booking.evicting.stocks import Stocks
+from booking.reclaimer.aside import Aside, in_turn
+from booking.reclaimer.departing.comeback import is_condemned, is_guarded
+from booking.reclaimer.ending.ahead import Ahead
+from booking.reclaimer.ending.ends import Ending, about_to_end, is_mirror_fresh, to_end
+from booking.reclaimer.ending.orders import Orders, ordered_to_go
+from booking.reclaimer.ending.outside import Outside, asked_to_end
+from booking.reclaimer.ending.stamps import Stamps
+from booking.reclaimer.ending.unadopted import Unadopted
+from booking.reclaimer.gates import Gates
+from booking.reclaimer.holding.holds import Holding
+from booking.reclaimer.leaving import Leaving
+from booking.reclaimer.metrics import ReclaimerMetrics
+from booking.reclaimer.planning.plan import Plan, elsewhere, plan
+from booking.reclaimer.planning.sites import Outlook
+from booking.reclaimer.reach import Reach, Tell
+from booking.reclaimer.recovery import is_recovering
+from booking.reclaimer.snapshot import Snapshot, take
+from booking.reclaimer.troubles import Troubles
+from booking.terms import Terms
+from cluster.kube.errors import ApiError
+from cluster.kube.port import Kube
+from cluster.objects.pods import is_live
+from cluster.picture import Picture, Witness, read_bookings
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 0.5
+"""Seconds between two looks when nothing changes."""
+WRITES_FOR: Final = 0.25
+"""Seconds in which one pass writes holds. To act on them takes a few times as long, and who has left by then
+comes back in the next pass: nobody is to wait until hundreds of others have been told to go."""
+READ_EVERY: Final = 10.0
+"""Seconds after which nodes are read though nobody waits: a plan is soon made, and no old pod is kept."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Guards:
+    """Whether anything may be done now."""
+
+    leads: Callable[[], bool]
+    """Whether this process is the one that reclaims."""
+    obstacle: Callable[[], str | None]
+    """Why the picture cannot be trusted, None when it can (law L6)."""
+
+    def permit(self) -> bool:
+        """Whether both allow it at this moment."""
+        return self.leads() and self.obstacle() is None
+
+
+class Reclaimer:
+    """All of reclaiming. ``run`` is the body of a thread."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        picture: Picture,
+        *,
+        guards: Guards,
+        leaving: Leaving,
+        tell: Tell,
+        terms: Terms,
+        metrics: ReclaimerMetrics,
+        aside: Aside = in_turn,
+    ) -> None:
+        """Args: tell: writes an Event on a pod; aside: asks one thing while another is asked."""
+        self._kube = kube
+        self._clock = clock
+        self._picture = picture
+        self._guards = guards
+        self._leaving = leaving
+        self._metrics = metrics
+        self._terms = terms
+        self._stocks = Stocks()
+        self._witness = Witness(picture)
+        self._read = -READ_EVERY
+        self._troubles = Troubles(metrics)
+        reach = Reach(
+            kube=kube,
+            clock=clock,
+            leaving=leaving,
+            tell=tell,
+            metrics=metrics,
+            troubles=self._troubles,
+            aside=aside,
+            read_bookings=self._read_bookings,
+            instant=self._snapshot,
+            seen=picture.pods.get,
+            awaited=lambda uid: any(uid == pod for pod, _ in picture.barred(clock.now())),
+            may_act=guards.permit,
+        )
+        self._holding = Holding(reach, terms)
+        self._ending = Ending(reach, terms)
+        self._outside = Outside(reach, terms)
+        self._orders = Orders(reach, terms)
+        self._stamps = Stamps(reach)
+        self._unadopted = Unadopted(reach)
+        self._ahead = Ahead(reach, terms)
+        self._gates = Gates(reach, terms)
+        self._led = False
+        self._blocked: str | None = None
+        self._changed = threading.Event()
+        self._woken: float | None = None
+        """Since when there is something that no pass has seen."""
+        picture.on_change(self.wake)
+
+    def run(self, stop: threading.Event) -> None:
+        """Look again and again until told to stop."""
+        while not stop.is_set():
+            self._clock.wait(self._changed, EVERY)
+            self._changed.clear()
+            if stop.is_set():
+                return
+            before = self._troubles.count
+            self.look()
+            if self._troubles.count != before:
+                # What is refused is not asked for again with every change of the cluster.
+                self._clock.wait(stop, EVERY)
+
+    def wake(self) -> None:
+        """Something has changed: look again at once. From any thread."""
+        if self._woken is None:
+            self._woken = self._clock.monotonic()
+        self._changed.set()
+
+    def look(self) -> None:
+        """One pass; does nothing unless this process leads and the picture can be trusted."""
+        if not self._may_act():
+            if self._led:
+                with self._picture.locked():
+                    noted = list(self._picture.noted.values())
+                self._gates.doubt(noted)
+            else:
+                self._gates.elsewhere()
+            return
+        started = self._clock.monotonic()
+        needed, self._woken = started if self._woken is None else self._woken, None
+        snapshot = self._snapshot()
+        self._carry_on(snapshot)
+        self._ending.look(snapshot)
+        self._outside.look(snapshot)
+        if not is_recovering(snapshot):
+            self._orders.look(snapshot)
+            snapshot = self._moved(snapshot)
+            self._holding.look(snapshot)
+            self._plan(snapshot, since=needed)
+        self._gates.look(snapshot)
+        # Last: a stamp changes the pod's version, and the writes before it are for that which was seen.
+        self._stamps.look(snapshot)
+        self._unadopted.look(snapshot)
+        self._ahead.look(snapshot)
+        if started - self._read >= READ_EVERY:
+            self._stocks.at(snapshot)
+            self._read = started
+        self._metrics.passes.observe(self._clock.monotonic() - started)
+
+    def _may_act(self) -> bool:
+        leads, obstacle = self._guards.leads(), self._guards.obstacle()
+        if leads != self._led:
+            log.info("reclaiming here" if leads else "reclaiming elsewhere")
+            self._holding.start_timers_again()
+        if leads and obstacle != self._blocked:
+            log.warning("nothing is reclaimed", why=obstacle) if obstacle else log.info("reclaiming again")
+            self._holding.start_timers_again()
+        self._led, self._blocked = leads, obstacle
+        return leads and obstacle is None
+
+    def _snapshot(self) -> Snapshot:
+        return self._holding.completed(take(self._picture, self._clock, self._terms, self._witness))
+
+    def _read_bookings(self) -> None:
+        """Bookings that our watch may not have told of yet.
+
+        Who was promised a booking a moment ago must not lose a pod by a watch that lags (law L2).
+        """
+        read_bookings(self._kube, self._picture)
+
+    def _carry_on(self, snapshot: Snapshot) -> None:
+        """Comebacks first: whoever has left already must not wait for anything else."""
+        wanted = {*snapshot.victims, *(pod.metadata.uid for pod, _ in ordered_to_go(snapshot))}
+        if is_mirror_fresh(snapshot):
+            wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
+        if self._terms.maia:
+            wanted |= {pod.metadata.uid for pod in asked_to_end(snapshot)}
+        try:
+            self._leaving.look(frozenset(wanted))
+        except ApiError as error:
+            self._troubles.note("comebacks", "", error)
+        for pod in snapshot.noted.values():
+            if pod.metadata.uid not in wanted and is_live(pod) and is_condemned(pod) and not is_guarded(pod):
+                try:
+                    self._leaving.pardon(pod)
+                except ApiError as error:
+                    self._troubles.note("pardon", pod.key, error)
+
+    def _moved(self, snapshot: Snapshot) -> Snapshot:
+        """The instant after a pod that others would have to leave for has got free devices instead."""
+        movable = self._holding.movable(snapshot)
+        if not movable or self._holding.is_settling:
+            return snapshot
+        found = elsewhere(snapshot, self._outlook(snapshot), self._stocks, movable)
+        if found is None:
+            return snapshot
+        try:
+            self._holding.move(snapshot, found)
+        except ApiError as error:
+            self._troubles.note("plan", found.pod.key, error)
+        return self._snapshot()
+
+    def _outlook(self, snapshot: Snapshot) -> Outlook:
+        return Outlook(spared=self._holding.spared, ending=about_to_end(snapshot, self._terms))
+
+    def _plan(self, snapshot: Snapshot, *, since: float) -> None:
+        if self._holding.is_settling:
+            return
+        outlook = self._outlook(snapshot)
+        plans = plan(snapshot, outlook, self._stocks)
+        if self._are_written(plans, since=since):
+            try:
+                self._holding.write_overdue(snapshot, outlook, self._stocks, plans, needed=since)
+            except ApiError as error:
+                self._troubles.note("plan", "", error)
+        self._holding.begin(snapshot)
+
+    def _are_written(self, plans: list[Plan], *, since: float) -> bool:
+        """Write holds; whether there was time for all. What is left is planned anew in the next pass."""
+        begun = self._clock.monotonic()
+        for one in plans:
+            if self._clock.monotonic() - begun >= WRITES_FOR:
+                self._woken = since
+                self._changed.set()
+                return False
+            try:
+                self._holding.write(one, needed=since)
+            except ApiError as error:
+                self._troubles.note("plan", one.pod.key, error)
+        return True

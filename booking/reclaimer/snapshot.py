@@ -1,0 +1,119 @@
+"""One instant of the cluster, as every decision of a pass sees it: taken from the picture under its lock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+from booking.terms import Terms
+from cluster import names
+from cluster.decide.fitting import Around
+from cluster.decide.ledger.claims import Claim
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold, encode_versions
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.picture import EVERYWHERE, Looks, Picture, Places, Witness
+from cluster.runtime.clock import Clock
+
+TODAY: Final = Terms()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Snapshot:
+    """Values alone; whoever decides on it needs no lock, no clock and no API server."""
+
+    now: datetime
+    pods: Mapping[str, Pod]
+    """Uid -> living pod that asks for GPUs, terminating ones too."""
+    nodes: Mapping[str, Node]
+    looks: Looks
+    """Node -> its devices and how its agent is doing."""
+    bookings: Mapping[str, Booking]
+    cover: Mapping[str, Booking]
+    """Pod uid -> the booking that covers it now."""
+    barred: frozenset[tuple[str, str]] = frozenset()
+    """(uid, booking) of running pods that a booking does not cover where they stand."""
+    places: Places = EVERYWHERE
+    """Which nodes are right for booked pods, for the sake of other bookings."""
+    holds: Mapping[str, Hold]
+    """Pod uid -> what is kept for it: pods that are not bound and not told to go."""
+    noted: Mapping[str, Pod] = field(default_factory=dict)
+    """Those of the pods on which something of the reclaimer's stands: a hold, a notice, a bar, a stamp."""
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    """Name -> Namespace."""
+    around: Around = field(default_factory=Around)
+    """What a pod that is to be placed finds on the nodes beside GPUs."""
+    state: str = ""
+    """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
+    terms: Terms = TODAY
+    """The administrator's settings."""
+    mirror_age: float | None = None
+    """Seconds since the Booking objects were said to be true, None when nobody has said so."""
+    since_deaf: float | None = None
+    """Seconds since Leases are heard of again after an outage, 0 during one, None when there was none."""
+    scheduler_age: float | None = None
+    """Seconds since our kube-scheduler renewed its Lease, None where it has none that we see."""
+
+    def claim(self, pod: Pod) -> Claim | None:
+        """What a bound pod holds, drift counted in; None for a pod that holds nothing."""
+        look = self.looks.get(pod.spec.node_name or "")
+        return next((c for c in look[0].claims if c.uid == pod.metadata.uid), None) if look else None
+
+    @cached_property
+    def victims(self) -> frozenset[str]:
+        """Uids of the pods that must leave for a hold."""
+        return frozenset(uid for hold in self.holds.values() for uid in hold.victims)
+
+    @cached_property
+    def kept(self) -> Mapping[str, frozenset[str]]:
+        """Node -> devices that are kept for somebody."""
+        found: dict[str, set[str]] = {}
+        for hold in self.holds.values():
+            found.setdefault(hold.node, set()).update(hold.devices)
+        return {node: frozenset(devices) for node, devices in found.items()}
+
+    @cached_property
+    def holds_on(self) -> Mapping[str, list[tuple[str, Hold]]]:
+        """Node -> what is kept there: uid of the pod that waits, and its hold."""
+        found: dict[str, list[tuple[str, Hold]]] = {}
+        for uid, hold in sorted(self.holds.items()):
+            found.setdefault(hold.node, []).append((uid, hold))
+        return found
+
+    def with_holds(self, more: Mapping[str, Hold]) -> "Snapshot":
+        """The same instant with holds that the picture does not show yet."""
+        return replace(self, holds={**self.holds, **more})
+
+    def without_holds(self, uids: frozenset[str]) -> "Snapshot":
+        """The same instant without holds that were dropped though the picture still shows them."""
+        return replace(self, holds={uid: hold for uid, hold in self.holds.items() if uid not in uids})
+
+
+def take(picture: Picture, clock: Clock, terms: Terms = TODAY, witness: Witness | None = None) -> Snapshot:
+    """The cluster at this instant: what has not changed since the last is not made anew."""
+    now = clock.now()
+    with picture.locked() as ledger:
+        pods = dict(picture.pods)
+        around = picture.around()
+        return Snapshot(
+            now=now,
+            pods=pods,
+            noted=dict(picture.noted),
+            nodes=around.nodes,
+            looks=picture.looks(),
+            bookings=picture.bookings,
+            cover=picture.cover(now),
+            barred=picture.barred(now),
+            places=witness.places(now) if witness else EVERYWHERE,
+            holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
+            namespaces=picture.namespaces,
+            around=around,
+            state=encode_versions(picture.reached),
+            terms=terms,
+            mirror_age=picture.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
+            since_deaf=picture.renewals.since_deaf(monotonic=clock.monotonic()),
+            scheduler_age=picture.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),
+        )

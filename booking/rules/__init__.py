@@ -1,0 +1,42 @@
+"""The rules of booking, one file each. Pure: ``booking.evaluate`` asks all of them, always.
+
+A rule says what is broken, with its own earliest start: the first at or after the one that is asked for at
+which this rule alone is no obstacle. Each decides for itself what it has to say about the change of a
+booking.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from booking.case import Case
+from booking.records import Violation
+from booking.rules.concurrent_gpus import concurrent_gpus
+from booking.rules.cooldown import cooldown
+from booking.rules.extension import extension
+from booking.rules.granularity import granularity
+from booking.rules.horizon import horizon
+from booking.rules.longest import longest
+from booking.rules.most_gpus import most_gpus
+from booking.rules.no_active_overlap import no_active_overlap
+from booking.rules.one_planned import one_planned
+from booking.rules.shortest import shortest
+
+Rule = Callable[[Case], Violation | None]
+"""What is asked for -> what is broken, or None."""
+
+RULES: Final[tuple[Rule, ...]] = (
+    no_active_overlap,
+    one_planned,
+    cooldown,
+    shortest,
+    longest,
+    horizon,
+    granularity,
+    most_gpus,
+    concurrent_gpus,
+    extension,
+)
+"""The manual's five first; the others say nothing unless a policy gives them a limit."""
+
+OF_THE_ASKER: Final[tuple[Rule, ...]] = (no_active_overlap, one_planned)
+"""Those that look at nothing that is asked for: while they are broken no other wish helps."""

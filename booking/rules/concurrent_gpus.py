@@ -1,0 +1,42 @@
+"""One user has at most so many GPUs booked at any instant."""
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from booking import calendar, spans, wording
+from booking.case import Case
+from booking.records import Record, Violation
+
+
+def concurrent_gpus(case: Case) -> Violation | None:
+    """Broken where the user's bookings of all models together exceed ``limits.max_concurrent_gpus``.
+
+    Not by a booking that begins soon enough to be spontaneous, nor by a change that only gives back. What was
+    booked beside a running one in the past does not count.
+    """
+    most, start = case.limits.max_concurrent_gpus, max(case.start, case.now)
+    if most is None or case.end <= start or case.is_spontaneous or case.gives_back:
+        return None
+    own = [each for each in case.history if each.cancelled is None and each.end > start]
+    already = calendar.peak(own, start, case.end)
+    if already + case.count <= most:
+        return None
+    beside = f" beside the {already} of your other bookings" if already else ""
+    return Violation(
+        rule="too-many-gpus-at-a-time",
+        message=f"You may have at most {wording.counted(most, 'GPU')} booked at any time: "
+        f"{case.count} are asked for{beside}.",
+        limit=most,
+        actual=already + case.count,
+        earliest_start=None if case.count > most else _free(case, own, most - case.count),
+    )
+
+
+def _free(case: Case, own: Sequence[Record], most: int) -> datetime:
+    """The first start at which so few others are booked for as long."""
+    length, zone = case.length, case.limits.tz
+    return min(
+        start
+        for start in {each.end for each in own}
+        if calendar.peak(own, start, spans.after(start, length, zone)) <= most
+    )

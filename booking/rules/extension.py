@@ -1,0 +1,24 @@
+"""Whether a running booking may be prolonged."""
+
+from booking import wording
+from booking.case import Case
+from booking.records import Violation
+
+
+def extension(case: Case) -> Violation | None:
+    """Broken by a later end or more GPUs for a running booking, where ``limits.may_extend`` is false.
+
+    Where it is true an extension is held to every other rule: the booking as a whole stays within longest.
+    """
+    had = case.changing
+    if had is None or case.limits.may_extend or had.state(case.now) != "active":
+        return None
+    if case.end <= had.end and case.count <= had.count:
+        return None
+    return Violation(
+        rule="no-extension",
+        message="A booking that is running is not extended here: "
+        f"it stays at {wording.counted(had.count, 'GPU')} until {wording.instant(had.end)}.",
+        limit=wording.iso(had.end),
+        actual=wording.iso(case.end),
+    )

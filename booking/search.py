@@ -1,0 +1,158 @@
+"""When a wish could be granted: the first start at which every rule and the room agree. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from booking import grid, spans
+from booking.case import Case
+from booking.policy.limits import Limits
+from booking.records import Violation
+from booking.room import Room, Wanted
+from booking.rules import RULES
+from booking.spans import Span
+from cluster.objects.bookings import Topology
+
+_MOST_TURNS: Final = 1000
+"""Rules and room each move the start on, to an event of the calendar; a calendar in which they do so more
+often than this is given up on."""
+
+
+def broken(case: Case) -> Iterator[Violation]:
+    """The rules that a case breaks."""
+    for rule in RULES:
+        violation = rule(case)
+        if violation:
+            yield violation
+
+
+def earliest_start(case: Case, room: Room, want: Wanted) -> datetime | None:
+    """The first instant at which such a booking would keep every rule and fit, if it is asked for then.
+
+    It is as long as the case, or as the limits allow. None: never, or there is nothing to wait for.
+    """
+    return _first(case, room, want, case.now, asked_then=True) if _can_wait(case) else None
+
+
+def next_start(case: Case, room: Room, want: Wanted, not_before: datetime) -> datetime | None:
+    """The first start from an instant on that would be accepted now; None: there is none."""
+    return _first(case, room, want, not_before, asked_then=False) if _can_wait(case) else None
+
+
+def wanted(case: Case, topology: Topology) -> Wanted:
+    """What a case asks of its room."""
+    return Wanted(count=case.count, topology=topology, spared=case.limits.buffer)
+
+
+def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:
+    """The first start from an instant on that the policy's steps allow; now always is one."""
+    step = limits.granularity
+    return moment if step is None or moment == now else grid.at_or_after(moment, step, limits.tz)
+
+
+def is_conceivable(start: datetime, end: datetime, limits: Limits) -> bool:
+    """Whether anything so long could ever be booked."""
+    return start < end and spans.is_within(start, end, limits.farthest, zone=limits.tz)
+
+
+def shortage(case: Case, room: Room, want: Wanted) -> Iterator[Violation]:
+    """What the room lacks for a case; nothing, when it has it all."""
+    start = max(case.start, case.now)
+    lack = room.lacking(want, start, case.end)
+    if lack:
+        length = spans.between(start, case.end, case.limits.tz)
+        yield Violation(
+            rule="capacity",
+            message=lack.sentence,
+            limit=lack.free,
+            actual=want.count,
+            earliest_start=room.earliest(want, _Exactly(case.now, length, case.limits)),
+        )
+
+
+def end_of(start: datetime, length: Span, limits: Limits) -> datetime:
+    """When a booking of about this length ends: within the limits, and after whole steps."""
+    step, zone = limits.granularity, limits.tz
+    shortest, longest = limits.shortest, limits.longest
+    if step is not None:
+        length, shortest = grid.rounded_up(length, step), grid.rounded_up(shortest, step)
+        longest = grid.rounded_down(longest, step)
+    end = max(spans.after(start, length, zone), spans.after(start, shortest, zone))
+    return min(end, spans.after(start, longest, zone))
+
+
+@dataclass(frozen=True, slots=True)
+class _Exactly:
+    """Any start, for exactly so long: what the room alone has to say."""
+
+    not_before: datetime
+    length: Span
+    limits: Limits
+
+    def start_at(self, moment: datetime) -> datetime:
+        """Any."""
+        return moment
+
+    def end_of(self, start: datetime) -> datetime:
+        """As long as that."""
+        return spans.after(start, self.length, self.limits.tz)
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """Starts on the policy's steps, or now, and lengths within its limits."""
+
+    now: datetime
+    not_before: datetime
+    length: Span
+    limits: Limits
+
+    def start_at(self, moment: datetime) -> datetime:
+        """The instant itself, or the next step."""
+        return allowed_start(moment, self.now, self.limits)
+
+    def end_of(self, start: datetime) -> datetime:
+        """Within the limits."""
+        return end_of(start, self.length, self.limits)
+
+
+def _can_wait(case: Case) -> bool:
+    """Whether it is a wish that makes sense and may begin at another time."""
+    has_begun = case.changing is not None and case.changing.state(case.now) != "planned"
+    return not has_begun and is_conceivable(case.since, case.end, case.limits)
+
+
+def _first(
+    case: Case, room: Room, want: Wanted, not_before: datetime, *, asked_then: bool
+) -> datetime | None:
+    """Rules and room in turn, until neither moves the start on."""
+    length, limit = case.length, spans.after(case.now, case.limits.farthest, case.limits.tz)
+    start = not_before
+    for _ in range(_MOST_TURNS):
+        timetable = _Allowed(case.now, start, length, case.limits)
+        start = timetable.start_at(start)
+        end = timetable.end_of(start)
+        if not start < end <= limit:
+            # Not one whole step is within the longest booking, or it is too far ahead.
+            return None
+        later = _after_the_rules(case.at(start, end, now=start if asked_then else case.now))
+        if later is None:
+            return None
+        if later == start:
+            found = room.earliest(want, _Allowed(case.now, start, length, case.limits))
+            if found is None or found == start:
+                return found
+            later = found
+        start = later
+    return None
+
+
+def _after_the_rules(case: Case) -> datetime | None:
+    """The start itself if it breaks no rule, else when those that it breaks are no obstacle; None: never."""
+    start = case.start
+    for violation in broken(case):
+        if violation.earliest_start is None or violation.earliest_start <= case.start:
+            return None
+        start = max(start, violation.earliest_start)
+    return start

@@ -1,0 +1,400 @@
+"""The booking server's composition root: ``python -m booking.server``. It alone chooses adapters."""
+
+import os
+import secrets
+import socket
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from prometheus_client import CollectorRegistry
+
+from booking.errors import StoreError
+from booking.keeper import Keeper
+from booking.live import Live
+from booking.mirror.lease import MirrorLease
+from booking.mirror.mirror import Mirror
+from booking.node_capacity import NodeCapacity
+from booking.policy.limits import Limits, told, zone_of
+from booking.policy.policy import Policy as BookingPolicy
+from booking.policy_file import FixedPolicy, PolicyFile
+from booking.server_metrics import ServerMetrics
+from booking.service import BookingService
+from booking.service.nodegpus import NodeGpus
+from booking.service.orders import PodOrders
+from booking.settings import ServerSettings
+from booking.spans import read
+from booking.store import Store, open_store
+from booking.terms import Terms
+from booking.web.app import create_app
+from booking.web.authentication import Authenticator
+from booking.web.door import Door
+from booking.web.free_gpus import free_gpus
+from booking.web.guarantee import Guarantee
+from booking.web.login.configured import ground_of, provider_of
+from booking.web.login.forgery import SessionTokens
+from booking.web.login.provider import Provider
+from booking.web.login.views import login_pages
+from booking.web.login.visitors import Visitors
+from booking.web.maia import MaiaParts, maia
+from booking.web.pages.blueprint import pages
+from booking.web.pages.forgery import Forgery
+from booking.web.pages.ports import PageParts
+from booking.web.peers import networks_of
+from booking.web.ports import Parts, Policy
+from booking.web.rate_limits import RateLimits
+from booking.web.roles import Roles
+from booking.web.strangers import Strangers
+from cluster import names
+from cluster.kube.access import AccessReviews
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import BadConnectionError
+from cluster.kube.incluster import configured
+from cluster.kube.skew import clock_obstacle
+from cluster.kube.tokens import TokenReviews
+from cluster.kube.transport import Timeouts
+from cluster.picture import Following, Picture
+from cluster.runtime import logs
+from cluster.runtime.arenas import one_arena
+from cluster.runtime.clock import Clock, SystemClock
+from cluster.runtime.metrics import measured, measured_each, new_registry
+from cluster.runtime.probes import Check, Probes, ServeError, serve
+from cluster.runtime.process import Process
+from cluster.runtime.settings import SettingsError, load
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+WHILE_SOMEBODY_WAITS: Final = Timeouts(connect=1.0, read=3.0)
+"""Whose a token is: asked in the middle of a request."""
+THREADS: Final = 16
+"""Requests at one time; a change holds one while the mirror writes."""
+LONGEST_BODY: Final = 2**24
+"""Bytes; what is larger than the API accepts, but not this large, is refused with a problem."""
+
+
+def main() -> int:
+    """Run until told to stop; the exit code."""
+    try:
+        settings = load(ServerSettings, os.environ)
+        logs.configure(level=settings.log_level, style=settings.log_style)
+        one_arena()
+        return build(settings, SystemClock()).run()
+    except (SettingsError, BadConnectionError, ServeError, StoreError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | None = None) -> Process:
+    """The whole process, listening already, its threads not started; ``registry`` is for its metrics.
+
+    Raises:
+        BadConnectionError: the API server's address or credentials are missing.
+        ServeError: a port cannot be listened on.
+        SettingsError: settings that do not fit together.
+        StoreError: the database cannot be opened.
+    """
+    process = Process(names.BOOKING_SERVER, clock)
+    ground = _ground(settings, clock, process, registry or new_registry())
+    _measure(ground)
+    for name, body in ground.following.threads.items():
+        process.thread(name, body)
+    process.thread("keeper", ground.keeper.run)
+    process.thread("mirror", ground.mirror.run)
+    if isinstance(ground.policy, PolicyFile):
+        process.thread("policy file", ground.policy.run)
+    web = serve(
+        _app(ground),
+        settings.host,
+        settings.port,
+        threads=THREADS,
+        longest_body=LONGEST_BODY,
+        keep_forwarded=bool(settings.trusted_proxies),
+    )
+    process.closing("web", web.close)
+    ready: dict[str, Check] = {
+        "cluster": ground.nodes.obstacle,
+        "clock": ground.wrong_clock,
+        "database": _trouble_with(ground.store),
+        "mirror": ground.mirror.obstacle,
+    }
+    probes = serve(Probes(ground.registry, ready=ready), settings.probe_host, settings.probe_port)
+    process.closing("probes", probes.close)
+    return process
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Ground:
+    """What the addresses stand on."""
+
+    settings: ServerSettings
+    clock: Clock
+    process: Process
+    registry: CollectorRegistry
+    metrics: ServerMetrics
+    policy: PolicyFile | FixedPolicy
+    store: Store
+    asking: KubeClient
+    """For what somebody waits for."""
+    picture: Picture
+    following: Following
+    nodes: NodeCapacity
+    mirror: Mirror
+    keeper: Keeper
+    terms: Terms
+    wrong_clock: Check
+
+
+def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry) -> _Ground:
+    """Database, connections, what is followed of the cluster, and what is written to it."""
+    policy = _policy(settings, clock)
+    api_server = configured(settings, clock, os.environ)
+    store = open_store(settings.database)
+    process.closing("database", store.close)
+    kube = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER)
+    process.closing("connections", kube.close)
+    asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=WHILE_SOMEBODY_WAITS)
+    process.closing("asking connections", asking.close)
+    metrics = ServerMetrics(registry)
+    picture = Picture(clock, home=settings.namespace)
+    following = Following(kube, picture, clock, namespace=settings.namespace)
+    following.follow_namespaces()
+    terms = Terms(namespace=settings.namespace, maia=settings.maia)
+    nodes = NodeCapacity(picture, clock, terms, obstacle=following.obstacle)
+    lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
+    mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics)
+    return _Ground(
+        settings=settings,
+        clock=clock,
+        process=process,
+        registry=registry,
+        metrics=metrics,
+        policy=policy,
+        store=store,
+        asking=asking,
+        picture=picture,
+        following=following,
+        nodes=nodes,
+        mirror=mirror,
+        keeper=Keeper(kube, store, clock, nodes, moved=mirror.poke),
+        terms=terms,
+        wrong_clock=clock_obstacle(kube.skew),
+    )
+
+
+def _app(ground: _Ground) -> "WSGIApplication":
+    """Every address, and who may come in."""
+    settings, clock = ground.settings, ground.clock
+    audience = settings.audiences[0]
+    service = BookingService(
+        ground.store,
+        clock,
+        ground.policy.current,
+        ground.nodes.capacity,
+        evictions=PodOrders(ground.asking, home=settings.namespace),
+        gpus=NodeGpus(ground.asking),
+    )
+    parts = _parts(ground, service)
+    roles = Roles(AccessReviews(ground.asking), clock)
+    tokens = TokenReviews(ground.asking, settings.audiences)
+    bearers = Authenticator(tokens, settings.identity_rules, clock, roles, audience=audience)
+    oidc = provider_of(settings)
+    provider = Provider(oidc, clock) if oidc else None
+    if provider:
+        ground.process.closing("connections to the identity provider", provider.close)
+    login = ground_of(
+        settings,
+        ground.store,
+        clock,
+        bearers=bearers,
+        roles=roles,
+        rules=settings.identity_rules,
+        provider=provider,
+    )
+    door = Door(Visitors(login), _often(ground), _strangers(ground))
+    blueprints = (
+        pages(_seen(ground, parts, service, door=door, forgery=SessionTokens(login))),
+        login_pages(login, door, audience=audience, provider=provider),
+        maia(_maia(ground, parts, service)),
+    )
+    return create_app(parts, door, audience=audience, blueprints=blueprints)
+
+
+def _often(ground: _Ground) -> RateLimits:
+    """How often each may ask."""
+    settings = ground.settings
+    return RateLimits(ground.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
+
+
+def _strangers(ground: _Ground) -> Strangers:
+    """Counts whoever is not signed in."""
+    try:
+        return Strangers(_often(ground), networks_of(ground.settings.trusted_proxies))
+    except ValueError as error:
+        name = names.setting("trusted_proxies")
+        raise SettingsError(f"The setting {name} is no list of networks: {error}.") from error
+
+
+def _parts(ground: _Ground, service: BookingService) -> Parts:
+    """What REST is made of."""
+    policy, clock = ground.policy, ground.clock
+    live = Live(
+        ground.picture,
+        ground.asking,
+        clock,
+        ground.terms,
+        visibility=lambda: policy.current().visibility,
+        obstacle=ground.nodes.obstacle,
+    )
+    return Parts(
+        bookings=service,
+        live=live,
+        mirror=ground.mirror,
+        no_promises=lambda: ground.wrong_clock() or ground.mirror.obstacle(),
+        unknown_capacity=ground.nodes.obstacle,
+        zone=lambda: zone_of(policy.current().zone),
+        policy=lambda model: _everybodys(policy.current(), model, clock),
+        clock=clock,
+        metrics=ground.metrics,
+    )
+
+
+def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
+    """What MAIA's addresses are made of."""
+    picture = ground.picture
+
+    def free() -> dict[str, int]:
+        with picture.locked():
+            cordoned = {name for name, node in picture.nodes.items() if node.spec.unschedulable}
+            return free_gpus(picture.looks(), cordoned)
+
+    return MaiaParts(
+        bookings=service,
+        store=ground.store,
+        strangers=_strangers(ground),
+        guarantee=Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        rules=ground.settings.identity_rules,
+        free=free,
+        unknown_capacity=parts.unknown_capacity,
+        token_file=ground.settings.maia_token_file,
+    )
+
+
+def _seen(
+    ground: _Ground, parts: Parts, service: BookingService, *, door: Door, forgery: Forgery
+) -> PageParts:
+    """What the pages are made of."""
+    return PageParts(
+        bookings=service,
+        administration=service,
+        live=parts.live,
+        policy=ground.policy.current,
+        door=door,
+        forgery=forgery,
+        guarantee=Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        unknown_capacity=parts.unknown_capacity,
+        zone=parts.zone,
+        pods_of=ground.nodes.attached,
+        clock=parts.clock,
+    )
+
+
+def _measure(ground: _Ground) -> None:
+    """What is read only when somebody asks."""
+    registry, mirror = ground.registry, ground.mirror
+    measured(
+        registry,
+        "server_news_age_seconds",
+        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
+        ground.following.age,
+    )
+    measured(
+        registry,
+        "mirror_age_seconds",
+        "Seconds since the mirror has last written all that was to be written to the Booking objects.",
+        mirror.age,
+    )
+    measured(
+        registry,
+        "mirror_store_unknown",
+        "1 while the mirror has stopped: Booking objects and database do not belong together (law L9).",
+        lambda: float(mirror.is_stopped),
+    )
+    measured(
+        registry,
+        "policy_refused",
+        "1 while the policy file is broken or missing, and the last good policy is in force.",
+        lambda: float(ground.policy.trouble() is not None),
+    )
+    _measure_promises(registry, ground.keeper)
+
+
+def _measure_promises(registry: CollectorRegistry, keeper: Keeper) -> None:
+    """How promises stand."""
+    measured(
+        registry,
+        "server_bookings_at_risk",
+        "Bookings, running and planned, that cannot be kept as things are; NaN while that is not known.",
+        lambda: float(keeper.outlook.at_risk) if keeper.outlook else None,
+    )
+    measured_each(
+        registry,
+        "server_gpus",
+        "Whole healthy GPUs that bookings can be promised, by model.",
+        lambda: keeper.outlook.gpus if keeper.outlook else {},
+        label="model",
+    )
+    measured_each(
+        registry,
+        "server_booked_gpus",
+        "GPUs of the bookings that run now, by model.",
+        lambda: keeper.outlook.booked if keeper.outlook else {},
+        label="model",
+    )
+
+
+def _policy(settings: ServerSettings, clock: Clock) -> PolicyFile | FixedPolicy:
+    """The policy of the file; where there is none, the manual's with the settings' three limits."""
+    if not settings.audiences or not all(each and each.isprintable() for each in settings.audiences):
+        raise SettingsError(
+            f"The setting {names.setting('audiences')} is empty, or one of them has no visible name:"
+            " name at least one audience."
+        )
+    try:
+        if settings.policy_file is not None:
+            return PolicyFile(settings.policy_file, clock)
+        limits = Limits(
+            cooldown=read(settings.cooldown), shortest=read(settings.shortest), longest=read(settings.longest)
+        )
+        given = {name: getattr(limits, name) for name in ("cooldown", "shortest", "longest")}
+        return FixedPolicy(BookingPolicy(defaults=given))
+    except ValueError as error:
+        raise SettingsError(str(error)) from error
+
+
+def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
+    """What holds for whoever is not named in particular."""
+    limits = policy.limits_for(user="", model=model or "", now=clock.now())
+    return Policy(version=policy.version, zone=policy.zone, limits=told(limits))
+
+
+def _trouble_with(store: Store) -> Check:
+    """Whether the database can be used."""
+
+    def trouble() -> str | None:
+        try:
+            store.check()
+        except StoreError as error:
+            return str(error)
+        return None
+
+    return trouble
+
+
+def _instance() -> str:
+    """Who we are: another for every start of the process."""
+    return f"{socket.gethostname()}_{secrets.token_hex(4)}"
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,226 @@
+"""What administrators do beside bookings: maintenance, exemptions; what they see: audit, denied demand."""
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from difflib import get_close_matches
+from typing import Any
+
+from booking import problems, wording
+from booking.capacity import Capacity
+from booking.errors import RefusedError, UnknownBlockError, UnknownExemptionError
+from booking.policy.policy import read_exemption
+from booking.policy.values import ValueMistakeError
+from booking.principals import Principal
+from booking.records import Violation
+from booking.service import auditing, paging
+from booking.service.authority import beneficiary, demand_administrator, demanded_reason
+from booking.service.ground import Ground, whole
+from booking.service.once import Key, once
+from booking.service.paging import Page
+from booking.store import Writing
+from booking.stored import AuditEntry, Block, Denied, Exemption
+from cluster import names
+
+
+def blocks(ground: Ground) -> tuple[Block, ...]:
+    """Maintenance that is not over."""
+    return ground.store.read(lambda reading: tuple(reading.blocks(start=ground.clock.now())))
+
+
+def add_block(
+    ground: Ground,
+    who: Principal,
+    *,
+    node: str,
+    start: datetime,
+    end: datetime,
+    reason: str,
+    model: str | None,
+    count: int | None,
+    key: Key | None,
+) -> Block:
+    """Take devices out."""
+    demand_administrator(who, "block GPUs")
+    said = demanded_reason(reason)
+    capacity = ground.capacity()
+    label = None if model is None else names.model_label(model)
+
+    def decide(writing: Writing) -> Block:
+        now = whole(ground.clock.now())
+        wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
+        if wrong:
+            raise RefusedError(wrong)
+        block = Block(
+            id=ground.new_id(),
+            node=node,
+            model=label,
+            count=count,
+            start=max(now, whole(start.astimezone(UTC))),
+            end=whole(end.astimezone(UTC)),
+            reason=said,
+            created_by=who.user,
+            created=now,
+        )
+        writing.block_add(block)
+        auditing.written(writing, "block.add", who, now, subject=block.id, after=block, reason=said)
+        return block
+
+    return ground.store.write(once(ground, who, decide, kind=Block, key=key))
+
+
+def remove_block(
+    ground: Ground, who: Principal, block_id: str, *, reason: str | None, key: Key | None
+) -> Block:
+    """Give devices back."""
+    demand_administrator(who, "remove maintenance")
+
+    def decide(writing: Writing) -> Block:
+        now = ground.clock.now()
+        block = writing.block_remove(block_id)
+        if block is None:
+            raise UnknownBlockError(f"There is no maintenance block {wording.quoted(block_id)}.")
+        auditing.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=reason)
+        return block
+
+    return ground.store.write(once(ground, who, decide, kind=Block, key=key))
+
+
+def exemptions(ground: Ground, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
+    """Exemptions that are not over."""
+    whose = beneficiary(who, user) if user is not None or not who.is_administrator else None
+    return ground.store.read(
+        lambda reading: tuple(
+            each for each in reading.exemptions(whose, None) if each.end > ground.clock.now()
+        )
+    )
+
+
+def add_exemption(
+    ground: Ground,
+    who: Principal,
+    *,
+    user: str,
+    start: datetime,
+    end: datetime,
+    limits: Mapping[str, Any],
+    reason: str,
+    model: str | None,
+    key: Key | None,
+) -> Exemption:
+    """Let other limits hold for a user."""
+    demand_administrator(who, "exempt somebody")
+    whose, said = beneficiary(who, user), demanded_reason(reason)
+    label = None if model is None else names.model_label(model)
+    unknown = [] if label is None else [*_wrong_model(label, ground.capacity())]
+
+    def decide(writing: Writing) -> Exemption:
+        now = whole(ground.clock.now())
+        wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
+        if wrong:
+            raise RefusedError(wrong)
+        exemption = Exemption(
+            id=ground.new_id(),
+            user=whose,
+            limits=dict(limits),
+            model=label,
+            start=whole(start.astimezone(UTC)),
+            end=whole(end.astimezone(UTC)),
+            reason=said,
+            created_by=who.user,
+            created=now,
+        )
+        writing.exemption_add(exemption)
+        auditing.written(
+            writing, "exemption.add", who, now, subject=exemption.id, after=exemption, reason=said
+        )
+        return exemption
+
+    return ground.store.write(once(ground, who, decide, kind=Exemption, key=key))
+
+
+def remove_exemption(
+    ground: Ground, who: Principal, exemption_id: str, *, reason: str | None, key: Key | None
+) -> Exemption:
+    """Let an exemption end."""
+    demand_administrator(who, "remove exemptions")
+
+    def decide(writing: Writing) -> Exemption:
+        now = ground.clock.now()
+        exemption = writing.exemption_remove(exemption_id)
+        if exemption is None:
+            raise UnknownExemptionError(f"There is no exemption {wording.quoted(exemption_id)}.")
+        auditing.written(
+            writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=reason
+        )
+        return exemption
+
+    return ground.store.write(once(ground, who, decide, kind=Exemption, key=key))
+
+
+def audit(ground: Ground, who: Principal, *, after: str | None, limit: int) -> Page[AuditEntry]:
+    """Who changed what."""
+    demand_administrator(who, "see the audit")
+    begin, most = paging.number_of(after), paging.bounded(limit)
+    found = ground.store.read(lambda reading: reading.audit_page(after=begin, limit=most + 1))
+    return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)
+
+
+def denied(ground: Ground, who: Principal, *, after: str | None, limit: int) -> Page[Denied]:
+    """What was not granted."""
+    demand_administrator(who, "see denied demand")
+    begin, most = paging.number_of(after), paging.bounded(limit)
+    found = ground.store.read(lambda reading: reading.denied_page(after=begin, limit=most + 1))
+    return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)
+
+
+def _wrong_span(start: datetime, end: datetime, now: datetime) -> Iterator[Violation]:
+    wrong = [*problems.of_instants(start=start, end=end)]
+    yield from wrong
+    if wrong:
+        return
+    if end <= start:
+        yield Violation(
+            rule="ends-before-it-starts",
+            message=f"It ends at {wording.instant(end)}, "
+            f"which is not after its start {wording.instant(start)}.",
+        )
+    elif end <= now:
+        yield Violation(
+            rule="ends-in-the-past",
+            message=f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already.",
+        )
+
+
+def _wrong_limits(limits: Mapping[str, Any]) -> Iterator[Violation]:
+    try:
+        read_exemption(limits)
+    except ValueMistakeError as error:
+        yield Violation(rule="not-a-limit", message=str(error))
+
+
+def _wrong_model(model: str, capacity: Capacity) -> Iterator[Violation]:
+    if model not in capacity.devices:
+        yield problems.unknown_model(model, capacity)
+
+
+def _wrong_devices(
+    node: str, model: str | None, count: int | None, capacity: Capacity
+) -> Iterator[Violation]:
+    known = sorted({name for on_nodes in capacity.devices.values() for name in on_nodes})
+    if node not in known:
+        near = get_close_matches(wording.clipped(node), known, n=1)
+        hint = f"did you mean {near[0]}?" if near else f"there are {wording.listed(known) or 'none'}."
+        yield Violation(
+            rule="unknown-node",
+            message=f"No node with GPUs is called {wording.quoted(node)}: {hint}",
+            actual=wording.clipped(node),
+        )
+    if model is not None:
+        yield from _wrong_model(model, capacity)
+    if count is not None and count < 1:
+        yield Violation(
+            rule="count-below-one",
+            message=f"Maintenance is of at least 1 GPU, not {count}.",
+            limit=1,
+            actual=count,
+        )

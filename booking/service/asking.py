@@ -1,0 +1,61 @@
+"""Asking for GPUs: a booking, a trial of one, or when there could be one."""
+
+from datetime import datetime
+
+from booking.errors import RefusedError
+from booking.evaluate import Decision
+from booking.principals import Principal
+from booking.records import BookingRequest, Record
+from booking.service import auditing
+from booking.service.authority import beneficiary
+from booking.service.ground import Ground, whole
+from booking.service.judging import Bid, granted, move_others, refusal
+from booking.service.once import Key, once
+from booking.store import Writing
+
+
+def create(
+    ground: Ground, who: Principal, request: BookingRequest, *, user: str | None, key: Key | None
+) -> Record:
+    """Book, or keep in mind that somebody would have liked to."""
+    bid = Bid.of(ground, who, beneficiary(who, user))
+
+    def decide(writing: Writing) -> Record | RefusedError:
+        now = ground.clock.now()
+        decision, guard = bid.decided(writing, now, request)
+        wanted = _wanted(bid, decision, now)
+        if wanted is None:
+            auditing.denied(writing, bid, decision, now)
+            return refusal(decision)
+        move_others(writing, decision)
+        record = writing.add(wanted, guard=guard)
+        auditing.booking(writing, "create", who, now, before=None, after=record)
+        return record
+
+    outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
+    return granted(ground, outcome, bid.trial(request))
+
+
+def dry_run(ground: Ground, who: Principal, request: BookingRequest, *, user: str | None) -> Decision:
+    """What ``create`` would answer."""
+    bid = Bid.of(ground, who, beneficiary(who, user))
+    return ground.store.read(bid.trial(request))
+
+
+def _wanted(bid: Bid, decision: Decision, now: datetime) -> Record | None:
+    if decision.start is None or decision.end is None or not decision.is_accepted:
+        return None
+    return Record(
+        id=bid.ground.new_id(),
+        user=bid.user,
+        model=decision.model,
+        count=decision.count,
+        topology=decision.topology,
+        namespace=decision.namespace,
+        start=decision.start,
+        end=decision.end,
+        created=whole(now),
+        created_by="" if bid.user == bid.who.user else bid.who.user,
+        plan=decision.plan,
+        policy=bid.version,
+    )

@@ -1,0 +1,145 @@
+"""Changing a booking: extend, shorten, move, more or fewer GPUs, another namespace. Never cancelled first."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+import msgspec
+from msgspec import UNSET
+
+from booking import problems
+from booking.capacity import Capacity
+from booking.errors import RefusedError
+from booking.evaluate import Decision
+from booking.principals import Principal
+from booking.records import BookingRequest, Change, Record
+from booking.service import auditing
+from booking.service.authority import Expected, reason_of
+from booking.service.ending import allowed, ended
+from booking.service.ground import Ground
+from booking.service.judging import Bid, granted, move_others, refusal
+from booking.service.once import Key, once
+from booking.store import Reading, Writing
+
+
+def change(
+    ground: Ground,
+    who: Principal,
+    booking_id: str,
+    wish: Change,
+    *,
+    expected: Expected,
+    reason: str | None,
+    key: Key | None,
+) -> Record:
+    """Let a booking become what is wished, or stay what it is."""
+    capacity = ground.capacity()
+
+    def decide(writing: Writing) -> Record | RefusedError:
+        now = ground.clock.now()
+        before = allowed(writing, who, booking_id, "change", now=now, expected=expected)
+        said = reason_of(who, before.user, reason)
+        if _ends_it(before, wish, now):
+            after = writing.replace(ended(before, who, now, reason=said))
+            auditing.booking(writing, "release", who, now, before=before, after=after, reason=said)
+            return after
+        bid = Bid.of(ground, who, before.user, capacity)
+        decision, guard = bid.decided(writing, now, _request(before, wish), changing=before)
+        wanted = _changed(before, decision, bid)
+        if wanted is None:
+            auditing.denied(writing, bid, decision, now)
+            return refusal(decision)
+        if not _differs(wanted, before):
+            return before
+        move_others(writing, decision)
+        after = writing.replace(wanted, guard=None if _gives_back(before, wanted) else guard)
+        auditing.booking(writing, "change", who, now, before=before, after=after, reason=said)
+        return after
+
+    trial = _trial(ground, who, booking_id, wish, capacity=capacity, expected=None)
+    return granted(ground, ground.store.write(once(ground, who, decide, kind=Record, key=key)), trial)
+
+
+def dry_run(ground: Ground, who: Principal, booking_id: str, wish: Change, *, expected: Expected) -> Decision:
+    """What ``change`` would answer."""
+    capacity = ground.capacity()
+    return ground.store.read(_trial(ground, who, booking_id, wish, capacity=capacity, expected=expected))
+
+
+def _trial(
+    ground: Ground, who: Principal, booking_id: str, wish: Change, *, capacity: Capacity, expected: Expected
+) -> Callable[[Reading], Decision]:
+    """What asks how the change would be judged now, with alternatives."""
+
+    def decide(reading: Reading) -> Decision:
+        now = ground.clock.now()
+        before = allowed(reading, who, booking_id, "change", now=now, expected=expected)
+        if _ends_it(before, wish, now):
+            return _end(ended(before, who, now, reason=None))
+        bid = Bid.of(ground, who, before.user, capacity)
+        return bid.judged(reading, now, _request(before, wish), changing=before)
+
+    return decide
+
+
+def _ends_it(record: Record, wish: Change, now: datetime) -> bool:
+    """Whether a running booking would be over: that is a release, for which nobody asks the rules."""
+    end = wish.end
+    if record.state(now) != "active" or end is UNSET or any(problems.of_instant("end", end)):
+        return False
+    is_moved = wish.start is not UNSET and wish.start != record.start
+    return not is_moved and record.start < end <= now
+
+
+def _request(record: Record, wish: Change) -> BookingRequest:
+    """The whole booking as it should become.
+
+    One GPU lies on one node whatever was asked for: with more it is like a new booking of so many.
+    """
+    count = record.count if wish.count is UNSET else wish.count
+    return BookingRequest(
+        model=record.model,
+        start=record.start if wish.start is UNSET else wish.start,
+        end=record.end if wish.end is UNSET else wish.end,
+        count=count,
+        namespace=record.namespace if wish.namespace is UNSET else wish.namespace,
+        topology=None if record.count == 1 and count != 1 else record.topology,
+    )
+
+
+def _changed(record: Record, decision: Decision, bid: Bid) -> Record | None:
+    """The booking as it was decided; None where it was not."""
+    if decision.start is None or decision.end is None or not decision.is_accepted:
+        return None
+    return msgspec.structs.replace(
+        record,
+        count=decision.count,
+        topology=decision.topology,
+        namespace=decision.namespace,
+        start=decision.start,
+        end=decision.end,
+        plan=decision.plan,
+        policy=bid.version,
+    )
+
+
+def _differs(one: Record, other: Record) -> bool:
+    """Whether they are different for people: a better place, or a newer policy, alone is no change."""
+    return any(getattr(one, name) != getattr(other, name) for name in ("start", "end", "count", "namespace"))
+
+
+def _gives_back(before: Record, after: Record) -> bool:
+    """Whether nothing is taken that it has not got already: fuller than full the calendar may be then."""
+    return before.start <= after.start and after.end <= before.end and after.count <= before.count
+
+
+def _end(record: Record) -> Decision:
+    """A release, as a decision."""
+    return Decision(
+        model=record.model,
+        count=record.count,
+        topology=record.topology,
+        namespace=record.namespace,
+        start=record.start.astimezone(UTC),
+        end=record.end,
+        plan=record.plan,
+    )

@@ -1,0 +1,67 @@
+"""Taking single GPUs out of use and back: an administrator's order, which the node's agent obeys."""
+
+import re
+from typing import Final
+
+import msgspec
+
+from booking import wording
+from booking.errors import ClusterError, UnknownGpuError
+from booking.principals import Principal
+from booking.service import auditing
+from booking.service.authority import demand_administrator, demanded_reason
+from booking.service.ground import GpuOrder, Ground
+from booking.service.once import Key, answered, once
+from booking.store import Writing
+
+_NODE: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
+_GPU: Final = re.compile(r"[A-Za-z0-9-]{1,63}")
+
+
+class Told(msgspec.Struct, frozen=True):
+    """What is kept of an order that had a key: it is not given a second time."""
+
+    gpu: str
+    """Its UUID."""
+
+
+def order_gpu(
+    ground: Ground, who: Principal, place: tuple[str, str], order: GpuOrder, *, reason: str, key: Key | None
+) -> str:
+    """Order something of a GPU; its UUID. It is written down first, whatever becomes of this process.
+
+    Args:
+        ground: the service's parts.
+        who: asks.
+        place: the node, and the GPU by its UUID or its number.
+        order: which.
+        reason: why.
+        key: of the request.
+    """
+    demand_administrator(who, f"{order} GPUs")
+    said = demanded_reason(reason)
+    node, gpu = place
+    if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
+        raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
+    if ground.gpus is None:
+        raise ClusterError("This booking server cannot write to nodes.")
+    before = ground.store.read(lambda reading: answered(reading, who, key, Told))
+    if before:
+        return before.gpu
+    subject, at = f"{node}/{gpu}", ground.clock.now()
+    _audit(ground, who, f"gpu.{order}", subject=subject, reason=said)
+    try:
+        uuid = ground.gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
+    except (UnknownGpuError, ClusterError) as error:
+        _audit(ground, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
+        raise
+    if key:
+        ground.store.write(once(ground, who, lambda _writing: Told(uuid), kind=Told, key=key))
+    return uuid
+
+
+def _audit(ground: Ground, who: Principal, action: str, *, subject: str, reason: str) -> None:
+    def write(writing: Writing) -> None:
+        auditing.written(writing, action, who, ground.clock.now(), subject=subject, reason=reason)
+
+    ground.store.write(write)

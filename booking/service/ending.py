@@ -1,0 +1,89 @@
+"""The end of a booking before its time: given back while it runs, taken back before it begins."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.errors import RefusedError
+from booking.principals import Principal
+from booking.records import Record
+from booking.service import auditing
+from booking.service.authority import Expected, demand_fresh, found, reason_of
+from booking.service.ground import Ground, rounded_up, whole
+from booking.service.once import Key, once
+from booking.service.states import Verb, obstacle
+from booking.store import Reading, Writing
+
+_SECOND: Final = timedelta(seconds=1)
+
+
+def release(
+    ground: Ground,
+    who: Principal,
+    booking_id: str,
+    *,
+    expected: Expected,
+    reason: str | None,
+    key: Key | None,
+) -> Record:
+    """Give a running booking back."""
+
+    def decide(writing: Writing) -> Record:
+        now = ground.clock.now()
+        record = allowed(writing, who, booking_id, "release", now=now, expected=expected)
+        after = writing.replace(ended(record, who, now, reason=reason))
+        auditing.booking(
+            writing, "release", who, now, before=record, after=after, reason=after.reason or reason
+        )
+        return after
+
+    return ground.store.write(once(ground, who, decide, kind=Record, key=key))
+
+
+def cancel(
+    ground: Ground,
+    who: Principal,
+    booking_id: str,
+    *,
+    expected: Expected,
+    reason: str | None,
+    key: Key | None,
+) -> Record:
+    """Take a planned booking back."""
+
+    def decide(writing: Writing) -> Record:
+        now = ground.clock.now()
+        record = allowed(writing, who, booking_id, "cancel", now=now, expected=expected)
+        said = reason_of(who, record.user, reason)
+        after = writing.replace(
+            msgspec.structs.replace(record, cancelled=whole(now), **_by(who, record, said))
+        )
+        auditing.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
+        return after
+
+    return ground.store.write(once(ground, who, decide, kind=Record, key=key))
+
+
+def allowed(
+    reading: Reading, who: Principal, booking_id: str, verb: Verb, *, now: datetime, expected: Expected
+) -> Record:
+    """The booking, if this user may do that with it now, and saw it as it is."""
+    record = found(reading, who, booking_id)
+    demand_fresh(record, expected)
+    wrong = obstacle(record, verb, now)
+    if wrong:
+        raise RefusedError([wrong])
+    return record
+
+
+def ended(record: Record, who: Principal, now: datetime, *, reason: str | None) -> Record:
+    """A running booking as it is when it is given back: a second long at least, not empty."""
+    end = min(max(rounded_up(now), record.start + _SECOND), record.end)
+    said = reason_of(who, record.user, reason)
+    by = _by(who, record, said)
+    return msgspec.structs.replace(record, end=end, released=whole(now), waived=bool(by), **by)
+
+
+def _by(who: Principal, record: Record, reason: str | None) -> dict[str, str | None]:
+    return {"ended_by": who.user, "reason": reason} if who.user != record.user else {}

@@ -1,0 +1,31 @@
+"""What the page draws: capacity, load and maintenance over a span. Pure."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from booking.capacity import Capacity
+from booking.records import Place
+from booking.stored import Block
+
+
+class Booked(msgspec.Struct, frozen=True):
+    """A booking as somebody else sees it."""
+
+    count: int
+    start: datetime
+    end: datetime
+    is_mine: bool
+    plan: tuple[Place, ...]
+    user: str | None = None
+    """Whose it is; None: whoever asks is not told."""
+
+
+class Overview(msgspec.Struct, frozen=True):
+    """What there is and what becomes of it in a span."""
+
+    capacity: Capacity
+    booked: Mapping[str, tuple[Booked, ...]]
+    """Model -> bookings of it; those that were over before now are not among them."""
+    blocks: tuple[Block, ...]

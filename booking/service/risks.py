@@ -1,0 +1,54 @@
+"""Which bookings cannot be kept as things are: computed from what is stored and what there is."""
+
+from collections.abc import Iterable
+
+from booking.alternatives import Alternative
+from booking.evaluate import instead_of
+from booking.principals import Principal
+from booking.promises.keeping import kept
+from booking.records import Record
+from booking.service.authority import found
+from booking.service.ground import Ground
+from booking.service.judging import Bid
+from booking.store import Reading
+
+
+def at_risk(ground: Ground, records: Iterable[Record]) -> frozenset[str]:
+    """Ids of those among these bookings."""
+    live = {record.id: record.model for record in records}
+    if not live:
+        return frozenset()
+    capacity = ground.capacity()
+
+    def ask(reading: Reading) -> frozenset[str]:
+        now = ground.clock.now()
+        blocks = reading.blocks(start=now)
+        found: set[str] = set()
+        for model in sorted(set(live.values())):
+            calendar = ground.calendars.of(model, reading, now)
+            found |= kept(model, calendar, capacity, now, blocks=blocks).at_risk
+        return frozenset(found & live.keys())
+
+    return ground.store.read(ask)
+
+
+def alternatives(ground: Ground, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
+    """What its owner could have instead of a booking that cannot be kept."""
+    capacity = ground.capacity()
+
+    def ask(reading: Reading) -> tuple[Alternative, ...]:
+        now = ground.clock.now()
+        record = found(reading, who, booking_id)
+        if record.state(now) not in {"planned", "active"}:
+            return ()
+        bid = Bid.of(ground, who, record.user, capacity)
+        return instead_of(
+            record,
+            now,
+            bid.limits_for(reading, now),
+            history=reading.history(record.user),
+            room_for=bid.room_for(reading, now, changing=record),
+            capacity=capacity,
+        )
+
+    return ground.store.read(ask)

@@ -1,0 +1,384 @@
+"""The one way to bookings: REST, page and CLI ask this service, and it alone writes to the store.
+
+What is decided is decided inside the transaction that stores it, by the clock's time in there, so that
+nothing can come between (law L5). Nothing waits for a timer: what a booking is, is computed when it is asked.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
+from typing import Any
+
+from booking.alternatives import Alternative
+from booking.capacity import Capacity
+from booking.evaluate import Decision
+from booking.policy.limits import Limits
+from booking.policy.policy import Policy
+from booking.principals import Principal
+from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
+from booking.service import (
+    administration,
+    asking,
+    changing,
+    cordoning,
+    ending,
+    evicting,
+    risks,
+    seeing,
+    slots,
+)
+from booking.service.authority import Expected
+from booking.service.ground import Evictions, GpuOrder, GpuOrders, Ground, random_id
+from booking.service.holding import Holding
+from booking.service.once import Key
+from booking.service.overview import Overview
+from booking.service.paging import Page
+from booking.service.seeing import ModelAvailability
+from booking.store import Store
+from booking.stored import AuditEntry, Block, Denied, Exemption, Filters
+from cluster.runtime.clock import Clock
+
+
+class BookingService:
+    """Bookings of a cluster. Every method may be called by any thread.
+
+    Whoever asks comes first: what they may do follows from ``Principal.is_administrator`` and from whose
+    bookings these are. A text of any kind (id, reason, namespace, pod, user) may be anything.
+
+    Every method may raise ``StoreError``: the database cannot be used; nothing was changed.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        policy: Limits | Callable[[], Policy],
+        capacity: Callable[[], Capacity],
+        *,
+        new_id: Callable[[], str] = random_id,
+        evictions: Evictions | None = None,
+        gpus: GpuOrders | None = None,
+    ) -> None:
+        """Args: capacity: asked before each transaction; new_id: a name; evictions, gpus: take orders."""
+        self._ground = Ground(
+            store, clock, Holding(policy), capacity, new_id=new_id, evictions=evictions, gpus=gpus
+        )
+
+    # --- asking for GPUs -------------------------------------------------------------------------------
+    def create(
+        self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
+    ) -> Record:
+        """Book; for ``user``, by their rules, where an administrator asks for somebody else.
+
+        The same key with the same request answers what it answered; a refused one is judged anew.
+
+        Raises:
+            RefusedError: with everything that is wrong with the request, and what would be accepted.
+            NotAllowedError: for somebody else, by no administrator.
+            KeyReusedError: the key was used for another request.
+        """
+        return asking.create(self._ground, who, request, user=user, key=key)
+
+    def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
+        """What ``create`` would answer now; nothing is stored.
+
+        Raises:
+            NotAllowedError: for somebody else, by no administrator.
+        """
+        return asking.dry_run(self._ground, who, request, user=user)
+
+    def earliest(
+        self, who: Principal, wish: SlotRequest, *, user: str | None = None, most: int = 3
+    ) -> tuple[Slot, ...]:
+        """The first slots for so many GPUs for so long, at most ``most``, each of which could be booked now.
+
+        Each begins on another day than the one before, or after it where they are shorter than a day.
+
+        Raises:
+            RefusedError: there is none: the deadline is too early, a rule is in the way, or no instant could
+                grant it; with everything that is wrong.
+            NotAllowedError: for somebody else, by no administrator.
+        """
+        return slots.earliest(self._ground, who, wish, user=user, most=most)
+
+    # --- seeing ----------------------------------------------------------------------------------------
+    def list(
+        self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
+    ) -> Page[Record]:
+        """Bookings by start and id, a page at a time: one's own, or as an administrator anybody's.
+
+        Args:
+            who: asks. An administrator who names no ``filters.user`` sees everybody's.
+            filters: which; by default what is planned and active.
+            after: ``Page.following`` of the page before. It stays good whatever is booked in between.
+            limit: at most so many; at least 1.
+
+        Raises:
+            RefusedError: an ``after`` that no page has ever given.
+            NotAllowedError: somebody else's, by no administrator.
+        """
+        return seeing.listed(self._ground, who, filters or Filters(past=False), after=after, limit=limit)
+
+    def show(self, who: Principal, booking_id: str) -> Record:
+        """A booking of one's own, or as an administrator anybody's.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may see.
+        """
+        return seeing.show(self._ground, who, booking_id)
+
+    def availability(
+        self, who: Principal, model: str | None, start: datetime, end: datetime
+    ) -> tuple[ModelAvailability, ...]:
+        """What is free in ``[start, end)``, of one model or of all.
+
+        Raises:
+            RefusedError: an unknown model, or a span that is none.
+        """
+        return seeing.availability(self._ground, who, model, start=start, end=end)
+
+    def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
+        """What there is, what is booked of it and what is blocked, of all models in ``[start, end)``.
+
+        Raises:
+            RefusedError: a span that is none.
+        """
+        return seeing.overview(self._ground, who, start, end)
+
+    def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
+        """Ids of those of these bookings that cannot be kept as things are. None is cancelled by itself."""
+        return risks.at_risk(self._ground, records)
+
+    def alternatives(self, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
+        """What somebody could have instead of a booking that is at risk; none for one that is not.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may see.
+        """
+        return risks.alternatives(self._ground, who, booking_id)
+
+    def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
+        """What holds for this user now, by name of the knob; lengths are ISO 8601."""
+        return seeing.limits(self._ground, who, model=model)
+
+    # --- changing and ending ---------------------------------------------------------------------------
+    def change(
+        self,
+        who: Principal,
+        booking_id: str,
+        change: Change,
+        *,
+        expected: Expected = None,
+        reason: str | None = None,
+        key: Key | None = None,
+    ) -> Record:
+        """Extend, shorten, move, make larger or smaller: judged anew, with itself out of the way.
+
+        One transaction: it is as wished, or as it was. What is shortened to now or before is released.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may change.
+            StaleError: its version is not ``expected``.
+            RefusedError: it is over, its start is past and cannot move, or something is wrong with the wish.
+            KeyReusedError: the key was used for another request.
+        """
+        return changing.change(
+            self._ground, who, booking_id, change, expected=expected, reason=reason, key=key
+        )
+
+    def dry_run_change(
+        self, who: Principal, booking_id: str, change: Change, *, expected: Expected = None
+    ) -> Decision:
+        """What ``change`` would answer now; nothing is stored.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may change.
+            StaleError: its version is not ``expected``.
+            RefusedError: it is over, or its start is past and cannot move.
+        """
+        return changing.dry_run(self._ground, who, booking_id, change, expected=expected)
+
+    def release(
+        self,
+        who: Principal,
+        booking_id: str,
+        *,
+        expected: Expected = None,
+        reason: str | None = None,
+        key: Key | None = None,
+    ) -> Record:
+        """Give a running booking back: it ends with this second, and the cooldown counts from it.
+
+        An administrator ends somebody else's, with a reason; it does not count for their cooldown then.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may end.
+            StaleError: its version is not ``expected``.
+            RefusedError: it does not run; or it is somebody else's, and there is no reason.
+            KeyReusedError: the key was used for another request.
+        """
+        return ending.release(self._ground, who, booking_id, expected=expected, reason=reason, key=key)
+
+    def cancel(
+        self,
+        who: Principal,
+        booking_id: str,
+        *,
+        expected: Expected = None,
+        reason: str | None = None,
+        key: Key | None = None,
+    ) -> Record:
+        """Take a planned booking back; somebody else's as an administrator, with a reason.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may take back.
+            StaleError: its version is not ``expected``.
+            RefusedError: it is not planned; or it is somebody else's, and there is no reason.
+            KeyReusedError: the key was used for another request.
+        """
+        return ending.cancel(self._ground, who, booking_id, expected=expected, reason=reason, key=key)
+
+    # --- administration --------------------------------------------------------------------------------
+    def blocks(self, who: Principal) -> tuple[Block, ...]:
+        """Maintenance that is not over, by start; everybody may see it."""
+        del who
+        return administration.blocks(self._ground)
+
+    def add_block(
+        self,
+        who: Principal,
+        *,
+        node: str,
+        start: datetime,
+        end: datetime,
+        reason: str,
+        model: str | None = None,
+        count: int | None = None,
+        key: Key | None = None,
+    ) -> Block:
+        """Take devices of a node out of what can be booked. Bookings that stand in the way are at risk then.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: with everything that is wrong with it.
+            KeyReusedError: the key was used for another request.
+        """
+        return administration.add_block(
+            self._ground,
+            who,
+            node=node,
+            start=start,
+            end=end,
+            reason=reason,
+            model=model,
+            count=count,
+            key=key,
+        )
+
+    def remove_block(
+        self, who: Principal, block_id: str, *, reason: str | None = None, key: Key | None = None
+    ) -> Block:
+        """Give them back: what is planned is not, what has begun ends now. What it was, is returned.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            UnknownBlockError: there is none of that id.
+            KeyReusedError: the key was used for another request.
+        """
+        return administration.remove_block(self._ground, who, block_id, reason=reason, key=key)
+
+    def exemptions(self, who: Principal, *, user: str | None = None) -> tuple[Exemption, ...]:
+        """Exemptions that are not over, by start: one's own; an administrator sees anybody's, and all.
+
+        Raises:
+            NotAllowedError: somebody else's, by no administrator.
+        """
+        return administration.exemptions(self._ground, who, user=user)
+
+    def add_exemption(
+        self,
+        who: Principal,
+        *,
+        user: str,
+        start: datetime,
+        end: datetime,
+        limits: Mapping[str, Any],
+        reason: str,
+        model: str | None = None,
+        key: Key | None = None,
+    ) -> Exemption:
+        """Let other limits hold for a user for a while.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: with everything that is wrong with it.
+            KeyReusedError: the key was used for another request.
+        """
+        return administration.add_exemption(
+            self._ground,
+            who,
+            user=user,
+            start=start,
+            end=end,
+            limits=limits,
+            reason=reason,
+            model=model,
+            key=key,
+        )
+
+    def remove_exemption(
+        self, who: Principal, exemption_id: str, *, reason: str | None = None, key: Key | None = None
+    ) -> Exemption:
+        """Let an exemption end; what was accepted under it stays. What it was, is returned.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            UnknownExemptionError: there is none of that id.
+            KeyReusedError: the key was used for another request.
+        """
+        return administration.remove_exemption(self._ground, who, exemption_id, reason=reason, key=key)
+
+    def audit(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[AuditEntry]:
+        """Who changed what, newest first, a page at a time.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: an ``after`` that no page has ever given.
+        """
+        return administration.audit(self._ground, who, after=after, limit=limit)
+
+    def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
+        """Wishes that were not granted, newest first, a page at a time.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: an ``after`` that no page has ever given.
+        """
+        return administration.denied(self._ground, who, after=after, limit=limit)
+
+    def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
+        """Order a pod to go, booked or not: it is told at once, and comes back by its policy.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: without a reason, or a pod that does not go by order: a DaemonSet's, the system's.
+            UnknownPodError: there is no such pod.
+            ClusterError: the API server does not answer; whether the pod goes is in the audit.
+            KeyReusedError: the key was used for another request.
+        """
+        evicting.evict(self._ground, who, namespace, pod, reason=reason, key=key)
+
+    def order_gpu(
+        self, who: Principal, node: str, gpu: str, *, order: GpuOrder, reason: str, key: Key | None = None
+    ) -> str:
+        """Take a GPU out of use for new pods, give it back, or say that it is mended; its UUID.
+
+        Whoever holds it goes on. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: without a reason.
+            UnknownGpuError: there is no such GPU, or no such node.
+            ClusterError: the API server does not answer; what was ordered is in the audit.
+            KeyReusedError: the key was used for another request.
+        """
+        return cordoning.order_gpu(self._ground, who, (node, gpu), order, reason=reason, key=key)

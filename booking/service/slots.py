@@ -1,0 +1,129 @@
+"""When there are so many GPUs for so long: the first starts that would be accepted now."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import islice
+from typing import Final
+
+from booking import problems, search, spans, wording
+from booking.case import Case
+from booking.errors import RefusedError
+from booking.principals import Principal
+from booking.records import BookingRequest, Slot, SlotRequest, Violation
+from booking.room import Room
+from booking.service.authority import beneficiary
+from booking.service.ground import Ground, whole
+from booking.service.judging import Bid, refusal
+from booking.store import Reading
+from cluster import names
+from cluster.objects.bookings import Topology
+
+MOST: Final = 10
+"""So many are answered at most."""
+_DAY: Final = timedelta(days=1)
+
+
+def earliest(
+    ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, most: int
+) -> tuple[Slot, ...]:
+    """The first slots, each on another day, or after the one before where that is shorter than a day."""
+    bid = Bid.of(ground, who, beneficiary(who, user))
+    _demand_instants(wish)
+    return ground.store.read(
+        lambda reading: _answer(bid, reading, whole(ground.clock.now()), wish, most=max(1, min(most, MOST)))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Search:
+    """Everything that a slot depends on but its start."""
+
+    case: Case
+    room: Room
+    topology: Topology
+    namespace: str | None
+
+    def slots(self, not_before: datetime) -> Iterator[Slot]:
+        """All slots from an instant on."""
+        case, limits = self.case, self.case.limits
+        want = search.wanted(case, self.topology)
+        while (start := search.next_start(case, self.room, want, not_before)) is not None:
+            end = search.end_of(start, case.length, limits)
+            yield Slot(
+                model=case.model,
+                count=case.count,
+                topology=self.topology,
+                namespace=self.namespace,
+                start=start,
+                end=end,
+            )
+            midnight = start.astimezone(limits.tz).replace(tzinfo=None, hour=0, minute=0, second=0)
+            not_before = min(max(end, start + _SHORTEST_STEP), spans.resolved(midnight + _DAY, limits.tz))
+
+
+_SHORTEST_STEP: Final = timedelta(minutes=1)
+
+
+def _answer(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest, *, most: int) -> tuple[Slot, ...]:
+    start = max(now, whole((wish.not_before or now).astimezone(UTC)))
+    limits_for = bid.limits_for(reading, now)
+    model = names.model_label(wish.model)
+    request = _request(wish, start, spans.after(start, wish.duration, limits_for(model).tz))
+    decision, _ = bid.decided(reading, now, request)
+    # A start that is none on the grid, or is taken, is not what is asked about; what no start can mend, is.
+    if any(violation.earliest_start is None for violation in decision.violations):
+        raise refusal(decision)
+    case = Case(
+        now=now,
+        limits=limits_for(model),
+        history=reading.history(bid.user),
+        model=model,
+        count=wish.count,
+        start=start,
+        end=request.end,
+        since=start,
+    )
+    room = bid.room_for(reading, now)(model)
+    found = tuple(islice(_Search(case, room, decision.topology, wish.namespace).slots(start), most))
+    in_time = tuple(slot for slot in found if wish.deadline is None or slot.end <= wish.deadline)
+    if not found:
+        raise refusal(decision)
+    if not in_time and wish.deadline is not None:
+        raise _too_late(found[0], wish.deadline)
+    return in_time
+
+
+def _request(wish: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
+    return BookingRequest(
+        model=wish.model,
+        start=start,
+        end=end,
+        count=wish.count,
+        namespace=wish.namespace,
+        topology=wish.topology,
+    )
+
+
+def _demand_instants(wish: SlotRequest) -> None:
+    moments = {"earliest start": wish.not_before, "deadline": wish.deadline}
+    wrong = [
+        each
+        for what, moment in moments.items()
+        if moment is not None
+        for each in problems.of_instant(what, moment)
+    ]
+    if wrong:
+        raise RefusedError(wrong)
+
+
+def _too_late(first: Slot, deadline: datetime) -> RefusedError:
+    violation = Violation(
+        rule="after-the-deadline",
+        message=f"The first such slot is from {wording.instant(first.start)} to "
+        f"{wording.instant(first.end)}, which is after the deadline {wording.instant(deadline)}.",
+        limit=wording.iso(deadline.astimezone(UTC)),
+        actual=wording.iso(first.end),
+        earliest_start=first.start,
+    )
+    return RefusedError([violation], first.start)

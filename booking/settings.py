@@ -1,0 +1,169 @@
+"""Settings of the booking server and of the controller, from the environment: ``GPU_BOOKING_PORT`` and so on.
+
+Durations are ISO 8601: ``P14D``, ``PT20S``.
+"""
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from booking.policy.limits import Limits
+from booking.spans import iso
+from booking.terms import WARNINGS, EndAction
+from cluster import names
+from cluster.decide.identity import DEFAULT_RULES, Rule
+from cluster.runtime.logs import Level, Style
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+_MANUAL = Limits()
+
+
+class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The booking server's."""
+
+    host: str = "0.0.0.0"
+    """Where the REST API is served."""
+    port: Port = 8080
+    """Port of the REST API."""
+    probe_host: str = "0.0.0.0"
+    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
+    probe_port: Port = 8081
+    """Port of the probes and metrics."""
+    database: str = f"sqlite:////var/lib/{names.PRODUCT}/bookings.db"
+    """URL of the booking database: ``sqlite:///`` and the path of its file, or
+    ``postgresql://user@host:port/name?password_file=PATH``."""
+    audiences: tuple[str, ...] = (names.AUDIENCE,)
+    """Audiences of the tokens that are accepted."""
+    identity_rules: tuple[Rule, ...] = DEFAULT_RULES
+    """Raw names to user ids, as JSON; the controller needs the same."""
+    public_url: str | None = None
+    """URL by which people reach the page, `https://` and a host; needed for OIDC."""
+    oidc_issuer: str | None = None
+    """URL of the OIDC provider by which people sign in; without one they show a Kubernetes token."""
+    oidc_client_id: str | None = None
+    """As whom the provider knows us; ID tokens for it are taken in the header `Authorization`, too."""
+    oidc_client_secret_file: Path | None = None
+    """The client's secret, read again each time; without one we are a public client."""
+    oidc_scopes: tuple[str, ...] = ("openid", "profile", "email")
+    """What the provider is asked for."""
+    oidc_audiences: tuple[str, ...] = ()
+    """Other clients of the provider whose ID tokens are taken, e.g. that of kubectl."""
+    oidc_username_claim: str = "sub"
+    """Claim with the raw name, source `oidc` of the identity rules; the same as the API server's."""
+    oidc_groups_claim: str = "groups"
+    """Claim with the groups; the same as the API server's."""
+    oidc_username_prefix: str = ""
+    """What the API server puts before those names: roles are asked for with it."""
+    oidc_groups_prefix: str = ""
+    """What the API server puts before those groups."""
+    oidc_ca_file: Path | None = None
+    """Certificate of the provider's authority; by default the system's."""
+    session_idle_seconds: Annotated[float, msgspec.Meta(ge=60)] = 2 * 3600
+    """Without a request people are signed out after this."""
+    session_longest_seconds: Annotated[float, msgspec.Meta(ge=60)] = 12 * 3600
+    """And in any case after this."""
+    maia_token_file: Path | None = None
+    """What MAIA's webhook must show, read again each time; without one MAIA's addresses answer 403."""
+    requests_per_second: Annotated[float, msgspec.Meta(gt=0)] = 20
+    """Requests of one user that are answered, each second, for as long as they like; of all who ask from one
+    address and are not signed in as many."""
+    request_burst: Annotated[int, msgspec.Meta(ge=1)] = 200
+    """Requests of one user, or from one such address, that are answered at once, after a rest."""
+    trusted_proxies: tuple[str, ...] = ()
+    """Networks of the proxies before us, e.g. `10.244.0.0/16`: what they say in `X-Forwarded-For` counts.
+    Nobody else's word does; without one all people behind a proxy have its address."""
+    policy_file: Path | None = None
+    """The policy, YAML; read again when it changes. Without one the manual's five rules hold."""
+    cooldown: str = iso(_MANUAL.cooldown)
+    """Between the end of somebody's last booking and the start of the next, where there is no policy file."""
+    shortest: str = iso(_MANUAL.shortest)
+    """The shortest booking, where there is no policy file."""
+    longest: str = iso(_MANUAL.longest)
+    """The longest booking, where there is no policy file."""
+    maia: bool = False
+    """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
+    namespace: str = names.NAMESPACE
+    """Where the mirror's Lease is."""
+    kube_server: str | None = None
+    """URL of the API server; by default the one of the cluster that this pod runs in."""
+    kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
+    kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
+    log_level: Level = "info"
+    """The least important lines that are written."""
+    log_style: Style = "json"
+    """One JSON object per line, or text for people."""
+
+
+class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The controller's."""
+
+    webhook_host: str = "0.0.0.0"
+    """Where the API server reaches the webhook."""
+    webhook_port: Port = 9443
+    """Port of the webhook."""
+    webhook_service: str = names.WEBHOOK_SERVICE
+    """The Service by whose name the API server knows the webhook; it stands in the certificate."""
+    probe_host: str = "0.0.0.0"
+    """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
+    probe_port: Port = 9444
+    """Port of the probes and metrics."""
+    identity_rules: tuple[Rule, ...] = DEFAULT_RULES
+    """Raw names to user ids, as JSON; the booking server needs the same."""
+    trusted_creators: tuple[str, ...] = ()
+    """User names whose pods carry their owner in the annotation or label of JupyterHub."""
+    known_users: tuple[str, ...] = ()
+    """Raw names of JupyterHub's users, for labels alone; users of bookings are known without it."""
+    unbooked: Literal["queue", "strip"] = "queue"
+    """A pod without a booking for which no GPU is free: it waits (queue), or starts without a GPU (strip)."""
+    unbooked_notebooks: Literal["queue", "strip"] = "strip"
+    """The same for pods of trusted creators."""
+    queue_gate: bool = False
+    """Whether a pod that waits does so behind a scheduling gate, which the controller takes off in its turn:
+    kube-scheduler does not try it at every change then. Cluster autoscalers see few of these pods."""
+    maia: bool = False
+    """Whether MAIA's `terminate-at` on pods of trusted creators is honoured, and its tools are answered."""
+    maia_host: str = "0.0.0.0"
+    """Where MAIA's tools reach us, if `maia` is set: what was the pod terminator's HTTP API."""
+    maia_port: Port = 8080
+    """Port of that."""
+    service_account: str = f"system:serviceaccount:{names.NAMESPACE}:{names.CONTROLLER}"
+    """Our own name as the API server says it: pods that we create again keep their owner."""
+    scheduler_name: str = names.SCHEDULER_NAME
+    """``schedulerName`` that GPU pods get."""
+    instance: str | None = None
+    """Where we run, e.g. the pod's name: no two controllers that live share it. One that is killed and
+    started again there leads at once; by default it waits until its Lease has run out."""
+    notice_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
+    """Between telling a victim and evicting it."""
+    longest_notice_seconds: Annotated[float, msgspec.Meta(ge=0)] = 600
+    """A pod's own wish for notice counts up to this."""
+    longest_grace_seconds: Annotated[int, msgspec.Meta(ge=1)] = 120
+    """A victim's own termination grace counts up to this."""
+    restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
+    """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
+    budget_override_seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
+    """How long a booked pod waits for disruption budgets before it overrides one; by default for ever."""
+    end_action_bare: EndAction = "recreate-without-gpu"
+    """What becomes of a bare pod whose booking is over: recreate-without-gpu, demote or delete."""
+    end_action_owned: EndAction = "demote"
+    """The same for pods of controllers; recreated they are by their controllers, with their GPUs."""
+    warn_before: tuple[timedelta, ...] = WARNINGS
+    """How long before its end the owner of a pod is warned."""
+    webhook_keys: Literal["own", "given"] = "own"
+    """Whether the webhook makes its certificate itself, or finds it in its Secret (cert-manager)."""
+    namespace: str = names.NAMESPACE
+    """Where Leases and the webhook's Secret are."""
+    kube_server: str | None = None
+    """URL of the API server; by default the one of the cluster that this pod runs in."""
+    kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
+    kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
+    log_level: Level = "info"
+    """The least important lines that are written."""
+    log_style: Style = "json"
+    """One JSON object per line, or text for people."""

@@ -1,0 +1,170 @@
+"""A copy of the whole database in one file, and a database made of such a copy.
+
+The file is ours, not the database's: a copy of a SQLite file can be restored to a PostgreSQL server, and the
+other way round. It is of one moment, while others read and write. Store id and number of the newest change
+come with it, so that the mirror knows the restored database as the one that it was (law L9). Sessions stay
+behind: people sign in again.
+"""
+
+import base64
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+import peewee
+
+from booking.errors import StoreError
+from booking.store import copies
+from booking.store.copies import Head, Row
+from booking.store.engine import in_sentences
+from booking.store.line import Line
+from booking.store.opening import alone_with, engine_of
+from booking.store.rows import TABLES, VERSION, AuditRow, BookingRow, DeniedRow, MetaRow, SessionRow
+from booking.store.upgrading import create, drop_all, version_of
+from booking.store.url import address_of
+
+_AT_ONCE: Final = 100
+"""Rows in one statement."""
+_LEFT_OUT: Final = (MetaRow, SessionRow)
+_NUMBERED: Final = (AuditRow, DeniedRow)
+_OF_THE_MOMENT: Final = {"ceiling", "judged"}
+"""Columns of a booking that mean something only while its row is written."""
+
+
+def back_up(url: str, file: Path) -> tuple[Head, int]:
+    """Copy a database into a new file: what the copy says of itself, and its rows.
+
+    Raises:
+        StoreError: the database cannot be read, or the file not be written, or is there already.
+    """
+    address = address_of(url)
+    if isinstance(address, Path) and not address.exists():
+        raise StoreError(f"There is no booking database {address}.")
+    with closing(engine_of(url)) as engine, in_sentences(engine.name), closing(engine.connect()) as line:
+        line.begin(engine.reads)
+        if version_of(line.database, engine.name) != VERSION:
+            raise StoreError(
+                f"The booking database {engine.name} has not schema {VERSION}: start the booking server once."
+            )
+        ((store_id, change),) = line.rows("SELECT store_id, change FROM meta WHERE id = 1")
+        head = Head(schema=VERSION, store_id=store_id, change=change)
+        return head, copies.write(file, head, _rows_of(line))
+
+
+def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int]:
+    """Make a database of a copy: what the copy says of itself, and its rows. All of it, or nothing.
+
+    Args:
+        file: the copy.
+        url: of a database that is empty, or does not exist where it is a file.
+        overwrite: whether what is in it may be lost.
+
+    Raises:
+        StoreError: the copy cannot be read, or the database not be written, or it is not empty.
+    """
+    head, rows = copies.read(file)
+    if head.schema != VERSION:
+        raise StoreError(f"{file} has schema {head.schema}, and schema {VERSION} is known here.")
+    with closing(engine_of(url)) as engine, in_sentences(engine.name), closing(engine.connect()) as line:
+        with alone_with(line.database):
+            _empty(line.database, engine.name, overwrite=overwrite)
+            create(line.database, store_id=head.store_id, change=head.change)
+            number = _fill(line.database, rows)
+        if not line.database.for_update:
+            # Out of the log into the file: a server that has it open by mistake sees that it is another now.
+            line.rows("PRAGMA wal_checkpoint(TRUNCATE)")
+    return head, number
+
+
+def _empty(database: Any, name: str, *, overwrite: bool) -> None:
+    """See that a database is empty, or make it so."""
+    if version_of(database, name) is None:
+        return
+    if not overwrite:
+        raise StoreError(
+            f"The booking database {name} is not empty: name an empty one, or say that what is in it may be "
+            "lost (--overwrite)."
+        )
+    drop_all(database)
+
+
+def _rows_of(line: Line) -> Iterator[Row]:
+    for table in TABLES:
+        if table in _LEFT_OUT:
+            continue
+        columns = _columns(table)
+        query = table.select(*columns.values()).order_by(*_key(table))
+        for values in query.tuples().execute(line.database):
+            named = zip(columns.items(), values, strict=True)
+            yield Row(_name(table), {name: _told(field, value) for (name, field), value in named})
+
+
+def _fill(database: Any, rows: Iterator[Row]) -> int:
+    tables = {_name(table): table for table in TABLES if table not in _LEFT_OUT}
+    batch: list[dict[Any, Any]] = []
+    current, number = "", 0
+    for row in rows:
+        if row.table not in tables:
+            raise StoreError(f"The backup has a table {row.table} of which nothing is known here.")
+        if row.table != current or len(batch) == _AT_ONCE:
+            _insert(database, tables.get(current), batch)
+            batch, current = [], row.table
+        columns = _columns(tables[current])
+        batch.append({columns[name]: _taken(columns[name], value) for name, value in row.values.items()})
+        number += 1
+    _insert(database, tables.get(current), batch)
+    if database.for_update:
+        for table in _NUMBERED:
+            database.execute_sql(
+                "SELECT setval(pg_get_serial_sequence(%s, 'number'), %s, false)",
+                (_name(table), _next_number(database, table)),
+            )
+    return number
+
+
+def _insert(database: Any, table: Any, batch: list[dict[Any, Any]]) -> None:
+    if batch:
+        table.insert_many(batch).execute(database)
+
+
+def _next_number(database: Any, table: Any) -> int:
+    ((newest,),) = table.select(peewee.fn.max(table.number)).tuples().execute(database)
+    return int(newest or 0) + 1
+
+
+def _columns(table: Any) -> dict[str, Any]:
+    return {
+        name: field
+        for name, field in _meta(table).columns.items()
+        if table is not BookingRow or name not in _OF_THE_MOMENT
+    }
+
+
+def _told(field: Any, value: Any) -> Any:
+    """As the file has it: numbers, texts and JSON, instants as seconds."""
+    if isinstance(field, peewee.BlobField):
+        return base64.b64encode(value).decode()
+    return field.db_value(value)
+
+
+def _taken(field: Any, value: Any) -> Any:
+    """As a row has it."""
+    if isinstance(field, peewee.BlobField):
+        return base64.b64decode(value)
+    return field.python_value(value)
+
+
+def _name(table: Any) -> str:
+    return str(_meta(table).table_name)
+
+
+def _key(table: Any) -> tuple[Any, ...]:
+    key = _meta(table).primary_key
+    if isinstance(key, peewee.CompositeKey):
+        return tuple(getattr(table, name) for name in key.field_names)
+    return (key,)
+
+
+def _meta(table: Any) -> Any:
+    return vars(table)["_meta"]

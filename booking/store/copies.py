@@ -1,0 +1,117 @@
+"""The file of a copy: JSON, one row a line, compressed, with a digest at its end."""
+
+import gzip
+import hashlib
+import os
+import zlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from booking.errors import StoreError
+from cluster import names
+
+WHAT: Final = names.BACKUP
+FORMAT: Final = 1
+_PRIVATE: Final = 0o600
+_READ: Final = (OSError, EOFError, zlib.error, msgspec.MsgspecError, UnicodeDecodeError)
+
+
+class Head(msgspec.Struct, frozen=True, kw_only=True):
+    """The first line of a copy."""
+
+    what: str = WHAT
+    format: int = FORMAT
+    schema: int
+    store_id: str
+    change: int
+
+
+class Row(msgspec.Struct, frozen=True):
+    """One row of a table, by the names of its columns."""
+
+    table: str
+    values: dict[str, Any]
+
+
+class _Foot(msgspec.Struct, frozen=True):
+    """The last line: without it a copy is torn."""
+
+    rows: int
+    sha256: str
+
+
+def write(file: Path, head: Head, rows: Iterable[Row]) -> int:
+    """Write a copy; how many rows it has. The file is there whole or not at all, for nobody else to read.
+
+    Raises:
+        StoreError: it cannot be written, or is there already.
+    """
+    if file.exists():
+        raise StoreError(f"{file} is there already: name a file that is not.")
+    beside = file.with_name(f"{file.name}.part")
+    try:
+        beside.unlink(missing_ok=True)
+        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE), "wb") as raw:
+            number = _write(raw, head, rows)
+            raw.flush()
+            os.fsync(raw.fileno())
+        beside.rename(file)
+    except OSError as error:
+        raise StoreError(f"The backup {file} cannot be written: {error.strerror}.") from error
+    finally:
+        beside.unlink(missing_ok=True)
+    return number
+
+
+def read(file: Path) -> tuple[Head, Iterator[Row]]:
+    """A copy's head and its rows, after all of it was found to be whole.
+
+    Raises:
+        StoreError: it cannot be read, is torn, or is no copy of ours.
+    """
+    try:
+        head = _checked(file)
+    except _READ as error:
+        raise StoreError(f"{file} is no backup of ours, or a damaged one: {error}.") from error
+    if head.what != WHAT or head.format != FORMAT:
+        raise StoreError(f"{file} is a {head.what} of format {head.format}, and {FORMAT} can be read.")
+    return head, _rows(file)
+
+
+def _write(raw: Any, head: Head, rows: Iterable[Row]) -> int:
+    digest, number = hashlib.sha256(), 0
+    with gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as out:
+        for line in (msgspec.json.encode(each) + b"\n" for each in chain((head,), rows)):
+            out.write(line)
+            digest.update(line)
+            number += 1
+        out.write(msgspec.json.encode(_Foot(number - 1, digest.hexdigest())) + b"\n")
+    return number - 1
+
+
+def _checked(file: Path) -> Head:
+    digest, number, last = hashlib.sha256(), -1, b""
+    with gzip.open(file) as lines:
+        first = lines.readline()
+        last = first
+        for line in lines:
+            digest.update(last)
+            number += 1
+            last = line
+    if msgspec.json.decode(last, type=_Foot) != _Foot(number, digest.hexdigest()):
+        raise EOFError("its digest differs")
+    return msgspec.json.decode(first, type=Head)
+
+
+def _rows(file: Path) -> Iterator[Row]:
+    with gzip.open(file) as lines:
+        lines.readline()
+        held: bytes | None = None
+        for line in lines:
+            if held is not None:
+                yield msgspec.json.decode(held, type=Row)
+            held = line

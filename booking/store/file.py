@@ -1,0 +1,99 @@
+"""The database's file on disk, and whether it is still the one that was opened (law L9).
+
+Opened once beside SQLite and closed last: closing any descriptor of a file drops every POSIX lock that the
+process has on it, SQLite's too.
+"""
+
+import os
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import quote
+
+from booking.errors import StoreError, StoreGoneError
+
+_PRIVATE: Final = 0o600
+_PRIVATE_FOLDER: Final = 0o700
+_MARK: Final = (68, 4)
+"""Where SQLite's file format has the application id: offset and length."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatabaseFile:
+    """A file that was there when the database was opened, and is held open."""
+
+    path: Path
+    """Absolute: a process that changes its folder keeps its database."""
+    identity: tuple[int, int]
+    """Device and inode."""
+    descriptor: int
+
+    @property
+    def uri(self) -> str:
+        """For SQLite: open it, never create it."""
+        return f"file:{quote(str(self.path))}?mode=rw"
+
+    def mark(self) -> bytes:
+        """What tells this database from others: read past SQLite, whose log may hide what is in the file.
+
+        A random application id in its header, written when it was created and never again.
+        """
+        offset, length = _MARK
+        return os.pread(self.descriptor, length, offset)
+
+    def close(self) -> None:
+        """Let go of it."""
+        os.close(self.descriptor)
+
+    def check(self, mark: bytes) -> None:
+        """See that the path still leads to the same file, and that it still is the same database.
+
+        Raises:
+            StoreGoneError: it does not, or it is not.
+        """
+        try:
+            found = self.path.stat()
+        except OSError as error:
+            raise StoreGoneError(
+                f"The booking database {self.path} is gone ({error.strerror}): bring the file back and "
+                "start the booking server again."
+            ) from error
+        if (found.st_dev, found.st_ino) != self.identity:
+            raise StoreGoneError(
+                f"The booking database {self.path} was replaced while the booking server had it open: see "
+                "that the right file is there and start the booking server again."
+            )
+        if self.mark() != mark:
+            raise overwritten(self.path)
+
+
+def overwritten(path: Path) -> StoreGoneError:
+    """The same file, but another database in it."""
+    return StoreGoneError(
+        f"The booking database {path} was overwritten while the booking server had it open: see that the "
+        "right file is there and start the booking server again."
+    )
+
+
+def prepare_file(path: Path) -> DatabaseFile:
+    """The file of a database, created where it is missing, its folder too; for nobody else to read.
+
+    Raises:
+        StoreError: it cannot be created or made private.
+    """
+    path = path.absolute()
+    try:
+        path.parent.mkdir(mode=_PRIVATE_FOLDER, parents=True, exist_ok=True)
+        if path.exists() and not path.is_file():
+            raise StoreError(f"The booking database {path} is not a file.")
+        descriptor = os.open(path, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, _PRIVATE)
+        found = os.fstat(descriptor)
+        if stat.S_IMODE(found.st_mode) != _PRIVATE:
+            os.fchmod(descriptor, _PRIVATE)
+    except OSError as error:
+        raise StoreError(
+            f"The booking database {path} cannot be opened: {error.strerror}. It needs a folder that the "
+            "booking server may write."
+        ) from error
+    return DatabaseFile(path, (found.st_dev, found.st_ino), descriptor)

@@ -1,0 +1,93 @@
+"""Opening the booking database: file or server, tables, log."""
+
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+from booking.errors import StoreError
+from booking.store.engine import Engine, in_sentences
+from booking.store.file import prepare_file
+from booking.store.postgres import PostgresEngine
+from booking.store.sqlite import SqliteEngine
+from booking.store.store import Store
+from booking.store.upgrading import bring_to, create_or_check, version_of
+from booking.store.url import address_of
+
+_ONE_AT_A_TIME: Final = 7238146
+"""Names the lock in a PostgreSQL server: two servers that start at once do not both create or migrate."""
+
+
+def open_store(url: str) -> Store:
+    """Open the database, creating folder, file and tables where they are missing.
+
+    A database of an older schema is brought to the one of today.
+
+    Args:
+        url: ``sqlite:///relative/path``, ``sqlite:////absolute/path``, or
+            ``postgresql://user:password@host:port/database``.
+
+    Raises:
+        StoreError: a URL of another kind, a database that cannot be reached, or none of ours.
+    """
+    engine = engine_of(url)
+    try:
+        with in_sentences(engine.name):
+            store_id, incarnation = prepared(engine)
+        return Store(engine, store_id=store_id, incarnation=incarnation)
+    except BaseException:
+        engine.close()
+        raise
+
+
+def migrated(url: str, version: int) -> None:
+    """Bring a database of ours to another schema, forward or back; nobody may have it open.
+
+    Raises:
+        StoreError: there is no such schema, or no such database.
+    """
+    with (
+        closing(engine_of(url)) as engine,
+        in_sentences(engine.name),
+        closing(engine.connect()) as line,
+        alone_with(line.database),
+    ):
+        if version_of(line.database, engine.name) is None:
+            raise StoreError(f"The booking database {engine.name} is empty.")
+        bring_to(line.database, version)
+
+
+def engine_of(url: str) -> SqliteEngine | PostgresEngine:
+    """What keeps the database that a URL names; a file is created where it is missing.
+
+    Raises:
+        StoreError: a URL of another kind, or a file that cannot be created.
+    """
+    address = address_of(url)
+    return SqliteEngine(prepare_file(address)) if isinstance(address, Path) else PostgresEngine(address)
+
+
+def prepared(engine: Engine) -> tuple[str, int]:
+    """Store id and incarnation of a database whose tables are those of today now."""
+    line = engine.connect()
+    try:
+        with alone_with(line.database):
+            create_or_check(line.database, engine.name)
+            ((store_id, incarnation, _),) = line.rows(engine.asks)
+        if isinstance(engine, SqliteEngine):
+            engine.keep_log()
+    finally:
+        line.close()
+    return store_id, incarnation
+
+
+@contextmanager
+def alone_with(database: Any) -> Iterator[None]:
+    """A transaction of peewee's own, in which nobody else creates, migrates or restores."""
+    if not database.for_update:
+        with database.atomic("IMMEDIATE"):
+            yield
+        return
+    with database.atomic():
+        database.execute_sql("SELECT pg_advisory_xact_lock(%s)", (_ONE_AT_A_TIME,))
+        yield

@@ -1,0 +1,62 @@
+"""People who sign in: their sessions, and their e-mail addresses, which stand nowhere else."""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+import peewee
+
+from booking.store.rows import PersonRow, SessionRow
+from booking.store.transaction import Transaction, WritingTransaction
+from booking.stored import Session
+
+_SET_EMAIL: Final = """
+    INSERT INTO people ("user", email, at) VALUES (?, ?, ?)
+    ON CONFLICT ("user") DO UPDATE SET email = excluded.email, at = excluded.at
+"""
+
+
+class PeopleRead(Transaction):
+    """Questions about them."""
+
+    def session(self, session_id: str, now: datetime) -> Session | None:
+        """A session that has not expired."""
+        query = SessionRow.select().where((SessionRow.id == session_id) & (SessionRow.expires > now))
+        for row in self._all(query):
+            return Session(**{**row, "groups": tuple(row["groups"])})
+        return None
+
+    def email_of(self, user: str) -> str | None:
+        """Somebody's address: for themselves."""
+        rows = self._all(PersonRow.select(PersonRow.email).where(PersonRow.user == user))
+        return next((str(row["email"]) for row in rows), None)
+
+    def users_with_email(self, email: str) -> list[str]:
+        """User ids of whoever has this address, however it is capitalised."""
+        lowered = peewee.fn.lower(PersonRow.email) == peewee.fn.lower(email)
+        rows = self._all(PersonRow.select(PersonRow.user).where(lowered).order_by(PersonRow.user))
+        return [str(row["user"]) for row in rows]
+
+
+class PeopleWrite(WritingTransaction):
+    """Changes of them."""
+
+    def session_add(self, session: Session) -> None:
+        """Store a new session, and forget those that have expired."""
+        self._do(SessionRow.delete().where(SessionRow.expires <= session.created))
+        self._do(SessionRow.insert(**msgspec.structs.asdict(session)))
+
+    def session_remove(self, session_id: str) -> None:
+        """End one."""
+        self._do(SessionRow.delete().where(SessionRow.id == session_id))
+
+    def sessions_remove(self, user: str) -> None:
+        """End all of a user."""
+        self._do(SessionRow.delete().where(SessionRow.user == user))
+
+    def email_set(self, user: str, email: str | None, at: datetime) -> None:
+        """Somebody's address as their identity provider says it; None forgets it."""
+        if email is None:
+            self._do(PersonRow.delete().where(PersonRow.user == user))
+        else:
+            self._run(_SET_EMAIL, user, email, int(at.timestamp()))

@@ -1,0 +1,81 @@
+"""Connections that are kept open between transactions."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
+
+import peewee
+
+from booking.store.engine import Engine
+from booking.store.line import Line
+
+_KEPT: Final = 16
+"""As many as requests at one time."""
+
+
+class Pool:
+    """Lines of one database, for any number of threads."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._lock = threading.Lock()
+        self._idle: list[Line] = []
+        self._is_closed = False
+
+    @contextmanager
+    def begun(self, how: str) -> Iterator[Line]:
+        """A connection inside a transaction that has just begun; a transaction that is left open is undone.
+
+        One that was idle and turns out to be gone is replaced: the server may have been started anew.
+
+        Raises:
+            peewee.PeeweeException: the database cannot be reached.
+        """
+        line = self._begun(how)
+        try:
+            yield line
+        except BaseException:
+            if line.undo():
+                self._give_back(line)
+            else:
+                line.close()
+            raise
+        self._give_back(line)
+
+    def _begun(self, how: str) -> Line:
+        while True:
+            with self._lock:
+                line = self._idle.pop() if self._idle else None
+            fresh = line is None
+            line = line or self._engine.connect()
+            try:
+                line.begin(how)
+            except peewee.PeeweeException as error:
+                if fresh or not self._engine.is_lost(error):
+                    self._keep_or_close(line, is_lost=self._engine.is_lost(error))
+                    raise
+                line.close()
+            else:
+                return line
+
+    def _keep_or_close(self, line: Line, *, is_lost: bool) -> None:
+        if is_lost:
+            line.close()
+        else:
+            self._give_back(line)
+
+    def _give_back(self, line: Line) -> None:
+        with self._lock:
+            if not self._is_closed and len(self._idle) < _KEPT:
+                self._idle.append(line)
+                return
+        line.close()
+
+    def close(self) -> None:
+        """Close all that are idle; the others when they are given back."""
+        with self._lock:
+            self._is_closed = True
+            idle, self._idle = self._idle, []
+        for line in idle:
+            line.close()

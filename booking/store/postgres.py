@@ -1,0 +1,85 @@
+"""The booking database on a PostgreSQL server.
+
+Each writing transaction locks the one row about the store before it reads anything. That row has the number
+of the newest change, which must grow in the order of commits, so writers queue there anyway; and under READ
+COMMITTED each statement after the lock sees all that was committed before. No transaction fails for
+another's sake, and nothing is tried again but what has lost its connection.
+"""
+
+from typing import Any, Final
+
+import peewee
+
+from booking.errors import StoreError
+from booking.store.line import Line
+from booking.store.url import Server
+from cluster import names
+
+_LOST: Final = ("08", "57P0", "40001", "40P01", "25P03")
+"""SQLSTATEs of connections that are gone, servers that go down, and transactions that were sacrificed."""
+_MILLISECONDS: Final = "-c lock_timeout=10000 -c statement_timeout=30000"
+_DEFAULTS: Final = {
+    "connect_timeout": "5",
+    "application_name": names.PRODUCT,
+    "options": f"{_MILLISECONDS} -c idle_in_transaction_session_timeout=60000 -c synchronous_commit=on",
+    "tcp_user_timeout": "10000",
+}
+
+
+class PostgresEngine:
+    """A database on a server."""
+
+    reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+    writes = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    # A restore makes the table anew, which then has another number in the server.
+    asks = "SELECT store_id, tableoid::bigint, change FROM meta WHERE id = 1"
+    locks = f"{asks} FOR UPDATE"
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+
+    @property
+    def name(self) -> str:
+        """For sentences."""
+        return self._server.shown
+
+    def check(self) -> None:
+        """A server says itself who it is: the store id is read in every transaction."""
+
+    def connect(self) -> Line:
+        """A new connection, with the password as it is now."""
+        server = self._server
+        password = _read(server) if server.password_file else server.password
+        options: dict[str, Any] = {**_DEFAULTS, **server.options}
+        database = peewee.PostgresqlDatabase(
+            server.database,
+            host=server.host or None,
+            port=server.port,
+            user=server.user,
+            password=password,
+            prefer_psycopg3=True,
+            thread_safe=False,
+            **options,
+        )
+        database.connect()
+        return Line(database)
+
+    def is_lost(self, error: peewee.PeeweeException) -> bool:
+        """Whether the connection is gone, or the transaction was."""
+        state = getattr(getattr(error, "orig", None), "sqlstate", None)
+        if state is None:
+            return isinstance(error, peewee.OperationalError | peewee.InterfaceError)
+        return str(state).startswith(_LOST)
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+def _read(server: Server) -> str:
+    try:
+        return server.password_file.read_text().strip() if server.password_file else ""
+    except OSError as error:
+        raise StoreError(
+            f"The password of the booking database {server.shown} cannot be read from "
+            f"{server.password_file}: {error.strerror}."
+        ) from error

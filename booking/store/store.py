@@ -1,0 +1,202 @@
+"""An open booking database, whatever keeps it. ``open_store`` makes it.
+
+Connections stay open; before each transaction the engine looks whether the database is still the one that was
+opened, and each transaction reads first whose it is (law L9). Writers take turns (``booking.store.turns``):
+SQLite's own waiting is unfair, a hundred times slower at its worst, and one commit stores what many wrote.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final, TypeVar
+
+import peewee
+
+from booking.errors import StoreError, StoreGoneError
+from booking.records import Record
+from booking.store.engine import Engine, in_sentences, sentence
+from booking.store.line import Line
+from booking.store.pool import Pool
+from booking.store.queries import Reading, Writing
+from booking.store.turns import Turns, Wish
+
+T = TypeVar("T")
+_ATTEMPTS: Final = 5
+"""Times that a turn is run whose connection is lost: each takes a new one."""
+
+
+class Store:
+    """An open booking database, for any number of threads."""
+
+    def __init__(self, engine: Engine, *, store_id: str, incarnation: int) -> None:
+        self._engine = engine
+        self._store_id = store_id
+        self._incarnation = incarnation
+        self._pool = Pool(engine)
+        self._turns = Turns(self._store_all)
+
+    @property
+    def store_id(self) -> str:
+        """Random, made when the database was created; a copy keeps it."""
+        return self._store_id
+
+    def check(self) -> None:
+        """See that the database is still the one that was opened.
+
+        Raises:
+            StoreGoneError: it is missing, is another file, has another store id, or was restored (law L9).
+            StoreError: it cannot be read.
+        """
+        with self.reading():
+            pass
+
+    def change(self) -> int:
+        """Number of the newest change, 0 before the first; it grows with every write and never goes back."""
+        with self.reading() as reading:
+            return reading.change()
+
+    def records_ending_after(self, instant: datetime) -> list[Record]:
+        """Everybody's bookings that are not cancelled and end after the instant, by start and id."""
+        with self.reading() as reading:
+            return reading.ending_after(instant)
+
+    def known(self, ids: Iterable[str]) -> set[str]:
+        """Those of the ids that are stored, cancelled and long ended bookings too (law L9)."""
+        with self.reading() as reading:
+            return reading.known(ids)
+
+    def write(self, decide: Callable[[Writing], T]) -> T:
+        """Run a transaction that writes, and return what it returned, once it is stored.
+
+        Nobody else writes meanwhile, so what is decided on is still true when it is written.
+
+        Args:
+            decide: it may be called again, in any thread, and its writes may be stored in one commit with
+                others': it touches nothing but its argument, waits for nothing and asks no network. What it
+                raises undoes its own writes and reaches the caller.
+
+        Raises:
+            StoreError: the database cannot be used.
+        """
+        result: T = self._turns.take(decide)
+        return result
+
+    def read(self, ask: Callable[[Reading], T]) -> T:
+        """Run a transaction that reads: everything is of one moment.
+
+        Raises:
+            StoreError: the database cannot be used.
+        """
+        with self.reading() as reading:
+            return ask(reading)
+
+    @contextmanager
+    def reading(self) -> Iterator[Reading]:
+        """A transaction that reads, for as long as the block lasts.
+
+        Raises:
+            StoreError: the database cannot be used.
+        """
+        self._engine.check()
+        with in_sentences(self._engine.name), self._pool.begun(self._engine.reads) as line:
+            yield Reading(line, self._change_of(line, self._engine.asks))
+            line.commit()
+
+    def close(self) -> None:
+        """Close it, when nobody uses it any more."""
+        self._pool.close()
+        self._engine.close()
+
+    # --- turns of writers --------------------------------------------------------------------------------
+    def _store_all(self, turn: Sequence[Wish]) -> None:
+        """Run wishes in one transaction; where one of them has written and then failed, each in its own."""
+        try:
+            if not self._is_stored(turn):
+                for wish in turn:
+                    self._store_alone(wish)
+        except BaseException as error:
+            for wish in turn:
+                if not wish.is_done:
+                    wish.fail(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def _store_alone(self, wish: Wish) -> None:
+        try:
+            self._is_stored([wish])
+        except StoreError as error:
+            wish.fail(error)
+
+    def _is_stored(self, turn: Sequence[Wish]) -> bool:
+        """Whether it is; if not, nothing is, and nobody has an answer yet."""
+        for attempt in range(1, _ATTEMPTS + 1):
+            self._engine.check()
+            committing = False
+            try:
+                with self._pool.begun(self._engine.writes) as line:
+                    writing = Writing(line, self._change_of(line, self._engine.locks))
+                    answers = [(wish, _answer(wish, writing, alone=len(turn) == 1)) for wish in turn]
+                    writing.finish()
+                    committing = True
+                    line.commit()
+            except _SpoiltError as spoilt:
+                if len(turn) > 1:
+                    return False
+                turn[0].fail(_said(self._engine.name, spoilt.reason))
+                return True
+            except peewee.PeeweeException as error:
+                if committing or attempt == _ATTEMPTS or not self._engine.is_lost(error):
+                    raise sentence(self._engine.name, error) from error
+            else:
+                for wish, answer in answers:
+                    answer(wish)
+                return True
+        raise AssertionError("unreachable")
+
+    def _change_of(self, line: Line, ask: str) -> int:
+        """Number of the newest change, in a transaction that has just begun."""
+        rows = line.rows(ask)
+        if not rows:
+            raise StoreError(
+                f"The booking database {self._engine.name} says nothing about itself: it is damaged, restore"
+                " it from a backup."
+            )
+        ((store_id, incarnation, change),) = rows
+        if (store_id, incarnation) != (self._store_id, self._incarnation):
+            raise overwritten(self._engine.name)
+        return int(change)
+
+
+def overwritten(name: str) -> StoreGoneError:
+    """The same place, but another database in it."""
+    return StoreGoneError(
+        f"The booking database {name} was overwritten while the booking server had it open: see that the "
+        "right one is there and start the booking server again."
+    )
+
+
+class _SpoiltError(Exception):
+    """A wish has failed after it had written, or the database has refused a statement of it."""
+
+    def __init__(self, reason: BaseException) -> None:
+        super().__init__(str(reason))
+        self.reason = reason
+
+
+def _answer(wish: Wish, writing: Writing, *, alone: bool) -> Callable[[Wish], None]:
+    """Run it; how it is answered once the turn is stored."""
+    before = writing.writes
+    try:
+        result = wish.decide(writing)
+    except (peewee.OperationalError, peewee.InterfaceError):
+        raise
+    except Exception as error:
+        if alone or isinstance(error, peewee.PeeweeException) or writing.writes != before:
+            raise _SpoiltError(error) from error
+        reason = error
+        return lambda each: each.fail(reason)
+    return lambda each: each.succeed(result)
+
+
+def _said(name: str, error: BaseException) -> BaseException:
+    return sentence(name, error) if isinstance(error, peewee.PeeweeException) else error

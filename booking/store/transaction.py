@@ -1,0 +1,71 @@
+"""What all that is read and written in one transaction stands on."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, TypeVar
+
+from booking.store.line import Line
+
+T = TypeVar("T")
+
+
+class Transaction:
+    """One that has begun."""
+
+    def __init__(self, line: Line, change: int) -> None:
+        self._line = line
+        self._change = change
+        self._kept: dict[tuple[str, tuple[object, ...]], Any] = {}
+
+    def change(self) -> int:
+        """Number of the newest change, the transaction's own included."""
+        return self._change
+
+    @property
+    def has_written(self) -> bool:
+        """Whether it sees what is not stored yet, its own or of those who are stored together with it."""
+        return False
+
+    def _once(self, statement: str, *values: object, read: Callable[[tuple[Any, ...]], T]) -> Sequence[T]:
+        """What a statement answers, as structs; asked again only after something was written."""
+        kept: Sequence[T] | None = self._kept.get((statement, values))
+        if kept is None:
+            kept = self._kept[statement, values] = [read(row) for row in self._line.rows(statement, *values)]
+        return kept
+
+    def _all(self, query: Any) -> Iterable[dict[str, Any]]:
+        found: Iterable[dict[str, Any]] = query.dicts().execute(self._line.database)
+        return found
+
+
+class WritingTransaction(Transaction):
+    """One that holds the lock of writers."""
+
+    def __init__(self, line: Line, change: int) -> None:
+        super().__init__(line, change)
+        self._stored_change = change
+        self.writes = 0
+        """Statements that have changed something."""
+
+    @property
+    def has_written(self) -> bool:
+        """Whether anything was changed in it; all of that may yet be undone."""
+        return self.writes > 0
+
+    def finish(self) -> None:
+        """Write what is written once, however much was changed: the number of the newest change."""
+        if self._change != self._stored_change:
+            self._line.run("UPDATE meta SET change = ? WHERE id = 1", self._change)
+            self._stored_change = self._change
+
+    def _next_change(self) -> int:
+        self._change += 1
+        return self._change
+
+    def _do(self, query: Any) -> None:
+        self.writes += 1
+        self._kept.clear()
+        query.execute(self._line.database)
+
+    def _run(self, statement: str, *values: object) -> int:
+        self.writes += 1
+        return self._line.run(statement, *values)

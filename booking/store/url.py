@@ -1,0 +1,104 @@
+"""Where the booking database is, as one setting says it."""
+
+from pathlib import Path
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import msgspec
+
+from booking.errors import StoreError
+from cluster import names
+
+_FILE: Final = "sqlite:///"
+_SERVER: Final = "postgresql"
+_IN_A_FILE: Final = "password_file"
+_PORT: Final = 5432
+
+
+class Server(msgspec.Struct, frozen=True, kw_only=True):
+    """A database on a PostgreSQL server."""
+
+    host: str
+    """Name, address, or the folder of its socket; empty: as libpq finds it."""
+    port: int
+    user: str
+    password: str | None
+    """Never shown. None: from the file, else as libpq finds it (``PGPASSWORD``, ``PGPASSFILE``)."""
+    password_file: Path | None
+    """Read whenever a connection is made: a new password needs no restart."""
+    database: str
+    options: dict[str, str]
+    """Further words of libpq: ``sslmode``, ``sslrootcert``, ``connect_timeout``."""
+
+    @property
+    def shown(self) -> str:
+        """For sentences: without the password."""
+        return f"{self.database} on {self.host or 'localhost'}:{self.port}"
+
+
+def address_of(url: str) -> Path | Server:
+    """The file or the server's database that a URL names.
+
+    Args:
+        url: ``sqlite:///relative/path``, ``sqlite:////absolute/path``, or
+            ``postgresql://user:password@host:port/database?password_file=...&sslmode=...``.
+
+    Raises:
+        StoreError: a URL of another kind, or one without file or database. It never shows a password.
+    """
+    return _server(url) if url.startswith(f"{_SERVER}:") else path_of(url)
+
+
+def path_of(url: str) -> Path:
+    """The file that a URL names.
+
+    Args:
+        url: ``sqlite:///relative/path`` or ``sqlite:////absolute/path``.
+
+    Raises:
+        StoreError: a URL of another kind, or one without a file.
+    """
+    path = url.removeprefix(_FILE)
+    if not url.startswith(_FILE) or not path.strip("/") or path == ":memory:" or "\0" in path:
+        raise StoreError(
+            f"The database {_without_password(url)!r} cannot be used: write {_FILE} and the path of a file, "
+            f"for example {_FILE}/var/lib/{names.PRODUCT}/bookings.db, or "
+            f"{_SERVER}://user@host:{_PORT}/database."
+        )
+    return Path(path)
+
+
+def _server(url: str) -> Server:
+    try:
+        parts = urlsplit(url)
+        port = parts.port or _PORT
+        query = [pair.partition("=") for pair in parts.query.split("&") if pair]
+    except ValueError:
+        raise _no_server() from None
+    options = {key: unquote(value) for key, _, value in query}
+    file = options.pop(_IN_A_FILE, None)
+    database = unquote(parts.path.removeprefix("/"))
+    if not database or "/" in database or "\0" in unquote(url) or not parts.username or parts.fragment:
+        raise _no_server()
+    return Server(
+        host=options.pop("host", "") or unquote(parts.hostname or ""),
+        port=port,
+        user=unquote(parts.username),
+        password=None if parts.password is None else unquote(parts.password),
+        password_file=None if file is None else Path(file),
+        database=database,
+        options=options,
+    )
+
+
+def _no_server() -> StoreError:
+    return StoreError(
+        f"The PostgreSQL database cannot be used: write {_SERVER}://user@host:{_PORT}/database; letters of a "
+        f"password that mean something in a URL as %40 and so on, or its file as ?{_IN_A_FILE}=PATH."
+    )
+
+
+def _without_password(url: str) -> str:
+    """What may be shown of a URL of any kind."""
+    before, at, after = url.rpartition("@")
+    return f"{before.partition('://')[0] if '://' in before else ''}…{at}{after}" if at else url

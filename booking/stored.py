@@ -1,0 +1,136 @@
+"""What the booking database keeps beside bookings, and how these are looked for: words of store and service.
+
+Instants are aware UTC in whole seconds.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from booking.records import State
+
+
+class Guard(msgspec.Struct, frozen=True, kw_only=True):
+    """What a booking was judged by: the database itself sees to it as well, when the booking is written.
+
+    It must allow whatever ``evaluate`` allows, so it holds upper bounds.
+    """
+
+    since: datetime
+    """The transaction's now: what lies before it was not judged, and what is over by then is settled."""
+    devices: int | None = None
+    """Devices of the model that there are, maintenance included; None: the database does not look."""
+    live: int | None = None
+    """How many planned and active bookings of all models the user may have; None: no such number."""
+
+
+class Filters(msgspec.Struct, frozen=True, kw_only=True):
+    """Which bookings somebody wants to see; None does not choose."""
+
+    user: str | None = None
+    model: str | None = None
+    """In label form."""
+    state: State | None = None
+    start: datetime | None = None
+    """Only what ends after this."""
+    end: datetime | None = None
+    """Only what starts before this."""
+    past: bool = True
+    """Whether ended and cancelled ones are among them."""
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """Devices of a node that cannot be booked in ``[start, end)``: maintenance."""
+
+    id: str
+    node: str
+    model: str | None = None
+    """In label form; None means all."""
+    count: int | None = None
+    """Devices; None means all of the node."""
+    start: datetime
+    end: datetime
+    reason: str
+    created_by: str
+    created: datetime
+
+
+class Exemption(msgspec.Struct, frozen=True, kw_only=True):
+    """Other limits for one user until an instant."""
+
+    id: str
+    user: str
+    limits: Mapping[str, Any]
+    """What differs, as the policy file would say it; ``booking.policy`` says what may stand here."""
+    model: str | None = None
+    """For this model alone, in label form; None means all."""
+    start: datetime
+    end: datetime
+    reason: str
+    created_by: str
+    created: datetime
+
+
+class AuditEntry(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody changed something. Never changed and never removed."""
+
+    at: datetime
+    actor: str
+    """User id of who did it."""
+    action: str
+    """``booking.create``, ``block.remove``: subject's kind, dot, verb."""
+    subject: str
+    """Id of what was changed."""
+    reason: str | None = None
+    before: Mapping[str, Any] | None = None
+    """As JSON; None for a creation."""
+    after: Mapping[str, Any] | None = None
+    """As JSON; None for a removal."""
+    number: int = 0
+    """Given by the database; grows."""
+
+
+class Denied(msgspec.Struct, frozen=True, kw_only=True):
+    """Demand that was refused."""
+
+    at: datetime
+    user: str
+    model: str
+    count: int
+    start: datetime | None
+    end: datetime | None
+    rules: tuple[str, ...]
+    """Rules of the violations."""
+    earliest_start: datetime | None = None
+    number: int = 0
+    """Given by the database; grows."""
+
+
+class Replay(msgspec.Struct, frozen=True, kw_only=True):
+    """What was answered to a request that carried an idempotency key."""
+
+    digest: str
+    """SHA-256 of the request that was answered: the same key with another one is refused."""
+    status: int
+    body: bytes
+    headers: Mapping[str, str]
+    at: datetime
+
+
+class Session(msgspec.Struct, frozen=True, kw_only=True):
+    """Somebody is signed in on the page."""
+
+    id: str
+    """Digest of what their cookie says, never the cookie itself."""
+    user: str
+    name: str
+    """The raw name."""
+    groups: tuple[str, ...] = ()
+    csrf: str = ""
+    """What forms must bring back."""
+    created: datetime
+    expires: datetime
+    data: Mapping[str, Any] = {}
+    """What else the login keeps with it; JSON."""

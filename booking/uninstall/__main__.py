@@ -1,0 +1,74 @@
+"""``python -m booking.uninstall``: what is done before the product goes. The composition root.
+
+Says in sentences what it does. Exit code 1: something is left to do, and saying it again goes on; 2: settings
+that cannot be used.
+"""
+
+import os
+import sys
+from collections.abc import Callable
+
+from booking.uninstall.bringing import Bringing
+from booking.uninstall.clearing import Clearing
+from booking.uninstall.settings import UninstallSettings
+from booking.uninstall.stopping import Say, Stopping
+from booking.uninstall.uninstalling import Patience, in_order
+from cluster import names
+from cluster.kube.backoff import unpredictable
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import BadConnectionError
+from cluster.kube.events import EventRecorder
+from cluster.kube.incluster import configured
+from cluster.kube.port import Kube
+from cluster.runtime import logs
+from cluster.runtime.clock import Clock, SystemClock
+from cluster.runtime.settings import SettingsError, load
+
+BAD_SETTINGS = 2
+
+
+def main() -> int:
+    """Do it; the exit code."""
+    clock = SystemClock()
+    try:
+        settings = load(UninstallSettings, os.environ)
+        logs.configure(level=settings.log_level, style=settings.log_style)
+        connection = configured(settings, clock, os.environ)
+    except (SettingsError, BadConnectionError) as error:
+        sys.stderr.write(f"{error}\n")
+        return BAD_SETTINGS
+    kube = KubeClient(connection, clock, user_agent=names.UNINSTALLER)
+    try:
+        return 0 if uninstall(kube, clock, settings, say=_print) else 1
+    finally:
+        kube.close()
+
+
+def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say) -> bool:
+    """Do everything that must be done before the release is deleted, or after that; whether it is done."""
+    events = EventRecorder(kube, clock, component=names.UNINSTALLER)
+    stopping = Stopping(kube, clock, namespace=settings.namespace, say=say)
+    bringing = Bringing(kube, clock, events, say=say, random=unpredictable())
+    clearing = Clearing(kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, say=say)
+    steps: list[Callable[[], str | None]] = [
+        stopping.controller,
+        stopping.doors,
+        bringing.everybody,
+        stopping.others,
+        clearing.pods,
+        clearing.nodes,
+        clearing.objects,
+        lambda: clearing.farewell(settings.scheduler_name),
+    ]
+    done = in_order(steps, Patience(clock=clock, seconds=settings.patience_seconds), say)
+    events.flush()
+    return done
+
+
+def _print(sentence: str) -> None:
+    sys.stdout.write(f"{sentence}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,42 @@
+"""Kinds of objects of which only the names matter: they are deleted, and never read."""
+
+from typing import Final
+
+from cluster import names
+from cluster.kube.resources import Resource
+from cluster.objects.meta import Meta, Partial
+
+
+class Named(Partial, frozen=True):
+    """Any object."""
+
+    metadata: Meta = Meta()
+
+
+DEPLOYMENTS: Final = Resource(
+    group="apps", version="v1", plural="deployments", kind="Deployment", namespaced=True, type=Named
+)
+DAEMON_SETS: Final = Resource(
+    group="apps", version="v1", plural="daemonsets", kind="DaemonSet", namespaced=True, type=Named
+)
+POLICY_BINDINGS: Final = Resource(
+    group="admissionregistration.k8s.io",
+    version="v1",
+    plural="validatingadmissionpolicybindings",
+    kind="ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+    type=Named,
+)
+CAPACITIES: Final = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    plural="csistoragecapacities",
+    kind="CSIStorageCapacity",
+    namespaced=True,
+    type=Named,
+)
+
+COMPONENT: Final = "app.kubernetes.io/component"
+"""Label of the chart's pods: which part they are."""
+OURS: Final = f"app.kubernetes.io/name={names.PRODUCT}"
+"""Label selector of the chart's pods."""

@@ -1,0 +1,82 @@
+"""What of ours stands on an object and must go before we do: pure.
+
+Of a pod, what tells its story stays: whose it is, what it was given, what it was before. It harms nobody,
+ends with the pod, and whoever installs the product again finds running pods as they were. What orders, waits
+or holds goes: nobody is left to obey it, and it must not be obeyed years later.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from cluster import names
+from cluster.objects.gates import is_queued, other_gates
+from cluster.objects.meta import Meta
+from cluster.objects.nodelabels import written_labels
+from cluster.objects.pods import Pod
+
+Json = dict[str, Any]
+
+STORY: Final = frozenset(
+    {
+        names.USER,
+        names.NOBODY,
+        names.ADMITTED,
+        names.REPLACED,
+        names.STRIPPED,
+        names.ASSIGNED,
+        names.RECREATED_FROM,
+        names.BORN,
+        names.EVICTIONS,
+        names.REFUSALS,
+        names.COMEBACK_REASON,
+        names.COMEBACK_SENTENCE,
+    }
+)
+"""Annotations that stay on a pod."""
+_LEASES: Final = frozenset({names.CONTROLLER_LEASE, names.SCHEDULER_LEASE, names.EXTENDER_LEASE})
+
+
+def off_a_pod(pod: Pod) -> Json | None:
+    """The change after which the pod is rid of us, None where it is already."""
+    meta = pod.metadata
+    of_maia = names.TERMINATE_AT if meta.annotation(names.BOOKING) is None else None
+    change = _without(meta, spared=STORY | {of_maia})
+    spec = {"schedulingGates": [{"name": gate} for gate in other_gates(pod)]} if is_queued(pod) else {}
+    if names.COMEBACK in (meta.finalizers or ()):
+        change["finalizers"] = [one for one in meta.finalizers or () if one != names.COMEBACK]
+    if not change and not spec:
+        return None
+    change["uid"] = meta.uid
+    if spec or "finalizers" in change:
+        change["resourceVersion"] = meta.resource_version  # lists are replaced whole: only as they were read
+    return {"metadata": change} | ({"spec": spec} if spec else {})
+
+
+def off_a_node(meta: Meta) -> Json | None:
+    """The same of a node: what its agent saw and wrote, and maintenance, which the booking database keeps."""
+    change = _without(meta, spared=frozenset())
+    if written := written_labels(meta):
+        change["labels"] = {**dict.fromkeys(sorted(written)), **change.get("labels", {})}
+    return {"metadata": {"uid": meta.uid, **change}} if change else None
+
+
+def is_left(lease: str, *, keeps_bookings: bool) -> bool:
+    """Whether a Lease is one of ours that nobody needs any more.
+
+    The mirror's says which change of the booking database the cluster has seen: it stays with the bookings.
+    """
+    if lease == names.MIRROR_LEASE:
+        return not keeps_bookings
+    return lease in _LEASES or names.node_of_lease(lease) is not None
+
+
+def _without(meta: Meta, *, spared: frozenset[str | None]) -> Json:
+    ours: Json = {
+        "annotations": _ours(meta.annotations or (), spared),
+        "labels": _ours(meta.labels or (), spared),
+    }
+    return {part: keys for part, keys in ours.items() if keys}
+
+
+def _ours(keys: Iterable[str], spared: frozenset[str | None]) -> dict[str, None]:
+    return {key: None for key in sorted(keys) if names.is_ours(key) and key not in spared}

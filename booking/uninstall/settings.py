@@ -1,0 +1,32 @@
+"""Settings of the uninstaller, from the environment."""
+
+from pathlib import Path
+from typing import Annotated
+
+import msgspec
+
+from cluster import names
+from cluster.runtime.logs import Level, Style
+
+
+class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The uninstaller's."""
+
+    namespace: str = names.NAMESPACE
+    """Where the release is."""
+    scheduler_name: str = names.SCHEDULER_NAME
+    """``schedulerName`` that pods with GPUs were given."""
+    keep_bookings: bool = True
+    """Whether the bookings stay, for whoever installs again."""
+    patience_seconds: Annotated[float, msgspec.Meta(ge=1)] = 270
+    """How long pods may take that are leaving now, and our own."""
+    kube_server: str | None = None
+    """URL of the API server; by default the one of the cluster that this pod runs in."""
+    kube_ca_file: Path | None = None
+    """Certificate of the API server's authority; by default the ServiceAccount's."""
+    kube_token_file: Path | None = None
+    """The token that we show it, read again when it changes; by default the ServiceAccount's."""
+    log_level: Level = "warning"
+    """The least important lines that are written beside the sentences."""
+    log_style: Style = "json"
+    """One JSON object per line, or text for people."""

@@ -1,0 +1,99 @@
+"""Our parts are stopped, one after the other, and what leads to them is taken away."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+from booking.uninstall.asking import everything, some, without
+from booking.uninstall.kinds import COMPONENT, DAEMON_SETS, DEPLOYMENTS, OURS, POLICY_BINDINGS
+from cluster import names
+from cluster.kube.port import Kube, Selection
+from cluster.kube.resources import LEASES, MUTATING_WEBHOOKS, PODS, Resource
+from cluster.objects.nodes import Lease
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import Clock
+
+Say = Callable[[str], None]
+
+CONTROLLER: Final = ("controller",)
+OTHERS: Final = ("extender", "server", "node-agent")
+_WORKLOADS: Final[dict[str, tuple[tuple[Resource[Any], str], ...]]] = {
+    "controller": ((DEPLOYMENTS, names.CONTROLLER),),
+    "extender": ((DEPLOYMENTS, names.SCHEDULER_ACCOUNT), (DEPLOYMENTS, names.EXTENDER)),
+    "server": ((DEPLOYMENTS, names.BOOKING_SERVER),),
+    "node-agent": ((DAEMON_SETS, names.NODE_AGENT),),
+}
+"""Part -> what the chart runs it by, in whatever mode."""
+_USUAL_DURATION: Final = 30
+"""Seconds that a Lease is good for where it does not say."""
+
+
+class Stopping:
+    """Stops parts, and sees whether they have stopped."""
+
+    def __init__(self, kube: Kube, clock: Clock, *, namespace: str, say: Say) -> None:
+        """Args: namespace: of the release; say: tells people."""
+        self._kube = kube
+        self._clock = clock
+        self._namespace = namespace
+        self._say = say
+        self._seen: dict[str, tuple[str, float]] = {}
+        """Lease -> its version, and since when it has been that."""
+
+    def controller(self) -> str | None:
+        """Nobody takes GPUs back any more; a sentence while somebody still may."""
+        return self._gone(CONTROLLER) or self._is_held([names.CONTROLLER_LEASE])
+
+    def others(self) -> str | None:
+        """Nobody binds, mirrors or hands out any more; a sentence while somebody still may."""
+        if (left := self._gone(OTHERS)) is not None:
+            return left
+        leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))
+        agents = [lease for lease in leases if names.node_of_lease(lease.metadata.name)]
+        return self._is_held([lease.metadata.name for lease in agents if not _says_goodbye(lease)])
+
+    def doors(self) -> str | None:
+        """New pods are not shown to a controller that is gone, nor refused because it has not seen them."""
+        webhook = without(self._kube, MUTATING_WEBHOOKS, names.WEBHOOK)
+        policy = without(self._kube, POLICY_BINDINGS, names.GPU_PODS_POLICY)
+        if webhook or policy:
+            self._say("New pods pass by GPU Booking from now on.")
+        return None
+
+    def _gone(self, parts: Sequence[str]) -> str | None:
+        for part in parts:
+            for resource, name in _WORKLOADS[part]:
+                if without(self._kube, resource, name, self._namespace):
+                    self._say(f"{resource.kind} {name} is stopped.")
+        selected = f"{OURS},{COMPONENT} in ({','.join(parts)})"
+        pods, _ = everything(self._kube, PODS, Selection(namespace=self._namespace, label_selector=selected))
+        left = [_place(pod) for pod in pods]
+        return f"Pods of GPU Booking still end: {some(left)}." if left else None
+
+    def _is_held(self, leases: Sequence[str]) -> str | None:
+        held = [name for name in leases if self._is_renewed(name)]
+        if not held:
+            return None
+        return f"Whoever holds Lease {some(held)} may still live: stop what runs outside this release."
+
+    def _is_renewed(self, name: str) -> bool:
+        """Whether somebody may renew it still: as long as it says, from when we saw this version of it."""
+        found, _ = everything(
+            self._kube,
+            LEASES,
+            Selection(namespace=self._namespace, field_selector=f"metadata.name={name}"),
+        )
+        if not found or not found[0].spec.holder_identity:
+            return False
+        version, now = found[0].metadata.resource_version, self._clock.monotonic()
+        if self._seen.get(name, ("", 0.0))[0] != version:
+            self._seen[name] = (version, now)
+        return now - self._seen[name][1] < (found[0].spec.lease_duration_seconds or _USUAL_DURATION)
+
+
+def _says_goodbye(lease: Lease) -> bool:
+    return lease.metadata.annotation(names.STOPPING) is not None
+
+
+def _place(pod: Pod) -> str:
+    node = f" on {pod.spec.node_name}" if pod.spec.node_name else ""
+    return f"{pod.metadata.name}{node}"

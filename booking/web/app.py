@@ -1,0 +1,96 @@
+"""The booking server's WSGI application: blueprints, what is counted, and problems."""
+
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+import structlog
+from flask import Blueprint, Flask, Response, g, request
+
+from booking.server_metrics import ServerMetrics
+from booking.web.door import Door
+from booking.web.ports import Parts
+from booking.web.problems import answer_problems
+from booking.web.rest import NAME
+from booking.web.rest.body import LONGEST_BODY
+from booking.web.rest.serving import blueprint_of
+from booking.web.rest.table import table
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+ROOT: Final = "/api/v1"
+"""Before every address of the REST API."""
+_HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+"""Of what no blueprint has said otherwise: answers are somebody's own, of this moment, and no pages."""
+_TRIED: Final = frozenset(
+    {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN, HTTPStatus.REQUEST_ENTITY_TOO_LARGE}
+)
+"""What somebody tried that they may not. Who asks too often is reported where that is counted, once."""
+_CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
+_READING: Final = frozenset({"GET", "HEAD"})
+
+
+def create_app(parts: Parts, door: Door, *, audience: str, blueprints: Iterable[Blueprint] = ()) -> Flask:
+    """The application.
+
+    Args:
+        parts: what the REST API stands on.
+        door: who may come in, for the REST API; pages have been given the same one.
+        audience: of the tokens, for the sentences that say how to get one.
+        blueprints: what else is served: pages. Each sets its own headers on its answers, and may have its own
+            error handlers.
+    """
+    app = Flask(__name__, static_folder=None)
+    app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
+    # "//" would be answered with a redirect to whatever host the request names.
+    app.url_map.merge_slashes = False
+    answer_problems(app)
+    _measure(app, parts.clock, parts.metrics)
+    _report(app, door)
+    app.register_blueprint(blueprint_of(table(parts, root=ROOT, audience=audience), door, root=ROOT))
+    for blueprint in blueprints:
+        app.register_blueprint(blueprint)
+    return app
+
+
+def _measure(app: Flask, clock: Clock, metrics: ServerMetrics) -> None:
+    """Count every request, refused and failed ones too."""
+
+    def begin() -> None:
+        g.begin = clock.monotonic()
+
+    def end(answer: Response) -> Response:
+        endpoint = (request.endpoint or "unknown").removeprefix(f"{NAME}.")
+        metrics.requests.labels(endpoint=endpoint, status=str(answer.status_code)).inc()
+        metrics.seconds.labels(endpoint=endpoint).observe(clock.monotonic() - g.begin)
+        for name, value in _HEADERS.items():
+            answer.headers.setdefault(name, value)
+        return answer
+
+    app.before_request(begin)
+    app.after_request(end)
+
+
+def _report(app: Flask, door: Door) -> None:
+    """Tell administrators who tries what they may not; who reads and shows nothing is sent to the login."""
+
+    def told(answer: Response) -> Response:
+        shows = request.method not in _READING or not _CREDENTIALS.isdisjoint(request.headers.keys())
+        if answer.status_code in _TRIED and (shows or answer.status_code != HTTPStatus.UNAUTHORIZED):
+            log.warning(
+                "a request was refused",
+                status=answer.status_code,
+                method=request.method,
+                endpoint=(request.endpoint or "unknown").removeprefix(f"{NAME}."),
+                user=g.get("user"),
+                address=door.address(request),
+            )
+        return answer
+
+    app.after_request(told)

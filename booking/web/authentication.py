@@ -1,0 +1,147 @@
+"""Who asks: a Kubernetes bearer token, told by the API server, mapped to a user id by the identity rules.
+
+What the API server said is remembered for ten seconds by the token's SHA-256, never with the token.
+"""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from typing import Final
+
+import structlog
+
+from booking.principals import Principal
+from booking.web.memory import Acquaintances, Memory
+from booking.web.problems import NO_TOKEN, NOBODY, ProblemError, unavailable
+from booking.web.roles import Roles
+from cluster import names
+from cluster.decide.identity import Rule, Source, user_of
+from cluster.kube.errors import ApiError
+from cluster.kube.tokens import Subject, Tokens
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+LONGEST_TOKEN: Final = 16 * 1024
+LONGEST_NAME: Final = 253
+"""Characters of a user id: as many as a Booking object takes."""
+
+_HEADER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
+"""RFC 6750, section 2.1."""
+
+
+class Authenticator:
+    """Tells who asks. For many threads."""
+
+    def __init__(
+        self, tokens: Tokens, rules: Sequence[Rule], clock: Clock, roles: Roles, *, audience: str
+    ) -> None:
+        """Args: audience: the one that a sentence tells people to ask for."""
+        self._tokens = tokens
+        self._rules = tuple(rules)
+        self._roles = roles
+        self._audience = audience
+        # Never by the token: what is remembered may come to stand in a dump.
+        self._known: Memory[bytes, Subject | None] = Memory(clock)
+        self._acquaintances: Acquaintances[bytes] = Acquaintances()
+
+    def principal(self, authorization: str | None) -> Principal:
+        """Who is behind the header ``Authorization``.
+
+        Raises:
+            ProblemError: 401 without a good token, 403 for a name that is nobody's, 503 when the API server
+                could not be asked.
+        """
+        return self.owner(self.token_in(authorization))
+
+    def token_in(self, authorization: str | None) -> str:
+        """The token in that header.
+
+        Raises:
+            ProblemError: 401.
+        """
+        if authorization is None:
+            raise self.refusal("The request carries no token.")
+        found = _HEADER.fullmatch(authorization)
+        if not found or len(found[1]) > LONGEST_TOKEN:
+            raise self.refusal("The header Authorization is not of the form: Bearer TOKEN.", error=True)
+        return found[1]
+
+    def owner(self, token: str) -> Principal:
+        """Whose token it is.
+
+        Raises:
+            ProblemError: see ``principal``.
+        """
+        subject = self.subject(token)
+        return principal_of("kubernetes", subject.name, subject, rules=self._rules, roles=self._roles)
+
+    def subject(self, token: str) -> Subject:
+        """Whose token it is, as the API server says.
+
+        Raises:
+            ProblemError: 401 or 503.
+        """
+        digest = _digest(token)
+        known = self._known.get(digest, lambda: self._asked(token))
+        if known is None:
+            self._acquaintances.drop(digest)
+            raise self.refusal("The token is unknown, has expired or is meant for somebody else.", error=True)
+        self._acquaintances.add(digest)
+        return known
+
+    def has_been_good(self, authorization: str | None) -> bool:
+        """Whether the token in that header was good when it came last: then nobody has guessed it."""
+        found = _HEADER.fullmatch(authorization or "")
+        return found is not None and _digest(found[1]) in self._acquaintances
+
+    def _asked(self, token: str) -> Subject | None:
+        try:
+            return self._tokens.owner_of(token)
+        except ApiError as error:
+            log.warning("the API server could not be asked whose a token is", error=str(error))
+            raise unavailable(
+                "The Kubernetes API server could not be asked whose the token is. Nothing was changed; try"
+                " again soon."
+            ) from error
+
+    def refusal(self, sentence: str, *, error: bool = False) -> ProblemError:
+        """The problem of somebody whom nobody knows; error: there was a token."""
+        challenge = f'Bearer realm="{self._audience}"' + (', error="invalid_token"' if error else "")
+        return ProblemError(
+            NO_TOKEN,
+            f"{sentence} Make one with: kubectl create token NAME -n NAMESPACE --audience {self._audience};"
+            " and send it in the header: Authorization: Bearer TOKEN.",
+            headers={"WWW-Authenticate": challenge},
+        )
+
+
+def _digest(token: str) -> bytes:
+    return hashlib.sha256(token.encode()).digest()
+
+
+def principal_of(
+    source: Source, raw: str, subject: Subject, *, rules: Sequence[Rule], roles: Roles
+) -> Principal:
+    """Somebody who is known.
+
+    Args:
+        source: who said the name.
+        raw: the name.
+        subject: how the API server knows them, for roles and groups.
+        rules: names to user ids.
+        roles: who administers.
+
+    Raises:
+        ProblemError: 403 for a name that is nobody's, 503.
+    """
+    user = user_of(source, raw, rules)
+    if user is None or len(user) > LONGEST_NAME or not user.isprintable():
+        raise ProblemError(
+            NOBODY,
+            f"You are {raw!r}, and no identity rule of this installation maps that name to a user. Its"
+            f" administrator can add one ({names.setting('identity_rules')}).",
+        )
+    return Principal(
+        user=user, name=raw, groups=subject.groups, is_administrator=roles.is_administrator(subject)
+    )

@@ -1,0 +1,46 @@
+"""Which addresses are ours, or trusted. Pure."""
+
+from typing import Final
+from urllib.parse import SplitResult, urlsplit
+
+_LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host, with or without a port, is this machine."""
+    return _split(f"//{host}").hostname in _LOOPBACK
+
+
+def is_trusted(url: str) -> bool:
+    """Whether what goes there is nobody else's to see: TLS, or this machine."""
+    split = _split(url)
+    return bool(split.hostname) and (
+        split.scheme == "https" or (split.scheme == "http" and split.hostname in _LOOPBACK)
+    )
+
+
+def is_same_origin(origin: str | None, fetch_site: str | None, *, host: str, public: str | None) -> bool:
+    """Whether a browser sent something from a page of ours.
+
+    Args:
+        origin: the header ``Origin``.
+        fetch_site: the header ``Sec-Fetch-Site``, for what comes without it.
+        host: by which it asked.
+        public: URL by which people reach us; None: not known.
+    """
+    if origin is None:
+        return fetch_site == "same-origin"
+    asked = _split(origin)
+    ours = _split(public or "")
+    if asked.scheme not in {"http", "https"} or not asked.netloc:
+        return False
+    if (asked.scheme, asked.netloc) == (ours.scheme, ours.netloc):
+        return True
+    return asked.netloc == host and host != ours.netloc
+
+
+def _split(url: str) -> SplitResult:
+    try:
+        return urlsplit(url)
+    except ValueError:
+        return urlsplit("")

@@ -1,0 +1,78 @@
+"""What is configured of the OIDC provider, and who somebody is by its word. Pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from cluster.kube.tokens import Subject
+
+AUTHENTICATED: Final = "system:authenticated"
+"""The group that the API server gives to everybody whom it knows."""
+_RESERVED: Final = "system:"
+"""Names of this kind are Kubernetes' own: no provider gives them to anybody."""
+
+
+class BadTokenError(Exception):
+    """An ID token that is not good here; a sentence."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Oidc:
+    """A provider, and what of its words means what."""
+
+    issuer: str
+    client_id: str
+    secret_file: Path | None = None
+    """None: we are a public client."""
+    scopes: Sequence[str] = ("openid", "profile", "email")
+    audiences: Sequence[str] = ()
+    """Other clients whose ID tokens are taken in the header ``Authorization``."""
+    username_claim: str = "sub"
+    groups_claim: str = "groups"
+    username_prefix: str = ""
+    """As the API server has it, so that roles are asked for under the name that it knows."""
+    groups_prefix: str = ""
+    ca_file: Path | None = None
+
+
+@dataclass(frozen=True)
+class Person:
+    """Whom an ID token names."""
+
+    raw: str
+    """As the provider says it."""
+    subject: Subject
+    """As the API server would say it."""
+    email: str | None
+
+
+def person_of(claims: Mapping[str, Any], oidc: Oidc) -> Person:
+    """Who that is.
+
+    Raises:
+        BadTokenError: the claims do not say it.
+    """
+    raw = claims.get(oidc.username_claim)
+    if not isinstance(raw, str) or not raw:
+        raise BadTokenError(
+            f"The ID token does not say who you are: it has no claim {oidc.username_claim!r}."
+        )
+    is_unverified = claims.get("email_verified") is False
+    if oidc.username_claim == "email" and is_unverified:
+        raise BadTokenError("The identity provider has not verified your e-mail address.")
+    name = oidc.username_prefix + raw
+    if name.startswith(_RESERVED):
+        raise BadTokenError(f"Names that begin with {_RESERVED!r} are Kubernetes' own.")
+    email = claims.get("email")
+    return Person(
+        raw,
+        Subject(name, _groups(claims.get(oidc.groups_claim), oidc.groups_prefix)),
+        email if isinstance(email, str) and "@" in email and not is_unverified else None,
+    )
+
+
+def _groups(said: object, prefix: str) -> frozenset[str]:
+    listed = [said] if isinstance(said, str) else said if isinstance(said, list) else []
+    named = {prefix + group for group in listed if isinstance(group, str) and group}
+    return frozenset(name for name in named if not name.startswith(_RESERVED)) | {AUTHENTICATED}

@@ -1,0 +1,106 @@
+"""People stay signed in: sessions in the database, by the digest of what a cookie says."""
+
+import hashlib
+import secrets
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.store import Store, Writing
+from booking.stored import Session
+from cluster.decide.identity import Source
+from cluster.kube.tokens import Subject
+from cluster.runtime.clock import Clock
+
+_LETTERS: Final = 43
+"""Of a cookie: 32 bytes in base64."""
+_TOUCHES: Final = 10
+"""So often in the time of an idle session its end is moved on."""
+
+
+@dataclass(frozen=True)
+class Login:
+    """Who has come in, and by whose word."""
+
+    user: str
+    """The user id."""
+    source: Source
+    raw: str
+    subject: Subject
+    email: str | None = None
+    until: datetime | None = None
+    """No longer than this."""
+
+
+class Sessions:
+    """Opened, found, closed. For many threads."""
+
+    def __init__(self, store: Store, clock: Clock, *, idle: timedelta, longest: timedelta) -> None:
+        """Args: idle: without a request a session ends; longest: it ends in any case."""
+        self._store = store
+        self._clock = clock
+        self._idle = idle
+        self._longest = longest
+
+    def open(self, login: Login, old: str | None = None) -> str:
+        """A new session, never one that was there before: what its cookie says.
+
+        Args:
+            login: who came in.
+            old: the cookie that the browser had; that session ends.
+        """
+        cookie = secrets.token_urlsafe(32)
+        now = self._clock.now().replace(microsecond=0)
+        last = min(now + self._longest, login.until or now + self._longest)
+        session = Session(
+            id=_digest(cookie),
+            user=login.user,
+            name=login.raw,
+            groups=tuple(sorted(login.subject.groups)),
+            csrf=secrets.token_urlsafe(32),
+            created=now,
+            expires=min(now + self._idle, last),
+            data={"source": login.source, "subject": login.subject.name, "last": last.timestamp()},
+        )
+
+        def decide(writing: Writing) -> None:
+            if old is not None:
+                writing.session_remove(_digest(old))
+            writing.session_add(session)
+            if login.email is not None:
+                writing.email_set(login.user, login.email, now)
+
+        self._store.write(decide)
+        return cookie
+
+    def find(self, cookie: str | None) -> Session | None:
+        """The session of a cookie, if it has not ended; it goes on by being used."""
+        if cookie is None or len(cookie) != _LETTERS:
+            return None
+        now = self._clock.now().replace(microsecond=0)
+        found = self._store.read(lambda reading: reading.session(_digest(cookie), now))
+        if found is None:
+            return None
+        expires = min(now + self._idle, datetime.fromtimestamp(found.data["last"], now.tzinfo))
+        if expires - found.expires >= self._idle / _TOUCHES:
+            self._move_on(found, now, expires)
+        return found
+
+    def close(self, cookie: str) -> None:
+        """End it."""
+        self._store.write(lambda writing: writing.session_remove(_digest(cookie)))
+
+    def _move_on(self, session: Session, now: datetime, expires: datetime) -> None:
+        def decide(writing: Writing) -> None:
+            # Somebody may have signed out meanwhile.
+            if writing.session(session.id, now) is not None:
+                writing.session_remove(session.id)
+                writing.session_add(msgspec.structs.replace(session, expires=expires))
+
+        self._store.write(decide)
+
+
+def _digest(cookie: str) -> str:
+    return hashlib.sha256(cookie.encode()).hexdigest()

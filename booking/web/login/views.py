@@ -1,0 +1,244 @@
+"""Signing in and out: ``/login``, ``/login/callback``, ``/logout``."""
+
+import hmac
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Final
+
+from flask import Blueprint, Response, render_template, request
+
+from booking.web.authentication import LONGEST_TOKEN
+from booking.web.door import Door
+from booking.web.login.attempt import LASTS_SECONDS, Attempt
+from booking.web.login.cookies import ATTEMPT, SESSION
+from booking.web.login.fetched import FetchError
+from booking.web.login.forgery import SessionTokens
+from booking.web.login.idtokens import claims_unverified
+from booking.web.login.oidc import BadTokenError, person_of
+from booking.web.login.provider import Provider
+from booking.web.login.sessions import Login
+from booking.web.login.visitors import Ground, Visitors, session_of
+from booking.web.pages.assets import Assets
+from booking.web.pages.frame import protect
+from booking.web.problems import Kind, ProblemError, problem_of, unavailable
+from booking.web.signing_in import LOGIN, own
+
+CALLBACK: Final = f"{LOGIN}/callback"
+LOGOUT: Final = "/logout"
+NOT_SIGNED_IN: Final = Kind("not-signed-in", HTTPStatus.BAD_REQUEST, "You are not signed in")
+_LONGEST_WORD: Final = 200
+
+
+def login_pages(ground: Ground, door: Door, *, audience: str, provider: Provider | None) -> Blueprint:
+    """What people sign in by.
+
+    Args:
+        ground: what it stands on.
+        door: counts those who are not in yet.
+        audience: of tokens, for the sentence that says how to get one.
+        provider: None: people show a Kubernetes token.
+    """
+    made = Blueprint("login", __name__, template_folder="templates")
+    views: Views = OidcViews(ground, provider) if provider else TokenViews(ground, audience)
+    routes: tuple[tuple[str, str, Callable[[], Response]], ...] = (
+        ("GET", LOGIN, views.begin),
+        ("POST", LOGIN, views.take),
+        ("GET", CALLBACK, views.finish),
+        ("POST", LOGOUT, views.leave),
+    )
+    for method, path, view in routes:
+        name = view.__name__
+        made.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
+
+    def count() -> None:
+        # Who is in may always leave.
+        if request.path != LOGOUT:
+            door.pass_by(request)
+
+    made.before_request(count)
+    made.register_error_handler(Exception, views.problem)
+    made.after_request(protect)
+    return made
+
+
+class Views(ABC):
+    """What both ways in have in common."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+        self._assets = Assets()
+        self._forms = SessionTokens(ground)
+
+    @abstractmethod
+    def begin(self) -> Response:
+        """``GET /login``."""
+
+    def take(self) -> Response:
+        """``POST /login``."""
+        return self._page("This page takes no form.", status=HTTPStatus.METHOD_NOT_ALLOWED)
+
+    def finish(self) -> Response:
+        """``GET /login/callback``."""
+        return self._page("Nobody sends you here.", status=HTTPStatus.NOT_FOUND)
+
+    def leave(self) -> Response:
+        """``POST /logout``: the session ends, here and in the database."""
+        answer = _going(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
+        cookie = self._ground.cookies.get(request, SESSION)
+        if cookie is not None and session_of(request, self._ground) is not None:
+            self._forms.demand(Visitors(self._ground).principal_of(request), request)
+            self._ground.sessions.close(cookie)
+        self._ground.cookies.drop(answer, request, SESSION)
+        return answer
+
+    def problem(self, error: Exception) -> Response:
+        """Any failure, as a page."""
+        problem = problem_of(error)
+        return self._page(
+            problem.detail,
+            title=problem.kind.title,
+            status=problem.kind.status,
+            headers=dict(problem.headers),
+        )
+
+    def _enter(self, login: Login, then: str) -> Response:
+        """Somebody comes in."""
+        cookies = self._ground.cookies
+        answer = _going(own(then), HTTPStatus.SEE_OTHER)
+        opened = self._ground.sessions.open(login, cookies.get(request, SESSION))
+        cookies.set(answer, request, SESSION, opened)
+        return answer
+
+    def _page(
+        self,
+        sentence: str,
+        *,
+        title: str = "Sign in",
+        status: HTTPStatus = HTTPStatus.OK,
+        headers: dict[str, str] | None = None,
+        audience: str | None = None,
+        then: str = "",
+    ) -> Response:
+        text = render_template(
+            "login.html",
+            title=title,
+            sentence=sentence,
+            audience=audience,
+            then=then,
+            login=LOGIN,
+            asset=self._assets.address,
+        )
+        return Response(text, status=status, headers=headers, content_type="text/html; charset=utf-8")
+
+
+class OidcViews(Views):
+    """By the provider."""
+
+    def __init__(self, ground: Ground, provider: Provider) -> None:
+        super().__init__(ground)
+        self._provider = provider
+
+    def begin(self) -> Response:
+        """Off to the provider; whoever has just signed out stays, and is not signed in again at once."""
+        if "out" in request.args:
+            return self._page("You are signed out.", title="Signed out")
+        attempt = Attempt.begin(request.args.get("next", ""))
+        try:
+            address = self._provider.address(attempt, self._back)
+        except FetchError as error:
+            raise _not_now(error) from error
+        answer = _going(address, HTTPStatus.FOUND)
+        self._ground.cookies.set(answer, request, ATTEMPT, attempt.cookie, seconds=LASTS_SECONDS)
+        return answer
+
+    def finish(self) -> Response:
+        """Back from there: whatever comes of it, this attempt is over."""
+        try:
+            answer = self._finish()
+        except (ProblemError, BadTokenError, FetchError) as error:
+            answer = self.problem(_told(error))
+        self._ground.cookies.drop(answer, request, ATTEMPT)
+        return answer
+
+    def _finish(self) -> Response:
+        ground, oidc, id_tokens = self._ground, self._ground.oidc, self._ground.id_tokens
+        attempt = Attempt.of(ground.cookies.get(request, ATTEMPT))
+        state = request.args.get("state", "")
+        if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
+            raise BadTokenError("That took too long, or began in another window: please sign in again.")
+        if "error" in request.args:
+            said = request.args.get("error_description") or request.args["error"]
+            raise BadTokenError(f"The identity provider says: {said[:_LONGEST_WORD]}")
+        if oidc is None or id_tokens is None or request.args.get("iss", oidc.issuer) != oidc.issuer:
+            raise BadTokenError("That answer is another provider's.")
+        token = self._provider.id_token(request.args.get("code", ""), attempt, self._back)
+        person = person_of(id_tokens.of_login(token, attempt.nonce), oidc)
+        who = ground.person(person)
+        return self._enter(Login(who.user, "oidc", person.raw, person.subject, person.email), attempt.then)
+
+    @property
+    def _back(self) -> str:
+        return f"{self._ground.public}{CALLBACK}"
+
+
+class TokenViews(Views):
+    """By a Kubernetes token, which the API server looks at once and nobody keeps."""
+
+    def __init__(self, ground: Ground, audience: str) -> None:
+        super().__init__(ground)
+        self._audience = audience
+
+    def begin(self) -> Response:
+        """The form."""
+        return self._form("You are signed out." if "out" in request.args else "")
+
+    def take(self) -> Response:
+        """The token."""
+        self._ground.demand_own_page(request)
+        token = request.form.get("token", "").strip()
+        try:
+            # As a header would have to carry it.
+            token = self._ground.bearers.token_in(f"Bearer {token[: LONGEST_TOKEN + 1]}")
+            subject = self._ground.bearers.subject(token)
+            who = self._ground.bearers.owner(token)
+        except ProblemError as error:
+            return self._form(_sentence(error), status=error.kind.status)
+        login = Login(who.user, "kubernetes", subject.name, subject, until=_end_of(token))
+        return self._enter(login, request.form.get("next", ""))
+
+    def _form(self, sentence: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+        return self._page(
+            sentence, status=status, audience=self._audience, then=own(request.values.get("next"))
+        )
+
+
+def _going(address: str, status: HTTPStatus) -> Response:
+    """On to an address."""
+    return Response(status=status, headers={"Location": address})
+
+
+def _end_of(token: str) -> datetime | None:
+    """When a token that is good ends, if it says so."""
+    said = claims_unverified(token).get("exp")
+    try:
+        return datetime.fromtimestamp(int(said), UTC) if isinstance(said, int | float) else None
+    except (OverflowError, ValueError, OSError):
+        return None
+
+
+def _sentence(error: ProblemError) -> str:
+    if error.kind.status == HTTPStatus.UNAUTHORIZED:
+        return "That token is unknown, has expired or is meant for somebody else."
+    return error.detail
+
+
+def _told(error: ProblemError | BadTokenError | FetchError) -> ProblemError:
+    if isinstance(error, BadTokenError):
+        return ProblemError(NOT_SIGNED_IN, str(error))
+    return error if isinstance(error, ProblemError) else _not_now(error)
+
+
+def _not_now(error: FetchError) -> ProblemError:
+    return unavailable(f"The identity provider cannot be asked now. {error}")

@@ -1,0 +1,112 @@
+"""Who is behind a request: a bearer token of the cluster's or of the provider's, or a session's cookie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flask import Request, g
+
+from booking.principals import Principal
+from booking.stored import Session
+from booking.web.authentication import Authenticator, principal_of
+from booking.web.login.addresses import is_same_origin
+from booking.web.login.cookies import SESSION, Cookies
+from booking.web.login.fetched import FetchError
+from booking.web.login.idtokens import IdTokens
+from booking.web.login.oidc import BadTokenError, Oidc, Person, person_of
+from booking.web.login.sessions import Sessions
+from booking.web.pages.forgery import FORGED
+from booking.web.problems import ProblemError, unavailable
+from booking.web.roles import Roles
+from cluster.decide.identity import Rule
+from cluster.kube.tokens import Subject
+
+_HARMLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """What the login stands on."""
+
+    bearers: Authenticator
+    sessions: Sessions
+    cookies: Cookies
+    roles: Roles
+    rules: Sequence[Rule]
+    public: str | None = None
+    """URL by which people reach us."""
+    oidc: Oidc | None = None
+    id_tokens: IdTokens | None = None
+    """Of the provider, if there is one."""
+
+    def person(self, person: Person) -> Principal:
+        """Whom the provider names.
+
+        Raises:
+            ProblemError: 403 for a name that is nobody's, 503.
+        """
+        return principal_of("oidc", person.raw, person.subject, rules=self.rules, roles=self.roles)
+
+    def demand_own_page(self, request: Request) -> None:
+        """See that a browser sends this from a page of ours.
+
+        Raises:
+            ProblemError: 403.
+        """
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
+        if not is_same_origin(origin, site, host=request.host, public=self.public):
+            raise ProblemError(FORGED, "Nothing was changed: the request came from another site's page.")
+
+
+class Visitors:
+    """``SigningIn``."""
+
+    def __init__(self, ground: Ground) -> None:
+        self._ground = ground
+
+    def principal_of(self, request: Request) -> Principal:
+        """Who asks: a token goes before a cookie.
+
+        Raises:
+            ProblemError: 401, 403, 503.
+        """
+        header = request.headers.get("Authorization")
+        if header is None:
+            session = session_of(request, self._ground)
+            return (
+                self._ground.bearers.principal(None) if session is None else self._signed_in(session, request)
+            )
+        token = self._ground.bearers.token_in(header)
+        id_tokens, oidc = self._ground.id_tokens, self._ground.oidc
+        if id_tokens is None or oidc is None or not id_tokens.is_of_provider(token):
+            return self._ground.bearers.owner(token)
+        try:
+            return self._ground.person(person_of(id_tokens.shown(token), oidc))
+        except BadTokenError as error:
+            raise self._ground.bearers.refusal(str(error), error=True) from error
+        except FetchError as error:
+            raise unavailable(f"The identity provider cannot be asked for its keys. {error}") from error
+
+    def is_guess(self, request: Request) -> bool:
+        """A token of the cluster's that has not been good before: the provider's we look at ourselves."""
+        header = request.headers.get("Authorization")
+        if header is None or self._ground.bearers.has_been_good(header):
+            return False
+        id_tokens = self._ground.id_tokens
+        return id_tokens is None or not id_tokens.is_of_provider(header.partition(" ")[2].strip())
+
+    def _signed_in(self, session: Session, request: Request) -> Principal:
+        # A browser sends cookies with whatever another site's page makes it send.
+        if request.method not in _HARMLESS:
+            self._ground.demand_own_page(request)
+        subject = Subject(session.data["subject"], frozenset(session.groups))
+        source = session.data["source"]
+        return principal_of(source, session.name, subject, rules=self._ground.rules, roles=self._ground.roles)
+
+
+def session_of(request: Request, ground: Ground) -> Session | None:
+    """The session of a request; looked for once."""
+    if "session" not in g:
+        g.session = ground.sessions.find(ground.cookies.get(request, SESSION))
+    found: Session | None = g.session
+    return found

@@ -1,0 +1,252 @@
+"""The addresses of MAIA's dashboard that its webhook reads, answered by us (MAIA at df4a600, 2026-08).
+
+They know no users, only MAIA's own token in the body; without a token of ours in a file nobody is answered.
+What the old ones told anybody (everybody's bookings with their e-mail addresses, whose pods hold which GPUs)
+is not told.
+"""
+
+import hashlib
+import hmac
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+from flask import Blueprint, Response, request
+
+from booking.errors import RefusedError, StoreError
+from booking.principals import Principal
+from booking.records import BookingRequest, Record
+from booking.service import Page
+from booking.store import Store
+from booking.stored import Filters
+from booking.web.guarantee import Guarantee
+from booking.web.problems import RETRY_AFTER, TOO_MANY, ProblemError
+from booking.web.strangers import Strangers
+from cluster.decide.identity import Rule, user_of
+from cluster.objects.stamps import text_of
+
+log = structlog.get_logger(__name__)
+
+SCHEDULABILITY: Final = "/maia-api/gpu-schedulability"
+STATS: Final = ("/maia-api/gpu-stats", "/maia/resources/gpu_status_summary")
+"""The second is the one that MAIA's installer configures."""
+FORMAT: Final = "%Y-%m-%d %H:%M:%S"
+"""Of instants in requests, UTC."""
+
+Answer = tuple[HTTPStatus, Mapping[str, Any]]
+_NO: Final[Answer] = HTTPStatus.FORBIDDEN, {"error": "Invalid or missing secret token"}
+
+
+_LATER: Final = frozenset({HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE})
+"""It is worth another try."""
+
+
+class Bookings(Protocol):
+    """``booking.service.BookingService``."""
+
+    def list(self, who: Principal, filters: Filters | None = None) -> Page[Record]:
+        """Bookings."""
+        ...
+
+    def create(self, who: Principal, request: BookingRequest) -> Record:
+        """Book."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class MaiaParts:
+    """What they stand on."""
+
+    bookings: Bookings
+    store: Store
+    """Knows whose an e-mail address is."""
+    strangers: Strangers
+    """Counts those who do not show MAIA's token; nobody else, so that no other flood stops MAIA's webhook."""
+    guarantee: Guarantee
+    rules: Sequence[Rule]
+    free: Callable[[], Mapping[str, int]]
+    """Model -> GPUs that nobody holds."""
+    unknown_capacity: Callable[[], str | None]
+    token_file: Path | None
+    """Read each time: it may be replaced."""
+
+
+class _WrongError(Exception):
+    """What is answered with 400."""
+
+
+def maia(parts: MaiaParts) -> Blueprint:
+    """Each address with and without the slash at its end: a redirect would lose a body."""
+    made = Blueprint("maia", __name__)
+    views = Views(parts)
+    routes = [
+        ("POST", SCHEDULABILITY, "ask", views.schedulability),
+        ("GET", SCHEDULABILITY, "calendar", views.calendar),
+        *(("GET", path, f"stats-{n}", views.stats) for n, path in enumerate(STATS)),
+    ]
+    for method, path, name, view in routes:
+        for ending in ("", "/"):
+            made.add_url_rule(
+                path + ending,
+                name + ending.replace("/", "-slash"),
+                view,
+                methods=[method],
+                strict_slashes=True,
+                provide_automatic_options=False,
+            )
+    return made
+
+
+class Views:
+    """The answers."""
+
+    def __init__(self, parts: MaiaParts) -> None:
+        self._parts = parts
+
+    def schedulability(self) -> Response:
+        """``POST``: whether somebody may have a GPU in a namespace now; with ``booking``, book one."""
+        try:
+            return _compact(self._schedulability(_body()))
+        except _WrongError as error:
+            return _compact(_error(HTTPStatus.BAD_REQUEST, str(error)))
+        except RefusedError as error:
+            return _compact(_error(HTTPStatus.BAD_REQUEST, error.violations[0].message))
+        except (StoreError, ProblemError) as error:
+            return _compact(_not_now(error))
+
+    def calendar(self) -> Response:
+        """``GET``: it named everybody's bookings, with their addresses, to anybody."""
+        said = "This is not told any more. GET /api/v1/availability says what is free, and when."
+        return _compact(_error(HTTPStatus.GONE, said))
+
+    def stats(self) -> Response:
+        """How many GPUs are free; who has the others is not told."""
+        try:
+            return _spaced(self._stats())
+        except ProblemError as error:
+            return _spaced(_not_now(error))
+
+    def _stats(self) -> Answer:
+        self._parts.strangers.count(request)
+        if self._token() is None:
+            return _NO
+        if why := self._parts.unknown_capacity():
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        return HTTPStatus.OK, {"gpu": dict(self._parts.free()), "gpu_allocations": {}}
+
+    def _schedulability(self, asked: Mapping[str, Any]) -> Answer:
+        if not self._is_maia(asked.get("token")):
+            self._parts.strangers.count(request)
+            return _NO
+        email, namespace = _text(asked, "user_email"), _text(asked, "namespace")
+        who = self._principal(email)
+        space = namespace.lower().replace("_", "-")
+        if "booking" in asked:
+            return self._create(who, space, asked["booking"])
+        return HTTPStatus.OK, self._running(who, space)
+
+    def _is_maia(self, token: object) -> bool:
+        """In constant time, whatever the length."""
+        ours = self._token()
+        if ours is None or not isinstance(token, str):
+            return False
+        return hmac.compare_digest(_digest(token), _digest(ours))
+
+    def _token(self) -> str | None:
+        """What MAIA has to show; None: it is not set."""
+        if self._parts.token_file is None:
+            return None
+        try:
+            return self._parts.token_file.read_text(encoding="utf-8").strip() or None
+        except (OSError, ValueError) as error:
+            log.warning("MAIA's token cannot be read", error=str(error))
+            return None
+
+    def _principal(self, email: str) -> Principal:
+        """Whose address it is: who signed in with it, else whom the identity rules name."""
+        known = self._parts.store.read(lambda reading: reading.users_with_email(email))
+        user = known[0] if len(known) == 1 else None if known else user_of("maia", email, self._parts.rules)
+        return Principal(user=user or "", name=email)
+
+    def _running(self, who: Principal, namespace: str) -> Mapping[str, Any]:
+        """The booking that runs now and covers the namespace; the last to end, where there are more."""
+        filters = Filters(user=who.user, state="active", past=False)
+        found = self._parts.bookings.list(who, filters).entries if who.user else ()
+        covering = [each for each in found if each.namespace in {None, namespace}]
+        if not covering:
+            return {"schedulable": False, "until": None}
+        last = max(covering, key=lambda each: (each.end, each.id))
+        return {"schedulable": True, "until": text_of(last.end), "gpu": last.model}
+
+    def _create(self, who: Principal, namespace: str, wish: object) -> Answer:
+        if not who.user:
+            raise _WrongError("Nobody is known by that user_email")
+        if not isinstance(wish, dict):
+            raise _WrongError("booking must be an object")
+        start, end = (_instant(_text(wish, name)) for name in ("starting_time", "ending_time"))
+        wanted = BookingRequest(model=_text(wish, "gpu"), start=start, end=end, namespace=namespace)
+        self._parts.guarantee.demand_capacity()
+        self._parts.guarantee.demand()
+        record = self._parts.bookings.create(who, wanted)
+        if not self._parts.guarantee.written(record):
+            log.warning("a booking of MAIA's is not in the cluster yet", booking=record.id)
+        return HTTPStatus.OK, {"message": "Booking created successfully"}
+
+
+def _body() -> Mapping[str, Any]:
+    try:
+        return msgspec.json.decode(request.get_data(cache=False), type=dict[str, Any])
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise _WrongError("The body is no JSON object") from error
+
+
+def _text(said: Mapping[str, Any], name: str) -> str:
+    value = said.get(name)
+    if not isinstance(value, str) or not value:
+        raise _WrongError(f"Missing {name}")
+    return value
+
+
+def _instant(text: str) -> datetime:
+    try:
+        return datetime.strptime(text, FORMAT).replace(tzinfo=UTC)
+    except ValueError as error:
+        raise _WrongError(str(error)) from error
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
+
+
+def _error(status: HTTPStatus, sentence: str) -> Answer:
+    return status, {"error": sentence}
+
+
+def _not_now(error: StoreError | ProblemError) -> Answer:
+    if isinstance(error, ProblemError) and error.kind is TOO_MANY:
+        return _error(HTTPStatus.TOO_MANY_REQUESTS, error.detail)
+    log.warning("MAIA could not be answered", error=str(error))
+    return _error(HTTPStatus.SERVICE_UNAVAILABLE, "Not now. Try again soon.")
+
+
+def _compact(answer: Answer) -> Response:
+    """As Django REST framework writes JSON, by which MAIA answers POST."""
+    return _answered(answer[0], msgspec.json.encode(answer[1]))
+
+
+def _spaced(answer: Answer) -> Response:
+    """As Django itself writes JSON, by which MAIA tells how many GPUs are free: with spaces."""
+    return _answered(answer[0], json.dumps(answer[1]).encode())
+
+
+def _answered(status: HTTPStatus, body: bytes) -> Response:
+    answer = Response(body, status=status, content_type="application/json")
+    if status in _LATER:
+        answer.headers["Retry-After"] = str(RETRY_AFTER)
+    return answer

@@ -1,0 +1,319 @@
+"""*Admin*: maintenance, exemptions, everybody's bookings, the policy in force, audit and denied demand."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+from flask import Response, request
+
+from booking.errors import ClusterError, RefusedError, UnknownError
+from booking.policy.limits import Limits, told
+from booking.policy.policy import meaning
+from booking.records import Record
+from booking.stored import Filters
+from booking.web.pages.answer import gpus, model_title
+from booking.web.pages.frame import Frame, Visit
+from booking.web.pages.ports import PageParts
+from booking.web.pages.wall import BadTimeError
+from booking.web.problems import FORBIDDEN, ProblemError
+
+TABS: Final = (
+    ("/admin", "Maintenance"),
+    ("/admin/exemptions", "Exemptions"),
+    ("/admin/bookings", "Bookings and pods"),
+    ("/admin/policy", "Policy"),
+    ("/admin/audit", "Audit"),
+    ("/admin/denied", "Denied demand"),
+)
+"""Address -> title."""
+_DONE: Final = {
+    "blocked": "The maintenance is planned. Bookings that it affects are told so.",
+    "unblocked": "The maintenance is taken back.",
+    "exempted": "The exemption holds.",
+    "unexempted": "The exemption has ended.",
+    "ended": "The booking has ended; its owner sees your reason.",
+    "evicted": "The pod is ordered to go; its owner sees your reason.",
+}
+_PAGE: Final = 50
+_MOST_BOOKINGS: Final = 200
+_LONGEST_NUMBER: Final = 9
+"""Digits."""
+_MOMENT: Final = timedelta(seconds=1)
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A form that was not accepted: which, why, and what stood in it."""
+
+    form: str
+    sentences: tuple[str, ...]
+
+
+class AdminPages:
+    """``/admin`` and what is done there."""
+
+    def __init__(self, parts: PageParts, frame: Frame) -> None:
+        self._parts = parts
+        self._frame = frame
+        self._bookings = parts.administration
+
+    # --- addresses -----------------------------------------------------------------------------------
+    def maintenance(self) -> Response:
+        """``GET /admin``."""
+        return self._maintenance(self._visit())
+
+    def block(self) -> Response:
+        """``POST /admin``: plan maintenance."""
+        visit = self._visit()
+
+        def act() -> None:
+            self._bookings.add_block(
+                visit.who,
+                node=_text("node"),
+                start=_instant(visit, "start", visit.wall.now),
+                end=_instant(visit, "end"),
+                reason=_text("reason"),
+                model=_text("model") or None,
+                count=_count(_text("count")),
+            )
+
+        return self._done(visit, act, "/admin", what="blocked", again=self._maintenance)
+
+    def unblock(self, block_id: str) -> Response:
+        """``POST /admin/blocks/ID/remove``."""
+        visit = self._visit()
+        return self._done(
+            visit,
+            lambda: self._bookings.remove_block(visit.who, block_id),
+            "/admin",
+            what="unblocked",
+            again=self._maintenance,
+        )
+
+    def exemptions(self) -> Response:
+        """``GET /admin/exemptions``."""
+        return self._exemptions(self._visit())
+
+    def exempt(self) -> Response:
+        """``POST /admin/exemptions``."""
+        visit = self._visit()
+
+        def act() -> None:
+            self._bookings.add_exemption(
+                visit.who,
+                user=_text("user"),
+                start=_instant(visit, "start", visit.wall.now),
+                end=_instant(visit, "end"),
+                limits=limits_in(request.form.get("limits", "")),
+                reason=_text("reason"),
+                model=_text("model") or None,
+            )
+
+        return self._done(visit, act, "/admin/exemptions", what="exempted", again=self._exemptions)
+
+    def unexempt(self, exemption_id: str) -> Response:
+        """``POST /admin/exemptions/ID/remove``."""
+        visit = self._visit()
+        return self._done(
+            visit,
+            lambda: self._bookings.remove_exemption(visit.who, exemption_id),
+            "/admin/exemptions",
+            what="unexempted",
+            again=self._exemptions,
+        )
+
+    def bookings(self) -> Response:
+        """``GET /admin/bookings``: everybody's, and pods that must go."""
+        return self._everybodys(self._visit())
+
+    def end(self, booking_id: str) -> Response:
+        """``POST /admin/bookings/ID/end``: a running one is released, a planned one cancelled."""
+        visit = self._visit()
+
+        def act() -> None:
+            self._parts.guarantee.demand()
+            record = self._bookings.show(visit.who, booking_id)
+            is_planned = record.state(visit.wall.now) == "planned"
+            verb = self._bookings.cancel if is_planned else self._bookings.release
+            self._parts.guarantee.written(verb(visit.who, booking_id, reason=_text("reason")))
+
+        return self._done(visit, act, "/admin/bookings", what="ended", again=self._everybodys)
+
+    def evict(self) -> Response:
+        """``POST /admin/pods/evict``."""
+        visit = self._visit()
+
+        def act() -> None:
+            self._bookings.evict(visit.who, _text("namespace"), _text("pod"), _text("reason"))
+
+        return self._done(visit, act, "/admin/bookings", what="evicted", again=self._everybodys)
+
+    def policy(self) -> Response:
+        """``GET /admin/policy``."""
+        visit = self._visit()
+        policy = self._parts.policy()
+        manual = told(Limits(zone=policy.zone))
+        found = told(policy.limits_for(user="", model="", now=visit.wall.now))
+        meant = meaning(policy)
+        scopes = {name: meant[name] for name in ("pools", "groups", "users") if meant[name]}
+        rows = [
+            (knob, _shown(value), value != manual[knob]) for knob, value in found.items() if knob != "zone"
+        ]
+        text = msgspec.json.format(msgspec.json.encode(scopes), indent=2).decode() if scopes else ""
+        return self._page(visit, "admin_policy.html", policy=policy, rows=rows, scopes=text)
+
+    def audit(self) -> Response:
+        """``GET /admin/audit``."""
+        visit = self._visit()
+        page = self._bookings.audit(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        return self._page(
+            visit, "admin_audit.html", entries=page.entries, following=page.following, details=_details
+        )
+
+    def denied(self) -> Response:
+        """``GET /admin/denied``."""
+        visit = self._visit()
+        page = self._bookings.denied(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        return self._page(
+            visit, "admin_denied.html", entries=page.entries, following=page.following, gpus=gpus
+        )
+
+    # --- what they are made of -----------------------------------------------------------------------
+    def _visit(self) -> Visit:
+        visit = self._frame.visit()
+        if not visit.who.is_administrator:
+            raise ProblemError(FORBIDDEN, "Only administrators of bookings may see this page.")
+        return visit
+
+    def _done(
+        self,
+        visit: Visit,
+        act: Callable[[], object],
+        address: str,
+        *,
+        what: str,
+        again: Callable[[Visit, Refused], Response],
+    ) -> Response:
+        try:
+            act()
+        except RefusedError as error:
+            sentences = tuple(visit.wall.told(each.message) for each in error.violations) or (str(error),)
+        except (BadTimeError, UnknownError, ClusterError) as error:
+            sentences = (str(error),)
+        else:
+            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"{address}?done={what}"})
+        return again(visit, Refused(request.path, sentences))
+
+    def _maintenance(self, visit: Visit, refused: Refused | None = None) -> Response:
+        blocks = self._bookings.blocks(visit.who)
+        devices = self._devices(visit)
+        nodes = sorted({node for on in devices.values() for node in on})
+        return self._page(
+            visit,
+            "admin_blocks.html",
+            refused,
+            blocks=blocks,
+            nodes=nodes,
+            models=sorted(devices),
+            title=model_title,
+        )
+
+    def _devices(self, visit: Visit) -> Mapping[str, Mapping[str, int]]:
+        """Model -> node -> GPUs that there are."""
+        now = visit.wall.now
+        overview = self._parts.bookings.overview(visit.who, now, now.replace(microsecond=0) + _MOMENT)
+        return overview.capacity.devices
+
+    def _exemptions(self, visit: Visit, refused: Refused | None = None) -> Response:
+        found = self._bookings.exemptions(visit.who)
+        return self._page(
+            visit,
+            "admin_exemptions.html",
+            refused,
+            exemptions=found,
+            shown=_shown,
+            models=sorted(self._devices(visit)),
+            title=model_title,
+            knobs=Limits.__struct_fields__,
+        )
+
+    def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
+        page = self._bookings.list(visit.who, Filters(past=False), limit=_MOST_BOOKINGS)
+        unknown = self._parts.unknown_capacity()
+        at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
+        rows = [_row(record, visit, at_risk) for record in page.entries]
+        return self._page(visit, "admin_bookings.html", refused, rows=rows, more=page.following is not None)
+
+    def _page(self, visit: Visit, template: str, refused: Refused | None = None, **said: Any) -> Response:
+        return self._frame.page(
+            template,
+            visit,
+            status=HTTPStatus.UNPROCESSABLE_ENTITY if refused else HTTPStatus.OK,
+            tabs=TABS,
+            tab=next(
+                (address for address, _ in reversed(TABS) if request.path.startswith(address)), "/admin"
+            ),
+            done=_DONE.get(request.args.get("done", "")),
+            refused=refused,
+            texts=request.form,
+            **said,
+        )
+
+
+def limits_in(text: str) -> Mapping[str, Any]:
+    """The limits of an exemption, a line each, as the policy file writes them: ``longest: P21D``."""
+    found: dict[str, Any] = {}
+    for line in filter(None, map(str.strip, text.splitlines())):
+        knob, _, value = line.partition(":")
+        found[knob.strip()] = _value(value.strip())
+    return found
+
+
+def _value(text: str) -> str | int | bool | None:
+    if text.lstrip("-").isdecimal() and text.isascii() and len(text) <= _LONGEST_NUMBER:
+        return int(text)
+    words: dict[str, bool | None] = {"true": True, "false": False, "none": None, "null": None}
+    return words.get(text.lower(), text)
+
+
+def _row(record: Record, visit: Visit, at_risk: frozenset[str]) -> dict[str, Any]:
+    return {
+        "id": record.id,
+        "user": record.user,
+        "title": gpus(record.count, record.model),
+        "state": record.state(visit.wall.now),
+        "at_risk": record.id in at_risk,
+        "start": visit.wall.moment(record.start),
+        "end": visit.wall.moment(record.end),
+        "nodes": ", ".join(sorted({place.node for place in record.plan})),
+    }
+
+
+def _details(change: Mapping[str, Any] | None) -> str:
+    """What an audit entry keeps of something, for people."""
+    return "" if change is None else msgspec.json.format(msgspec.json.encode(change), indent=2).decode()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return "none" if value is None else str(value)
+
+
+def _text(name: str) -> str:
+    return request.form.get(name, "").strip()
+
+
+def _instant(visit: Visit, name: str, otherwise: datetime | None = None) -> datetime:
+    text = _text(name)
+    return otherwise if otherwise is not None and not text else visit.wall.read(text)
+
+
+def _count(text: str) -> int | None:
+    """GPUs; empty means all. What is no number is none of a node's."""
+    if not text:
+        return None
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

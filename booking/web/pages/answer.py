@@ -1,0 +1,172 @@
+"""What the form is answered: it can be booked, or what stands in the way and what would be accepted. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, Protocol
+
+from booking import wording
+from booking.alternatives import Why
+from booking.evaluate import Decision
+from booking.records import Violation
+from booking.web.pages.asked import filled
+from booking.web.pages.wall import Wall
+
+Looks = Literal["good", "bad", "plain"]
+_SLOTS: Final = 3
+
+FIELD_OF: Final[Mapping[str, str]] = {
+    "unknown-model": "model",
+    "count-below-one": "count",
+    "more-than-exist": "count",
+    "more-than-one-node-has": "count",
+    "not-a-namespace": "namespace",
+    "starts-in-the-past": "start",
+    "ends-before-it-starts": "end",
+    "too-far-ahead": "end",
+    "shortest": "end",
+    "longest": "end",
+}
+"""Rule -> the field that it is about; rules that are about more are told above the buttons."""
+
+WHY: Final[Mapping[Why, str]] = {
+    "within-limits": "within the limits",
+    "later": "later",
+    "several-nodes": "on several nodes",
+    "shorter": "shorter",
+    "fewer-gpus": "fewer GPUs",
+    "other-model": "another model",
+    "earlier": "earlier",
+}
+"""What is different about an alternative."""
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A button that fills the form."""
+
+    address: str
+    """For browsers without JavaScript."""
+    fragment: str
+    """For htmx."""
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands above the buttons."""
+
+    looks: Looks
+    sentence: str
+    violations: tuple[str, ...] = ()
+    slots: tuple[Filler, ...] = ()
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+    """Field -> sentences that stand next to it."""
+    is_refused: bool = False
+    """Whether it was looked for what would be accepted instead."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The sentences that stand next to fields: who hears the answer hears them with it."""
+        return tuple(sentence for told in self.errors.values() for sentence in told)
+
+
+class Wish(Protocol):
+    """A slot of the service, or an alternative of the evaluation."""
+
+    @property
+    def model(self) -> str:
+        """In label form."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """GPUs."""
+        ...
+
+    @property
+    def topology(self) -> str:
+        """How they lie."""
+        ...
+
+    @property
+    def start(self) -> datetime:
+        """The first instant."""
+        ...
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after it."""
+        ...
+
+
+def model_title(label: str) -> str:
+    """A model as people say it: ``A100 SXM4 80GB``."""
+    return label.removeprefix("NVIDIA-").replace("-", " ")
+
+
+def gpus(count: int, label: str) -> str:
+    """So many of a model, in a heading."""
+    return f"{count} \N{MULTIPLICATION SIGN} {model_title(label)}"
+
+
+def accepted(decision: Decision, wall: Wall) -> Answer:
+    """It can be booked."""
+    if decision.start is None or decision.end is None:
+        raise ValueError("What is accepted has a start and an end.")
+    length = wall.length(decision.start, decision.end)
+    where = f" on {wording.listed(place.node for place in decision.plan)}" if decision.plan else ""
+    start = "now" if decision.start <= wall.now else wall.moment(decision.start)
+    return Answer(
+        "good",
+        f"Can be booked: {gpus(decision.count, decision.model)}{where}, from {start}"
+        f" to {wall.moment(decision.end)} ({length}).",
+    )
+
+
+def refused(violations: Sequence[Violation], wall: Wall, slots: tuple[Filler, ...] = ()) -> Answer:
+    """It cannot."""
+    errors: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for violation in violations:
+        about = FIELD_OF.get(violation.rule)
+        if about:
+            errors.setdefault(about, []).append(wall.told(violation.message))
+        else:
+            rest.append(wall.told(violation.message))
+    return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors, is_refused=True)
+
+
+def unreadable(errors: Mapping[str, list[str]]) -> Answer:
+    """Something in the form means nothing yet."""
+    return Answer("plain", "Complete the form to see whether it can be booked.", errors=errors)
+
+
+def fillers(wishes: Iterable[tuple[Wish, str]], wall: Wall, *, namespace: str | None) -> tuple[Filler, ...]:
+    """Buttons for what would be accepted, each once."""
+    made: dict[str, Filler] = {}
+    for wish, why in wishes:
+        texts = filled(
+            wall,
+            model=wish.model,
+            count=wish.count,
+            topology=wish.topology,
+            start=wish.start,
+            end=wish.end,
+            namespace=namespace,
+        )
+        start = "Now" if wish.start <= wall.now else wall.moment(wish.start)
+        query = f"{texts.query()}&check=1"
+        title = f"{start} \N{EN DASH} {wall.moment(wish.end)}"
+        made.setdefault(
+            texts.query(),
+            Filler(f"/?{query}#book", f"/book?{query}", title, why_of(wish, why, wall)),
+        )
+    return tuple(made.values())[: _SLOTS + 2]
+
+
+def why_of(wish: Wish, why: str, wall: Wall) -> str:
+    """What it is, and what is different about it."""
+    told = f"{gpus(wish.count, wish.model)}, {wall.length(wish.start, wish.end)}"
+    return f"{told} ({why})" if why else told

@@ -1,0 +1,62 @@
+"""The pages put together: addresses, headers, problems."""
+
+from typing import Final
+
+from flask import Blueprint
+from werkzeug.exceptions import MethodNotAllowed, NotFound
+
+from booking.web.pages.admin import AdminPages
+from booking.web.pages.assets import Assets
+from booking.web.pages.booking import BookingPages
+from booking.web.pages.frame import Frame, protect
+from booking.web.pages.live import LivePages
+from booking.web.pages.mine import MinePages
+from booking.web.pages.ports import PageParts
+
+NAME: Final = "pages"
+"""Of the blueprint: Flask puts it before every endpoint's name."""
+
+
+def pages(parts: PageParts) -> Blueprint:
+    """Everything that people see."""
+    made = Blueprint(NAME, "booking.web.pages", template_folder="templates")
+    assets = Assets()
+    frame = Frame(parts, assets)
+    booking, mine = BookingPages(parts, frame), MinePages(parts, frame)
+    live, admin = LivePages(parts, frame), AdminPages(parts, frame)
+    routes = (
+        ("GET", "/static/<path:name>", "static", assets.serve),
+        ("GET", "/", "availability", booking.show),
+        ("POST", "/", "book", booking.book),
+        ("GET", "/book", "fill", booking.fill),
+        ("POST", "/check", "check", booking.check),
+        ("GET", "/inside", "inside", booking.inside),
+        ("GET", "/mine", "mine", mine.show),
+        ("POST", "/mine/<booking_id>/<any(length, move, take):verb>", "change", mine.change),
+        ("POST", "/mine/<booking_id>/<any(length, move, take):verb>/check", "check-change", mine.check),
+        ("POST", "/mine/<booking_id>/release", "release", mine.release),
+        ("POST", "/mine/<booking_id>/cancel", "cancel", mine.cancel),
+        ("GET", "/now", "now", live.now),
+        ("GET", "/why", "ask", live.ask),
+        ("GET", "/why/<namespace>/<name>", "why", live.why),
+        ("GET", "/admin", "maintenance", admin.maintenance),
+        ("POST", "/admin", "block", admin.block),
+        ("POST", "/admin/blocks/<block_id>/remove", "unblock", admin.unblock),
+        ("GET", "/admin/exemptions", "exemptions", admin.exemptions),
+        ("POST", "/admin/exemptions", "exempt", admin.exempt),
+        ("POST", "/admin/exemptions/<exemption_id>/remove", "unexempt", admin.unexempt),
+        ("GET", "/admin/bookings", "everybodys", admin.bookings),
+        ("POST", "/admin/bookings/<booking_id>/end", "end", admin.end),
+        ("POST", "/admin/pods/evict", "evict", admin.evict),
+        ("GET", "/admin/policy", "policy", admin.policy),
+        ("GET", "/admin/audit", "audit", admin.audit),
+        ("GET", "/admin/denied", "denied", admin.denied),
+    )
+    for method, path, name, view in routes:
+        made.add_url_rule(path, name, view, methods=[method], provide_automatic_options=False)
+    made.register_error_handler(Exception, frame.problem)
+    # What somebody typed wrong, or a form's address that they load again, belongs to no blueprint.
+    made.app_errorhandler(NotFound)(frame.no_page)
+    made.app_errorhandler(MethodNotAllowed)(frame.no_page)
+    made.after_request(protect)
+    return made

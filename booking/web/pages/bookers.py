@@ -1,0 +1,34 @@
+"""Who has booked GPUs of a model, where whoever looks is told. Pure."""
+
+from dataclasses import dataclass
+
+from booking.service.overview import Overview
+from booking.web.pages.leaf import Leaf
+
+
+@dataclass(frozen=True)
+class Booker:
+    """A row of the table."""
+
+    user: str
+    gpus: int
+    start: str
+    end: str
+    is_mine: bool
+
+
+def bookers_of(overview: Overview, leaf: Leaf, model: str) -> tuple[Booker, ...]:
+    """Bookings of the leaf by their start; none where only one's own are told, which have a page."""
+    axis = leaf.axis
+    told = [
+        (each.start, each.user, each)
+        for each in overview.booked.get(model, ())
+        if each.user is not None and each.start < axis.end and each.end > axis.start
+    ]
+    if all(each.is_mine for _, _, each in told):
+        return ()
+    told.sort(key=lambda row: row[:2])
+    return tuple(
+        Booker(user, each.count, leaf.wall.moment(each.start), leaf.wall.moment(each.end), each.is_mine)
+        for _, user, each in told
+    )

@@ -1,0 +1,236 @@
+"""*Availability* and *Book*: what is free, and the form that asks for it."""
+
+import re
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from hashlib import sha256
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import urlencode
+
+from flask import Response, request
+
+from booking import wording
+from booking.capacity import Capacity
+from booking.errors import RefusedError
+from booking.evaluate import Decision
+from booking.records import BookingRequest, Slot, SlotRequest
+from booking.service.once import Key
+from booking.service.overview import Overview
+from booking.web.pages.answer import (
+    WHY,
+    Answer,
+    Filler,
+    accepted,
+    fillers,
+    model_title,
+    refused,
+    unreadable,
+)
+from booking.web.pages.asked import Asked, Texts, asked_of, texts_of
+from booking.web.pages.board import board_of
+from booking.web.pages.frame import Frame, Visit, is_fragment
+from booking.web.pages.inside import inside_of
+from booking.web.pages.leaf import Leaf
+from booking.web.pages.pieces import free_at
+from booking.web.pages.ports import PageParts
+from booking.web.pages.wall import BadTimeError
+from booking.web.problems import UNKNOWN, ProblemError
+
+_CHECK: Final = "check"
+"""In a query: judge the form at once."""
+_MOMENT: Final = timedelta(seconds=1)
+_ONCE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A model in the form's list."""
+
+    label: str
+    title: str
+    free: int
+    capacity: int
+
+
+@dataclass(frozen=True)
+class Form:
+    """The form as the template reads it."""
+
+    texts: Texts
+    models: tuple[Choice, ...]
+    answer: Answer | None
+    errors: dict[str, list[str]]
+    once: str = field(default_factory=secrets.token_hex)
+    """Sent twice, by a second click, the form books once."""
+
+
+class BookingPages:
+    """``/`` and what htmx asks of it."""
+
+    def __init__(self, parts: PageParts, frame: Frame) -> None:
+        self._parts = parts
+        self._frame = frame
+
+    # --- addresses -----------------------------------------------------------------------------------
+    def show(self) -> Response:
+        """``GET /``; the query may fill the form, open a model and turn to later weeks."""
+        visit = self._frame.visit()
+        texts = texts_of(request.args)
+        answer = self._answer(visit, texts) if _CHECK in request.args else None
+        return self._page(visit, texts, answer)
+
+    def fill(self) -> Response:
+        """``GET /book``: the form alone, filled by the query and judged."""
+        if not is_fragment():
+            return _see_other(f"/?{request.query_string.decode('ascii', 'replace')}")
+        visit = self._frame.visit()
+        texts = texts_of(request.args)
+        form = self._form(texts, self._answer(visit, texts), self._choices(visit))
+        return self._frame.page("book.html", visit, form=form)
+
+    def inside(self) -> Response:
+        """``GET /inside``: nodes and table of a model."""
+        if not is_fragment():
+            return _see_other(f"/?{urlencode({'open': request.args.get('model', '')})}")
+        visit = self._frame.visit()
+        leaf = _leaf(visit)
+        overview = self._overview(visit, leaf)
+        inside = inside_of(overview, leaf, _known(overview.capacity, request.args.get("model", "")))
+        return self._frame.page("inside.html", visit, inside=inside)
+
+    def check(self) -> Response:
+        """``POST /check``: what booking would be answered; nothing is stored."""
+        visit = self._frame.visit()
+        texts = texts_of(request.form)
+        answer = self._answer(visit, texts)
+        if is_fragment():
+            form = Form(texts, (), answer, dict(answer.errors))
+            return self._frame.page("checked.html", visit, form=form)
+        return self._page(visit, texts, answer)
+
+    def book(self) -> Response:
+        """``POST /``: 303 to the booking, or the page again with all that is in the way."""
+        visit = self._frame.visit()
+        texts = texts_of(request.form)
+        asked = asked_of(texts, visit.wall)
+        if asked.request is None:
+            return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
+        self._parts.guarantee.demand()
+        self._parts.guarantee.demand_capacity()
+        try:
+            record = self._parts.bookings.create(visit.who, asked.request, key=_key(texts))
+        except RefusedError:
+            # What would be accepted instead is found by the same judgement, asked again.
+            answer = self._answer(visit, texts)
+            return self._page(visit, texts, answer, HTTPStatus.UNPROCESSABLE_ENTITY)
+        is_written = self._parts.guarantee.written(record)
+        return _see_other(f"/mine?{'booked' if is_written else 'stored'}={record.id}#{record.id}")
+
+    # --- what they are made of -----------------------------------------------------------------------
+    def _page(
+        self, visit: Visit, texts: Texts, answer: Answer | None, status: HTTPStatus = HTTPStatus.OK
+    ) -> Response:
+        trouble = self._parts.unknown_capacity()
+        leaf = _leaf(visit)
+        overview = None if trouble else self._overview(visit, leaf)
+        board = board_of(overview, leaf, opened=request.args.get("open"), trouble=trouble)
+        if leaf.axis.shows(visit.wall.now):
+            choices = [Choice(row.label, row.title, row.free, row.capacity) for row in board.rows]
+        else:
+            choices = self._choices(visit)
+        form = self._form(texts, answer, choices)
+        return self._frame.page("availability.html", visit, status=status, board=board, form=form)
+
+    def _form(self, texts: Texts, answer: Answer | None, choices: Sequence[Choice]) -> Form:
+        """The form; a fresh one has the model of which most is free."""
+        if choices and not texts.model:
+            texts = replace(texts, model=max(choices, key=lambda choice: choice.free).label)
+        return Form(texts, tuple(choices), answer, dict(answer.errors) if answer else {})
+
+    def _choices(self, visit: Visit) -> list[Choice]:
+        """What there is now."""
+        if self._parts.unknown_capacity():
+            return []
+        now = visit.wall.now
+        overview = self._parts.bookings.overview(visit.who, now, now + _MOMENT)
+        return [
+            Choice(model, model_title(model), free_at(overview, model, now), overview.capacity.total(model))
+            for model in overview.capacity.models
+        ]
+
+    def _overview(self, visit: Visit, leaf: Leaf) -> Overview:
+        return self._parts.bookings.overview(visit.who, leaf.axis.start, leaf.axis.end)
+
+    def _answer(self, visit: Visit, texts: Texts) -> Answer:
+        asked = asked_of(texts, visit.wall)
+        if asked.request is None:
+            return unreadable(asked.errors)
+        trouble = self._parts.unknown_capacity()
+        if trouble:
+            return Answer("bad", f"Nothing can be said now. {trouble}")
+        decision = self._parts.bookings.dry_run(visit.who, asked.request)
+        if decision.is_accepted:
+            return accepted(decision, visit.wall)
+        return refused(decision.violations, visit.wall, self._slots(visit, asked, asked.request, decision))
+
+    def _slots(
+        self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
+    ) -> tuple[Filler, ...]:
+        """The earliest slots of that size, and what else would be accepted."""
+        slots = self._earliest(visit, asked, wish)
+        return fillers(
+            [
+                *((slot, "") for slot in slots),
+                *((other, WHY.get(other.why, "")) for other in decision.alternatives),
+            ],
+            visit.wall,
+            namespace=wish.namespace,
+        )
+
+    def _earliest(self, visit: Visit, asked: Asked, wish: BookingRequest) -> Sequence[Slot]:
+        if not asked.length:
+            return ()
+        try:
+            return self._parts.bookings.earliest(
+                visit.who,
+                SlotRequest(
+                    model=wish.model,
+                    duration=asked.length,
+                    count=wish.count,
+                    not_before=wish.start,
+                    topology=wish.topology,
+                    namespace=wish.namespace,
+                ),
+            )
+        except RefusedError:
+            return ()
+
+
+def _leaf(visit: Visit) -> Leaf:
+    try:
+        first = visit.wall.read(request.args.get("from", ""))
+    except BadTimeError:
+        first = None
+    return Leaf.of(visit.wall, first)
+
+
+def _key(texts: Texts) -> Key | None:
+    """Of a form as it was filled: another filling of the same form is another request."""
+    once = request.form.get("once", "")
+    if not _ONCE.fullmatch(once):
+        return None
+    said = texts.query().encode()
+    return Key.of(f"page-{once}-{sha256(said).hexdigest()}", said)
+
+
+def _known(capacity: Capacity, model: str) -> str:
+    if model not in capacity.devices:
+        raise ProblemError(UNKNOWN, f"No node has GPUs of model {wording.quoted(model)}.")
+    return model
+
+
+def _see_other(address: str) -> Response:
+    return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})

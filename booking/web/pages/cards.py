@@ -1,0 +1,192 @@
+"""A booking of one's own as a template reads it: its words, its countdown, what can be done with it. Pure."""
+
+from dataclasses import dataclass
+from typing import Final
+
+from booking import wording
+from booking.records import Record, State
+from booking.web.pages.answer import Answer, gpus
+from booking.web.pages.risks import Risk
+from booking.web.pages.wall import Wall, utc_seconds
+from cluster import names
+
+_WORDS: Final[dict[State, str]] = {"active": "running", "planned": "planned"}
+_IMAGE: Final = "IMAGE"
+
+
+@dataclass(frozen=True)
+class Act:
+    """Something that can be done."""
+
+    verb: str
+    title: str
+    button: str
+    field: str = ""
+    """Name of its one field, which is a date and time; empty: it has none."""
+    label: str = ""
+    value: str = ""
+    hint: str = ""
+    is_grave: bool = False
+    is_open: bool = False
+    answer: Answer | None = None
+
+
+@dataclass(frozen=True)
+class Card:
+    """A running or planned booking."""
+
+    id: str
+    title: str
+    state: State
+    state_word: str
+    start: str
+    end: str
+    start_iso: str
+    end_iso: str
+    length: str
+    done: str
+    """Percent of its time that have passed."""
+    before_count: str
+    """What is counted down to: ``Starts in``."""
+    countdown: str
+    over: str
+    """What is said when nothing is left of it while somebody looks."""
+    seconds: int
+    turn_iso: str
+    where: str
+    namespace: str
+    in_namespace: str
+    pods: tuple[str, ...] | None
+    booked_by: str
+    version: str
+    snippet: str
+    risk: Risk | None
+    acts: tuple[Act, ...]
+
+
+@dataclass(frozen=True)
+class Past:
+    """A row of those that are over."""
+
+    id: str
+    state: State
+    title: str
+    start: str
+    end: str
+    note: str
+
+
+def card_of(record: Record, wall: Wall, *, pods: tuple[str, ...] | None, risk: Risk | None) -> Card:
+    """A card."""
+    state = record.state(wall.now)
+    turn = record.end if state == "active" else record.start
+    passed = (wall.now - record.start) / (record.end - record.start)
+    return Card(
+        id=record.id,
+        title=gpus(record.count, record.model),
+        state=state,
+        state_word=_WORDS[state],
+        start=wall.moment(record.start),
+        end=wall.moment(record.end),
+        start_iso=utc_seconds(record.start),
+        end_iso=utc_seconds(record.end),
+        length=wall.length(record.start, record.end),
+        done=f"{100 * min(1.0, max(0.0, passed)):.1f}",
+        before_count="Ends in" if state == "active" else "Starts in",
+        countdown=wall.until(turn),
+        over="It is over: load the page again." if state == "active" else "It runs: load the page again.",
+        seconds=int((turn - wall.now).total_seconds()),
+        turn_iso=utc_seconds(turn),
+        where=_where(record),
+        namespace=record.namespace or "all of yours",
+        in_namespace=f" in the namespace {record.namespace}" if record.namespace else "",
+        pods=pods,
+        booked_by=record.created_by,
+        version=record.version,
+        snippet=_snippet(record),
+        risk=risk,
+        acts=_acts(record, state, wall),
+    )
+
+
+def past_of(record: Record, wall: Wall) -> Past:
+    """A row."""
+    by = f"by {record.ended_by}" if record.ended_by else ""
+    note = ": ".join(text for text in (by, record.reason or "") if text)
+    if not note and record.released:
+        note = "given back early"
+    return Past(
+        id=record.id,
+        state=record.state(wall.now),
+        title=gpus(record.count, record.model),
+        start=wall.moment(record.start),
+        end=wall.moment(record.end),
+        note=note,
+    )
+
+
+def _where(record: Record) -> str:
+    if not record.plan:
+        return "on one node" if record.topology == "single-node" else "on any nodes"
+    names_of = wording.listed(place.node for place in record.plan)
+    # A plan may still change until pods run.
+    return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
+
+
+def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
+    length = Act(
+        verb="length",
+        title="Extend or shorten",
+        button="Change the end",
+        field="end",
+        label="New end",
+        value=wall.field(record.end),
+    )
+    if state == "active":
+        end = Act(
+            verb="release",
+            title="Release",
+            button="Release now",
+            hint="It ends at once and cannot be taken back. Your pods keep running until their GPUs are"
+            " needed by somebody who has booked; waiting for your next booking counts from now.",
+            is_grave=True,
+        )
+        return length, end
+    move = Act(
+        verb="move",
+        title="Move",
+        button="Move",
+        field="start",
+        label="New start",
+        value=wall.field(record.start),
+        hint=f"It stays as long as it is: {wall.length(record.start, record.end)}.",
+    )
+    cancel = Act(
+        verb="cancel",
+        title="Cancel",
+        button="Cancel this booking",
+        hint="It is taken back, and its GPUs are free for others. That does not count as a booking of yours.",
+        is_grave=True,
+    )
+    return length, move, cancel
+
+
+def _snippet(record: Record) -> str:
+    """A pod that uses it."""
+    where = f" --namespace {record.namespace}" if record.namespace else ""
+    return f"""kubectl create{where} -f - <<'END'
+apiVersion: v1
+kind: Pod
+metadata:
+  generateName: with-gpu-
+  annotations:
+    {names.MODEL}: {record.model}
+spec:
+  restartPolicy: Never
+  containers:
+  - name: main
+    image: {_IMAGE}
+    resources:
+      limits:
+        {names.GPU_RESOURCE}: {record.count}
+END"""

@@ -1,0 +1,58 @@
+"""The days of a model: what the row's links and its table say of each. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from booking.web.pages import load
+from booking.web.pages.asked import Texts
+from booking.web.pages.leaf import Leaf
+from booking.web.pages.load import Day, Step
+from booking.web.pages.wall import Wall
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A day of a model."""
+
+    name: str
+    free: int
+    most: int
+    mine: int
+    others: int
+    blocked: int
+    address: str
+    fragment: str
+    label: str
+    looks: str
+
+
+def cells_of(found: Sequence[Step], leaf: Leaf, model: str) -> tuple[Cell, ...]:
+    """Every day of a leaf."""
+    days = load.days(found, leaf.axis.midnights, leaf.wall.now)
+    capacity = found[0].capacity
+    query = f"{Texts(model=model).query()}&check=1&start="
+    return tuple(
+        _cell(day, begin, leaf.wall, query, capacity=capacity)
+        for day, begin in zip(days, leaf.axis.midnights, strict=False)
+    )
+
+
+def _cell(day: Day, begin: datetime, wall: Wall, query: str, *, capacity: int) -> Cell:
+    start = "" if day.start <= wall.now else wall.field(day.start)
+    name = wall.day(begin)
+    free = f"{day.free} of {capacity} free all day"
+    if day.most > day.free:
+        free += f", {day.most} from {wall.moment(day.start)}"
+    return Cell(
+        name=name,
+        free=day.free,
+        most=day.most,
+        mine=day.mine,
+        others=day.others,
+        blocked=day.blocked,
+        address=f"/?{query}{start}#book",
+        fragment=f"/book?{query}{start}",
+        label=f"{name}: {free}",
+        looks="some" if day.free else "none",
+    )

@@ -1,0 +1,109 @@
+"""Steps of load as geometry for SVG: paths in a box that is stretched to whatever width there is. Pure.
+
+The box is ``WIDE`` units for each day and ``height`` units high; its top is as many devices as there are, or
+as are booked where that is more.
+"""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from booking.web.pages.axis import BINS, Axis
+from booking.web.pages.load import Step
+
+_PER_BIN: Final = 2
+"""Units that are drawn as one."""
+WIDE: Final = _PER_BIN * BINS
+"""Units of a day: four to the hour, finer than anybody's screen."""
+_MOST_LINES: Final = 16
+"""Up to so many devices each has its own line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """What a template draws."""
+
+    width: int
+    height: int
+    mine: str
+    """Path of an area; empty where there is none. Mine stands on the ground, others upon it."""
+    others: str
+    blocked: str
+    """Hangs from the line of what there is."""
+    over: str
+    """What is booked beyond what there is."""
+    lines: tuple[float, ...]
+    """Heights of whole devices."""
+    top: float
+    """Height of the line of what there is: 0, unless more is booked."""
+    now: float | None
+    """Where now is, None where it is not shown."""
+
+
+def chart(found: Sequence[Step], axis: Axis, *, now_at: float | None, height: int) -> Chart:
+    """The picture of some steps, which fill the axis."""
+    _, _, mine, others, blocked, _, used, _ = zip(*_bins(found, axis), strict=True)
+    capacity = found[0].capacity
+    unit = height / max(1, capacity, *used)
+
+    def area(low: Sequence[int], high: Sequence[int]) -> str:
+        return _area(low, high, height, unit)
+
+    booked = [sum(pair) for pair in zip(mine, others, strict=True)]
+    room = [capacity - away for away in blocked]
+    ground, roof = ([level] * len(booked) for level in (0, capacity))
+    return Chart(
+        width=axis.days * WIDE,
+        height=height,
+        mine=area(ground, mine),
+        others=area(mine, booked),
+        blocked=area(room, roof),
+        over=area([min(pair) for pair in zip(room, booked, strict=True)], booked),
+        lines=_lines(capacity, height, unit),
+        top=_short(height - capacity * unit),
+        now=None if now_at is None else _short(now_at * WIDE),
+    )
+
+
+def _lines(capacity: int, height: int, unit: float) -> tuple[float, ...]:
+    every = max(1, ceil(capacity / _MOST_LINES))
+    return tuple(_short(height - each * unit) for each in range(every, capacity, every))
+
+
+def _bins(found: Sequence[Step], axis: Axis) -> list[Step]:
+    """For each half hour the step in it with the most in use: a booking of minutes is seen."""
+    edges = axis.edges
+    bins = [found[0]] * (len(edges) - 1)
+    most = [-1] * len(bins)
+    last = 0
+    for step in found:
+        # A step that ends within a bin shares it with the next one.
+        first = last if edges[last] == step.start else last - 1
+        last = bisect_left(edges, step.end, first + 1)
+        used = step.used
+        for place in range(first, last):
+            if used > most[place]:
+                bins[place], most[place] = step, used
+    return bins
+
+
+def _area(lows: Sequence[int], highs: Sequence[int], height: int, unit: float) -> str:
+    """Closed rectangles side by side, those of equal height as one; nothing where they have no height."""
+    if lows == highs:
+        return ""
+    pieces: list[str] = []
+    begin, count = 0, len(lows)
+    for place in range(1, count + 1):
+        if place < count and lows[place] == lows[begin] and highs[place] == highs[begin]:
+            continue
+        if lows[begin] != highs[begin]:
+            bottom, top = (_short(height - level[begin] * unit) for level in (lows, highs))
+            pieces.append(f"M{begin * _PER_BIN} {bottom:g}V{top:g}H{place * _PER_BIN}V{bottom:g}Z")
+        begin = place
+    return "".join(pieces)
+
+
+def _short(value: float) -> float:
+    return round(value, 2)

@@ -1,0 +1,68 @@
+"""*Now* and *Why*: what the cluster is doing, and why a pod is as it is."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+from urllib.parse import quote
+
+from flask import Response, request
+
+from booking.errors import ClusterError, UnknownPodError
+from booking.web.pages.frame import Frame, Visit, is_fragment
+from booking.web.pages.ports import PageParts
+from booking.web.pages.tiles import now_board
+
+
+class LivePages:
+    """``/now`` and ``/why``."""
+
+    def __init__(self, parts: PageParts, frame: Frame) -> None:
+        self._parts = parts
+        self._frame = frame
+
+    def now(self) -> Response:
+        """``GET /now``; htmx asks again from time to time, and gets what changes."""
+        visit = self._frame.visit()
+        template = "nowboard.html" if is_fragment() else "now.html"
+        try:
+            now = self._parts.live.now(visit.who)
+        except ClusterError as error:
+            return self._frame.page(template, visit, board=None, trouble=str(error))
+        blocks = self._parts.administration.blocks(visit.who)
+        board = now_board(now, blocks, visit.wall, visit.who.user)
+        return self._frame.page(template, visit, board=board, trouble="")
+
+    def ask(self) -> Response:
+        """``GET /why``: which pod; the form leads to its own address."""
+        visit = self._frame.visit()
+        namespace = request.args.get("namespace", "").strip()
+        name = request.args.get("pod", "").strip().removeprefix("pod/")
+        if namespace and name:
+            address = f"/why/{quote(namespace, safe='')}/{quote(name, safe='')}"
+            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": address})
+        return self._page(visit, namespace, name)
+
+    def why(self, namespace: str, name: str) -> Response:
+        """``GET /why/NAMESPACE/POD``."""
+        visit = self._frame.visit()
+        return self._page(visit, namespace, name)
+
+    def _page(self, visit: Visit, namespace: str, name: str) -> Response:
+        told, trouble, status = None, "", HTTPStatus.OK
+        mine: Sequence[tuple[str, str]] = ()
+        try:
+            mine = self._parts.live.mine(visit.who)
+            told = self._parts.live.why(visit.who, namespace, name) if namespace and name else None
+        except UnknownPodError as error:
+            trouble, status = str(error), HTTPStatus.NOT_FOUND
+        except ClusterError as error:
+            trouble, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
+        return self._frame.page(
+            "why.html",
+            visit,
+            status=status,
+            namespace=namespace,
+            pod=name,
+            told=told,
+            trouble=trouble,
+            mine=mine,
+        )

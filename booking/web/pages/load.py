@@ -1,0 +1,105 @@
+"""What is booked of some devices over time, by whose it is: steps of load. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+Kind = Literal["mine", "others", "blocked"]
+KINDS: tuple[Kind, ...] = ("mine", "others", "blocked")
+
+
+class Piece(NamedTuple):
+    """So many devices in ``[start, end)``."""
+
+    kind: Kind
+    gpus: int
+    start: datetime
+    end: datetime
+
+
+class Step(NamedTuple):
+    """A span in which nothing changes."""
+
+    start: datetime
+    end: datetime
+    mine: int
+    others: int
+    blocked: int
+    """In maintenance."""
+    capacity: int
+    """Devices that there are, those in maintenance among them."""
+    used: int
+    """All that is not free; more than there is, where devices have gone."""
+    free: int
+    """What can be booked."""
+
+
+def steps(pieces: Iterable[Piece], start: datetime, end: datetime, *, capacity: int) -> tuple[Step, ...]:
+    """The load in ``[start, end)``: steps without gaps."""
+    changes: dict[Kind, dict[datetime, int]] = {kind: {} for kind in KINDS}
+    for kind, gpus, begin, over in pieces:
+        if over > start and begin < end and begin < over:
+            first, last, change = max(begin, start), min(over, end), changes[kind]
+            change[first] = change.get(first, 0) + gpus
+            change[last] = change.get(last, 0) - gpus
+    return tuple(_summed(changes, sorted({start, end}.union(*changes.values())), capacity))
+
+
+def _summed(
+    changes: Mapping[Kind, Mapping[datetime, int]], moments: Sequence[datetime], capacity: int
+) -> Iterator[Step]:
+    changed = [changes[kind] for kind in KINDS]
+    mine = others = blocked = 0
+    for moment, following in pairwise(moments):
+        more = [change.get(moment, 0) for change in changed]
+        mine, others, blocked = mine + more[0], others + more[1], blocked + more[2]
+        # Maintenance may take devices that are away already.
+        away = min(blocked, capacity)
+        used = mine + others + away
+        yield Step(moment, following, mine, others, away, capacity, used, max(0, capacity - used))
+
+
+@dataclass(frozen=True, slots=True)
+class Day:
+    """One day of a row."""
+
+    start: datetime
+    """The first instant of it at which the most is free; now, where that is today."""
+    free: int
+    """All day long, from now on."""
+    most: int
+    """At ``start``."""
+    mine: int
+    others: int
+    blocked: int
+    """At most, each."""
+
+
+def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) -> tuple[Day, ...]:
+    """The days of a row. A day's beginning is shown where the whole day is equally free."""
+    told: list[Day] = []
+    first = 0
+    for begin, end in pairwise(midnights):
+        while found[first].end <= begin:
+            first += 1
+        last = first
+        while last + 1 < len(found) and found[last + 1].start < end:
+            last += 1
+        told.append(_day(found[first : last + 1], max(begin, min(now, end)), begin))
+    return tuple(told)
+
+
+def _day(inside: Sequence[Step], since: datetime, begin: datetime) -> Day:
+    ahead = [step for step in inside if step.end > since] or inside[-1:]
+    _, _, mine, others, blocked, _, _, free = zip(*ahead, strict=True)
+    most = max(free)
+    return Day(
+        start=max(ahead[free.index(most)].start, since, begin),
+        free=min(free),
+        most=most,
+        mine=max(mine),
+        others=max(others),
+        blocked=max(blocked),
+    )

@@ -1,0 +1,266 @@
+"""*My bookings*: what one has, how long still, and what can be done with it."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final, Literal
+from urllib.parse import urlencode
+
+from flask import Response, request
+
+from booking import spans
+from booking.errors import RefusedError, StaleError
+from booking.evaluate import Decision
+from booking.records import Change, Record
+from booking.stored import Filters
+from booking.web.pages.answer import Answer, accepted, gpus
+from booking.web.pages.cards import Act, Card, card_of, past_of
+from booking.web.pages.frame import Frame, Visit, is_fragment
+from booking.web.pages.ports import PageParts
+from booking.web.pages.risks import Risk, risk_of, taken, told
+from booking.web.pages.wall import BadTimeError
+
+ChangeVerb = Literal["length", "move", "take"]
+_PAGE: Final = 50
+_MOST: Final = 200
+"""Running and planned bookings that are shown; rules allow a handful."""
+_LONGEST_NUMBER: Final = 18
+"""Digits."""
+
+
+@dataclass(frozen=True)
+class Notice:
+    """What has just happened."""
+
+    looks: str
+    sentence: str
+
+
+class MinePages:
+    """``/mine`` and what is done there."""
+
+    def __init__(self, parts: PageParts, frame: Frame) -> None:
+        self._parts = parts
+        self._frame = frame
+
+    # --- addresses -----------------------------------------------------------------------------------
+    def show(self) -> Response:
+        """``GET /mine``; with ``past=1`` what is over."""
+        visit = self._frame.visit()
+        if request.args.get("past"):
+            return self._past(visit)
+        return self._page(visit, notice=self._notice(visit))
+
+    def check(self, booking_id: str, verb: ChangeVerb) -> Response:
+        """``POST /mine/ID/VERB/check``: what a change would be answered."""
+        visit = self._frame.visit()
+        answer = self._dry_run(visit, booking_id, verb)
+        if is_fragment():
+            return self._frame.page("answer.html", visit, answer=answer)
+        return self._page(visit, at=(booking_id, verb, answer))
+
+    def change(self, booking_id: str, verb: ChangeVerb) -> Response:
+        """``POST /mine/ID/VERB``: extend or shorten (``length``), ``move``, or ``take`` an offer."""
+        visit = self._frame.visit()
+        wish = self._wish(visit, booking_id, verb)
+        if isinstance(wish, Answer):
+            return self._refused(visit, booking_id, verb, wish)
+        self._parts.guarantee.demand()
+        self._parts.guarantee.demand_capacity()
+        try:
+            record = self._parts.bookings.change(visit.who, booking_id, wish, expected=_version())
+        except RefusedError:
+            return self._refused(visit, booking_id, verb, self._dry_run(visit, booking_id, verb))
+        except StaleError as error:
+            return self._refused(visit, booking_id, verb, Answer("bad", str(error)))
+        return self._done("changed", record)
+
+    def release(self, booking_id: str) -> Response:
+        """``POST /mine/ID/release``."""
+        return self._end(booking_id, "release")
+
+    def cancel(self, booking_id: str) -> Response:
+        """``POST /mine/ID/cancel``."""
+        return self._end(booking_id, "cancel")
+
+    # --- what they are made of -----------------------------------------------------------------------
+    def _end(self, booking_id: str, verb: Literal["release", "cancel"]) -> Response:
+        visit = self._frame.visit()
+        self._parts.guarantee.demand()
+        bookings = self._parts.bookings
+        end = bookings.release if verb == "release" else bookings.cancel
+        try:
+            record = end(visit.who, booking_id, expected=_version())
+        except (RefusedError, StaleError) as error:
+            return self._refused(visit, booking_id, verb, Answer("bad", visit.wall.told(str(error))))
+        return self._done("released" if verb == "release" else "cancelled", record)
+
+    def _done(self, what: str, record: Record) -> Response:
+        is_written = self._parts.guarantee.written(record)
+        query = urlencode({what if is_written else "stored": record.id})
+        anchor = "" if what in {"released", "cancelled"} else f"#{record.id}"
+        return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine?{query}{anchor}"})
+
+    def _refused(self, visit: Visit, booking_id: str, verb: str, answer: Answer) -> Response:
+        """The page again; who may not see the booking is told so, not answered about it."""
+        self._parts.bookings.show(visit.who, booking_id)
+        return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
+
+    def _wish(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
+        """What the form asks for; a sentence where it cannot be read."""
+        if verb == "take":
+            return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
+        try:
+            instant = visit.wall.read(request.form.get("end" if verb == "length" else "start", ""))
+        except BadTimeError as error:
+            return Answer("bad", str(error))
+        if verb == "length":
+            return Change(end=instant)
+        record = self._parts.bookings.show(visit.who, booking_id)
+        zone = visit.wall.zone
+        # As many days as before, also where clocks change in between.
+        length = spans.between(record.start, record.end, zone)
+        return Change(start=instant, end=spans.after(instant, length, zone))
+
+    def _dry_run(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Answer:
+        wish = self._wish(visit, booking_id, verb)
+        if isinstance(wish, Answer):
+            return wish
+        trouble = self._parts.unknown_capacity()
+        if trouble:
+            return Answer("bad", f"Nothing can be said now. {trouble}")
+        try:
+            decision = self._parts.bookings.dry_run_change(visit.who, booking_id, wish)
+        except RefusedError as error:
+            return Answer("bad", visit.wall.told(str(error)))
+        if decision.is_accepted:
+            return _possible(decision, visit)
+        return _impossible(decision, visit)
+
+    def _page(
+        self,
+        visit: Visit,
+        *,
+        at: tuple[str, str, Answer] | None = None,
+        notice: Notice | None = None,
+        status: HTTPStatus = HTTPStatus.OK,
+    ) -> Response:
+        page = self._parts.bookings.list(visit.who, Filters(user=visit.who.user, past=False), limit=_MOST)
+        pods = self._parts.pods_of()
+        risks = self._risks(visit, page.entries)
+        cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
+        if at and not any(act.answer for card in cards for act in card.acts):
+            # Its card is gone, or has become another, since the form was seen.
+            notice = Notice("bad", " ".join([at[2].sentence, *at[2].violations]))
+        return self._frame.page("mine.html", visit, status=status, cards=cards, notice=notice, past=False)
+
+    def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
+        """Id -> why, of those that cannot be kept; nothing is known of that while the capacity is not."""
+        if self._parts.unknown_capacity():
+            return {}
+        found = self._parts.bookings.at_risk(records)
+        blocks = self._parts.bookings.blocks(visit.who) if found else ()
+        return {
+            each.id: risk_of(each, blocks, self._parts.bookings.alternatives(visit.who, each.id), visit.wall)
+            for each in records
+            if each.id in found
+        }
+
+    def _card(
+        self,
+        visit: Visit,
+        record: Record,
+        pods: Mapping[str, tuple[str, ...]] | None,
+        *,
+        risks: Mapping[str, Risk],
+        at: tuple[str, str, Answer] | None,
+    ) -> Card:
+        card = card_of(
+            record,
+            visit.wall,
+            pods=None if pods is None else pods.get(record.id, ()),
+            risk=risks.get(record.id),
+        )
+        if at is None or at[0] != record.id:
+            return card
+        return replace(card, acts=tuple(_opened(act, at[1], at[2]) for act in card.acts))
+
+    def _past(self, visit: Visit) -> Response:
+        skipped = _number(request.args.get("skip", ""))
+        over = [record for record in self._all(visit) if _is_over(record, visit.wall.now)]
+        newest = sorted(over, key=lambda record: record.start, reverse=True)
+        rows = [past_of(record, visit.wall) for record in newest[skipped : skipped + _PAGE]]
+        more = len(newest) > skipped + _PAGE
+        following = f"/mine?{urlencode({'past': 1, 'skip': skipped + _PAGE})}" if more else None
+        return self._frame.page("mine.html", visit, rows=rows, following=following, notice=None, past=True)
+
+    def _all(self, visit: Visit) -> Iterator[Record]:
+        """Everything of a user's. Rules let one person have some dozens a year."""
+        after = None
+        while True:
+            page = self._parts.bookings.list(
+                visit.who, Filters(user=visit.who.user, past=True), after=after, limit=_MOST
+            )
+            yield from page.entries
+            after = page.following
+            if after is None:
+                return
+
+    def _notice(self, visit: Visit) -> Notice | None:
+        for what, sentence in _NOTICES.items():
+            booking_id = request.args.get(what)
+            if booking_id:
+                record = self._parts.bookings.show(visit.who, booking_id)
+                looks = "bad" if what == "stored" else "good"
+                return Notice(looks, sentence.format(gpus(record.count, record.model), record.id))
+        return None
+
+
+_NOTICES: Final = {
+    "booked": "Booked: {} ({}). It is guaranteed from now on.",
+    "changed": "Changed: {} ({}).",
+    "released": "Given back: {} ({}). Its pods keep running until their GPUs are needed.",
+    "cancelled": "Cancelled: {} ({}).",
+    "stored": "{} ({}) is stored, but not written to the cluster yet: the Kubernetes API server does not"
+    " answer in time. Until it does, it is not guaranteed.",
+}
+"""Parameter of the query -> what has happened to the booking that it names."""
+
+
+def _opened(act: Act, verb: str, answer: Answer) -> Act:
+    if act.verb != verb:
+        return act
+    value = request.form.get(act.field, "") if act.field else act.value
+    return replace(act, is_open=True, answer=answer, value=value or act.value)
+
+
+def _possible(decision: Decision, visit: Visit) -> Answer:
+    answer = accepted(decision, visit.wall)
+    return replace(answer, sentence=answer.sentence.replace("Can be booked", "Possible", 1))
+
+
+def _impossible(decision: Decision, visit: Visit) -> Answer:
+    """There is one field: everything stands beside it."""
+    instead = "; ".join(told(decision.alternatives, visit.wall))
+    return Answer(
+        "bad",
+        f"This change is not possible; it could become: {instead}."
+        if instead
+        else "This change is not possible.",
+        tuple(visit.wall.told(violation.message) for violation in decision.violations),
+    )
+
+
+def _is_over(record: Record, now: datetime) -> bool:
+    return record.state(now) in {"ended", "cancelled"}
+
+
+def _version() -> str | None:
+    """Of what the form's reader saw."""
+    return request.form.get("version") or None
+
+
+def _number(text: str) -> int:
+    """A whole number; 0 where it is none."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

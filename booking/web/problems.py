@@ -1,0 +1,217 @@
+"""What the server says when it does not do what was asked: problems by RFC 9457.
+
+Each is ``application/problem+json`` with ``type``, ``title``, ``status``, ``detail`` and ``instance``; beside
+those ``violations`` (``rule``, ``message``, ``limit``, ``actual``, ``earliest_start``, and ``field`` where it
+is about one), ``earliest_start`` and ``alternatives``. Never a traceback: it is in the log.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from http import HTTPStatus
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+import structlog
+from flask import Flask, Response, request
+from msgspec import UNSET, UnsetType
+from werkzeug.exceptions import HTTPException
+
+from booking import errors
+from booking.records import Violation
+from booking.web.encoding import json_text
+from cluster import names
+from cluster.objects.bookings import Topology
+
+log = structlog.get_logger(__name__)
+
+CONTENT_TYPE: Final = "application/problem+json"
+RETRY_AFTER: Final = 5
+"""Seconds after which it is worth another try, for what passes by itself."""
+_LONGEST_PATH: Final = 200
+_MOST: Final = 25
+"""Violations that are told: a small body could have thousands."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of problem: what programs tell apart."""
+
+    name: str
+    status: HTTPStatus
+    title: str
+
+    @property
+    def uri(self) -> str:
+        """Its ``type``: a name (RFC 4151), nothing to be fetched."""
+        return f"tag:{names.DOMAIN},2026:{self.name}"
+
+
+MALFORMED: Final = Kind("malformed", HTTPStatus.BAD_REQUEST, "The request cannot be read")
+REFUSED: Final = Kind("refused", HTTPStatus.UNPROCESSABLE_ENTITY, "The request breaks rules")
+UNKNOWN_BOOKING: Final = Kind("unknown-booking", HTTPStatus.NOT_FOUND, "There is no such booking")
+UNKNOWN: Final = Kind("unknown", HTTPStatus.NOT_FOUND, "There is no such thing")
+NO_TOKEN: Final = Kind("no-token", HTTPStatus.UNAUTHORIZED, "Nobody knows who asks")
+NOBODY: Final = Kind("nobody", HTTPStatus.FORBIDDEN, "The token's owner is no user")
+FORBIDDEN: Final = Kind("forbidden", HTTPStatus.FORBIDDEN, "Administrators only")
+CHANGED: Final = Kind("changed", HTTPStatus.PRECONDITION_FAILED, "It is not as it was any more")
+KEY_REUSED: Final = Kind("key-reused", HTTPStatus.CONFLICT, "The key belongs to another request")
+TOO_MANY: Final = Kind("too-many-requests", HTTPStatus.TOO_MANY_REQUESTS, "Too many requests")
+UNAVAILABLE: Final = Kind("unavailable", HTTPStatus.SERVICE_UNAVAILABLE, "Not now")
+TOO_LARGE: Final = Kind("too-large", HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "The body is too large")
+NOT_JSON: Final = Kind("not-json", HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "The body is not JSON")
+FAILED: Final = Kind("failed", HTTPStatus.INTERNAL_SERVER_ERROR, "A fault of the booking server")
+
+
+class Said(msgspec.Struct, frozen=True, kw_only=True):
+    """A violation as it is answered."""
+
+    rule: str
+    message: str
+    limit: str | int | None = None
+    actual: str | int | None = None
+    earliest_start: datetime | None = None
+    field: str | UnsetType = UNSET
+    """The field of the request that it is about."""
+
+
+class Offer(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be accepted instead."""
+
+    start: datetime
+    end: datetime
+    count: int
+    model: str
+    topology: Topology
+    why: str
+
+
+class Problem(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a request is not answered as it wished (RFC 9457)."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    instance: str
+    violations: tuple[Said, ...] | UnsetType = UNSET
+    earliest_start: datetime | UnsetType | None = UNSET
+    alternatives: tuple[Offer, ...] | UnsetType = UNSET
+
+
+@dataclass(eq=False)
+class ProblemError(Exception):
+    """A request that is answered with a problem."""
+
+    kind: Kind
+    detail: str
+    violations: Sequence[Said] | None = None
+    earliest_start: datetime | None = None
+    alternatives: Sequence[Offer] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+def unavailable(detail: str) -> ProblemError:
+    """A problem that passes: nothing was stored, and it is worth another try soon."""
+    return ProblemError(UNAVAILABLE, detail, headers={"Retry-After": str(RETRY_AFTER)})
+
+
+def said(violation: Violation, field_: str | None = None) -> Said:
+    """A violation for the answer, with the field that it is about."""
+    return Said(**msgspec.structs.asdict(violation), field=field_ or UNSET)
+
+
+def refusal(error: errors.RefusedError) -> ProblemError:
+    """The problem of a wish that cannot be granted."""
+    return ProblemError(
+        REFUSED,
+        str(error),
+        violations=[said(violation) for violation in error.violations],
+        earliest_start=error.earliest_start,
+    )
+
+
+_MEANINGS: Final[tuple[tuple[type[Exception], Kind], ...]] = (
+    (errors.UnknownBookingError, UNKNOWN_BOOKING),
+    (errors.UnknownError, UNKNOWN),
+    (errors.NotAllowedError, FORBIDDEN),
+    (errors.KeyReusedError, KEY_REUSED),
+)
+"""Errors whose sentence is all there is to say, and what they mean; the first that fits."""
+
+
+def problem_of(error: Exception) -> ProblemError:
+    """What is to be said about any error; what nobody foresaw is logged and told without its text."""
+    plain = next((kind for type_, kind in _MEANINGS if isinstance(error, type_)), None)
+    if plain:
+        return ProblemError(plain, str(error))
+    match error:
+        case ProblemError():
+            problem = error
+        case errors.RefusedError():
+            problem = refusal(error)
+        case errors.StaleError():
+            problem = ProblemError(CHANGED, str(error), headers={"ETag": f'"{error.version}"'})
+        case errors.ClusterError():
+            problem = unavailable(str(error))
+        case errors.StoreError():
+            log.error("the booking database cannot be used", path=request.path, error=str(error))
+            problem = unavailable("The booking database cannot be used at the moment. Try again soon.")
+        case HTTPException():
+            problem = _http_problem(error)
+        case _:
+            problem = _bug(error)
+    return problem
+
+
+def answer_problems(app: Flask) -> None:
+    """Let every failure of the application become a problem, where a blueprint does not say it otherwise."""
+    app.register_error_handler(Exception, lambda error: answered(problem_of(error)))
+
+
+def answered(problem: ProblemError) -> Response:
+    """The answer that a problem is."""
+    has_violations = problem.violations is not None
+    told = tuple(problem.violations or ())[:_MOST]
+    more = len(problem.violations or ()) - len(told)
+    detail = (
+        " ".join([*(each.message for each in told), f"And {more} more like it."]) if more else problem.detail
+    )
+    body = Problem(
+        type=problem.kind.uri,
+        title=problem.kind.title,
+        status=problem.kind.status.value,
+        detail=detail,
+        instance=quote(request.path[:_LONGEST_PATH]),
+        violations=told if has_violations else UNSET,
+        earliest_start=problem.earliest_start if has_violations else UNSET,
+        alternatives=tuple(problem.alternatives) if problem.alternatives else UNSET,
+    )
+    return Response(
+        json_text(body), status=problem.kind.status, headers=dict(problem.headers), content_type=CONTENT_TYPE
+    )
+
+
+def _http_problem(error: HTTPException) -> ProblemError:
+    status = HTTPStatus(error.code or HTTPStatus.INTERNAL_SERVER_ERROR)
+    sentences = {
+        HTTPStatus.NOT_FOUND: "There is nothing at this address; GET /api/v1 says what there is.",
+        HTTPStatus.METHOD_NOT_ALLOWED: f"This address does not answer {request.method[:20]}.",
+        HTTPStatus.REQUEST_ENTITY_TOO_LARGE: "The body is larger than a request could be.",
+    }
+    kind = TOO_LARGE if status == HTTPStatus.REQUEST_ENTITY_TOO_LARGE else _plain(status)
+    allowed = error.get_response().headers.get("Allow")
+    headers = {"Allow": allowed} if allowed else {}
+    return ProblemError(kind, sentences.get(status, f"{status.phrase}."), headers=headers)
+
+
+def _bug(error: Exception) -> ProblemError:
+    log.error("a request failed through a fault of ours", path=request.path, exc_info=error)
+    sentence = "The booking server failed to answer; its log says why (search for the path)."
+    return ProblemError(FAILED, sentence)
+
+
+def _plain(status: HTTPStatus) -> Kind:
+    """A kind that means no more than its status."""
+    return Kind(status.phrase.lower().replace(" ", "-"), status, status.phrase)

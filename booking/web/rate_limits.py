@@ -1,0 +1,86 @@
+"""How often somebody may ask: a bucket of tokens each, which fills again as time passes."""
+
+import math
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from booking.web.problems import TOO_MANY, ProblemError
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+REMEMBERED: Final = 4096
+"""Buckets that are remembered; whoever is forgotten has a full one."""
+
+
+@dataclass(slots=True)
+class _Bucket:
+    tokens: float
+    filled: float
+    """When ``tokens`` was right, on the monotonic clock."""
+    is_told: bool = False
+    """Whether administrators know that it is empty: a flood is one line, not one for each request."""
+
+
+class RateLimits:
+    """One bucket per user, or per address. For many threads."""
+
+    def __init__(self, clock: Clock, *, per_second: float, burst: int) -> None:
+        """Args: per_second: that a bucket gains; burst: that it holds."""
+        self._clock = clock
+        self._per_second = per_second
+        self._burst = float(burst)
+        self._lock = threading.Lock()
+        self._buckets: OrderedDict[str, _Bucket] = OrderedDict()
+
+    def take(self, whose: str) -> None:
+        """Count a request.
+
+        Args:
+            whose: a user, or an address.
+
+        Raises:
+            ProblemError: 429, with when to ask again.
+        """
+        self._look(whose, cost=1)
+
+    def demand(self, whose: str) -> None:
+        """See that there is one request left, and count nothing.
+
+        Raises:
+            ProblemError: 429, with when to ask again.
+        """
+        self._look(whose, cost=0)
+
+    def _look(self, whose: str, *, cost: int) -> None:
+        with self._lock:
+            bucket = self._filled(whose)
+            lacking = 1 - bucket.tokens
+            if lacking <= 0:
+                bucket.tokens -= cost
+                return
+            is_news, bucket.is_told = not bucket.is_told, True
+        if is_news:
+            log.warning("somebody asks too often", whose=whose, per_second=self._per_second)
+        wait = max(1, math.ceil(lacking / self._per_second))
+        raise ProblemError(
+            TOO_MANY,
+            f"There were too many requests of {whose} in a short time: {self._burst:.0f} at once and"
+            f" {self._per_second:g} a second are answered. Ask again in {wait} s.",
+            headers={"Retry-After": str(wait)},
+        )
+
+    def _filled(self, whose: str) -> _Bucket:
+        now = self._clock.monotonic()
+        bucket = self._buckets.setdefault(whose, _Bucket(self._burst, now))
+        bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.filled) * self._per_second)
+        bucket.filled = now
+        bucket.is_told = bucket.is_told and bucket.tokens < self._burst
+        self._buckets.move_to_end(whose)
+        while len(self._buckets) > REMEMBERED:
+            self._buckets.popitem(last=False)
+        return bucket

@@ -1,0 +1,6 @@
+"""The REST API: one table of routes, from which the server's addresses and the OpenAPI document are made."""
+
+from typing import Final
+
+NAME: Final = "rest"
+"""Of the blueprint: Flask puts it before every endpoint's name."""

@@ -1,0 +1,101 @@
+"""What administrators do, by REST: maintenance, exemptions, evictions, GPUs; and what they read."""
+
+from http import HTTPStatus
+
+from booking.web.ports import Parts
+from booking.web.rest.answers import AuditPage, Blocks, DeniedPage, Eviction, Exemptions, GpuOrdered
+from booking.web.rest.keys import key_of
+from booking.web.rest.requests import (
+    BlockBody,
+    EndBody,
+    EvictionBody,
+    ExemptionBody,
+    GpuOrderBody,
+    WhichPage,
+    WhichUser,
+)
+from booking.web.rest.routes import Asked, Nothing, Reply
+
+
+class AdministrationViews:
+    """One method per verb."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._bookings = parts.bookings
+
+    def blocks(self, asked: Asked[Nothing, Nothing]) -> Reply:
+        """``GET /admin/blocks``."""
+        return Reply(body=Blocks(blocks=tuple(self._bookings.blocks(asked.who))))
+
+    def add_block(self, asked: Asked[Nothing, BlockBody]) -> Reply:
+        """``POST /admin/blocks``."""
+        body = asked.body.made()
+        block = self._bookings.add_block(
+            asked.who,
+            node=body.node,
+            start=body.start,
+            end=body.end,
+            reason=body.reason,
+            model=body.model,
+            count=body.count,
+            key=key_of(asked),
+        )
+        return Reply(body=block, status=HTTPStatus.CREATED)
+
+    def remove_block(self, asked: Asked[Nothing, EndBody]) -> Reply:
+        """``DELETE /admin/blocks/{id}``."""
+        reason = asked.body.made().reason
+        block, key = asked.path["id"], key_of(asked)
+        return Reply(body=self._bookings.remove_block(asked.who, block, reason=reason, key=key))
+
+    def exemptions(self, asked: Asked[WhichUser, Nothing]) -> Reply:
+        """``GET /admin/exemptions``."""
+        exemptions = self._bookings.exemptions(asked.who, user=asked.query.user)
+        return Reply(body=Exemptions(exemptions=tuple(exemptions)))
+
+    def add_exemption(self, asked: Asked[Nothing, ExemptionBody]) -> Reply:
+        """``POST /admin/exemptions``."""
+        body = asked.body.made()
+        exemption = self._bookings.add_exemption(
+            asked.who,
+            user=body.user,
+            start=body.start,
+            end=body.end,
+            limits=body.limits,
+            reason=body.reason,
+            model=body.model,
+            key=key_of(asked),
+        )
+        return Reply(body=exemption, status=HTTPStatus.CREATED)
+
+    def remove_exemption(self, asked: Asked[Nothing, EndBody]) -> Reply:
+        """``DELETE /admin/exemptions/{id}``."""
+        reason = asked.body.made().reason
+        exemption, key = asked.path["id"], key_of(asked)
+        return Reply(body=self._bookings.remove_exemption(asked.who, exemption, reason=reason, key=key))
+
+    def audit(self, asked: Asked[WhichPage, Nothing]) -> Reply:
+        """``GET /admin/audit``."""
+        page = self._bookings.audit(asked.who, after=asked.query.after, limit=asked.query.limit)
+        return Reply(body=AuditPage(audit=tuple(page.entries), following=page.following))
+
+    def denied(self, asked: Asked[WhichPage, Nothing]) -> Reply:
+        """``GET /admin/denied``."""
+        page = self._bookings.denied(asked.who, after=asked.query.after, limit=asked.query.limit)
+        return Reply(body=DeniedPage(denied=tuple(page.entries), following=page.following))
+
+    def evict(self, asked: Asked[Nothing, EvictionBody]) -> Reply:
+        """``POST /admin/evictions``."""
+        body = asked.body.made()
+        self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key_of(asked))
+        answer = Eviction(namespace=body.namespace, pod=body.pod, reason=body.reason)
+        return Reply(body=answer, status=HTTPStatus.ACCEPTED)
+
+    def order_gpu(self, asked: Asked[Nothing, GpuOrderBody]) -> Reply:
+        """``POST /admin/gpu-orders``."""
+        body = asked.body.made()
+        uuid = self._bookings.order_gpu(
+            asked.who, body.node, body.gpu, order=body.order, reason=body.reason, key=key_of(asked)
+        )
+        answer = GpuOrdered(node=body.node, gpu=uuid, order=body.order, reason=body.reason)
+        return Reply(body=answer, status=HTTPStatus.ACCEPTED)

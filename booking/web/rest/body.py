@@ -1,0 +1,85 @@
+"""A request's body as one JSON object, and everything about it that is ambiguous or no JSON at all. Pure."""
+
+import json
+from collections.abc import Iterable
+from typing import Any, Final
+
+from booking.web.problems import MALFORMED, ProblemError, Said
+from booking.web.rest.reading import Given
+
+LONGEST_BODY: Final = 64 * 1024
+"""Bytes."""
+_LONGEST_NUMBER: Final = 20
+"""Digits of a whole number that is still read as one."""
+
+
+class FieldWording:
+    """Complaints about fields of a body."""
+
+    def missing(self, name: str, sentence: str) -> Said:
+        """It has to be there."""
+        return Said(rule="missing-field", message=f"The field {name} {sentence}", field=name)
+
+    def unreadable(self, name: str, sentence: str) -> Said:
+        """Its value is none."""
+        return Said(rule="malformed-field", message=f"The field {name} {sentence}", field=name)
+
+    def beyond(self, name: str, sentence: str) -> Said:
+        """Its value is beyond the calendar."""
+        return Said(rule="beyond-the-calendar", message=f"The field {name} {sentence}", field=name)
+
+    def duplicated(self, name: str) -> Said:
+        """It stands there more than once."""
+        sentence = f"The field {name} stands in the body more than once."
+        return Said(rule="duplicated-field", message=sentence, field=name)
+
+    def unknown(self, name: str, sentence: str) -> Said:
+        """Nobody knows it."""
+        message = f"The field {name} is unknown: {sentence}"
+        return Said(rule="unknown-field", message=message, field=name.strip('"'))
+
+    def more(self, number: int) -> Said:
+        """So many more are unknown."""
+        return Said(rule="unknown-field", message=f"There are {number} more unknown fields.")
+
+
+FIELDS: Final = FieldWording()
+
+
+def parsed(text: bytes) -> Given:
+    """A JSON object from its text; keys count as duplicated at any depth.
+
+    Raises:
+        ProblemError: 400, it is none.
+    """
+    duplicated: set[str] = set()
+
+    def collect(pairs: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+        fields: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in fields:
+                duplicated.add(key)
+            fields[key] = value
+        return fields
+
+    try:
+        value = json.loads(
+            text.decode("utf-8"), object_pairs_hook=collect, parse_constant=_refuse, parse_int=_whole_number
+        )
+    except RecursionError as error:
+        raise ProblemError(MALFORMED, "The body is nested too deeply.") from error
+    except UnicodeDecodeError as error:
+        raise ProblemError(MALFORMED, f"The body is not UTF-8 (at byte {error.start}).") from error
+    except ValueError as error:
+        raise ProblemError(MALFORMED, f"The body is not JSON: {error}.") from error
+    if not isinstance(value, dict):
+        raise ProblemError(MALFORMED, 'The body must be a JSON object: {"model": ...}.')
+    return Given(value, frozenset(duplicated))
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"it has no {constant}")
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= _LONGEST_NUMBER else float(digits)

@@ -1,0 +1,174 @@
+"""Bookings by REST: create, try, list, show, change, release, cancel."""
+
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from booking.errors import RefusedError
+from booking.evaluate import Decision
+from booking.records import Change, Record
+from booking.stored import Filters
+from booking.web.guarantee import NOT_YET, Guarantee
+from booking.web.ports import Parts
+from booking.web.problems import REFUSED, ProblemError, said
+from booking.web.rest.answers import BookingPage, WouldBe, booking_answer
+from booking.web.rest.conditions import expected, tag_of
+from booking.web.rest.keys import key_of
+from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, WhichBookings
+from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.wishes import Wish, offer, wish_of
+from cluster import names
+
+
+class BookingViews:
+    """One method per verb."""
+
+    def __init__(self, parts: Parts, *, root: str) -> None:
+        """Args: root: the path before ``/bookings``."""
+        self._parts = parts
+        self._root = root
+        self._guarantee = Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity)
+
+    def create(self, asked: Asked[DryRun, BookingBody]) -> Reply:
+        """``POST /bookings``: 201; with ``dry_run=true`` 200 and nothing stored."""
+        wish = wish_of(asked.body, self._parts.clock.now(), self._parts.zone())
+        if wish.complaints:
+            raise self._malformed(asked, wish)
+        key = key_of(asked)
+        self._guarantee.demand_capacity()
+        if asked.query.dry_run:
+            return self._try(asked, wish)
+        self._guarantee.demand()
+        try:
+            record = self._parts.bookings.create(asked.who, wish.request, user=_user(asked), key=key)
+        except RefusedError as refused:
+            raise wish.refused(refused.violations, refused.earliest_start, refused.alternatives) from refused
+        location = f"{self._root}/bookings/{record.id}"
+        return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
+
+    def list(self, asked: Asked[WhichBookings, Nothing]) -> Reply:
+        """``GET /bookings``: one's own, an administrator's everybody's, by start."""
+        query = asked.query
+        is_about_time = query.state is not None or query.start is not None or query.end is not None
+        filters = Filters(
+            user=query.user,
+            model=None if query.model is None else names.model_label(query.model),
+            state=query.state,
+            start=query.start,
+            end=query.end,
+            past=is_about_time if query.past is None else query.past,
+        )
+        page = self._parts.bookings.list(asked.who, filters, after=query.after, limit=query.limit)
+        now = self._parts.clock.now()
+        at_risk = self._at_risk(page.entries)
+        bookings = tuple(booking_answer(record, now, at_risk=record.id in at_risk) for record in page.entries)
+        return Reply(body=BookingPage(bookings=bookings, following=page.following))
+
+    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+        """``GET /bookings/{id}``, with its version."""
+        record = self._parts.bookings.show(asked.who, asked.path["id"])
+        at_risk = bool(self._at_risk([record]))
+        instead = self._parts.bookings.alternatives(asked.who, record.id) if at_risk else ()
+        now = self._parts.clock.now()
+        answer = booking_answer(record, now, at_risk=at_risk, alternatives=tuple(map(offer, instead)))
+        return Reply(body=answer, headers={"ETag": tag_of(record)})
+
+    def change(self, asked: Asked[DryRun, ChangeBody]) -> Reply:
+        """``PATCH /bookings/{id}``: longer, shorter, later, larger: in one transaction or not at all."""
+        body = asked.body.made()
+        booking, key = asked.path["id"], key_of(asked)
+        wanted = expected(asked.headers)
+        change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
+        self._guarantee.demand_capacity()
+        if asked.query.dry_run:
+            decision = self._parts.bookings.dry_run_change(asked.who, booking, change, expected=wanted)
+            owner = self._parts.bookings.show(asked.who, booking).user
+            return Reply(body=_would_be(_granted(decision), owner))
+        self._guarantee.demand()
+        record = self._parts.bookings.change(
+            asked.who, booking, change, expected=wanted, reason=body.reason, key=key
+        )
+        return self._confirmed(record, HTTPStatus.OK)
+
+    def release(self, asked: Asked[Nothing, EndBody]) -> Reply:
+        """``POST /bookings/{id}/release``: a running one ends now."""
+        body = asked.body.made()
+        booking, key = asked.path["id"], key_of(asked)
+        wanted = expected(asked.headers)
+        self._guarantee.demand()
+        record = self._parts.bookings.release(
+            asked.who, booking, expected=wanted, reason=body.reason, key=key
+        )
+        return self._confirmed(record, HTTPStatus.OK)
+
+    def cancel(self, asked: Asked[Nothing, EndBody]) -> Reply:
+        """``DELETE /bookings/{id}``: a planned one is taken back."""
+        body = asked.body.made()
+        booking, key = asked.path["id"], key_of(asked)
+        wanted = expected(asked.headers)
+        self._guarantee.demand()
+        record = self._parts.bookings.cancel(asked.who, booking, expected=wanted, reason=body.reason, key=key)
+        return self._confirmed(record, HTTPStatus.OK)
+
+    def _at_risk(self, records: Sequence[Record]) -> frozenset[str]:
+        """Of what is not known, nothing is said."""
+        return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
+
+    def _confirmed(self, record: Record, status: HTTPStatus, headers: dict[str, str] | None = None) -> Reply:
+        """What was stored: 202 instead when it is not in the cluster in time."""
+        mirrored = self._guarantee.written(record)
+        note = None if mirrored else NOT_YET
+        answer = booking_answer(record, self._parts.clock.now(), mirrored=mirrored, note=note)
+        return Reply(
+            body=answer,
+            status=status if mirrored else HTTPStatus.ACCEPTED,
+            headers={**(headers or {}), "ETag": tag_of(record)},
+        )
+
+    def _try(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> Reply:
+        user = _user(asked)
+        decision = self._parts.bookings.dry_run(asked.who, wish.request, user=user)
+        if not decision.is_accepted:
+            raise wish.refused(decision.violations, decision.earliest_start, decision.alternatives)
+        return Reply(body=_would_be(decision, user or asked.who.user))
+
+    def _malformed(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> ProblemError:
+        """What cannot be read, and what the rules say about the rest."""
+        if self._parts.unknown_capacity() or "user" in wish.unread:
+            return wish.refused(())
+        decision = self._parts.bookings.dry_run(asked.who, wish.request, user=_user(asked))
+        return wish.refused(decision.violations)
+
+
+def _user(asked: Asked[DryRun, BookingBody]) -> str | None:
+    user: str | None = asked.body.values.get("user")
+    return user
+
+
+def _granted(decision: Decision) -> Decision:
+    if not decision.is_accepted:
+        refused = RefusedError(decision.violations, decision.earliest_start)
+        raise ProblemError(
+            REFUSED,
+            str(refused),
+            violations=[said(violation) for violation in decision.violations],
+            earliest_start=decision.earliest_start,
+            alternatives=[offer(each) for each in decision.alternatives],
+        )
+    return decision
+
+
+def _would_be(decision: Decision, user: str) -> WouldBe:
+    """What would be stored."""
+    if decision.start is None or decision.end is None:
+        raise RuntimeError("What is accepted has a start and an end.")
+    return WouldBe(
+        dry_run=True,
+        user=user,
+        model=decision.model,
+        count=decision.count,
+        topology=decision.topology,
+        namespace=decision.namespace,
+        start=decision.start,
+        end=decision.end,
+        nodes=decision.plan,
+    )

@@ -1,0 +1,32 @@
+"""Versions of a booking: ``ETag``, and ``If-Match`` (RFC 9110, section 13.1.1). Pure."""
+
+import re
+from typing import Final
+
+from werkzeug.datastructures import Headers
+
+from booking.records import Record
+
+IF_MATCH: Final = "If-Match"
+TAGS: Final = r'^(\*|(W/)?"[!#-~]*"([ \t]*,[ \t]*(W/)?"[!#-~]*")*)$'
+"""What the header may be."""
+_TAG: Final = re.compile(r'(W/)?"([!#-~]*)"')
+
+
+def tag_of(record: Record) -> str:
+    """The version as an entity tag."""
+    return f'"{record.version}"'
+
+
+def expected(headers: Headers) -> frozenset[str] | None:
+    """The versions one of which the asker wants to change; None: any.
+
+    No header of the kind, or tags that are none of ours, is no version: whatever it is now is another one.
+    The service looks, in the transaction: who asks again with a key gets the answer to what was fresh once.
+    """
+    if_match = headers.get(IF_MATCH)
+    if if_match is None or if_match.strip() == "*":
+        return None
+    if not re.fullmatch(TAGS, if_match.strip()):
+        return frozenset()
+    return frozenset(tag for weak, tag in _TAG.findall(if_match) if not weak)

@@ -1,0 +1,54 @@
+"""What is here: for people, and as OpenAPI document for programs."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from booking.web.rest.answers import Index
+from booking.web.rest.openapi import document
+from booking.web.rest.routes import Asked, Nothing, Reply, Route
+from cluster.version import VERSION
+
+_MODEL: Final = "NVIDIA-A100-SXM4-80GB"
+
+
+class IndexView:
+    """``GET /api/v1``."""
+
+    def __init__(self, root: str, audience: str) -> None:
+        self._root = root
+        self._audience = audience
+        self._addresses: dict[str, str] = {}
+
+    def tell(self, routes: Sequence[Route[Any, Any]]) -> None:
+        """The routes that there are."""
+        self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
+
+    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+        """The same for everybody."""
+        del asked
+        answer = Index(
+            name="GPU Booking",
+            token=f"kubectl create token NAME -n NAMESPACE --audience {self._audience}",
+            header="Authorization: Bearer TOKEN",
+            addresses=self._addresses,
+            example={"model": _MODEL, "count": 1, "start": "2026-03-02T09:00:00+01:00", "duration": "P2D"},
+            openapi=f"{self._root}/openapi.json",
+        )
+        return Reply(body=answer)
+
+
+class DocumentView:
+    """``GET /api/v1/openapi.json``."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self._document: dict[str, Any] = {}
+
+    def tell(self, routes: Sequence[Route[Any, Any]]) -> None:
+        """The routes that there are."""
+        self._document = document(routes, root=self._root, version=VERSION)
+
+    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+        """The same for everybody."""
+        del asked
+        return Reply(body=self._document)

@@ -1,0 +1,29 @@
+"""Who one is and what holds, by REST."""
+
+from booking.web.ports import Parts
+from booking.web.rest.answers import Me
+from booking.web.rest.requests import WhichModel
+from booking.web.rest.routes import Asked, Nothing, Reply
+
+
+class PeopleViews:
+    """``GET /me`` and ``GET /policy``."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+
+    def me(self, asked: Asked[WhichModel, Nothing]) -> Reply:
+        """Who asks, and what limits hold for them now, of one model where the query names it."""
+        who = asked.who
+        answer = Me(
+            user=who.user,
+            name=who.name,
+            groups=tuple(sorted(who.groups)),
+            is_administrator=who.is_administrator,
+            limits=self._parts.bookings.limits(who, model=asked.query.model),
+        )
+        return Reply(body=answer)
+
+    def policy(self, asked: Asked[WhichModel, Nothing]) -> Reply:
+        """What holds for everybody, of one model where the query names it."""
+        return Reply(body=self._parts.policy(asked.query.model))

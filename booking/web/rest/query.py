@@ -1,0 +1,54 @@
+"""The query of a request: parameters that are known, once each. An unknown one may be a slip."""
+
+from typing import Final, TypeVar
+
+import msgspec
+from flask import request
+
+from booking.web.problems import Said
+from booking.web.rest.reading import Given, Read, read
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+class ParameterWording:
+    """Complaints about parameters of a query."""
+
+    def missing(self, name: str, sentence: str) -> Said:
+        """It has to be there."""
+        return Said(rule="missing-parameter", message=f"The parameter {name} {sentence}", field=name)
+
+    def unreadable(self, name: str, sentence: str) -> Said:
+        """Its value is none."""
+        plus = ' In a query a "+" is written %2B.' if " " in request.args.get(name, "") else ""
+        message = f"The parameter {name} {sentence}{plus}"
+        return Said(rule="malformed-parameter", message=message, field=name)
+
+    def beyond(self, name: str, sentence: str) -> Said:
+        """Its value is beyond the calendar."""
+        return Said(rule="beyond-the-calendar", message=f"The parameter {name} {sentence}", field=name)
+
+    def duplicated(self, name: str) -> Said:
+        """It stands there more than once."""
+        sentence = f"The parameter {name} stands in the query more than once."
+        return Said(rule="duplicated-parameter", message=sentence, field=name)
+
+    def unknown(self, name: str, sentence: str) -> Said:
+        """Nobody knows it."""
+        message = f"The parameter {name} is unknown: {sentence}"
+        return Said(rule="unknown-parameter", message=message, field=name.strip('"'))
+
+    def more(self, number: int) -> Said:
+        """So many more are unknown."""
+        return Said(rule="unknown-parameter", message=f"There are {number} more unknown parameters.")
+
+
+PARAMETERS: Final = ParameterWording()
+
+
+def query_as(kind: type[T]) -> Read[T]:
+    """The query of the request that is being answered."""
+    given = request.args.to_dict(flat=False)
+    values = {name: texts[0] for name, texts in given.items()}
+    duplicated = frozenset(name for name, texts in given.items() if len(texts) > 1)
+    return read(kind, Given(values, duplicated), PARAMETERS)

@@ -1,0 +1,161 @@
+"""What can be asked by REST: bodies and queries. Their types read them and describe them in OpenAPI."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+from booking.records import State
+from booking.web.fields import (
+    MOST_NAMES,
+    READ,
+    Count,
+    Instant,
+    Length,
+    Model,
+    Ordered,
+    PageLength,
+    Reason,
+    Shape,
+    Text,
+    Truth,
+    object_of,
+)
+
+_Struct = msgspec.Struct
+
+
+class BookingBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A booking that somebody wants: ``end`` or ``duration``, and without ``start`` from now on."""
+
+    model: Model
+    count: Count | None = None
+    start: Instant | None = None
+    end: Instant | None = None
+    duration: Length | None = None
+    namespace: Text | None = None
+    topology: Shape | None = None
+    user: Text | None = None
+
+
+class ChangeBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What shall become of a booking: what is not said stays; a namespace of null means all of them."""
+
+    start: Instant | UnsetType = UNSET
+    end: Instant | UnsetType = UNSET
+    count: Count | UnsetType = UNSET
+    namespace: Text | UnsetType | None = UNSET
+    reason: Reason | None = None
+
+
+class EndBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why an administrator ends somebody else's booking."""
+
+    reason: Reason | None = None
+
+
+class SlotBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The question when GPUs could be had for so long."""
+
+    model: Model
+    duration: Length
+    count: Count | None = None
+    not_before: Instant | None = None
+    deadline: Instant | None = None
+    topology: Shape | None = None
+    namespace: Text | None = None
+    user: Text | None = None
+
+
+class BlockBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """GPUs of a node that cannot be booked for a while: all of them, or some."""
+
+    node: Text
+    start: Instant
+    end: Instant
+    reason: Reason
+    model: Model | None = None
+    count: Count | None = None
+
+
+class ExemptionBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Other limits for a user for a while, named and written as in the policy file."""
+
+    user: Text
+    start: Instant
+    end: Instant
+    limits: Annotated[Mapping[str, Any], msgspec.Meta(max_length=MOST_NAMES, extra={READ: object_of})]
+    reason: Reason
+    model: Model | None = None
+
+
+class EvictionBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A pod that has to go, booked or not."""
+
+    namespace: Text
+    pod: Text
+    reason: Reason
+
+
+class GpuOrderBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A GPU that shall get no new pods, or get them again."""
+
+    node: Text
+    gpu: Text
+    order: Ordered
+    reason: Reason
+
+
+class DryRun(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whether only to say what would come of it."""
+
+    dry_run: Truth = False
+
+
+class WhichBookings(
+    _Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}
+):
+    """Which bookings: without ``past``, ``state``, ``start`` and ``end`` those that run and are planned."""
+
+    user: Text | None = None
+    model: Model | None = None
+    state: State | None = None
+    start: Instant | None = None
+    end: Instant | None = None
+    past: Truth | None = None
+    limit: PageLength = 100
+    after: Text | None = None
+
+
+class WhichPage(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}):
+    """Which page of a long list."""
+
+    limit: PageLength = 100
+    after: Text | None = None
+
+
+class WhichSpan(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which model, and when: from now on for 28 days."""
+
+    model: Model | None = None
+    start: Instant | None = None
+    end: Instant | None = None
+
+
+class WhichUser(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Whose."""
+
+    user: Text | None = None
+
+
+class WhichModel(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Of which model."""
+
+    model: Model | None = None
+
+
+class WithReason(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Why."""
+
+    reason: Reason | None = None

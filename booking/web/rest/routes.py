@@ -1,0 +1,122 @@
+"""What a route of the REST API is: an entry of the table that makes both addresses and OpenAPI document."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any, Final, Generic, Literal, TypeVar
+
+import msgspec
+from flask import Response
+from werkzeug.datastructures import Headers
+
+from booking.principals import Principal
+from booking.web.encoding import json_text
+from booking.web.problems import Kind
+from booking.web.rest.reading import Read
+
+Access = Literal["anybody", "signed-in", "administrator"]
+Method = Literal["GET", "POST", "PATCH", "DELETE"]
+Q = TypeVar("Q", bound=msgspec.Struct)
+B = TypeVar("B", bound=msgspec.Struct)
+
+
+class Nothing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A query without parameters, or no body."""
+
+
+NOBODY: Final = Principal(user="", name="")
+"""Who asks a route that is open to anybody."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asked(Generic[Q, B]):
+    """A request that has been read."""
+
+    who: Principal
+    query: Q
+    body: Read[B]
+    """``made()`` refuses what cannot be read."""
+    raw: bytes
+    """The body as it came."""
+    path: Mapping[str, str]
+    headers: Headers
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reply:
+    """What a view answers."""
+
+    body: Any
+    status: HTTPStatus = HTTPStatus.OK
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Header:
+    """A header of a request or an answer."""
+
+    name: str
+    about: str
+    pattern: str | None = None
+    longest: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What a status means."""
+
+    body: type[msgspec.Struct] | type[dict[str, Any]]
+    about: str
+    or_body: type[msgspec.Struct] | None = None
+    """What it may be instead."""
+    headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """Where an answer leads: the id in its body is the id in another route's path."""
+
+    route: str
+    parameter: str
+    pointer: str = "/id"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Route(Generic[Q, B]):
+    """One method of one address."""
+
+    method: Method
+    path: str
+    """Below the root, as OpenAPI writes it: ``/bookings/{id}``."""
+    name: str
+    summary: str
+    """One line."""
+    view: Callable[[Asked[Q, B]], Reply | Response]
+    query: type[Q]
+    body: type[B]
+    """``Nothing``: no body is read."""
+    answers: Mapping[HTTPStatus, Answer]
+    access: Access = "signed-in"
+    body_is_optional: bool = False
+    headers: tuple[Header, ...] = ()
+    """Of the request, all optional."""
+    kinds: tuple[Kind, ...] = ()
+    """Problems beside those that every route may answer with."""
+    links: tuple[Link, ...] = ()
+
+    @property
+    def takes_body(self) -> bool:
+        """Whether a body is read."""
+        return self.body.__struct_fields__ != ()
+
+
+def response_of(reply: Reply | Response) -> Response:
+    """An answer in JSON."""
+    if isinstance(reply, Response):
+        return reply
+    return Response(
+        json_text(reply.body),
+        status=reply.status,
+        headers=dict(reply.headers),
+        content_type="application/json",
+    )

@@ -1,0 +1,402 @@
+"""The table of routes: every address of the REST API, what it takes and what it answers."""
+
+from http import HTTPStatus
+from typing import Any, Final
+
+from booking.live import Now, Why
+from booking.stored import Block, Exemption
+from booking.web.ports import Parts, Policy
+from booking.web.problems import CHANGED, KEY_REUSED, REFUSED, UNKNOWN, UNKNOWN_BOOKING
+from booking.web.rest import answers, requests
+from booking.web.rest.administration import AdministrationViews
+from booking.web.rest.availability import AvailabilityViews
+from booking.web.rest.bookings import BookingViews
+from booking.web.rest.conditions import IF_MATCH, TAGS
+from booking.web.rest.index import DocumentView, IndexView
+from booking.web.rest.keys import KEY, LONGEST_KEY
+from booking.web.rest.live import LiveViews
+from booking.web.rest.people import PeopleViews
+from booking.web.rest.routes import Answer, Header, Link, Nothing, Route
+from booking.web.rest.slots import SlotViews
+
+OK: Final = HTTPStatus.OK
+_KEY: Final = Header(
+    name=KEY,
+    about="A name for this request. Sent again it is answered as before, and nothing is done twice.",
+    pattern="^[!-~]+$",
+    longest=LONGEST_KEY,
+)
+_IF_MATCH: Final = Header(name=IF_MATCH, about="The version that is to be changed, or *.", pattern=TAGS)
+_TAG: Final = Header(name="ETag", about="The booking's version.")
+_LOCATION: Final = Header(name="Location", about="The booking's address.")
+_LINKS: Final = tuple(Link(route=name, parameter="id") for name in ("show", "change", "release", "cancel"))
+_NOT_YET: Final = "Stored, but not in the cluster yet: not guaranteed until it is."
+_ONE: Final = Answer(body=answers.BookingAnswer, about="The booking.", headers=(_TAG,))
+_LATER: Final = Answer(body=answers.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
+
+
+def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], ...]:
+    """Every route; the index and the document are about all of them, themselves included."""
+    bookings, administration = BookingViews(parts, root=root), AdministrationViews(parts)
+    routes = (
+        *_bookings(bookings),
+        *_changes(bookings),
+        *_questions(parts),
+        *_live(LiveViews(parts)),
+        *_people(PeopleViews(parts)),
+        *_blocks(administration),
+        *_exemptions(administration),
+        *_administration(administration),
+    )
+    index, description = IndexView(root, audience), DocumentView(root)
+    everything = (*_about_it(index, description), *routes)
+    index.tell(everything)
+    description.tell(everything)
+    return everything
+
+
+def _about_it(index: IndexView, description: DocumentView) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="",
+            name="index",
+            summary="What is here, for people who found the address.",
+            view=index.show,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: Answer(body=answers.Index, about="The same for everybody.")},
+            access="anybody",
+        ),
+        Route(
+            method="GET",
+            path="/openapi.json",
+            name="openapi",
+            summary="This document.",
+            view=description.show,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: Answer(body=dict[str, Any], about="OpenAPI 3.1.")},
+            access="anybody",
+        ),
+    )
+
+
+def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="POST",
+            path="/bookings",
+            name="create",
+            summary="Book; with dry_run=true only see what would come of it.",
+            view=views.create,
+            query=requests.DryRun,
+            body=requests.BookingBody,
+            answers={
+                OK: Answer(body=answers.WouldBe, about="What would be stored."),
+                HTTPStatus.CREATED: Answer(
+                    body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
+                ),
+                HTTPStatus.ACCEPTED: Answer(
+                    body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)
+                ),
+            },
+            headers=(_KEY,),
+            kinds=(REFUSED, KEY_REUSED),
+            links=_LINKS,
+        ),
+        Route(
+            method="GET",
+            path="/bookings",
+            name="list",
+            summary="Your running and planned bookings by start; administrators see everybody's.",
+            view=views.list,
+            query=requests.WhichBookings,
+            body=Nothing,
+            answers={OK: Answer(body=answers.BookingPage, about="A page of them.")},
+            kinds=(REFUSED,),
+        ),
+        Route(
+            method="GET",
+            path="/bookings/{id}",
+            name="show",
+            summary="One booking.",
+            view=views.show,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: _ONE},
+            kinds=(UNKNOWN_BOOKING,),
+        ),
+    )
+
+
+def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="PATCH",
+            path="/bookings/{id}",
+            name="change",
+            summary="Extend, shorten, move or resize it, all at once or not at all.",
+            view=views.change,
+            query=requests.DryRun,
+            body=requests.ChangeBody,
+            answers={
+                OK: Answer(
+                    body=answers.BookingAnswer,
+                    or_body=answers.WouldBe,
+                    about="As it is now; with dry_run=true as it would be, without a tag.",
+                ),
+                HTTPStatus.ACCEPTED: _LATER,
+            },
+            headers=(_KEY, _IF_MATCH),
+            kinds=(REFUSED, UNKNOWN_BOOKING, CHANGED, KEY_REUSED),
+        ),
+        Route(
+            method="POST",
+            path="/bookings/{id}/release",
+            name="release",
+            summary="End a running booking now.",
+            view=views.release,
+            query=Nothing,
+            body=requests.EndBody,
+            body_is_optional=True,
+            answers={OK: _ONE, HTTPStatus.ACCEPTED: _LATER},
+            headers=(_KEY, _IF_MATCH),
+            kinds=(REFUSED, UNKNOWN_BOOKING, CHANGED, KEY_REUSED),
+        ),
+        Route(
+            method="DELETE",
+            path="/bookings/{id}",
+            name="cancel",
+            summary="Take a planned booking back.",
+            view=views.cancel,
+            query=Nothing,
+            body=requests.EndBody,
+            body_is_optional=True,
+            answers={OK: _ONE, HTTPStatus.ACCEPTED: _LATER},
+            headers=(_KEY, _IF_MATCH),
+            kinds=(REFUSED, UNKNOWN_BOOKING, CHANGED, KEY_REUSED),
+        ),
+    )
+
+
+def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="POST",
+            path="/slots",
+            name="slots",
+            summary="When so many GPUs could be had for so long: the first spans that could be booked now.",
+            view=SlotViews(parts).earliest,
+            query=Nothing,
+            body=requests.SlotBody,
+            answers={OK: Answer(body=answers.Slots, about="At least one.")},
+            kinds=(REFUSED,),
+        ),
+        Route(
+            method="GET",
+            path="/availability",
+            name="availability",
+            summary="What is free when, by model; maintenance too.",
+            view=AvailabilityViews(parts).show,
+            query=requests.WhichSpan,
+            body=Nothing,
+            answers={OK: Answer(body=answers.Availability, about="Without gaps, from start to end.")},
+            kinds=(REFUSED,),
+        ),
+    )
+
+
+def _live(views: LiveViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="/now",
+            name="now",
+            summary="Nodes and GPUs with their holders, and who would be evicted next.",
+            view=views.now,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: Answer(body=Now, about="What you may not see of others is null.")},
+        ),
+        Route(
+            method="GET",
+            path="/pods/{namespace}/{name}/why",
+            name="why",
+            summary="Why a pod waits, runs or must leave, and what would change it.",
+            view=views.why,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: Answer(body=Why, about="Sentences.")},
+            kinds=(UNKNOWN,),
+        ),
+    )
+
+
+def _people(views: PeopleViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="/me",
+            name="me",
+            summary="Who you are, and what holds for you now.",
+            view=views.me,
+            query=requests.WhichModel,
+            body=Nothing,
+            answers={OK: Answer(body=answers.Me, about="You.")},
+        ),
+        Route(
+            method="GET",
+            path="/policy",
+            name="policy",
+            summary="What holds for everybody who is not named in particular.",
+            view=views.policy,
+            query=requests.WhichModel,
+            body=Nothing,
+            answers={OK: Answer(body=Policy, about="The policy.")},
+        ),
+    )
+
+
+def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="/admin/blocks",
+            name="blocks",
+            summary="Maintenance that is not over.",
+            view=views.blocks,
+            query=Nothing,
+            body=Nothing,
+            answers={OK: Answer(body=answers.Blocks, about="By start.")},
+            access="administrator",
+        ),
+        Route(
+            method="POST",
+            path="/admin/blocks",
+            name="add-block",
+            summary="Take GPUs of a node out of what can be booked for a while.",
+            view=views.add_block,
+            query=Nothing,
+            body=requests.BlockBody,
+            answers={HTTPStatus.CREATED: Answer(body=Block, about="It holds.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(REFUSED, KEY_REUSED),
+            links=(Link(route="remove-block", parameter="id"),),
+        ),
+        Route(
+            method="DELETE",
+            path="/admin/blocks/{id}",
+            name="remove-block",
+            summary="Give them back.",
+            view=views.remove_block,
+            query=Nothing,
+            body=requests.EndBody,
+            body_is_optional=True,
+            answers={OK: Answer(body=Block, about="What it was.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(UNKNOWN, REFUSED, KEY_REUSED),
+        ),
+    )
+
+
+def _exemptions(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="/admin/exemptions",
+            name="exemptions",
+            summary="Exemptions that are not over, of one user or of all.",
+            view=views.exemptions,
+            query=requests.WhichUser,
+            body=Nothing,
+            answers={OK: Answer(body=answers.Exemptions, about="By start.")},
+            access="administrator",
+            kinds=(REFUSED,),
+        ),
+        Route(
+            method="POST",
+            path="/admin/exemptions",
+            name="add-exemption",
+            summary="Let other limits hold for a user for a while.",
+            view=views.add_exemption,
+            query=Nothing,
+            body=requests.ExemptionBody,
+            answers={HTTPStatus.CREATED: Answer(body=Exemption, about="It holds.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(REFUSED, KEY_REUSED),
+            links=(Link(route="remove-exemption", parameter="id"),),
+        ),
+        Route(
+            method="DELETE",
+            path="/admin/exemptions/{id}",
+            name="remove-exemption",
+            summary="Let an exemption end.",
+            view=views.remove_exemption,
+            query=Nothing,
+            body=requests.EndBody,
+            body_is_optional=True,
+            answers={OK: Answer(body=Exemption, about="What it was.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(UNKNOWN, REFUSED, KEY_REUSED),
+        ),
+    )
+
+
+def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
+    return (
+        Route(
+            method="GET",
+            path="/admin/audit",
+            name="audit",
+            summary="Who changed what, newest first.",
+            view=views.audit,
+            query=requests.WhichPage,
+            body=Nothing,
+            answers={OK: Answer(body=answers.AuditPage, about="A page of it.")},
+            access="administrator",
+            kinds=(REFUSED,),
+        ),
+        Route(
+            method="GET",
+            path="/admin/denied",
+            name="denied",
+            summary="Wishes that were not granted, newest first.",
+            view=views.denied,
+            query=requests.WhichPage,
+            body=Nothing,
+            answers={OK: Answer(body=answers.DeniedPage, about="A page of them.")},
+            access="administrator",
+            kinds=(REFUSED,),
+        ),
+        Route(
+            method="POST",
+            path="/admin/evictions",
+            name="evict",
+            summary="Order a pod to go, booked or not; it comes back by its policy.",
+            view=views.evict,
+            query=Nothing,
+            body=requests.EvictionBody,
+            answers={HTTPStatus.ACCEPTED: Answer(body=answers.Eviction, about="It has been ordered.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(REFUSED, UNKNOWN, KEY_REUSED),
+        ),
+        Route(
+            method="POST",
+            path="/admin/gpu-orders",
+            name="order-gpu",
+            summary="Take a GPU out of use for new pods, give it back, or say that it is mended.",
+            view=views.order_gpu,
+            query=Nothing,
+            body=requests.GpuOrderBody,
+            answers={HTTPStatus.ACCEPTED: Answer(body=answers.GpuOrdered, about="It has been ordered.")},
+            access="administrator",
+            headers=(_KEY,),
+            kinds=(REFUSED, UNKNOWN, KEY_REUSED),
+        ),
+    )

@@ -1,0 +1,55 @@
+"""Who administers bookings: whoever the API server allows the verb ``administer`` on them (ADR 22)."""
+
+from typing import Final, TypedDict
+
+import structlog
+
+from booking.web.memory import Memory
+from booking.web.problems import unavailable
+from cluster import names
+from cluster.kube.access import Access
+from cluster.kube.errors import ApiError
+from cluster.kube.resources import BOOKINGS
+from cluster.kube.tokens import Subject
+from cluster.runtime.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+ADMINISTER: Final = "administer"
+"""The verb; the policies of the chart ask for it as well."""
+
+
+class Right(TypedDict):
+    """On what."""
+
+    group: str
+    resource: str
+
+
+BOOKINGS_RIGHT: Final[Right] = {"group": names.DOMAIN, "resource": BOOKINGS.plural}
+
+
+class Roles:
+    """Asks the API server, and remembers what it said for ten seconds. For many threads."""
+
+    def __init__(self, access: Access, clock: Clock) -> None:
+        self._access = access
+        self._known: Memory[Subject, bool] = Memory(clock)
+
+    def is_administrator(self, who: Subject) -> bool:
+        """Whether they are one.
+
+        Raises:
+            ProblemError: 503, nobody could be asked: that is not taken for a no.
+        """
+        return self._known.get(who, lambda: self._asked(who))
+
+    def _asked(self, who: Subject) -> bool:
+        try:
+            return self._access.may(who, ADMINISTER, **BOOKINGS_RIGHT)
+        except ApiError as error:
+            log.warning("the API server could not be asked what somebody may do", error=str(error))
+            raise unavailable(
+                "The Kubernetes API server could not be asked what you may do. Nothing was changed; try again"
+                " soon."
+            ) from error

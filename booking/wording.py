@@ -1,0 +1,65 @@
+"""Spans, instants and lists as people read them in sentences, and as programs read them beside those."""
+
+import re
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+_UNITS = (("day", timedelta(days=1)), ("hour", timedelta(hours=1)), ("minute", timedelta(minutes=1)))
+_LONGEST_TEXT = 80
+_INSTANT: Final = re.compile(r"\b(\d{4}-\d{2}-\d{2} \d{2}:\d{2}(?::\d{2})?) UTC\b", re.ASCII)
+"""As ``instant`` writes them."""
+
+
+def span(length: timedelta) -> str:
+    """A length in words.
+
+    >>> span(timedelta(days=14, seconds=1))
+    '14 days 1 second'
+    """
+    parts = []
+    for unit, size in _UNITS:
+        amount, length = divmod(length, size)
+        if amount:
+            parts.append(counted(amount, unit))
+    if length or not parts:
+        parts.append(counted(int(length.total_seconds()), "second"))
+    return " ".join(parts)
+
+
+def counted(amount: int, noun: str) -> str:
+    """A number and its noun: ``1 GPU``, ``2 GPUs``."""
+    return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
+
+
+def instant(moment: datetime) -> str:
+    """An instant in a sentence: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
+    form = "%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC"
+    return moment.astimezone(UTC).strftime(form)
+
+
+def retold(sentence: str, tell: Callable[[datetime], str]) -> str:
+    """A sentence with its instants (``instant``) told otherwise: by the clocks of its reader."""
+    return _INSTANT.sub(lambda found: tell(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), sentence)
+
+
+def iso(value: datetime | timedelta) -> str:
+    """An instant by RFC 3339, a length by ISO 8601: for programs."""
+    return str(msgspec.to_builtins(value))
+
+
+def clipped(text: str) -> str:
+    """Somebody's text, but not all of a long one."""
+    return text if len(text) <= _LONGEST_TEXT else text[:_LONGEST_TEXT] + "…"
+
+
+def quoted(text: str) -> str:
+    """Somebody's text in our sentence: no line breaks or control characters, not all of a long one."""
+    return repr(clipped(text))
+
+
+def listed(items: Iterable[str]) -> str:
+    """Names one after the other."""
+    return ", ".join(items)

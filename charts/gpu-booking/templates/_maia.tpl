@@ -1,0 +1,27 @@
+{{/* Whether MAIA is served: by our own value, or by one of the values that MAIA's chart has. "true" or "false". */}}
+{{- define "gpu-booking.maia" -}}
+{{- $v := .Values }}
+{{- or $v.maia.enabled (ne $v.apiUrl "") (ne $v.gpuStatsUrl "") (ne $v.apiToken "") }}
+{{- end }}
+
+{{/* The Secret with the token that MAIA shows; empty: none. */}}
+{{- define "gpu-booking.maiaTokenSecret" -}}
+{{- .Values.apiToken | empty | ternary .Values.maia.tokenSecret "gpu-booking-maia" }}
+{{- end }}
+
+{{/*
+Refuses a URL of MAIA's that is not one of ours. Arguments: root, name (of the value), paths (that we serve there).
+*/}}
+{{- define "gpu-booking.ourUrl" -}}
+{{- with get .root.Values .name }}
+{{- $url := urlParse . }}
+{{- $service := printf "gpu-booking-server.%s" $.root.Release.Namespace }}
+{{- $hosts := list "gpu-booking-server" $service (print $service ".svc") (print $service ".svc.cluster.local") }}
+{{- with $.root.Values.server.url }}{{ $hosts = append $hosts (urlParse .).host }}{{ end }}
+{{- $host := $url.host | trimSuffix ":80" }}
+{{- if not (and (has $host $hosts) (has (trimSuffix "/" $url.path) $.paths)) }}
+{{- $sentence := "%s is %s, and GPU Booking asks no other service for bookings: it keeps them itself, and answers MAIA's webhook at http://%s%s/. Give MAIA's webhook that address, and leave %s out here or set it to the same (docs/operations.md, \"Changing over from MAIA\")." }}
+{{- fail (printf $sentence $.name . $service (first $.paths) $.name) }}
+{{- end }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,93 @@
+{{/* The head of a policy: it binds nothing by itself. Arguments: root, name. Keys of `spec` follow, indented by two. */}}
+{{- define "gpu-booking.policy" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: {{ .name }}
+  labels: {{- include "gpu-booking.labels" .root | nindent 4 }}
+spec:
+  failurePolicy: Fail
+{{- end }}
+
+{{/*
+Puts a policy into force: whatever it refuses stands in the API server's audit log, too, with the policy's name.
+Arguments: root, name.
+*/}}
+{{- define "gpu-booking.in-force" -}}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels: {{- include "gpu-booking.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: [Deny, Audit]
+{{- end }}
+
+{{/* Where the webhook is asked, and so where pods carry its stamp. Argument: the root context. */}}
+{{- define "gpu-booking.where-the-webhook-is-asked" -}}
+matchExpressions:
+  - key: kubernetes.io/metadata.name
+    operator: NotIn
+    values: {{ append .Values.admission.excludedNamespaces .Release.Namespace | uniq | toJson }}
+{{- end }}
+
+{{/* A part's user name, quoted for CEL. Arguments: root, account. */}}
+{{- define "gpu-booking.user" -}}
+'system:serviceaccount:{{ .root.Release.Namespace }}:{{ .account }}'
+{{- end }}
+
+{{/* CEL: whether whoever asks is an administrator of GPU Booking, which is a matter of RBAC. */}}
+{{- define "gpu-booking.administers" -}}
+authorizer.group('gpu-booking.io').resource('bookings').check('administer').allowed()
+{{- end }}
+
+{{/* What every refusal ends with that spares administrators: how one becomes one. */}}
+{{- define "gpu-booking.administrators" -}}
+Administrators may: RBAC gives them the verb administer on bookings.gpu-booking.io.
+{{- end }}
+
+{{/* CEL: whether a key is ours alone to write. Argument: the variable's name. */}}
+{{- define "gpu-booking.is-ours" -}}
+({{ . }} == 'terminate-at' || {{ . }}.startsWith('state.gpu-booking.io/'))
+{{- end }}
+
+{{/*
+CEL: our keys that an update adds, changes or removes: annotations, labels and finalizers, as a list. What is the same as
+before is not gone through: for a pod with tens of thousands of keys the API server would count for half a minute, at
+each write of its kubelet.
+*/}}
+{{- define "gpu-booking.changed" -}}
+{{- range $part := list "annotations" "labels" -}}
+(oldObject != null && object.metadata.?{{ $part }} == oldObject.metadata.?{{ $part }} ? []
+: object.metadata.?{{ $part }}.orValue({}).map(k, {{ include "gpu-booking.is-ours" "k" }}
+  && !(oldObject != null && k in oldObject.metadata.?{{ $part }}.orValue({})
+    && oldObject.metadata.{{ $part }}[k] == object.metadata.{{ $part }}[k]), k)
++ (oldObject == null ? [] : oldObject.metadata.?{{ $part }}.orValue({}).map(k, {{ include "gpu-booking.is-ours" "k" }}
+  && !(k in object.metadata.?{{ $part }}.orValue({})), k)))
++ {{ end -}}
+(oldObject != null && object.metadata.?finalizers == oldObject.metadata.?finalizers ? []
+: object.metadata.?finalizers.orValue([]).filter(k, {{ include "gpu-booking.is-ours" "k" }}
+  && !(oldObject != null && k in oldObject.metadata.?finalizers.orValue([])))
++ (oldObject == null ? [] : oldObject.metadata.?finalizers.orValue([]).filter(k, {{ include "gpu-booking.is-ours" "k" }}
+  && !(k in object.metadata.?finalizers.orValue([])))))
+{{- end }}
+
+{{/* CEL: whether a pod asks for GPUs, as cluster/names.py and the webhook say it; an amount of 0 asks for none. */}}
+{{- define "gpu-booking.asks-for-gpus" -}}
+(dyn(object.spec.containers) + dyn(object.spec.?initContainers.orValue([]))).exists(c,
+  [c.?resources.?requests.orValue({}), c.?resources.?limits.orValue({})].exists(amounts,
+    amounts.exists(r, (r == 'nvidia.com/gpu' || r.startsWith('nvidia.com/mig-'))
+      && quantity(amounts[r]).compareTo(quantity('0')) != 0)))
+{{- end }}
+
+{{/* CEL: how a message names the pod. */}}
+{{- define "gpu-booking.pod" -}}
+'Pod ' + object.metadata.?name.orValue(object.metadata.?generateName.orValue('without a name'))
+{{- end }}
+
+{{/* Namespaces whose pods without a GPU see none. */}}
+{{- define "gpu-booking.where-nothing-is-visible" -}}
+matchLabels:
+  gpu-booking.io/no-visible-devices: "true"
+{{- end }}

@@ -1,0 +1,140 @@
+"""Which pods are booked: the one function that extender, admission and reclaimer ask.
+
+Computed afresh each time from stored pods and Booking objects (DESIGN: never read back from the stamps that
+people see). The stamp of a booking on a pod only orders the pods of one user, so that a pod which has cover
+keeps it; it never entitles anybody, and nobody else's booking can be reached by it.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cluster import names
+from cluster.decide.wish import wish_of
+from cluster.objects.assignment import Assignment, devices_of
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.quantity import QuantityError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A live pod that asks for whole GPUs, as far as cover is concerned."""
+
+    uid: str
+    user: str
+    namespace: str
+    name: str
+    """Orders pods that were created in the same second, of which Kubernetes does not say which came first."""
+    born: datetime
+    """When the first of its line was created."""
+    stamped: str | None
+    """Name of the booking that is written on it."""
+    gpus: int
+    accepts: frozenset[str]
+    """Models that it accepts; empty when any will do."""
+    refuses: frozenset[str] = frozenset()
+    """Models that it does not accept."""
+    has: frozenset[str]
+    """Models of the devices that it holds; empty before it is bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Beside:
+    """A user's bookings and pods at one instant, and what covers what."""
+
+    bookings: tuple[Booking, ...] = ()
+    """All of the user's that are known: running, over and still to come."""
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    """Uid -> pod."""
+    covered: Mapping[str, Booking] = field(default_factory=dict)
+    """Uid -> the booking that covers the pod."""
+    barred: AbstractSet[tuple[str, str]] = frozenset()
+    """(uid, booking) of running pods that a booking does not cover where they stand."""
+
+
+def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -> Candidate | None:
+    """The pod as a candidate for cover; None for one that cannot be covered.
+
+    Args:
+        pod: any pod.
+        held: the devices that it holds (drift counted in), None before it is bound.
+        models: UUID -> model of the devices of its node.
+    """
+    user = pod.metadata.annotation(names.USER)
+    if not user or not is_live(pod):
+        return None
+    try:
+        wish = wish_of(pod)
+    except QuantityError:
+        return None
+    if set(wish.demand) != {names.GPU_RESOURCE}:
+        return None
+    return Candidate(
+        uid=pod.metadata.uid,
+        user=user,
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        born=born(pod),
+        stamped=pod.metadata.annotation(names.BOOKING),
+        gpus=wish.demand[names.GPU_RESOURCE],
+        accepts=wish.models,
+        refuses=wish.wished.not_models,
+        has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
+    )
+
+
+def entitlement(
+    bookings: Iterable[Booking],
+    candidates: Iterable[Candidate],
+    now: datetime,
+    *,
+    barred: AbstractSet[tuple[str, str]] = frozenset(),
+) -> dict[str, Booking]:
+    """Pod uid -> the running booking that covers it.
+
+    Per user and booking, pods in the order (already covered by it, first creation, name, uid) are covered
+    where their GPUs still fit into its count and their devices are of its model; others are skipped.
+
+    Args:
+        bookings: all that may cover somebody.
+        candidates: pods.
+        now: the instant.
+        barred: (pod uid, booking) of pods that a booking does not cover where they stand (``adoption``).
+    """
+    running = sorted((b for b in bookings if b.is_running(now)), key=lambda b: (b.spec.start, b.name))
+    pods: dict[str, list[Candidate]] = {}
+    for pod in candidates:
+        pods.setdefault(pod.user, []).append(pod)
+    covered: dict[str, Booking] = {}
+    for booking in running:
+        left = booking.spec.count
+        for pod in sorted(pods.get(booking.spec.user, ()), key=lambda p: _place(p, booking)):
+            if (pod.uid, booking.name) in barred:
+                continue
+            if pod.uid not in covered and pod.gpus <= left and _suits(pod, booking):
+                covered[pod.uid] = booking
+                left -= pod.gpus
+    return covered
+
+
+def _place(pod: Candidate, booking: Booking) -> tuple[bool, datetime, str, str]:
+    return (pod.stamped != booking.name, pod.born, pod.name, pod.uid)
+
+
+def _suits(pod: Candidate, booking: Booking) -> bool:
+    return is_of_namespace(pod, booking) and is_of_model(pod, booking)
+
+
+def is_of_namespace(pod: Candidate, booking: Booking) -> bool:
+    """Whether the booking covers pods of the pod's namespace."""
+    return booking.spec.namespace is None or booking.spec.namespace == pod.namespace
+
+
+def is_of_model(pod: Candidate, booking: Booking) -> bool:
+    """Whether the pod's devices, or those that it accepts before it has any, are of the booking's model."""
+    if pod.has:
+        return pod.has == {booking.spec.model}
+    model = booking.spec.model
+    return model not in pod.refuses and (not pod.accepts or model in pod.accepts)

@@ -1,0 +1,1 @@
+"""What an eviction destroys, and the cheapest victims: for reclaimer, booking server and extender."""

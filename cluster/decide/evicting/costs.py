@@ -1,0 +1,112 @@
+"""What an eviction destroys: the GPU time that a pod has worked since it started or saved its state.
+
+Costs grow with time; what they grow from does not, and is read from a pod once (``Work``).
+"""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from cluster import names
+from cluster.objects.pods import Pod, container_needs
+from cluster.objects.quantity import QuantityError
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND: Final = timedelta(microseconds=1)
+SECOND: Final = 1_000_000
+"""In microseconds: whole numbers, so that equal sums are equal."""
+
+
+def microseconds(instant: datetime) -> int:
+    """Since 1970."""
+    return (instant - _EPOCH) // _MICROSECOND
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a pod says about its work. Instants in microseconds since 1970, None where nothing is said."""
+
+    start: int | None = None
+    checkpoint: int | None = None
+    done: int | None = None
+    evictions: int = 0
+    """How often it was evicted before."""
+
+    def since(self, now: int) -> int:
+        """When it started; one that has not begun, or begins in the future by its clock, does now."""
+        return now if self.start is None else min(self.start, now)
+
+    def saved(self, now: int) -> int:
+        """Up to when its work is not lost: its newest checkpoint, clamped to what is possible.
+
+        A notice answered in the future is answered by nobody.
+        """
+        start = self.since(now)
+        said = [start] if self.checkpoint is None else [start, min(self.checkpoint, now)]
+        if self.done is not None and self.done <= now:
+            said.append(self.done)
+        return max(said)
+
+    def lost(self, gpus: int, now: int, restart: int) -> int:
+        """GPU-microseconds that its eviction destroys; ``restart``: microseconds of each of its GPUs."""
+        return gpus * (now - self.saved(now) + restart)
+
+    @property
+    def latest(self) -> int | None:
+        """``saved`` is never later than this, whatever now is; None where it may be now."""
+        if self.start is None:
+            return None
+        return max(self.start, self.checkpoint or self.start, self.done or self.start)
+
+
+def work_of(pod: Pod) -> Work:
+    """What a bound pod says about its work."""
+    start = _started(pod)
+    return Work(
+        start=None if start is None else microseconds(start),
+        checkpoint=_instant(pod.metadata.annotation(names.CHECKPOINT_AT)),
+        done=_instant(pod.metadata.annotation(names.CHECKPOINT_DONE)),
+        evictions=pod.metadata.count(names.EVICTIONS),
+    )
+
+
+def lost_work(pod: Pod, gpus: int, now: datetime, restart_seconds: float = 0) -> int:
+    """GPU-microseconds that the eviction of a pod destroys.
+
+    Args:
+        pod: a bound pod.
+        gpus: how many devices it holds, of whichever model.
+        now: the instant of the decision.
+        restart_seconds: what starting again costs each of its devices.
+    """
+    return work_of(pod).lost(gpus, microseconds(now), round(restart_seconds * SECOND))
+
+
+def _started(pod: Pod) -> datetime | None:
+    """When the containers that have its GPUs began to run; while none does, when the kubelet took it on."""
+    try:
+        working = {need.name for need in container_needs(pod)}
+    except QuantityError:
+        working = set()
+    running = [
+        status.state.running.started_at
+        for status in pod.status.container_statuses or ()
+        if status.name in working
+        and status.state
+        and status.state.running
+        and status.state.running.started_at
+    ]
+    return min(running, default=pod.status.start_time)
+
+
+def _instant(text: str | None) -> int | None:
+    if not text:
+        return None
+    try:
+        found = msgspec.convert(text.strip(), datetime, strict=False)
+    except msgspec.ValidationError:
+        return None
+    # An instant without a zone is no instant.
+    return microseconds(found) if found.tzinfo is not None else None

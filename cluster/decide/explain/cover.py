@@ -1,0 +1,146 @@
+"""Whose a pod is, and which booking covers it or what keeps every booking from it: in sentences."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cluster import names
+from cluster.decide.entitlement import Candidate, candidate
+from cluster.decide.explain.scene import Scene, at, counted, listed
+from cluster.decide.verdict import Verdict, verdict
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+_PAST_ADMISSION: Final = "it was created while admission did not look at it"
+_NAMED: Final = 3
+"""So many pods are named; the others are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """A pod among the bookings of its user."""
+
+    user: str | None
+    found: Verdict
+    over: Booking | None
+    """The last of the user's that is over."""
+
+    @property
+    def booking(self) -> Booking | None:
+        """The one that covers the pod."""
+        return self.found.cover
+
+
+def covered(pod: Pod, scene: Scene) -> Covered:
+    """What covers a living pod."""
+    user = pod.metadata.annotation(names.USER)
+    if not user:
+        return Covered(None, Verdict(), None)
+    beside = scene.beside(user)
+    found = verdict(pod, beside, scene.now, asks=_asks(pod, scene))
+    over = [one for one in beside.bookings if one.spec.end <= scene.now and one.spec.start < one.spec.end]
+    return Covered(user, found, max(over, key=lambda one: (one.spec.end, one.name), default=None))
+
+
+def _asks(pod: Pod, scene: Scene) -> Candidate | None:
+    """With the devices that it holds: a booking covers what a pod has, not what it wished."""
+    found, claim = candidate(pod, held=None, models={}), scene.claim(pod)
+    if found is None or claim is None:
+        return found
+    models = scene.looks[claim.node][0].models
+    return replace(found, has=frozenset(models.get(uuid, "") for uuid in claim.devices))
+
+
+def whose(pod: Pod) -> str:
+    """To whom it belongs, or why to nobody."""
+    user = pod.metadata.annotation(names.USER)
+    if user:
+        return f"It belongs to {user}."
+    said = pod.metadata.annotation(names.NOBODY)
+    return f"It belongs to nobody: {(said or _PAST_ADMISSION).rstrip('.')}."
+
+
+def sentences(pod: Pod, known: Covered) -> Iterator[str]:
+    """Which booking covers it, or why none."""
+    found = known.found
+    if known.user is None:
+        yield "So no booking can cover it."
+    elif found.asks is None and found.kind == "unbookable":
+        yield "Bookings cover whole GPUs, and it asks for other devices."
+    elif found.booking is None or found.asks is None:
+        yield f"No booking of {known.user}'s is running."
+        if known.over:
+            yield f"The last one, {known.over.name}, was over at {at(known.over.spec.end)}."
+    else:
+        yield _of_booking(pod, found, found.booking, found.asks)
+
+
+def _of_booking(pod: Pod, found: Verdict, booking: Booking, asks: Candidate) -> str:
+    spec = booking.spec
+    ends = {
+        "covered": f"covers it until {at(spec.end)}",
+        "later": f"does not cover it yet: it begins at {at(spec.start)}",
+        "namespace": f"does not cover it: it is for pods of the namespace {spec.namespace} alone",
+        "model": f"does not cover it: {_models(asks, spec.model)}",
+        "count": f"does not cover it: it asks for {counted(asks.gpus, 'GPU')}",
+        "used-up": f"does not cover it: {_use(pod, found, asks)}",
+        "place": f"does not cover it where it runs: others are promised GPUs of {pod.spec.node_name}",
+    }
+    return f"The booking {booking.name} of {spec.count} x {spec.model} {ends[found.kind]}."
+
+
+def _models(asks: Candidate, booked: str) -> str:
+    if asks.has:
+        return f"its GPUs are {listed(sorted(model or 'of unknown model' for model in asks.has))}"
+    if booked in asks.refuses:
+        return "it refuses that model"
+    return f"it accepts {' or '.join(sorted(asks.accepts))} only"
+
+
+def _use(pod: Pod, found: Verdict, asks: Candidate) -> str:
+    named = [_name(other, pod) for other in found.users]
+    more = len(named) - _NAMED
+    by = listed([*named[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+    if found.left <= 0:
+        return f"all of it is used by {by}"
+    beside = f" beside {by}" if by else ""
+    left = f"{found.left} of it {'is' if found.left == 1 else 'are'} left{beside}"
+    return f"it asks for {counted(asks.gpus, 'GPU')}, and {left}"
+
+
+def _name(other: Pod, pod: Pod) -> str:
+    return other.metadata.name if other.metadata.namespace == pod.metadata.namespace else other.key
+
+
+def changes(known: Covered) -> Iterator[str]:
+    """What would let a booking cover it."""
+    found = known.found
+    if known.user is None:
+        yield (
+            "A pod belongs to the person who creates it. For pods of controllers an administrator writes "
+            f"the owner on the namespace ({names.OWNER})."
+        )
+    elif found.kind == "covered" and found.booking:
+        until = at(found.booking.spec.end)
+        yield f"Extending the booking {found.booking.name} before {until} keeps its cover."
+    elif found.booking is None or found.asks is None:
+        if found.asks is not None or found.kind == "none":
+            yield f"A running booking of {known.user}'s with enough GPUs of the right model would cover it."
+    else:
+        yield from _ways(found, found.booking, found.asks)
+
+
+def _ways(found: Verdict, booking: Booking, asks: Candidate) -> Iterator[str]:
+    spec, count = booking.spec, counted(asks.gpus, "GPU")
+    ways = {
+        "later": f"From {at(spec.start)} on the booking {booking.name} covers it.",
+        "namespace": f"In the namespace {spec.namespace} the booking would cover it; or change the booking.",
+        "model": f"A booking of what it has or accepts would cover it. This one is for {spec.model}.",
+        "count": f"A booking of at least {count} would cover it.",
+        "used-up": f"When pods that use the booking end and leave {count} of it, it covers this one.",
+        "place": (
+            "Created anew, it gets its GPUs on another node for certain. As it is, it stays until a booked"
+            " pod needs its GPUs, and comes back with GPUs then unless it wishes something else."
+        ),
+    }
+    yield ways[found.kind]

@@ -1,0 +1,103 @@
+"""All there is to say about one pod."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+from cluster import names
+from cluster.decide.explain import cover, place
+from cluster.decide.explain.cover import Covered
+from cluster.decide.explain.holders import MayName
+from cluster.decide.explain.scene import Explanation, Scene
+from cluster.decide.explain.unbound import Waits, waits
+from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
+from cluster.objects.quantity import QuantityError
+
+_BOOKED_WAITS: Final = (
+    "Its booking makes room for it by itself: pods without a booking are told to go where that helps."
+    " Deleting its pods that it does not need is quicker."
+)
+
+
+def explain_pod(
+    pod: Pod, scene: Scene, *, granted: datetime | None = None, may_name: MayName | None = None
+) -> Explanation:
+    """Why a pod is as it is, and what would change it.
+
+    Args:
+        pod: any pod, one that has ended or asks for no GPU too.
+        scene: the cluster.
+        granted: until when somebody else has promised the pod its GPUs.
+        may_name: of which other pods the name may be told; by default of those of the same user.
+    """
+    if is_terminal(pod):
+        return Explanation("finished", (*_origin(pod), "It has ended, and holds no GPU any more."))
+    if not _asks(pod):
+        return _without(pod)
+    if is_terminating(pod):
+        booking = scene.cover.get(pod.metadata.uid)
+        because = (*_origin(pod), *place.where(pod, scene, booking), *place.leaving(pod, scene))
+        return Explanation("leaving", because)
+    known = cover.covered(pod, scene)
+    if pod.spec.node_name:
+        return _running(pod, scene, known, granted)
+    return _waiting(pod, scene, known, may_name or _same_user(pod))
+
+
+def _same_user(pod: Pod) -> MayName:
+    user = pod.metadata.annotation(names.USER)
+    return lambda other: bool(user) and other.metadata.annotation(names.USER) == user
+
+
+def _running(pod: Pod, scene: Scene, known: Covered, granted: datetime | None) -> Explanation:
+    told = bool(pod.metadata.annotation(names.NOTICE) or scene.needed_by(pod.metadata.uid))
+    state = "running, booked" if known.booking else "running, not booked"
+    because = (
+        *_origin(pod),
+        *cover.sentences(pod, known),
+        *place.where(pod, scene, known.booking),
+        *place.taking(pod, scene, known.booking, granted),
+    )
+    if told and not known.booking:
+        state = "told to go"
+    return Explanation(state, because, tuple(cover.changes(known)))
+
+
+def _waiting(pod: Pod, scene: Scene, known: Covered, may_name: MayName) -> Explanation:
+    state = "waiting, booked" if known.booking else "waiting, not booked"
+    found = waits(pod, scene, known.booking, may_name)
+    because = (*_origin(pod), *cover.sentences(pod, known), *found.because)
+    return Explanation(state, because, tuple(_changes_of_waiting(known, found)))
+
+
+def _changes_of_waiting(known: Covered, found: Waits) -> Iterator[str]:
+    if not found.is_settled:
+        yield _BOOKED_WAITS if known.booking else "It is bound by itself when enough GPUs become free."
+    yield from found.would_change
+    if not known.booking and not found.is_hopeless:
+        yield from cover.changes(known)
+
+
+def _without(pod: Pod) -> Explanation:
+    """It asks for no GPU: by itself, or because admission has taken the request away."""
+    said = pod.metadata.annotation(names.STRIPPED)
+    if said:
+        change = "Create it again once the reason is gone: a pod's request for GPUs cannot be changed later."
+        return Explanation("without its GPU", (*_origin(pod), said), (change,))
+    return Explanation("without GPU", (*_origin(pod), "It asks for no GPU."))
+
+
+def _origin(pod: Pod) -> Iterator[str]:
+    notes = pod.metadata.annotations or ()
+    if _asks(pod) or names.USER in notes or names.NOBODY in notes:
+        yield cover.whose(pod)
+    came_back = pod.metadata.annotation(names.COMEBACK_SENTENCE)
+    if came_back:
+        yield f"It stands in for a pod that had to go: {came_back}"
+
+
+def _asks(pod: Pod) -> bool:
+    try:
+        return asks_for_gpus(pod)
+    except QuantityError:
+        return True

@@ -1,0 +1,200 @@
+"""Why a pod is not bound yet, and what would change that: in sentences."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cluster import names
+from cluster.decide import suits
+from cluster.decide.explain.holders import MayName, holders
+from cluster.decide.explain.scene import Scene, at, capital, counted, listed
+from cluster.decide.explain.schedulers import of_its_own, whole
+from cluster.decide.explain.waiting import LASTING, kept_for, why_waiting
+from cluster.decide.predicates import FREED, PROMISED, obstacle
+from cluster.decide.protection import stays_for_ever
+from cluster.decide.reasons import ALL, Reason
+from cluster.decide.wish import Wish, wish_of
+from cluster.objects.bookings import Booking
+from cluster.objects.gates import is_queued, other_gates
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
+from cluster.objects.quantity import QuantityError
+
+_NODES: Final = 4
+"""So many nodes are told of one by one; the others are counted."""
+_FOREVER: Final = {
+    suits.TAINTED: "a toleration of the node's taint",
+    suits.NOT_SELECTED: "another node selector or node affinity",
+    suits.TOO_BIG: "smaller requests, or a larger node",
+}
+_CHANGES: Final[Mapping[str, str]] = {
+    **{cause.code: cause.change for cause in ALL},
+    **_FOREVER,
+    suits.NOT_READY: "the node becomes ready",
+    suits.CORDONED: "`kubectl uncordon`; or a toleration of the node's taint",
+}
+"""Code of a reason, or why a node does not suit -> what would change it."""
+_NEVER: Final = LASTING | _FOREVER.keys()
+
+
+_WHEN_LOOKED: Final = ("It is bound by itself once the scheduler has looked at it.",)
+_IN_LINE: Final = (
+    f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
+)
+_WHEN_ITS_TURN: Final = ("It is offered to the scheduler by itself, after those that were there before it.",)
+_WHEN_FREE: Final = ("It is bound by itself as soon as all of its GPUs are free.",)
+
+
+@dataclass(frozen=True, slots=True)
+class Waits:
+    """Why a pod is not bound."""
+
+    because: tuple[str, ...]
+    would_change: tuple[str, ...] = ()
+    is_settled: bool = False
+    """Whether it does not wait for somebody to leave."""
+    is_hopeless: bool = False
+    """Whether neither that nor a booking would help."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    """What a pod wants."""
+
+    wish: Wish
+    booking: Booking | None
+    """The one that covers it."""
+
+
+def waits(pod: Pod, scene: Scene, booking: Booking | None, may_name: MayName) -> Waits:
+    """Why a pod is not bound yet.
+
+    Args:
+        pod: that waits.
+        scene: the cluster.
+        booking: the one that covers it.
+        may_name: of whom the name may be told.
+    """
+    if gates := other_gates(pod):
+        gate = listed(gates)
+        told = f"It has not been offered to the scheduler: scheduling gate {gate}."
+        return Waits(
+            (told,), (f"It is offered once whoever has set {gate} takes that off.",), is_settled=True
+        )
+    try:
+        wish = wish_of(pod, booking)
+    except QuantityError:
+        return Waits(("What it asks for cannot be read.",), is_settled=True)
+    if wish.pin:
+        return Waits(tuple(_kept(wish, wish.pin, scene)), _WHEN_FREE, is_settled=True)
+    if sentence := why_waiting(wish, (view for view, _ in scene.looks.values())):
+        known = (
+            str(sentence),
+            *_of_scheduler(pod),
+            *_nothing_kept(pod),
+            *holders(pod, wish, scene, may_name),
+        )
+        change = _CHANGES[sentence.code]
+        lasts = sentence.code in LASTING
+        return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
+    return _node_by_node(pod, _Asking(wish, booking), scene, may_name)
+
+
+def _kept(wish: Wish, hold: Hold, scene: Scene) -> Iterator[str]:
+    yield kept_for(hold)
+    look = scene.looks.get(hold.node)
+    if look is None:
+        yield f"There is no node {hold.node} now."
+        return
+    free = sum(not look[0].held.get(uuid) for uuid in hold.devices)
+    yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
+    if going := sum(uid in scene.pods for uid in hold.victims):
+        yield f"{counted(going, 'pod')} {'has' if going == 1 else 'have'} still to leave."
+    why = obstacle(wish, *look)
+    if why and why != FREED:
+        yield f"{hold.node}: {why}."
+
+
+def _node_by_node(pod: Pod, asking: _Asking, scene: Scene, may_name: MayName) -> Waits:
+    told = _reasons(pod, asking, scene)
+    fits = told.pop(None, [])
+    because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
+    because += [f"{_some(nodes)}: {why}." for why, nodes in told.items()]
+    because += _planned(told.get(PROMISED, ()), asking.booking, scene)
+    changes = {why: _CHANGES[_key(why)] for why in told if why and _key(why) in _CHANGES}
+    would_change = tuple(f"{_some(told[why])}: {change}." for why, change in changes.items())
+    if fits and is_queued(pod):
+        return Waits((*because, _IN_LINE), _WHEN_ITS_TURN, is_settled=True)
+    if fits:
+        name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
+        because.append(whole(pod) or f"The scheduler{name} has not looked at it yet, or is about to bind it.")
+        return Waits((*because,), would_change if whole(pod) else _WHEN_LOOKED, is_settled=True)
+    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.wish, scene, may_name)]
+    is_never = bool(told) and all(why and _key(why) in _NEVER for why in told)
+    return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
+
+
+def _key(why: str) -> str:
+    return why.code if isinstance(why, Reason) else why
+
+
+def _reasons(pod: Pod, asking: _Asking, scene: Scene) -> dict[str | None, list[str]]:
+    """Reason -> the nodes of which it is true; None -> those that have free GPUs for it."""
+    found: dict[str | None, list[str]] = {}
+    for name, (view, agent) in sorted(scene.looks.items()):
+        if view.published or view.fault:
+            node = scene.nodes.get(name)
+            why = (suits.misfit(pod, node) if node else None) or obstacle(asking.wish, view, agent)
+            if why is None and not _is_allowed(pod, asking, name, scene):
+                why = PROMISED
+            found.setdefault(why, []).append(name)
+    return found
+
+
+def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: Scene) -> bool:
+    """Whether every other booking would still find a place if the pod were there."""
+    booking, need = asking.booking, asking.wish.demand.get(names.GPU_RESOURCE, 0)
+    if not need:
+        return True
+    if booking is None:
+        stays = stays_for_ever(pod, namespaces=scene.namespaces, home=scene.home)
+        return not stays or scene.lasting is None or scene.lasting.bears(node, need, asking.wish.models)
+    known = scene.promised.get(booking.spec.model)
+    return known is None or known.allows(booking.name, node, need)
+
+
+def _planned(nodes: Iterable[str], booking: Booking | None, scene: Scene) -> Iterator[str]:
+    """For when the GPUs of these nodes are promised: whose they are is not for everybody."""
+    for node in nodes:
+        there = [one for one in scene.bookings.values() if _is_beside(one, booking, node, scene)]
+        if there:
+            begin = min(one.spec.start for one in there)
+            until = max(one.spec.end for one in there)
+            since = f"from {at(begin)} " if begin > scene.now else ""
+            yield f"{node} is planned for {counted(len(there), 'other booking')}, {since}until {at(until)}."
+
+
+def _is_beside(one: Booking, booking: Booking | None, node: str, scene: Scene) -> bool:
+    if booking is None or one.name == booking.name or one.spec.model != booking.spec.model:
+        return False
+    return one.spec.end > scene.now and any(place.node == node for place in one.spec.places)
+
+
+def _of_scheduler(pod: Pod) -> Iterator[str]:
+    if is_queued(pod):
+        yield _IN_LINE
+    elif own := of_its_own(pod):
+        yield own
+
+
+def _nothing_kept(pod: Pod) -> Iterator[str]:
+    """What keeps the reclaimer from making room for it, as written on the pod."""
+    if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
+        yield f"Nothing is kept for it on {_some(barred)} for a while: it was in vain there."
+    if since := pod.metadata.annotation(names.BUDGETS_SINCE):
+        yield f"Disruption budgets alone keep others from leaving for it, since {since}."
+
+
+def _some(nodes: list[str]) -> str:
+    more = len(nodes) - _NODES
+    return listed([*nodes[:_NODES], *([f"{more} more"] if more > 0 else [])])

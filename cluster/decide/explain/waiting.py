@@ -1,0 +1,88 @@
+"""Why a pod waits, told for the whole cluster (law L8).
+
+The extender answers node by node; kube-scheduler asks it only about nodes that its own filters leave. For
+a pod that is too big for every node, or while the cluster is full, nobody asks: this module says it then.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import chain
+from typing import Final
+
+from cluster import names
+from cluster.decide import reasons
+from cluster.decide.explain.scene import counted
+from cluster.decide.ledger import NodeView
+from cluster.decide.offer import wanted
+from cluster.decide.reasons import Reason
+from cluster.decide.wish import Wish
+from cluster.objects.hold import Hold
+
+LASTING: Final = frozenset(
+    cause.code for cause in (reasons.NOT_PUBLISHED, reasons.TOO_MANY, reasons.NO_SUCH, reasons.TOO_MANY_SUCH)
+)
+"""Codes of reasons that nobody's leaving changes."""
+
+
+def why_waiting(wish: Wish, views: Iterable[NodeView]) -> Reason | None:
+    """A sentence when no node can serve the pod now, with the code of what it is.
+
+    None when one can, when it is not about GPUs, and for a pod with a hold: ``kept_for`` is said of that.
+
+    Args:
+        wish: what the pod wants.
+        views: all nodes.
+    """
+    if wish.pin:
+        return None
+    nodes = [view for view in views if view.published]
+    found = (_reasons(wish, nodes, resource, needed) for resource, needed in wish.demand.items())
+    return next(chain.from_iterable(found), None)
+
+
+def kept_for(hold: Hold) -> str:
+    """What a booked pod is told while others leave for it: by the hold alone, so that it stays the same."""
+    number, leaving = len(hold.devices), len(hold.victims)
+    while_ = f" while {counted(leaving, 'pod')} without a booking leave{'s' if leaving == 1 else ''}"
+    return (
+        f"{counted(number, 'GPU')} of node {hold.node} {'is' if number == 1 else 'are'} kept for this pod"
+        f"{while_ if leaving else ''}."
+    )
+
+
+def _reasons(wish: Wish, nodes: list[NodeView], resource: str, needed: int) -> Iterator[Reason]:
+    """Everything that stands in the way, the most lasting first; only the first is meant to be read."""
+    kind = "GPUs" if resource == names.GPU_RESOURCE else f"devices {resource}"
+    of_model = wish.wished.text
+    everything = [view.all_by_model.get(resource, {}) for view in nodes]
+    models = sorted({model for groups in everything for model in groups})
+    if not models:
+        yield reasons.NOT_PUBLISHED.of_all(f"No node has {kind}.")
+    largest = max((sum(map(len, groups.values())) for groups in everything), default=0)
+    if largest < needed:
+        yield reasons.TOO_MANY.of_all(
+            f"The pod asks for {needed} {kind}, but no node has more than {largest}."
+        )
+    matching = max((wanted(groups, wish) for groups in everything), default=0)
+    if not matching:
+        yield reasons.NO_SUCH.of_all(
+            f"No node has a GPU{of_model}. Models in this cluster: {', '.join(models)}."
+        )
+    if matching < needed:
+        yield reasons.TOO_MANY_SUCH.of_all(
+            f"The pod asks for {needed} {kind}{of_model}, but no node has more than {matching}."
+        )
+    yield from _taken(wish, nodes, resource, needed, kind=f"{kind}{of_model}")
+
+
+def _taken(wish: Wish, nodes: list[NodeView], resource: str, needed: int, *, kind: str) -> Iterator[Reason]:
+    """Of what there is, what stands in the way: health, and who has it."""
+    healthy = sum(wanted(view.healthy_by_model.get(resource, {}), wish) for view in nodes)
+    if not healthy:
+        yield reasons.UNHEALTHY.of_all(f"None of the {kind} in this cluster is healthy.")
+    if not sum(wanted(view.unheld_by_model.get(resource, {}), wish) for view in nodes):
+        yield reasons.IN_USE.of_all(f"All {healthy} healthy {kind} are in use.")
+    free = max((wanted(view.free_by_model.get(resource, {}), wish) for view in nodes), default=0)
+    if not free:
+        yield reasons.KEPT.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
+    if free < needed:
+        yield reasons.IN_USE.of_all(f"No node has {needed} free {kind}.")

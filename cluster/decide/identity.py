@@ -1,0 +1,98 @@
+"""Who somebody is: raw names of different sources mapped to one user id, by configured rules.
+
+The booking server (REST) and admission (pods) use the same rules, so that a booking and a pod of one person
+meet. A name that no rule maps is nobody's. Whose word counts is not decided here, but by who asks.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from cluster.decide.hublabels import labels_of
+
+Source = Literal["kubernetes", "jupyterhub", "oidc", "maia"]
+"""Where a raw name comes from: the API server's authentication, a JupyterHub, a claim of the OIDC provider by
+which people sign in, an e-mail address in MAIA's requests."""
+
+ACCOUNTS: Final = "system:serviceaccount:"
+"""How the API server's names of ServiceAccounts begin."""
+CONTROLLER_MANAGER: Final = "system:kube-controller-manager"
+"""Who creates pods of Deployments and Jobs where its controllers have no ServiceAccounts of their own."""
+
+UsersOf = Mapping[str, frozenset[str]]
+"""Label of JupyterHub -> user ids of all known people who may have it."""
+
+
+class Rule(msgspec.Struct, frozen=True, kw_only=True):
+    r"""``match``: a regular expression for the whole raw name; ``user``: a template (``\1``)."""
+
+    source: Source
+    match: str
+    user: str = r"\g<0>"
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be used.
+
+        Raises:
+            ValueError: not a regular expression, or a template with a group that it does not have.
+        """
+        try:
+            re.compile(self.match)
+        except re.error as error:
+            raise ValueError(
+                f"The identity rule {self.match!r} is no regular expression: {error}."
+            ) from error
+        try:
+            # The empty alternative makes it match here, so that the template is read.
+            re.sub(f"(?:{self.match})|", self.user, "")
+        except (re.error, IndexError) as error:
+            raise ValueError(
+                f"The user {self.user!r} of the identity rule {self.match!r} cannot be filled in: {error}."
+            ) from error
+
+
+DEFAULT_RULES: Final = (
+    Rule(source="kubernetes", match=r"(?!system:).+"),
+    Rule(source="jupyterhub", match=r".+"),
+    Rule(source="oidc", match=r"(?!system:).+"),
+    Rule(source="maia", match=r"[^@\s]+@[^@\s]+"),
+)
+"""People are who the API server, the hub or the provider says; ServiceAccounts and other ``system:`` names
+are nobody."""
+
+
+def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> str | None:
+    """The user id of a raw name by the first rule that matches, None for nobody."""
+    for rule in rules:
+        found = re.fullmatch(rule.match, raw) if rule.source == source else None
+        if found:
+            return found.expand(rule.user) or None
+    return None
+
+
+def is_account(raw: str) -> bool:
+    """Whether the API server's name is that of a program: Kubernetes' controllers, and other ServiceAccounts.
+
+    Of what they create Kubernetes records nowhere who wanted it.
+    """
+    return raw.startswith(ACCOUNTS) or raw == CONTROLLER_MANAGER
+
+
+def users_by_label(known: Iterable[str], rules: Iterable[Rule] = DEFAULT_RULES) -> UsersOf:
+    """Every label that a JupyterHub may give to the pods of known people, and whose it is then.
+
+    Two people of one label cannot be told apart: it names both, and whoever asks takes neither.
+
+    Args:
+        known: raw names; user ids of bookings count as raw names too.
+        rules: raw names to user ids; a name that they do not map is nobody's, and known to nobody.
+    """
+    table: dict[str, frozenset[str]] = {}
+    rules = tuple(rules)
+    for raw in known:
+        user = user_of("jupyterhub", raw, rules)
+        for label in labels_of(raw) if user else ():
+            table[label] = table.get(label, frozenset()) | {user or ""}
+    return table

@@ -1,0 +1,44 @@
+"""Devices that are kept for pods by holds: who may have them while they wait (design of the chain, step 5).
+
+A hold counts only while its pod lives and is not bound, and only when it can be read.
+"""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from cluster.objects.hold import Hold, HoldError, hold_of
+from cluster.objects.pods import Pod, is_live
+
+Kept = dict[str, str]
+"""UUID -> uid of the pod for which the device is kept."""
+
+
+def standing_hold(pod: Pod) -> Hold | None:
+    """The hold on a living pod that waits; None where there is none that counts."""
+    if pod.spec.node_name or not is_live(pod):
+        return None
+    try:
+        return hold_of(pod)
+    except HoldError:
+        return None
+
+
+def kept_by(holds: Mapping[str, Hold]) -> Kept:
+    """For whom each device of one node is kept.
+
+    Two holds that name one device (should not happen): it is kept for the older one, then the smaller uid.
+
+    Args:
+        holds: pod uid -> its hold, all on the same node.
+    """
+    kept: Kept = {}
+    for uid in sorted(holds, key=lambda uid: (_written(holds[uid]), uid)):
+        for device in holds[uid].devices:
+            kept.setdefault(device, uid)
+    return kept
+
+
+def _written(hold: Hold) -> datetime:
+    if hold.at is None:
+        return datetime.max.replace(tzinfo=UTC)
+    return hold.at if hold.at.tzinfo else hold.at.replace(tzinfo=UTC)

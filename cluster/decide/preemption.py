@@ -1,0 +1,167 @@
+"""Whom kube-scheduler may evict on a node for a pod with GPUs: its offer, or a better one, or nobody. Pure.
+
+kube-scheduler's preemption counts devices and looks at priorities; it knows no models, no bookings, no holds.
+An offer stays as it is when the pod would get its devices once these pods are gone, and none of them is
+protected. Otherwise others of lower priority take the place of those who are protected or of no use: the
+cheapest who have enough devices that the pod accepts. They must also ask for as much of everything else
+(processors, memory) as those in whose place they go: kube-scheduler has found that so much suffices, and
+nobody here knows whether less would.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from cluster.decide.evicting.choice import Victim, cheapest, price
+from cluster.decide.evicting.costs import SECOND, microseconds, work_of
+from cluster.decide.fitting.amounts import requests
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger.view import view_of
+from cluster.decide.offer import offered, wanted
+from cluster.decide.predicates import obstacle
+from cluster.decide.protection import hangs
+from cluster.decide.wish import Wish
+from cluster.objects.pods import Pod, is_terminating
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ground:
+    """One node that is offered."""
+
+    view: NodeView
+    agent: State
+    pods: Mapping[str, Pod]
+    """Uid -> living pod that asks for GPUs, terminating ones too: at least those of the node."""
+    protected: frozenset[str]
+    """Uids of those of them that nobody may evict."""
+    now: datetime
+    restart_seconds: float = 0
+    """What starting again costs each GPU of a victim."""
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node while somebody thinks about it."""
+
+    wish: Wish
+    ground: Ground
+    leaving: frozenset[str]
+    """They will be gone, whatever is decided here."""
+    _spare: dict[frozenset[str], int] = field(default_factory=dict)
+
+    def without(self, gone: Iterable[str]) -> NodeView:
+        """The node once these pods, and those who leave anyway, are gone."""
+        view, away = self.ground.view, self.leaving.union(gone)
+        return view_of(
+            view.name,
+            devices=view.devices if view.published else None,
+            fault=view.fault,
+            claims=tuple(claim for claim in view.claims if claim.uid not in away),
+            kept=view.kept,
+            is_cordoned=view.is_cordoned,
+            nominated=view.nominated,
+        )
+
+    def fits(self, gone: Iterable[str]) -> bool:
+        """Whether the pod would get its devices then."""
+        return obstacle(self.wish, self.without(gone), self.ground.agent) is None
+
+    def spare(self, gone: frozenset[str]) -> int:
+        """How many devices the pod could be given then."""
+        if gone not in self._spare:
+            view = self.without(gone)
+            self._spare[gone] = sum(
+                wanted(offered(self.wish, view, resource), self.wish) for resource in self.wish.demand
+            )
+        return self._spare[gone]
+
+
+def preempted(wish: Wish, priority: int, ground: Ground, proposed: Sequence[str]) -> tuple[str, ...] | None:
+    """Uids of those who have to go; None where the node is of no help.
+
+    Args:
+        wish: of the pod that preempts.
+        priority: its own; it displaces nobody of the same or of a higher one.
+        ground: the node.
+        proposed: kube-scheduler's victims there, the most important first.
+    """
+    leaving = frozenset(
+        uid for uid, pod in ground.pods.items() if is_terminating(pod) and not hangs(pod, ground.now)
+    )
+    node = _Node(wish, ground, leaving)
+    if (ground.protected - leaving).isdisjoint(proposed) and node.fits(proposed):
+        return tuple(proposed)
+    # Of pods without GPUs nothing is known here. Who leaves already may be told so again.
+    stay = [uid for uid in proposed if uid not in ground.pods or uid in leaving]
+    others = [ground.pods[uid] for uid in proposed if uid in ground.pods and uid not in leaving]
+    chosen = _chosen(node, _victims(node, priority), _sum(others))
+    return None if chosen is None else _ordered((*stay, *chosen), proposed, ground.pods) or None
+
+
+def _victims(node: _Node, priority: int) -> list[Victim]:
+    """Everybody on the node who may be evicted for a pod of this priority."""
+    found = []
+    ground, nobody = node.ground, node.spare(frozenset())
+    now, restart = microseconds(ground.now), round(ground.restart_seconds * SECOND)
+    for claim in ground.view.claims:
+        pod = ground.pods.get(claim.uid)
+        if pod is None or claim.uid in ground.protected or claim.uid in node.leaving:
+            continue
+        if (pod.spec.priority or 0) >= priority:
+            continue
+        work = work_of(pod)
+        gained = node.spare(frozenset({claim.uid})) - nobody
+        found.append(
+            Victim(
+                uid=claim.uid,
+                devices=tuple(claim.devices)[: max(0, gained)],
+                cost=work.lost(len(claim.devices), now, restart),
+                since=work.since(now),
+                evictions=work.evictions,
+            )
+        )
+    return found
+
+
+def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) -> tuple[str, ...] | None:
+    """The cheapest by devices alone; where that leaves too little else, a set that has nobody to spare."""
+
+    def suffice(uids: Sequence[str]) -> bool:
+        there = _sum(node.ground.pods[uid] for uid in uids)
+        return all(there.get(name, 0) >= amount for name, amount in amounts.items()) and node.fits(uids)
+
+    missing = sum(node.wish.demand.values()) - node.spare(frozenset())
+    by_devices = cheapest(tuple(victims), max(0, missing))
+    if by_devices is not None and suffice([victim.uid for victim in by_devices]):
+        return tuple(victim.uid for victim in by_devices)
+    chosen = [victim.uid for victim in sorted(victims, key=lambda one: price((one,)))]
+    if not suffice(chosen):
+        return None
+    for uid in reversed(tuple(chosen)):
+        fewer = [other for other in chosen if other != uid]
+        if suffice(fewer):
+            chosen = fewer
+    return tuple(chosen)
+
+
+def _sum(pods: Iterable[Pod]) -> dict[str, int]:
+    """What pods ask for together, GPUs aside."""
+    total: dict[str, int] = {}
+    for pod in pods:
+        for name, amount in requests(pod):
+            total[name] = total.get(name, 0) + amount
+    return total
+
+
+def _ordered(uids: Iterable[str], proposed: Sequence[str], pods: Mapping[str, Pod]) -> tuple[str, ...]:
+    """The most important first, as kube-scheduler reads it; of pods without GPUs its own order tells."""
+    importance: dict[str, float] = {}
+    last = float("inf")
+    for uid in proposed:
+        if uid in pods:
+            last = pods[uid].spec.priority or 0
+        importance[uid] = last
+    for uid in uids:
+        importance.setdefault(uid, pods[uid].spec.priority or 0 if uid in pods else 0)
+    return tuple(sorted(uids, key=lambda uid: (-importance[uid], uid)))

@@ -1,0 +1,109 @@
+"""Why a pod may not be evicted for somebody else (laws L2 and L6): now, or whatever is waited for.
+
+The one predicate of the reclaimer, which evicts, of the extender, which judges kube-scheduler's victims, and
+of whoever promises devices or keeps promises placeable.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster import names
+from cluster.decide.ledger.claims import Claim
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod, is_live
+from cluster.objects.stamps import terminate_at
+
+OUT_OF_REACH: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
+"""Kubernetes' own namespaces: their pods are never evicted; nor are those of the product's own."""
+HANGS_AFTER: Final = timedelta(minutes=5)
+"""Beyond a terminating pod's own time to stop (its ``deletionTimestamp``): a kubelet needs seconds."""
+NEVER: Final = frozenset({"DaemonSet", "Node"})
+"""Owners whose pods would come back to the same node at once, or are not the API server's to take."""
+
+
+def granted_until(pod: Pod, *, maia: bool) -> datetime | None:
+    """Until when MAIA's webhook has promised the pod its GPUs; None where it has not, or that means nothing.
+
+    MAIA writes an instant in 1900 where it promises nothing. What a booking of ours covers is no promise of
+    MAIA's.
+
+    Args:
+        pod: any pod.
+        maia: whether MAIA's word counts here.
+    """
+    if not maia or pod.metadata.annotation(names.BOOKING):
+        return None
+    return terminate_at(pod)
+
+
+def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, now: datetime) -> str | None:
+    """Why the pod may not be evicted at this instant, None where only what lasts may protect it.
+
+    Args:
+        pod: a bound pod.
+        is_booked: whether a booking covers it.
+        granted: until when MAIA has promised it its GPUs.
+        now: the instant.
+    """
+    if not is_live(pod):
+        return "it is leaving already"
+    if is_booked:
+        return "it is booked itself"
+    if granted is not None and granted > now:
+        return "MAIA has granted it its GPUs"
+    return None
+
+
+def lasting_protection(
+    pod: Pod, claim: Claim | None, *, namespaces: Mapping[str, Namespace], home: str
+) -> str | None:
+    """Why the pod may not be evicted however long one waits, None when it may.
+
+    Args:
+        pod: a bound pod that lives and is not booked.
+        claim: what it holds.
+        namespaces: what administrators have written on them.
+        home: the product's own namespace.
+    """
+    found = stays_for_ever(pod, namespaces=namespaces, home=home)
+    if found:
+        return found
+    if claim is None or claim.unknown or not claim.devices:
+        return "nobody has said which devices it holds"
+    return None
+
+
+def stays_for_ever(pod: Pod, *, namespaces: Mapping[str, Namespace], home: str) -> str | None:
+    """Why nobody takes the pod away, an administrator's order neither; None where it may be taken."""
+    return _of_its_place(pod, namespaces, home) or _of_its_owner(pod)
+
+
+def hangs_from(pod: Pod) -> datetime | None:
+    """From when on a pod that was told to go counts as one that hangs; None for one that was not told."""
+    until = pod.metadata.deletion_timestamp
+    return None if until is None else until + HANGS_AFTER
+
+
+def hangs(pod: Pod, now: datetime) -> bool:
+    """Whether nobody can say when it will have gone: what it holds is not waited for."""
+    since = hangs_from(pod)
+    return since is not None and since <= now
+
+
+def _of_its_place(pod: Pod, namespaces: Mapping[str, Namespace], home: str) -> str | None:
+    namespace = pod.metadata.namespace
+    if namespace in OUT_OF_REACH or namespace == home:
+        return f"pods of the namespace {namespace} are never evicted"
+    known = namespaces.get(namespace)
+    if known is not None and known.is_spared:
+        return f"an administrator has said that no pod of the namespace {namespace} is evicted"
+    return None
+
+
+def _of_its_owner(pod: Pod) -> str | None:
+    """It would come back to the same node at once, or is not the API server's to take."""
+    if names.STATIC_POD in (pod.metadata.annotations or ()):
+        return "pods of a Node are never evicted"
+    owner = next((o.kind for o in pod.metadata.owner_references or () if o.kind in NEVER), None)
+    return f"pods of a {owner} are never evicted" if owner else None

@@ -1,0 +1,201 @@
+"""Who of those that wait behind our scheduling gate is let go (``names.QUEUE``). Pure.
+
+kube-scheduler tries every pod that an extender has turned down again after any change of any pod. So pods
+without a booking for which no GPU is free wait behind a gate, and are let go in the order in which the
+scheduler would take them (priority, then age): as many as find a free GPU. All that wait are gone through in
+that order, those that have been let go too, and each that finds room takes it, so that two are not let go
+for one GPU. Nobody is behind somebody who finds no room: who needs eight GPUs holds up none who needs one.
+
+It looks at GPUs alone, as admission does: whatever else keeps a pod from a node (processors, volumes, a
+promise) is the scheduler's to know. Who was let go for a node and is not bound there is not counted on there
+any more, so that others are let go for what it does not take; in the end everybody is, as without a gate.
+
+Besides, a few are let go for which there is no room, each the first of those that wish the same. They take
+what becomes free while no controller leads or before it has seen it, and a cluster autoscaler sees for what
+others wait: it is blind to pods behind a gate.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.amounts import WHOLE
+from cluster.decide.ledger.liveness import State
+from cluster.decide.placement import choose
+from cluster.decide.predicates import obstacle
+from cluster.decide.suits import misfit
+from cluster.decide.wish import Key, Wish, wish_of
+from cluster.objects.assignment import devices_of
+from cluster.objects.bookings import Booking
+from cluster.objects.gates import is_queued, other_gates
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.quantity import QuantityError
+
+MOST: Final = 20
+"""Pods that are let go in one step."""
+AHEAD: Final = 2
+"""Pods that are let go though there is no room for them. Each costs the scheduler a try at every change of a
+pod; two kinds of GPUs that are full at one time are many."""
+
+Averse = AbstractSet[tuple[str, str]]
+"""(uid, node): the pod was let go, had room there and was not bound."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Everybody who waits, and the nodes, at one instant."""
+
+    pods: Iterable[Pod]
+    """Living pods with GPUs that are not bound."""
+    looks: Mapping[str, tuple[NodeView, State]]
+    """Node -> its devices, and how its agent is doing."""
+    nodes: Mapping[str, Node]
+    cover: Mapping[str, Booking] = field(default_factory=dict)
+    """Uid -> the booking that covers the pod."""
+    averse: Averse = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What to do now."""
+
+    let_go: tuple[Pod, ...] = ()
+    """In this order."""
+    expected: Mapping[str, str] = field(default_factory=dict)
+    """Uid -> the node on which a pod that has been let go already should be bound by the scheduler soon."""
+    is_all: bool = True
+    """Whether the next step would let nobody else go, if nothing changed but this."""
+
+
+def step(line: Line) -> Step:
+    """Who is let go now: whom a booking covers, then who finds room, then the first that find none."""
+    found, room = _Found(), _Room(line)
+    for pod, booking in _queue(line):
+        if len(found.let_go) >= MOST:
+            return Step(tuple(found.let_go), found.expected, is_all=False)
+        try:
+            wish = wish_of(pod, booking)
+        except QuantityError:
+            found.let_go += [pod] if is_queued(pod) else []
+            continue
+        found.add(
+            pod, wish, None if other_gates(pod) else room.take(pod, wish), is_booked=booking is not None
+        )
+    wanted = [*found.let_go, *_ahead(found.others)]
+    return Step(tuple(wanted[:MOST]), found.expected, is_all=len(wanted) <= MOST)
+
+
+@dataclass
+class _Found:
+    """What has been found out of those that were gone through."""
+
+    let_go: list[Pod] = field(default_factory=list)
+    expected: dict[str, str] = field(default_factory=dict)
+    others: list[tuple[Pod, Wish]] = field(default_factory=list)
+    """Who is not booked and finds no room, let go already or not."""
+
+    def add(self, pod: Pod, wish: Wish, node: str | None, *, is_booked: bool) -> None:
+        """The next in line, and the node on which it finds room."""
+        if is_queued(pod) and (is_booked or node is not None):
+            self.let_go.append(pod)
+        elif node is not None:
+            self.expected[pod.metadata.uid] = node
+        elif not is_booked:
+            self.others.append((pod, wish))
+
+
+def _queue(line: Line) -> list[tuple[Pod, Booking | None]]:
+    """Everybody in line with the booking that covers them, who has one first."""
+    known = ((pod, line.cover.get(pod.metadata.uid)) for pod in line.pods)
+    found = [(pod, booking) for pod, booking in known if _is_in_line(pod, booking)]
+    return sorted(found, key=lambda one: (one[1] is None, *_place(one[0])))
+
+
+def everybody(pods: Iterable[Pod]) -> Step:
+    """As ``step`` where nobody is to wait behind the gate: all of them, as many as a step takes."""
+    queue = sorted((pod for pod in pods if is_queued(pod) and is_live(pod)), key=_place)
+    return Step(tuple(queue[:MOST]), is_all=len(queue) <= MOST)
+
+
+def _is_in_line(pod: Pod, booking: Booking | None) -> bool:
+    """Whether it waits for us or for the scheduler.
+
+    Who waits for somebody else's gate keeps ours meanwhile, or it would pass all others by when that one is
+    taken off; unless a booking covers it.
+    """
+    if pod.spec.node_name or not is_live(pod):
+        return False
+    return not other_gates(pod) or (booking is not None and is_queued(pod))
+
+
+def _place(pod: Pod) -> tuple[int, datetime, str]:
+    return -(pod.spec.priority or 0), born(pod), pod.metadata.uid
+
+
+def _ahead(others: list[tuple[Pod, Wish]]) -> list[Pod]:
+    """The first of those that wish the same, where none of these has been let go; few of them altogether."""
+    kinds: set[Key] = {wish.key for pod, wish in others if not is_queued(pod)}
+    left = AHEAD - sum(not is_queued(pod) for pod, _ in others)
+    chosen: list[Pod] = []
+    for pod, wish in others:
+        if is_queued(pod) and wish.key not in kinds and len(chosen) < left:
+            kinds.add(wish.key)
+            chosen.append(pod)
+    return chosen
+
+
+class _Room:
+    """What is left of each node when those before have taken theirs."""
+
+    def __init__(self, line: Line) -> None:
+        self._nodes = line.nodes
+        self._averse = line.averse
+        self._left = {
+            name: view
+            for name, (view, agent) in sorted(line.looks.items())
+            if agent == "alive" and _has_any(view)
+        }
+        self._nothing: set[Key] = set()
+        """Wishes for which no node has devices any more."""
+
+    def take(self, pod: Pod, wish: Wish) -> str | None:
+        """The first node that has devices for the pod, which nobody else gets then."""
+        is_like_others = wish.pin is None and not pod.status.nominated_node_name
+        if is_like_others and wish.key in self._nothing:
+            return None
+        has_any = False
+        for name, view in self._left.items():
+            if obstacle(wish, view, "alive") is None:
+                has_any = True
+                if self._suits(pod, name):
+                    self._keep(name, _without(view, wish))
+                    return name
+        if is_like_others and not has_any:
+            self._nothing.add(wish.key)
+        return None
+
+    def _keep(self, name: str, view: NodeView) -> None:
+        """What the node has left; one that has nothing is not looked at again."""
+        if _has_any(view):
+            self._left[name] = view
+        else:
+            del self._left[name]
+
+    def _suits(self, pod: Pod, name: str) -> bool:
+        node = self._nodes.get(name)
+        return node is not None and (pod.metadata.uid, name) not in self._averse and not misfit(pod, node)
+
+
+def _has_any(view: NodeView) -> bool:
+    """Whether the node has any free device."""
+    return any(any(of_model.values()) for of_model in view.free_by_model.values())
+
+
+def _without(view: NodeView, wish: Wish) -> NodeView:
+    """The node when the pod has got its devices."""
+    taken = devices_of(choose(wish, view))
+    return replace(view, held={**view.held, **dict.fromkeys(taken, WHOLE)})

@@ -1,0 +1,156 @@
+"""Why filter keeps a pod off a node: every reason, in one table.
+
+Each has a code, a sentence, and what would change it; docs/ shows the table. The sentence is constant for a
+pod and a reason: kube-scheduler writes it into the pod, a changed text is a changed pod, and a changed pod is
+tried again at once. So no counts of what is free, no times, no order that may differ. A reason is also a
+string, its sentence.
+
+All of them are "unresolvable" to kube-scheduler: its own filters have counted enough free devices on the
+nodes about which it asks, so evicting pods there would not help. Called merely "failed", its preemption would
+look for victims, find that none is needed, and fail with an error of changing text.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Self
+
+
+class Reason(str):
+    """The sentence of a reason, with its code."""
+
+    __slots__ = ("code",)
+    code: str
+
+    def __new__(cls, sentence: str, code: str) -> Self:
+        """Args: code: of the cause that it is said of."""
+        made = super().__new__(cls, sentence)
+        made.code = code
+        return made
+
+    def __reduce__(self) -> tuple[type["Reason"], tuple[str, str]]:
+        return (Reason, (str(self), self.code))
+
+    @property
+    def told(self) -> str:
+        """As the scheduler is told it, and writes it on the pod: with the code, to be looked up."""
+        return f"{self} [{self.code}]"
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A kind of reason."""
+
+    code: str
+    pattern: str
+    """The sentence; ``{}`` stands for what depends on the pod."""
+    change: str
+    """What would change it."""
+
+    def said(self, detail: str = "") -> Reason:
+        """The reason in a sentence."""
+        return Reason(self.pattern.replace("{}", detail), self.code)
+
+    def of_all(self, sentence: str) -> Reason:
+        """The reason in a sentence about all nodes together; filter says none of these."""
+        return Reason(sentence, self.code)
+
+
+ELSEWHERE: Final = Cause(
+    "kept-elsewhere",
+    "GPUs of node {} are kept for this pod",
+    "nothing is needed: the pod is bound there once its GPUs are free",
+)
+CORDONED: Final = Cause(
+    "cordoned", "the node is cordoned", "`kubectl uncordon`; or a toleration of the node's taint"
+)
+UNREADABLE: Final = Cause(
+    "unreadable", "{}", "the node agent writes its annotations again when it starts; see its log"
+)
+NOT_PUBLISHED: Final = Cause(
+    "not-published",
+    "the node has not published its GPUs",
+    "the node agent runs there and finds GPUs",
+)
+UNSEEN: Final = Cause(
+    "agent-unseen", "the GPU agent of the node has not reported yet", "the node agent renews its Lease"
+)
+SILENT: Final = Cause(
+    "agent-silent",
+    "the GPU agent of the node is silent",
+    "the node agent renews its Lease again; it has not for 75 s",
+)
+STOPPING: Final = Cause(
+    "agent-stopping", "the GPU agent of the node is stopping", "the node agent has started again"
+)
+TOO_MANY: Final = Cause(
+    "too-many", "the pod asks for more GPUs than this node has", "fewer GPUs, or a larger node"
+)
+NO_SUCH: Final = Cause("no-such-gpu", "no GPU{} on this node", "another wish, or a node that has such GPUs")
+TOO_MANY_SUCH: Final = Cause(
+    "too-many-such",
+    "the pod asks for more GPUs{} than this node has",
+    "fewer GPUs, or another wish",
+)
+UNHEALTHY: Final = Cause(
+    "unhealthy",
+    "not enough GPUs{} on this node are healthy",
+    "the GPUs recover, or are replaced; the node's inventory says what ails them",
+)
+MISFIT: Final = Cause(
+    "kept-misfit",
+    "the GPUs that are kept for this pod are not what it asks for",
+    "nothing is needed: the GPUs are let go of within seconds, and others are found",
+)
+SICK: Final = Cause(
+    "kept-unhealthy",
+    "a GPU that is kept for this pod is not healthy",
+    "nothing is needed: the GPUs are let go of within seconds, and others are found",
+)
+FREED: Final = Cause(
+    "kept-not-free",
+    "the GPUs that are kept for this pod are not free yet",
+    "the pods that hold them have ended",
+)
+IN_USE: Final = Cause(
+    "in-use", "not enough GPUs{} on this node are free", "a pod there ends, or is evicted for a booked one"
+)
+KEPT: Final = Cause(
+    "kept", "GPUs of this node are kept for a booked pod", "the booked pod is bound, and others become free"
+)
+NOMINATED: Final = Cause(
+    "nominated",
+    "GPUs of this node are meant for a nominated pod of the same or higher priority",
+    "that pod is bound, or gives up its nomination",
+)
+UNACCOUNTED: Final = Cause(
+    "unaccounted",
+    "GPUs of this node are held by pods that were not given them by GPU Booking",
+    "the node agent says which GPUs these pods hold; or they end",
+)
+PROMISED: Final = Cause(
+    "promised",
+    "GPUs of this node are promised to other bookings, which would find no place",
+    "another node; or those bookings end or are moved",
+)
+
+ALL: Final = (
+    ELSEWHERE,
+    CORDONED,
+    UNREADABLE,
+    NOT_PUBLISHED,
+    UNSEEN,
+    SILENT,
+    STOPPING,
+    TOO_MANY,
+    NO_SUCH,
+    TOO_MANY_SUCH,
+    UNHEALTHY,
+    MISFIT,
+    SICK,
+    FREED,
+    IN_USE,
+    KEPT,
+    NOMINATED,
+    UNACCOUNTED,
+    PROMISED,
+)
+"""In the order in which they are looked for."""

@@ -1,0 +1,110 @@
+"""Who holds a Lease, told from its renewals: the scheduler's, the controller's, the mirror's.
+
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless the
+news of it came late (``sighting``); only at first sight its age is taken from the Lease's text against the
+wall clock. Pure: instants are passed in.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster.decide.ledger.versions import is_older
+from cluster.decide.sighting import renewed_at
+from cluster.objects.nodes import Lease
+
+DEAF_AFTER: Final = 15.0
+"""Seconds without a renewal of any Lease: some are renewed every two seconds, so it is we who are deaf."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    lease: Lease
+    at: float
+    """From when on its newest renewal counts."""
+    seen: float
+    """When that was seen."""
+
+
+class Renewals:
+    """The newest renewal of every Lease that is shown to it."""
+
+    def __init__(self) -> None:
+        self._seen: dict[str, _Seen] = {}
+        self._newest: float | None = None
+        self._heard_again: float | None = None
+
+    def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
+        """A Lease as it is now; an older state than the one that is known changes nothing.
+
+        Args:
+            lease: any Lease of the product's namespace.
+            monotonic: the reader's monotonic clock, seconds.
+            now: the reader's wall clock, aware.
+        """
+        name, renewed = lease.metadata.name, lease.spec.renew_time
+        known = self._seen.get(name)
+        if known and is_older(lease.metadata, known.lease.metadata):
+            return
+        seen = monotonic
+        if known is None or known.lease.metadata.uid != lease.metadata.uid:
+            at = monotonic - max(0.0, (now - renewed).total_seconds()) if renewed else monotonic
+        elif renewed == known.lease.spec.renew_time:
+            at, seen = known.at, known.seen
+        else:
+            at = _counts_from(known, lease, monotonic)
+        self._seen[name] = _Seen(lease=lease, at=at, seen=seen)
+        if self._newest is not None and at - self._newest > DEAF_AFTER:
+            self._heard_again = at
+        self._newest = at if self._newest is None else max(at, self._newest)
+
+    def forget_lease(self, name: str) -> None:
+        """A Lease is gone."""
+        self._seen.pop(name, None)
+
+    def names(self) -> tuple[str, ...]:
+        """The Leases that exist, sorted."""
+        return tuple(sorted(self._seen))
+
+    def lease(self, name: str) -> Lease | None:
+        """A Lease as it is now, None when there is none."""
+        known = self._seen.get(name)
+        return known.lease if known else None
+
+    def age(self, name: str, *, monotonic: float) -> float | None:
+        """Seconds since the Lease was renewed, None when there is none."""
+        known = self._seen.get(name)
+        return monotonic - known.at if known else None
+
+    def since_deaf(self, *, monotonic: float) -> float | None:
+        """Seconds since renewals are heard again after a time in which none was: 0 while none is.
+
+        None when there was no such time.
+        """
+        if self._newest is not None and monotonic - self._newest > DEAF_AFTER:
+            return 0.0
+        return None if self._heard_again is None else monotonic - self._heard_again
+
+    def holder(self, name: str, *, monotonic: float, now: datetime) -> str | None:
+        """Who holds a Lease at this instant, None when nobody does or when it has run out.
+
+        It runs out on either clock: a renewal that was read late (after the process stood still) is old by
+        its text. So this is meant for a holder on this machine, whose wall clock is ours.
+        """
+        known = self._seen.get(name)
+        spec = known.lease.spec if known else None
+        if known is None or spec is None or not spec.lease_duration_seconds or spec.renew_time is None:
+            return None
+        if monotonic - known.at >= spec.lease_duration_seconds:
+            return None
+        if now - spec.renew_time >= timedelta(seconds=spec.lease_duration_seconds):
+            return None
+        return spec.holder_identity or None
+
+
+def _counts_from(known: _Seen, lease: Lease, seen: float) -> float:
+    """From when on the renewal of a Lease counts that was seen before."""
+    renewed, before = lease.spec.renew_time, known.lease.spec.renew_time
+    if renewed is None or before is None or lease.spec.holder_identity != known.lease.spec.holder_identity:
+        return seen  # the clock of another holder says nothing
+    return renewed_at(renewed, before, seen=seen, seen_before=known.seen, at_before=known.at)

@@ -1,0 +1,125 @@
+"""Creation, in the order of the real server.
+
+Namespace, defaults, admission, name, status, and only then the look whether the name is taken. A dry run
+goes the whole way but the last step.
+"""
+
+from typing import Final
+
+from cluster.fake.asked import Asked, Attributes, text_of
+from cluster.fake.kinds import BORN_WITH_STATUS, COUNTED, NAMESPACES, PODS, WITH_STATUS
+from cluster.fake.newpods import born, defaulted, prioritised
+from cluster.fake.refusing import refusal
+from cluster.fake.state import Json, State, plain
+from cluster.kube.errors import Request
+from cluster.kube.resources import Resource, T
+
+LONGEST_NAME: Final = 63
+_SUFFIX: Final = 5
+_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+"""Those of the real server: no vowels, so that no words come out."""
+_NOT_GIVEN: Final = frozenset(
+    {"uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation", "selfLink"}
+)
+"""What only the server says; wiped where a client says it."""
+
+
+def created(
+    asked: Asked,
+    request: Request,
+    resource: Resource[T],
+    body: Json,
+    *,
+    namespace: str | None,
+    user: str,
+    dry_run: bool,
+) -> State:
+    """What comes of a creation."""
+    obj = _addressed(request, body, namespace)
+    _check_namespace(asked, request, namespace)
+    obj = _admitted(asked, request, resource, obj, user=user, dry_run=dry_run)
+    obj = _identified(asked, request, resource, obj)
+    if resource.plural == PODS:
+        obj = born(obj, obj["metadata"]["creationTimestamp"])
+    elif resource.plural in WITH_STATUS - BORN_WITH_STATUS:
+        obj.pop("status", None)
+    _check_taken(asked, request, resource, obj["metadata"])
+    return State(obj) if dry_run else asked.store.write(resource, obj)
+
+
+def _addressed(request: Request, body: Json, namespace: str | None) -> Json:
+    metadata = {key: value for key, value in (body.get("metadata") or {}).items() if key not in _NOT_GIVEN}
+    if namespace is not None and metadata.setdefault("namespace", namespace) != namespace:
+        message = "the namespace of the provided object does not match the namespace sent on the request"
+        raise refusal(request, 400, "BadRequest", message)
+    return {**body, "metadata": metadata}
+
+
+def _check_namespace(asked: Asked, request: Request, namespace: str | None) -> None:
+    """Refuse a namespace that is not there.
+
+    Namespaces count as soon as there is a first Namespace object; until then every one exists.
+    """
+    known = len(asked.store.table(NAMESPACES))
+    if namespace and known and asked.store.find(NAMESPACES, None, namespace) is None:
+        raise refusal(request, 404, "NotFound", f'namespaces "{namespace}" not found')
+
+
+def _admitted(
+    asked: Asked, request: Request, resource: Resource[T], obj: Json, *, user: str, dry_run: bool
+) -> Json:
+    is_pod = resource.plural == PODS
+    if is_pod:
+        obj = prioritised(request, asked.store, defaulted(obj))
+    if asked.admission is None:
+        return obj
+    attributes = Attributes(
+        plural=resource.plural,
+        namespace=obj["metadata"].get("namespace"),
+        obj=plain(obj),
+        user=user,
+        dry_run=dry_run,
+    )
+    obj = plain(asked.admission(attributes))
+    return prioritised(request, asked.store, defaulted(obj)) if is_pod else obj
+
+
+def _identified(asked: Asked, request: Request, resource: Resource[T], obj: Json) -> Json:
+    """The object with a name, a uid, the time, and nothing empty in its metadata."""
+    metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
+    if metadata.get("resourceVersion"):
+        message = "resourceVersion should not be set on objects to be created"
+        raise refusal(request, 500, "InternalError", message)
+    if not metadata.get("name"):
+        if not metadata.get("generateName"):
+            message = (
+                f"{resource.kind} is invalid: metadata.name: Required value: name or generateName is required"
+            )
+            raise refusal(request, 422, "Invalid", message)
+        metadata["name"] = _generated(metadata["generateName"], next(asked.numbers))
+    metadata["uid"] = f"uid-{next(asked.numbers)}"
+    metadata["creationTimestamp"] = text_of(asked.now())
+    if resource.plural in COUNTED:
+        metadata["generation"] = 1
+    return {**obj, "metadata": metadata}
+
+
+def _generated(prefix: str, number: int) -> str:
+    """A name of this prefix, cut to what a name may have. Not random: the same story has the same names."""
+    base = len(_LETTERS)
+    # The multiplier has no divisor in common with the modulus: no name twice, neighbours are far apart.
+    rest, suffix = number * 7_368_787 % base**_SUFFIX, ""
+    for _ in range(_SUFFIX):
+        rest, letter = divmod(rest, base)
+        suffix += _LETTERS[letter]
+    return prefix[: LONGEST_NAME - _SUFFIX] + suffix
+
+
+def _check_taken(asked: Asked, request: Request, resource: Resource[T], metadata: Json) -> None:
+    there = asked.store.find(resource.plural, metadata.get("namespace"), metadata["name"])
+    if there is None:
+        return
+    message = f'{resource.plural} "{metadata["name"]}" already exists'
+    if there.metadata.get("deletionTimestamp"):
+        message = f"object is being deleted: {message}"
+    raise refusal(request, 409, "AlreadyExists", message)

@@ -1,0 +1,141 @@
+"""How objects end: deletion, eviction, and what a kubelet does with a pod that was told to go.
+
+As with the real server a pod is deleted in two steps. It gets ``deletionTimestamp`` (the instant at which its
+grace will be over) and ``deletionGracePeriodSeconds``; it vanishes when a delete with grace 0 comes, which is
+the kubelet's, and no finalizer is left. Where no kubelet works for it, unbound or ended, the grace is 0 at
+once. A later delete can only shorten the grace. Other objects vanish at once, unless a finalizer holds them.
+"""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import msgspec
+
+from cluster.fake.asked import Asked, text_of
+from cluster.fake.binding import with_condition
+from cluster.fake.kinds import PODS
+from cluster.fake.merging import merged
+from cluster.fake.newpods import DEFAULT_GRACE
+from cluster.fake.refusing import check_preconditions, over_budget, refusal
+from cluster.fake.state import Json, State
+from cluster.kube.errors import Request
+from cluster.kube.resources import Resource
+from cluster.names import DISRUPTION_TARGET
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+
+
+def deleted(asked: Asked, resource: Resource[Any], state: State, asked_grace: int | None) -> None:
+    """Delete an object, or begin to."""
+    metadata = state.metadata
+    if resource.plural != PODS:
+        _delete_at_once(asked, resource, state)
+        return
+    if asked_grace is not None and asked_grace < 0:
+        asked_grace = 1
+    if not metadata.get("deletionTimestamp"):
+        grace = grace_of(state.obj, asked_grace)
+        _grant(asked, resource, state, until=asked.now() + timedelta(seconds=grace), grace=grace)
+        return
+    present = metadata.get("deletionGracePeriodSeconds") or 0
+    if present == 0:
+        _delete_at_once(asked, resource, state)
+    elif asked_grace is not None and asked_grace < present:
+        until = msgspec.convert(metadata["deletionTimestamp"], datetime) + timedelta(
+            seconds=asked_grace - present
+        )
+        if until < asked.now():
+            # Who asked for a graceful end gets one, however short.
+            until, asked_grace = asked.now(), min(asked_grace, 1)
+        _grant(asked, resource, state, until=until, grace=asked_grace)
+
+
+def evicted(asked: Asked, request: Request, state: State, body: Json, *, resource: Resource[Any]) -> None:
+    """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
+
+    A budget counts for a pod that runs and was not yet told to go, and is asked before the preconditions. A
+    pod that somebody else has deleted gets the condition, too.
+    """
+    if (body.get("metadata") or {}).get("name") != state.metadata["name"]:
+        raise refusal(request, 400, "BadRequest", "name in URL does not match name in Eviction object")
+    options = body.get("deleteOptions") or {}
+    if state.metadata["uid"] in asked.protected and is_budgeted(state.obj):
+        raise over_budget(request)
+    check_preconditions(request, state.obj, options.get("preconditions") or {}, "Pod")
+    if options.get("dryRun"):
+        return
+    condition = {
+        "type": DISRUPTION_TARGET,
+        "status": "True",
+        "reason": "EvictionByEvictionAPI",
+        "message": "Eviction API: evicting",
+    }
+    conditions = with_condition(state.obj, condition, text_of(asked.now()))
+    told = merged(state.obj, {"status": {"conditions": conditions}})
+    if told != state.obj:
+        state = asked.store.write(resource, told)
+    deleted(asked, resource, state, options.get("gracePeriodSeconds"))
+
+
+def finished(asked: Asked, resource: Resource[Any], state: State, phase: str) -> None:
+    """A kubelet says that all containers of a pod have ended, and lets go of it.
+
+    What nobody has deleted, and what is no pod, vanishes, unless it is a pod with finalizers.
+    """
+    pod = state.obj
+    held = pod["metadata"].get("deletionTimestamp") or pod["metadata"].get("finalizers")
+    if resource.plural != PODS or not held:
+        asked.store.remove(resource, state)
+        return
+    names = [container["name"] for container in (pod.get("spec") or {}).get("containers") or []]
+    statuses = [{"name": name, "state": {"terminated": {"exitCode": 0}}} for name in names]
+    patch: Json = {"status": {"phase": phase, "containerStatuses": statuses}}
+    if pod["metadata"].get("deletionTimestamp"):
+        patch["metadata"] = {"deletionGracePeriodSeconds": 0}
+    state = asked.store.write(resource, merged(pod, patch))
+    if not state.metadata.get("finalizers"):
+        asked.store.remove(resource, state)
+
+
+def grace_of(pod: Json, asked_grace: int | None) -> int:
+    """Seconds that a first delete gives a pod."""
+    spec = pod.get("spec") or {}
+    if not spec.get("nodeName") or _phase(pod) in _ENDED:
+        return 0
+    return int(
+        spec.get("terminationGracePeriodSeconds", DEFAULT_GRACE) if asked_grace is None else asked_grace
+    )
+
+
+def is_budgeted(pod: Json) -> bool:
+    """Whether a PodDisruptionBudget counts for a pod."""
+    return _phase(pod) not in {*_ENDED, "Pending"} and not pod["metadata"].get("deletionTimestamp")
+
+
+def _phase(pod: Json) -> str | None:
+    phase: str | None = (pod.get("status") or {}).get("phase")
+    return phase
+
+
+def _grant(asked: Asked, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
+    """Write until when a pod may live; without grace or finalizer it is gone at once."""
+    first = not state.metadata.get("deletionTimestamp")
+    metadata: Json = {"deletionTimestamp": text_of(until), "deletionGracePeriodSeconds": grace}
+    if first and state.metadata.get("generation"):
+        metadata["generation"] = state.metadata["generation"] + 1
+    state = asked.store.write(resource, merged(state.obj, {"metadata": metadata}))
+    if grace == 0 and not state.metadata.get("finalizers"):
+        asked.store.remove(resource, state)
+
+
+def _delete_at_once(asked: Asked, resource: Resource[Any], state: State) -> None:
+    metadata = state.metadata
+    if not metadata.get("finalizers"):
+        asked.store.remove(resource, state)
+        return
+    if metadata.get("deletionTimestamp"):
+        return
+    told: Json = {"deletionTimestamp": text_of(asked.now()), "deletionGracePeriodSeconds": 0}
+    if metadata.get("generation"):
+        told["generation"] = metadata["generation"] + 1
+    asked.store.write(resource, merged(state.obj, {"metadata": told}))

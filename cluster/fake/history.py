@@ -1,0 +1,68 @@
+"""What has happened: every change in the order of its resourceVersion, as etcd and the watch cache keep it.
+
+The newest changes alone are kept, so that a simulation of weeks does not eat the memory: a watch that wants
+to begin before them is answered 410, as after a compaction.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import takewhile
+
+from cluster.fake.state import Json, State
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One write: what the object was before it, and what it is after it."""
+
+    version: int
+    plural: str
+    was: State | None
+    now: State | None
+
+
+class News:
+    """A change as listeners are told of it."""
+
+    def __init__(self, change: Change) -> None:
+        self._change = change
+        self.version = change.version
+        self.plural = change.plural
+
+    @cached_property
+    def before(self) -> Json | None:
+        """The object before, None if it was not there. A copy."""
+        return None if self._change.was is None else self._change.was.copy()
+
+    @cached_property
+    def after(self) -> Json | None:
+        """The object after, None if it is gone. A copy."""
+        return None if self._change.now is None else self._change.now.copy()
+
+
+class History:
+    """The newest changes."""
+
+    def __init__(self, first: int, length: int) -> None:
+        self._changes: deque[Change] = deque()
+        self._length = length
+        self.oldest = first
+        """No watch can begin before this version."""
+
+    def append(self, change: Change) -> None:
+        """Keep a change, and let go of the oldest one where there are too many."""
+        self._changes.append(change)
+        if len(self._changes) > self._length:
+            self.oldest = self._changes.popleft().version
+
+    def since(self, version: int) -> Iterator[Change]:
+        """The changes after a version, oldest first."""
+        newer = list(takewhile(lambda change: change.version > version, reversed(self._changes)))
+        return reversed(newer)
+
+    def forget(self, newest: int) -> None:
+        """Compact."""
+        self.oldest = newest
+        self._changes.clear()

@@ -1,0 +1,213 @@
+"""An API server in memory behind the port ``Kube``.
+
+What everybody may rely on, of this one and of the real one, is one contract (tests/contracts). The rooms:
+``user`` (the port's methods), ``asked`` (what all of them share), ``store`` and ``history`` (etcd),
+``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``newpods``, ``updating``, ``immutable``,
+``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
+
+What it does not do: authorise, validate more than is named in those rooms, collect garbage, end watches by
+time. Tests set objects up with ``put``, play kubelets with ``finish``, let calls go wrong with ``fail``,
+``lose``, ``before``, ``down`` and ``protect``, and read ``calls``.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cluster.fake.asked import ADMINISTRATOR, Admission, Asked, Attributes, Call, text_of
+from cluster.fake.clock import FakeClock
+from cluster.fake.ending import finished, grace_of
+from cluster.fake.history import News
+from cluster.fake.kinds import COUNTED, PODS
+from cluster.fake.state import Json, State, plain
+from cluster.fake.store import Listener
+from cluster.fake.updating import SET_BY_SERVER, is_over
+from cluster.fake.user import UserKube
+from cluster.kube.errors import ApiError
+from cluster.kube.port import Kube
+from cluster.kube.resources import Resource, T
+from cluster.runtime.clock import Clock
+
+__all__ = ["ADMINISTRATOR", "Admission", "Attributes", "Call", "FakeKube", "Listener", "News"]
+
+HISTORY: Final = 100_000
+"""Changes that a watch can go on from."""
+CALLS_KEPT: Final = 100_000
+
+
+class FakeKube(UserKube):
+    """The API server in memory, and its administrator's client. Safe for many threads."""
+
+    def __init__(
+        self,
+        clock: Clock | None = None,
+        *,
+        streams_lists: bool = True,
+        history: int = HISTORY,
+        calls_kept: int = CALLS_KEPT,
+    ) -> None:
+        """Args: calls_kept: of what it was asked, so many and up to twice as many are remembered."""
+        asked = Asked(
+            clock or FakeClock(), streams_lists=streams_lists, history=history, calls_kept=calls_kept
+        )
+        super().__init__(asked)
+
+    def as_user(self, name: str) -> Kube:
+        """The same server as this user sees it.
+
+        What a subclass does to the methods of the port is not done to this user's calls.
+        """
+        return UserKube(self._asked, name)
+
+    # --- what there is ---------------------------------------------------------------------------------
+
+    def put(self, resource: Resource[T], obj: Mapping[str, Any]) -> T:
+        """Set an object up, status and all, whether it exists or not; no call is recorded, nobody refuses.
+
+        What the server writes (uid, times) is kept, or filled in where the object does not say it.
+        """
+        with self._asked.lock:
+            return self._put(resource, plain(obj)).typed(resource)
+
+    def raw(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> Json:
+        """An object as stored; no call is recorded.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._asked.lock:
+            return self._stored(resource, name, namespace).copy()
+
+    def finish(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, phase: str = "Failed"
+    ) -> None:
+        """Let a terminating pod end in this phase and vanish, as when its kubelet lets go of it.
+
+        A pod with finalizers stays, in this phase, until they are dropped. Other objects vanish at once.
+
+        Raises:
+            KeyError: there is none.
+        """
+        with self._asked.lock:
+            finished(self._asked, resource, self._stored(resource, name, namespace), phase)
+
+    def on_change(self, tell: Listener) -> None:
+        """Tell of every stored change, in order, while the server stands still.
+
+        What the listener raises reaches whoever made the change; the change stays. A listener may write:
+        what it writes is told when all listeners have been told of the change before.
+        """
+        with self._asked.lock:
+            self._asked.store.listeners.append(tell)
+
+    @property
+    def admission(self) -> Admission | None:
+        """Asked at every creation, of all kinds, dry runs as well; None lets everything in."""
+        return self._asked.admission
+
+    @admission.setter
+    def admission(self, admission: Admission | None) -> None:
+        self._asked.admission = admission
+
+    @property
+    def calls(self) -> list[Call]:
+        """What was asked, oldest first; of very many the newest."""
+        return self._asked.calls
+
+    # --- what goes wrong -------------------------------------------------------------------------------
+
+    @property
+    def down(self) -> bool:
+        """While true nobody gets an answer."""
+        return self._asked.faults.down
+
+    @down.setter
+    def down(self, down: bool) -> None:
+        self._asked.faults.down = down
+
+    def fail(self, verb: str, error: ApiError) -> None:
+        """Make the next call of that verb (GET LIST WATCH POST PATCH PUT DELETE) fail without effect."""
+        with self._asked.lock:
+            self._asked.faults.fail(verb, error)
+
+    def lose(self, verb: str) -> None:
+        """Let the next call of that verb be done, and its answer be lost."""
+        with self._asked.lock:
+            self._asked.faults.lose(verb)
+
+    def before(self, verb: str, rival: Callable[[], object]) -> None:
+        """Let somebody else act just before the next call of that verb: a race, every time."""
+        with self._asked.lock:
+            self._asked.faults.before(verb, rival)
+
+    def calm(self) -> None:
+        """Let go of every ``fail``, ``lose`` and ``before`` that has not yet happened."""
+        with self._asked.lock:
+            self._asked.faults.clear()
+
+    def protect(self, uid: str, *, protected: bool = True) -> None:
+        """Let evictions of this pod be answered as if a PodDisruptionBudget forbade them, or not any more."""
+        with self._asked.lock:
+            (self._asked.protected.add if protected else self._asked.protected.discard)(uid)
+
+    # --- watches ---------------------------------------------------------------------------------------
+
+    @property
+    def watches(self) -> int:
+        """How many watches run: begun, and neither closed nor broken."""
+        return len(self._asked.watches)
+
+    def bookmark(self) -> None:
+        """Send a bookmark to every watch."""
+        with self._asked.lock:
+            self._asked.watches.bookmark()
+
+    def break_watches(self, error: ApiError | None = None) -> None:
+        """End every watch: in good order, or with an error."""
+        with self._asked.lock:
+            self._asked.watches.end(error)
+
+    def forget_history(self) -> None:
+        """Compact: no watch begins at an older resourceVersion than the present one, no list goes on."""
+        with self._asked.lock:
+            self._asked.store.history.forget(self._asked.store.version)
+            self._asked.pages.forget()
+
+    # --- inside ----------------------------------------------------------------------------------------
+
+    def _stored(self, resource: Resource[T], name: str, namespace: str | None) -> State:
+        state = self._asked.store.find(resource.plural, namespace, name)
+        if state is None:
+            raise KeyError((resource.plural, namespace, name))
+        return state
+
+    def _put(self, resource: Resource[T], obj: Json) -> State:
+        metadata = obj.setdefault("metadata", {})
+        store = self._asked.store
+        before = store.find(resource.plural, metadata.get("namespace"), metadata["name"])
+        obj["metadata"] = self._filled(resource, obj, before)
+        if before is None:
+            return store.write(resource, obj)
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        same = {**obj["metadata"], "resourceVersion": before.metadata["resourceVersion"]}
+        if {**obj, **head, "metadata": same} == before.obj:
+            return before
+        if is_over(obj):
+            store.remove(resource, before)
+            return State(obj)
+        return store.write(resource, obj)
+
+    def _filled(self, resource: Resource[T], obj: Json, before: State | None) -> Json:
+        metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
+        if before is None:
+            metadata.setdefault("uid", f"uid-{next(self._asked.numbers)}")
+            metadata.setdefault("creationTimestamp", text_of(self._asked.now()))
+        else:
+            for key in SET_BY_SERVER:
+                if key in before.metadata:
+                    metadata.setdefault(key, before.metadata[key])
+        if resource.plural in COUNTED:
+            metadata.setdefault("generation", before.metadata.get("generation", 1) if before else 1)
+        if metadata.get("deletionTimestamp"):
+            grace = grace_of(obj, None) if resource.plural == PODS else 0
+            metadata.setdefault("deletionGracePeriodSeconds", grace)
+        return metadata

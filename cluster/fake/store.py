@@ -1,0 +1,130 @@
+"""The objects and the one sequence of resourceVersions over all kinds, as etcd keeps them.
+
+A write is stored first and told of afterwards: to the watches, then to the listeners, in the order of the
+writes even where a listener writes itself. What a listener raises reaches the writer; the change stays.
+"""
+
+from bisect import bisect_left, insort
+from collections import deque
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from cluster.fake.history import Change, History, News
+from cluster.fake.selecting import Selector
+from cluster.fake.state import Json, State
+from cluster.kube.resources import Resource
+
+FIRST: Final = 100
+"""The resourceVersion before the first write: a server has written things of its own when it serves."""
+
+Listener = Callable[[News], None]
+"""Told of every stored change, in order, while the server stands still."""
+
+
+class Table:
+    """Objects of one kind in the order of their keys, which is the order of lists."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, State] = {}
+        self._keys: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def find(self, key: str) -> State | None:
+        """What is stored under a key."""
+        return self._states.get(key)
+
+    def put(self, key: str, state: State) -> None:
+        """Store under a key, new or not."""
+        if key not in self._states:
+            insort(self._keys, key)
+        self._states[key] = state
+
+    def drop(self, key: str) -> None:
+        """Store nothing under a key any more."""
+        del self._states[key]
+        del self._keys[bisect_left(self._keys, key)]
+
+    def all(self, namespace: str | None) -> Iterator[State]:
+        """All objects, or those of a namespace."""
+        if namespace is None:
+            yield from (self._states[key] for key in self._keys)
+            return
+        prefix = key_of(namespace, "")
+        for key in self._keys[bisect_left(self._keys, prefix) :]:
+            if not key.startswith(prefix):
+                return
+            yield self._states[key]
+
+
+class Store:
+    """Everything that the API server holds."""
+
+    def __init__(self, *, history: int) -> None:
+        self.version = FIRST
+        self.history = History(FIRST, history)
+        self.listeners: list[Listener] = []
+        self.watches: list[Callable[[Change], None]] = []
+        """Told before the listeners."""
+        self._tables: dict[str, Table] = {}
+        self._untold: deque[Change] = deque()
+        self._telling = False
+
+    def table(self, plural: str) -> Table:
+        """The objects of a kind."""
+        return self._tables.setdefault(plural, Table())
+
+    def find(self, plural: str, namespace: str | None, name: str) -> State | None:
+        """One object, None where there is none."""
+        return self.table(plural).find(key_of(namespace, name))
+
+    def select(self, plural: str, selector: Selector) -> tuple[State, ...]:
+        """The selected objects, in the order of their keys."""
+        states = self.table(plural).all(selector.namespace)
+        return tuple(state for state in states if selector.selects(state.obj))
+
+    def write(self, resource: Resource[Any], obj: Json) -> State:
+        """Store the next state of an object, under the next resourceVersion."""
+        self.version += 1
+        metadata = {**obj["metadata"], "resourceVersion": str(self.version)}
+        head = {"apiVersion": resource.api_version, "kind": resource.kind}
+        now = State({**obj, **head, "metadata": metadata})
+        key = key_of(metadata.get("namespace"), metadata["name"])
+        table = self.table(resource.plural)
+        was = table.find(key)
+        table.put(key, now)
+        self._tell(Change(self.version, resource.plural, was, now))
+        return now
+
+    def remove(self, resource: Resource[Any], state: State) -> None:
+        """Let an object vanish."""
+        self.version += 1
+        key = key_of(state.metadata.get("namespace"), state.metadata["name"])
+        table = self.table(resource.plural)
+        was = table.find(key)
+        table.drop(key)
+        self._tell(Change(self.version, resource.plural, was, None))
+
+    def _tell(self, change: Change) -> None:
+        self.history.append(change)
+        for watch in tuple(self.watches):
+            watch(change)
+        if change.was is not None:
+            change.was.shrink()
+        self._untold.append(change)
+        if self._telling:
+            return  # a listener writes: whoever tells at present goes on with this change
+        self._telling = True
+        try:
+            while self._untold:
+                news = News(self._untold.popleft())
+                for tell in self.listeners:
+                    tell(news)
+        finally:
+            self._telling = False
+
+
+def key_of(namespace: str | None, name: str) -> str:
+    """Where an object stands among those of its kind: as in etcd, the slash counts when keys are sorted."""
+    return f"{namespace or ''}/{name}"

@@ -1,0 +1,137 @@
+"""Patch and replacement: both end in one update, which what only the server writes survives.
+
+As with the real server: ``status`` has its own door, a change of nothing is no write, generation counts
+changes of what is meant (not of metadata or status), the spec of a pod hardly changes at all, an object that
+is being deleted gets no new finalizer and vanishes with its last one.
+"""
+
+from typing import Any, Final
+
+from cluster.fake.asked import Asked
+from cluster.fake.immutable import forbidden_change
+from cluster.fake.kinds import COMPARED_ALWAYS, COUNTED, MADE_BY_PUT, PODS, STATUS_ALONE, WITH_STATUS
+from cluster.fake.merging import merged
+from cluster.fake.refusing import check_finalizers, check_preconditions, invalid, refusal
+from cluster.fake.state import Json, State
+from cluster.kube.errors import Request
+from cluster.kube.resources import Resource
+
+SET_BY_SERVER: Final = (
+    "uid",
+    "creationTimestamp",
+    "namespace",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+)
+_SET_BY_SERVER: Final = (*SET_BY_SERVER, "name", "generation", "resourceVersion")
+
+
+def patched(
+    asked: Asked,
+    request: Request,
+    before: State,
+    patch: Json,
+    *,
+    resource: Resource[Any],
+    subresource: str | None,
+) -> State:
+    """What becomes of an object by a merge patch."""
+    if subresource not in {None, "status"} or (subresource and resource.plural not in WITH_STATUS):
+        raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
+    check_preconditions(request, before.obj, patch.get("metadata") or {}, resource.plural)
+    after = merged(before.obj, patch)
+    return updated(asked, request, before, after, resource=resource, of_status=subresource == "status")
+
+
+def replaced(asked: Asked, request: Request, before: State, body: Json, *, resource: Resource[Any]) -> State:
+    """What becomes of an object by a PUT."""
+    metadata = body.get("metadata") or {}
+    if metadata.get("name") not in {None, before.metadata["name"]}:
+        message = f"the name of the object ({metadata['name']}) does not match the name on the URL"
+        raise refusal(request, 400, "BadRequest", message)
+    if not metadata.get("resourceVersion") and resource.plural in COMPARED_ALWAYS:
+        raise invalid(
+            request, before.obj, "metadata.resourceVersion: Invalid value: must be specified for an update"
+        )
+    check_preconditions(request, before.obj, metadata, resource.plural)
+    after = {**body, "metadata": metadata}
+    return updated(asked, request, before, after, resource=resource, of_status=False)
+
+
+def is_made_by_put(request: Request, resource: Resource[Any], body: Json) -> bool:
+    """Whether a PUT of what is not there creates it, under whatever resourceVersion.
+
+    Raises:
+        Conflict: it says of which object it means to be the next state.
+    """
+    if resource.plural not in MADE_BY_PUT:
+        return False
+    if uid := (body.get("metadata") or {}).get("uid"):
+        message = f"Precondition failed: UID in precondition: {uid}, UID in object meta: "
+        raise refusal(request, 409, "Conflict", message)
+    return True
+
+
+def updated(
+    asked: Asked,
+    request: Request,
+    before: State,
+    after: Json,
+    *,
+    resource: Resource[Any],
+    of_status: bool,
+) -> State:
+    """Write what somebody made of an object, as far as they may."""
+    old = before.obj
+    after = _through_the_door(resource.plural, old, after, of_status=of_status)
+    after["metadata"] = _metadata(old, after)
+    check_finalizers(request, old, after)
+    if resource.plural == PODS and (trouble := forbidden_change(old, after)):
+        raise invalid(request, old, trouble)
+    if resource.plural in COUNTED and _meant(old) != _meant(after):
+        after["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
+    if after == old:
+        return before
+    if is_over(after):
+        asked.store.remove(resource, before)
+        return State(after)
+    return asked.store.write(resource, after)
+
+
+def is_over(obj: Json) -> bool:
+    """Whether an object has been deleted and nothing holds it any more: no grace, no finalizer."""
+    metadata = obj["metadata"]
+    if not metadata.get("deletionTimestamp") or metadata.get("finalizers"):
+        return False
+    return not metadata.get("deletionGracePeriodSeconds")
+
+
+def _through_the_door(plural: str, old: Json, after: Json, *, of_status: bool) -> Json:
+    """What of the change may pass: the status alone, or all but the status."""
+    if plural not in WITH_STATUS:
+        return dict(after)
+    if not of_status:
+        rest = {key: value for key, value in after.items() if key != "status"}
+        return rest | ({"status": old["status"]} if "status" in old else {})
+    if plural in STATUS_ALONE:
+        return _with(old, "status", after.get("status"))
+    after = _with(after, "spec", old.get("spec"))
+    if plural == PODS:
+        owners = old["metadata"].get("ownerReferences")
+        after["metadata"] = _with(after["metadata"], "ownerReferences", owners)
+    return after
+
+
+def _with(obj: Json, key: str, value: object) -> Json:
+    rest = {name: other for name, other in obj.items() if name != key}
+    return rest if value is None else {**rest, key: value}
+
+
+def _metadata(old: Json, after: Json) -> Json:
+    kept = {key: old["metadata"][key] for key in _SET_BY_SERVER if key in old["metadata"]}
+    given = {key: value for key, value in after["metadata"].items() if key not in _SET_BY_SERVER}
+    return {key: value for key, value in {**given, **kept}.items() if value not in (None, {}, [])}
+
+
+def _meant(obj: Json) -> Json:
+    return {key: value for key, value in obj.items() if key not in {"metadata", "status"}}

@@ -1,0 +1,151 @@
+"""The API server in memory as one user sees it: the methods of the port."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from cluster.fake.asked import ADMINISTRATOR, Asked, text_of
+from cluster.fake.binding import bound
+from cluster.fake.creating import created
+from cluster.fake.ending import deleted, evicted
+from cluster.fake.refusing import check_preconditions, refusal
+from cluster.fake.state import plain
+from cluster.fake.updating import is_made_by_put, patched, replaced
+from cluster.fake.watching import FakeWatch
+from cluster.kube.errors import Request, Unsent
+from cluster.kube.port import EVERYTHING, FROM_NOW, Page, Selection, WatchOptions
+from cluster.kube.resources import Resource, T
+
+
+class UserKube:
+    """``Kube`` for somebody: admission and the record of calls know who asks; all may do everything."""
+
+    def __init__(self, asked: Asked, user: str = ADMINISTRATOR) -> None:
+        self._asked = asked
+        self.user = user
+
+    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+        """Read one object."""
+        with self._asked.call(self.user, "GET", resource.path(namespace, name)) as request:
+            return self._asked.found(request, resource, namespace, name).typed(resource)
+
+    def list(
+        self,
+        resource: Resource[T],
+        selection: Selection = EVERYTHING,
+        *,
+        limit: int | None = None,
+        continue_: str | None = None,
+    ) -> Page[T]:
+        """Read a page."""
+        with self._asked.call(self.user, "LIST", resource.path(selection.namespace)) as request:
+            return self._asked.pages.page(request, resource, selection, limit=limit, continue_=continue_)
+
+    def watch(
+        self, resource: Resource[T], selection: Selection = EVERYTHING, options: WatchOptions = FROM_NOW
+    ) -> FakeWatch[T]:
+        """Follow changes, until it is closed or broken: no timeout ends it."""
+        with self._asked.call(self.user, "WATCH", resource.path(selection.namespace)) as request:
+            return self._asked.watches.begin(request, resource, selection, options)
+
+    def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> T:
+        """Create an object, or only say what would come of it."""
+        path = resource.path(namespace) + ("?dryRun=All" if dry_run else "")
+        with self._asked.call(self.user, "POST", path, body) as request:
+            state = created(
+                self._asked,
+                request,
+                resource,
+                plain(body),
+                namespace=namespace,
+                user=self.user,
+                dry_run=dry_run,
+            )
+            return state.typed(resource)
+
+    def create_subresource(
+        self,
+        resource: Resource[T],
+        subresource: str,
+        body: Mapping[str, Any],
+        *,
+        name: str,
+        namespace: str | None = None,
+        within: float | None = None,
+    ) -> None:
+        """Bind or evict a pod. Nothing takes time here."""
+        path = resource.path(namespace, name, subresource)
+        if within is not None and within <= 0:
+            raise Unsent(Request("POST", path), "it is too late for it")
+        with self._asked.call(self.user, "POST", path, body) as request:
+            pod = self._asked.found(request, resource, namespace, name)
+            if subresource == "binding":
+                at = text_of(self._asked.now())
+                self._asked.store.write(resource, bound(request, pod.obj, plain(body), at))
+            elif subresource == "eviction":
+                evicted(self._asked, request, pod, plain(body), resource=resource)
+            else:
+                raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
+
+    def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        """Merge-patch an object through one of its doors."""
+        path = resource.path(namespace, name, subresource)
+        with self._asked.call(self.user, "PATCH", path, body) as request:
+            before = self._asked.found(request, resource, namespace, name)
+            after = patched(
+                self._asked, request, before, plain(body), resource=resource, subresource=subresource
+            )
+            return after.typed(resource)
+
+    def replace(
+        self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
+    ) -> T:
+        """Put an object."""
+        with self._asked.call(self.user, "PUT", resource.path(namespace, name), body) as request:
+            copied = plain(body)
+            before = self._asked.store.find(resource.plural, namespace, name)
+            if before is None and is_made_by_put(request, resource, copied):
+                copied.get("metadata", {}).pop("resourceVersion", None)
+                state = created(
+                    self._asked,
+                    request,
+                    resource,
+                    copied,
+                    namespace=namespace,
+                    user=self.user,
+                    dry_run=False,
+                )
+                return state.typed(resource)
+            before = self._asked.found(request, resource, namespace, name)
+            return replaced(self._asked, request, before, copied, resource=resource).typed(resource)
+
+    def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        """Delete an object; a bound pod only begins to end, unless the grace is 0."""
+        with self._asked.call(self.user, "DELETE", resource.path(namespace, name)) as request:
+            state = self._asked.found(request, resource, namespace, name)
+            wanted = {"uid": uid, "resourceVersion": resource_version}
+            check_preconditions(request, state.obj, wanted, resource.kind)
+            deleted(self._asked, resource, state, grace_seconds)

@@ -1,0 +1,57 @@
+"""What administrators have said about single GPUs of a node, as the booking server writes it on the Node.
+
+The annotation ``names.DEVICE_ORDERS`` holds JSON, device -> what counts now::
+
+    {"GPU-...": {"cordoned": "alice: the fan is loud"}, "GPU-...": {"cleared": "2026-11-27T16:00:00Z"}}
+
+What is not said is not ordered. The node agent obeys within a second.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Partial, ready
+from cluster.objects.nodes import Node
+
+
+class DeviceOrdersError(ValueError):
+    """An annotation that cannot be read: whoever reads goes by what was readable before."""
+
+
+@ready
+class DeviceOrder(Partial, frozen=True):
+    """What counts for one device."""
+
+    cordoned: str | None = None
+    """Who takes it out of use for new pods, and why; None: nobody does."""
+    cleared: datetime | None = None
+    """When somebody has last said that it is mended. Each such word is obeyed once."""
+
+
+DeviceOrders = Mapping[str, DeviceOrder]
+"""UUID of a GPU or a MIG device -> what counts for it."""
+
+_ORDERS: Final = msgspec.json.Decoder(dict[str, DeviceOrder])
+
+
+def encode_device_orders(orders: DeviceOrders) -> str:
+    """The text of the annotation. Equal orders give equal text; without any it is empty."""
+    said = {uuid: orders[uuid] for uuid in sorted(orders) if orders[uuid] != DeviceOrder()}
+    return msgspec.json.encode(said).decode() if said else ""
+
+
+def device_orders_of(node: Node) -> dict[str, DeviceOrder]:
+    """The orders on a node; none where nobody has given any.
+
+    Raises:
+        DeviceOrdersError: the annotation cannot be read.
+    """
+    text = node.metadata.annotation(names.DEVICE_ORDERS)
+    try:
+        return _ORDERS.decode(text) if text else {}
+    except msgspec.MsgspecError as error:
+        raise DeviceOrdersError(f"The annotation {names.DEVICE_ORDERS} cannot be read: {error}.") from error

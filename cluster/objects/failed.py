@@ -1,0 +1,85 @@
+"""Pods that have failed, as far as it says whether they are to come back."""
+
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster.objects.meta import Meta, Partial
+from cluster.objects.pods import ContainerState, ContainerStatus, Pod, PodSpec, PodStatus
+
+KUBELET: Final = "kubelet"
+"""Who writes status, by its name in ``managedFields``."""
+REFUSED_WITHIN: Final = timedelta(seconds=15)
+"""From the ``startTime`` of a pod that is refused at once to the write that says so: below a second, and ten
+where the kubelet itself has just started (measured with kubelet 1.37)."""
+
+
+class Writer(Partial, frozen=True):
+    """One entry of ``metadata.managedFields``: who has written last, and when."""
+
+    manager: str | None = None
+    subresource: str | None = None
+    time: datetime | None = None
+
+
+class FailedMeta(Meta, frozen=True):
+    """``metadata`` of a pod that has failed."""
+
+    managed_fields: tuple[Writer, ...] | None = None
+
+
+class FailedContainer(ContainerStatus, frozen=True):
+    """One entry of ``status.containerStatuses`` or ``status.initContainerStatuses``."""
+
+    last_state: ContainerState | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether it has run, however shortly."""
+        states = (self.state, self.last_state)
+        return any(state and (state.running or state.terminated) for state in states)
+
+
+class FailedSpec(PodSpec, frozen=True):
+    """``spec`` of a pod that has failed."""
+
+    restart_policy: str | None = None
+    """None: ``Always``."""
+
+
+class FailedStatus(PodStatus, frozen=True):
+    """``status`` of a pod that has failed."""
+
+    container_statuses: tuple[FailedContainer, ...] | None = None
+    init_container_statuses: tuple[FailedContainer, ...] | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any container has run, however shortly."""
+        containers = (*(self.init_container_statuses or ()), *(self.container_statuses or ()))
+        return any(container.has_begun for container in containers)
+
+
+class FailedPod(Pod, frozen=True):
+    """A Pod that has failed."""
+
+    metadata: FailedMeta = FailedMeta()
+    spec: FailedSpec = FailedSpec()
+    status: FailedStatus = FailedStatus()
+
+    @property
+    def has_begun(self) -> bool:
+        """Whether any container may have run.
+
+        A kubelet that starts after a power cut and refuses a pod may say nothing of the containers that it
+        had; what is left is that it had accepted the pod long before.
+        """
+        return self.status.has_begun or self._was_accepted_before()
+
+    def _was_accepted_before(self) -> bool:
+        started = self.status.start_time
+        said = [
+            one.time
+            for one in self.metadata.managed_fields or ()
+            if one.manager == KUBELET and one.subresource == "status" and one.time
+        ]
+        return started is not None and bool(said) and max(said) - started > REFUSED_WITHIN

@@ -1,0 +1,65 @@
+"""A hold: devices of one node that are kept for a booked pod while their holders leave.
+
+While it stands on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and nobody else
+gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
+"state": "bookings=4650,nodes=4700,pods=4711"}``.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Versioned, ready
+from cluster.objects.pods import Pod
+
+
+class HoldError(ValueError):
+    """A hold that cannot be read."""
+
+
+@ready
+class Hold(Versioned, frozen=True, kw_only=True):
+    """What is kept for one pod."""
+
+    node: str
+    devices: tuple[str, ...]
+    """UUIDs: exactly as many as the pod needs; some may be free already when the hold is written."""
+    victims: tuple[str, ...] = ()
+    """Uids of the pods that must leave."""
+    at: datetime | None = None
+    """When it was written."""
+    state: str | None = None
+    """What was known when it was planned: see ``encode_versions`` (law L3 judges it by that)."""
+
+
+def encode_versions(versions: Mapping[str, str]) -> str:
+    """Kind -> the newest resourceVersion of one that was known: ``bookings=4650,nodes=4700,pods=4711``."""
+    return ",".join(f"{kind}={version}" for kind, version in sorted(versions.items()))
+
+
+def versions_of(hold: Hold) -> Mapping[str, int]:
+    """Kind -> version of the state that it was planned on; nothing where that cannot be read."""
+    pairs = (part.partition("=") for part in (hold.state or "").split(","))
+    return {kind: int(version) for kind, _, version in pairs if kind and version.isdecimal()}
+
+
+def encode_hold(hold: Hold) -> str:
+    """The text of the annotation."""
+    return msgspec.json.encode(hold).decode()
+
+
+def hold_of(pod: Pod) -> Hold | None:
+    """The hold on a pod, None when there is none.
+
+    Raises:
+        HoldError: the annotation cannot be read.
+    """
+    text = pod.metadata.annotation(names.HOLD)
+    if not text:
+        return None
+    try:
+        return msgspec.json.decode(text, type=Hold)
+    except msgspec.MsgspecError as error:
+        raise HoldError(f"The annotation {names.HOLD} of {pod.key} cannot be read: {error}.") from error

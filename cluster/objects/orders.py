@@ -1,0 +1,36 @@
+"""An administrator's order that a pod must go, as the booking server writes it on the pod: ``names.EVICT``.
+
+JSON: ``{"by": "alice", "reason": "the rack is on fire", "at": "2026-11-27T16:00:00Z"}``.
+"""
+
+from datetime import datetime
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Versioned, ready
+from cluster.objects.pods import Pod
+
+
+@ready
+class EvictOrder(Versioned, frozen=True, kw_only=True):
+    """Who wants a pod gone, and why."""
+
+    by: str
+    """User id."""
+    reason: str
+    at: datetime
+
+
+def encode_order(order: EvictOrder) -> str:
+    """The text of the annotation."""
+    return msgspec.json.encode(order).decode()
+
+
+def order_of(pod: Pod) -> EvictOrder | None:
+    """The order on a pod; None for none, or for one that cannot be read."""
+    text = pod.metadata.annotation(names.EVICT)
+    try:
+        return None if text is None else msgspec.json.decode(text, type=EvictOrder)
+    except msgspec.DecodeError:
+        return None

@@ -1,0 +1,30 @@
+"""What admission replaced in a GPU pod's ``spec``: it is given back when the pod comes back without a GPU.
+
+``names.REPLACED`` holds JSON: ``{"schedulerName": "default-scheduler", "priorityClassName": "batch"}``.
+"""
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Versioned, ready
+
+
+@ready
+class Replaced(Versioned, frozen=True, kw_only=True):
+    """The values as the user gave them; None where there was none."""
+
+    scheduler_name: str | None = None
+    priority_class_name: str | None = None
+
+
+def encode_replaced(replaced: Replaced) -> str:
+    """The text of the annotation."""
+    return msgspec.json.encode(replaced).decode()
+
+
+def replaced_in(annotations: dict[str, str]) -> Replaced:
+    """What was replaced; nothing where the annotation is missing or cannot be read."""
+    try:
+        return msgspec.json.decode(annotations.get(names.REPLACED, "{}"), type=Replaced)
+    except msgspec.MsgspecError:
+        return Replaced()

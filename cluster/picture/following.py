@@ -1,0 +1,80 @@
+"""Keeps a picture true: one reflector per kind, and whether all of them can be trusted.
+
+While one of them is not synced, or has had no news for 150 s, nothing may be decided (law L6).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cluster.kube.port import Kube
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import (
+    BOOKINGS,
+    CLAIMS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUMES,
+)
+from cluster.picture.handlers import Bookings, Leases, Namespaces, Nodes, Pods
+from cluster.picture.picture import Picture
+from cluster.runtime.clock import Clock
+
+NO_NEWS: Final = 150.0
+"""Seconds without an event or bookmark after which the picture is not trusted (law L6)."""
+
+LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""A pod that ends leaves this selection: the watch shows it as deleted."""
+
+
+class Following:
+    """The reflectors of one picture."""
+
+    def __init__(self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str) -> None:
+        """Args: namespace: where the Leases are."""
+        self._kube, self._picture, self._clock = kube, picture, clock
+        self._reflectors: dict[str, Reflector[Any]] = {
+            "pods": Reflector(kube, PODS, Pods(picture), clock, field_selector=LIVING),
+            "nodes": Reflector(kube, NODES, Nodes(picture), clock),
+            "leases": Reflector(kube, LEASES, Leases(picture), clock, namespace=namespace),
+            "bookings": Reflector(kube, BOOKINGS, Bookings(picture), clock),
+        }
+
+    def add(self, kind: str, reflector: Reflector[Any]) -> None:
+        """Another kind that must be trusted as well; before the threads are started."""
+        self._reflectors[kind] = reflector
+
+    def follow_namespaces(self) -> None:
+        """Namespaces too, for who needs what administrators write on them; before the threads are started."""
+        self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._picture), self._clock))
+
+    def follow_surroundings(self) -> None:
+        """Whatever else a pod's place hangs on, for who plans places; before the threads are started."""
+        kept = self._picture.keep_surroundings()
+        self.add("claims", Reflector(self._kube, CLAIMS, kept.claims, self._clock))
+        self.add("volumes", Reflector(self._kube, VOLUMES, kept.volumes, self._clock))
+        self.add("storage classes", Reflector(self._kube, STORAGE_CLASSES, kept.classes, self._clock))
+
+    @property
+    def threads(self) -> Mapping[str, Callable[[threading.Event], None]]:
+        """Name -> body of a thread that runs until the event is set: one per kind."""
+        return {kind: reflector.run for kind, reflector in self._reflectors.items()}
+
+    def age(self) -> float | None:
+        """Seconds since the oldest of them had news, None until all had."""
+        ages = [reflector.age() for reflector in self._reflectors.values()]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None
+
+    def obstacle(self) -> str | None:
+        """Why nothing may be decided now, None when it may."""
+        for kind, reflector in self._reflectors.items():
+            age = reflector.age()
+            if not reflector.is_synced or age is None:
+                return f"The {kind} of the cluster have not been read yet."
+            if age > NO_NEWS:
+                return f"There has been no news of {kind} from the API server for {NO_NEWS:.0f} seconds."
+        return None

@@ -1,0 +1,31 @@
+"""A plugin of pytest that notes what became of each test, a line of JSON each, for the bundle's report."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any, Final
+
+FILE: Final = "NOTED_TESTS"
+"""The variable that names the file."""
+_WORDS: Final = {"passed": "right", "failed": "wrong", "skipped": "not tested"}
+
+
+def pytest_runtest_logreport(report: Any) -> None:
+    """Called by pytest for each phase of a test: what it does counts, and what goes wrong around it."""
+    if report.when != "call" and report.outcome == "passed":
+        return
+    line = {
+        "name": report.location[2].removeprefix("test_").replace("_", " "),
+        "outcome": _WORDS[report.outcome],
+        "seconds": report.duration,
+        "why": _why(report),
+    }
+    with Path(os.environ[FILE]).open("a") as file:
+        file.write(f"{json.dumps(line)}\n")
+
+
+def _why(report: Any) -> str:
+    if report.outcome == "skipped" and isinstance(report.longrepr, tuple):
+        return str(report.longrepr[2]).removeprefix("Skipped: ")
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return str(crash.message if crash else report.longrepr or "").strip().partition("\n")[0]

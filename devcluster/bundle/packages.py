@@ -1,0 +1,71 @@
+"""Python packages for the machine with the GPU: the locked ones of all parts, those of the tests, and ours.
+
+They are installed already, for the version of Python that is there: it needs neither pip nor a network.
+"""
+
+import re
+import sys
+from pathlib import Path
+from typing import Final
+
+from devcluster.commands import output
+from devcluster.failure import ClusterError
+from devcluster.places import CHECKOUT
+
+PARTS: Final = ("booking", "deviceplugin", "extender")
+"""Locks of the images."""
+TESTING: Final = (
+    *("pytest", "pytest-randomly", "pytest-timeout", "pytest-xdist", "hypothesis"),
+    *("execnet", "iniconfig", "packaging", "pluggy", "pygments", "sortedcontainers"),
+)
+"""What tests/gpu runs by, from the lock for development, with what these need."""
+LIBC: Final = "manylinux_2_28"
+"""The oldest C library that packages may ask for: that of Debian 11 and Ubuntu 20.04 is newer."""
+
+_VERSION: Final = re.compile(r"3\.\d+")
+_ENTRY: Final = re.compile(r"^(?P<name>[A-Za-z0-9._-]+)==.*(?:\n .*)*", re.MULTILINE)
+
+
+def install(folder: Path, *, python: str, machine: str) -> None:
+    """Fill a folder with all packages for a version of Python.
+
+    Args:
+        folder: of the packages; it is there.
+        python: as ``3.12``.
+        machine: as ``uname -m`` says.
+
+    Raises:
+        ClusterError: a package is not to be had for it, or the version is none.
+    """
+    if not _VERSION.fullmatch(python):
+        raise ClusterError(f"{python!r} is no version of Python: it looks like 3.12.")
+    beside = folder.parent
+    testing = beside / "testing.txt"
+    testing.write_text(chosen(CHECKOUT.joinpath("requirements/dev.txt").read_text(), TESTING))
+    locks = [*(CHECKOUT / "requirements" / f"{part}.txt" for part in PARTS), testing]
+    target = ("--target", str(folder), "--python-version", python, "--python-platform", f"{machine}-{LIBC}")
+    tool = (str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", *target)
+    output(
+        [*tool, "--only-binary", ":all:", "--require-hashes", *(f"--requirements={lock}" for lock in locks)]
+    )
+    output([*tool, "--no-deps", str(_wheel(beside))])
+
+
+def chosen(lock: str, names: tuple[str, ...]) -> str:
+    """The entries of a lock that have these names.
+
+    Raises:
+        ClusterError: one of them is not in it.
+    """
+    entries = {found["name"].lower(): found[0] for found in _ENTRY.finditer(lock)}
+    if missing := sorted(set(names) - entries.keys()):
+        raise ClusterError(f"requirements/dev.txt has no {', '.join(missing)}.")
+    return "".join(f"{entries[name]}\n" for name in names)
+
+
+def _wheel(folder: Path) -> Path:
+    """Our own wheel, built from the checkout."""
+    made = folder / "wheel"
+    build = (sys.executable, "-m", "hatchling", "build", "--target", "wheel", "--directory", str(made))
+    output(["env", "-C", str(CHECKOUT), *build])
+    return next(made.glob("*.whl"))

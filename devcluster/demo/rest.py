@@ -1,0 +1,62 @@
+"""The booking server's REST API, as a person with a token uses it."""
+
+import json
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+import urllib3
+
+from devcluster.failure import ClusterError
+
+Json = dict[str, Any]
+_SECONDS = 20.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What the server said."""
+
+    status: int
+    body: Json
+
+    @property
+    def is_refusal(self) -> bool:
+        """Whether it is a problem (RFC 9457)."""
+        return self.status >= HTTPStatus.BAD_REQUEST
+
+
+class Rest:
+    """One person at the API."""
+
+    def __init__(self, url: str, token: str) -> None:
+        """Args: url: of the server, without a path; token: for its audience."""
+        self.url = url.rstrip("/")
+        self._headers = {"Authorization": f"Bearer {token}"}
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
+        """One request below ``/api/v1``.
+
+        Raises:
+            ClusterError: nobody answers, or not in JSON.
+        """
+        url = f"{self.url}/api/v1{path}"
+        try:
+            answer = urllib3.request(
+                method, url, json=body, headers=self._headers, timeout=_SECONDS, retries=False
+            )
+            return Answer(answer.status, json.loads(answer.data or b"{}"))
+        except (urllib3.exceptions.HTTPError, ValueError) as error:
+            raise ClusterError(f"{method} {url} was not answered as expected: {error}") from error
+
+    def book(self, **request: object) -> Answer:
+        """Ask for a booking."""
+        return self.ask("POST", "/bookings", dict(request))
+
+    def show(self, name: str) -> Answer:
+        """One booking."""
+        return self.ask("GET", f"/bookings/{name}")
+
+    def release(self, name: str) -> Answer:
+        """End a running booking now."""
+        return self.ask("POST", f"/bookings/{name}/release")

@@ -1,0 +1,42 @@
+"""`python -m devcluster.fakenvml FOLDER NODE LIBRARY`: lays simulated GPUs into a folder of their node.
+
+What stands there already stays: somebody may have changed the GPUs, and the node may have started again.
+"""
+
+import shutil
+import sys
+from pathlib import Path
+from typing import Final
+
+from devcluster.fakenvml import FakeNvml, devicenodes, gpus_of
+from devcluster.fakenvml.build import SONAME
+
+USAGE: Final = "usage: python -m devcluster.fakenvml FOLDER NODE LIBRARY"
+
+
+def main(words: list[str]) -> int:
+    """Lay out what node agents and containers see; 2 where the words make no sense."""
+    if words == ["--help"]:
+        print(USAGE)
+        return 0
+    try:
+        place, node, compiled = words
+    except ValueError:
+        print(USAGE, file=sys.stderr)
+        return 2
+    folder = Path(place)
+    gpus, simulated = gpus_of(node), FakeNvml(folder)
+    if not simulated.state.exists():
+        simulated.create(gpus)
+    (folder / "dev").mkdir(exist_ok=True)
+    devicenodes.make(folder / "dev", gpus)
+    # In one step: an agent may be reading the one of before.
+    fresh = folder / f"{SONAME}.new"
+    shutil.copy(compiled, fresh)
+    fresh.replace(folder / SONAME)
+    print(f"{node} has {len(gpus)} simulated GPUs in {folder}.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

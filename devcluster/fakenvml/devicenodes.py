@@ -1,0 +1,35 @@
+"""Device nodes of simulated GPUs.
+
+Behind them is no driver (opening one fails), but they have the numbers of NVIDIA's, so that a container shows
+which GPUs it was given.
+"""
+
+import os
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from devcluster.fakenvml.specs import GpuSpec
+
+_NVIDIA, _UVM = 195, 511
+_CONTROL_MINOR = 255
+
+
+def make(folder: Path, gpus: Sequence[GpuSpec]) -> None:
+    """Make those that are missing; a node without GPUs has none.
+
+    Raises:
+        OSError: no right to make them there, or a disk that takes none; ``filename`` says which.
+    """
+    devices = {f"nvidia{gpu.minor}": (_NVIDIA, gpu.minor) for gpu in gpus}
+    if devices:
+        devices |= {
+            "nvidiactl": (_NVIDIA, _CONTROL_MINOR),
+            "nvidia-uvm": (_UVM, 0),
+            "nvidia-uvm-tools": (_UVM, 1),
+        }
+    for name, (major, minor) in devices.items():
+        path = folder / name
+        if not path.is_char_device():
+            os.mknod(path, stat.S_IFCHR | 0o666, os.makedev(major, minor))
+            path.chmod(0o666)  # whatever the umask says

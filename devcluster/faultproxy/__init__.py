@@ -1,0 +1,38 @@
+"""A proxy between our parts and the API server that makes answers go wrong on purpose.
+
+A part is pointed at it by its settings; everything passes, watches and their events too, until a rule says
+otherwise. `calls` reads requests, `rules` says what becomes of which call and writes them all down, both
+without sockets; `proxy` has the sockets. Used by the crash tests, which end a part at exactly one call.
+"""
+
+from devcluster.faultproxy.calls import Call
+from devcluster.faultproxy.proxy import FaultProxy
+from devcluster.faultproxy.rules import (
+    Answer,
+    Cut,
+    Lose,
+    Match,
+    Pass,
+    Record,
+    Refuse,
+    Rule,
+    Rules,
+    Slow,
+    Stall,
+)
+
+__all__ = [
+    "Answer",
+    "Call",
+    "Cut",
+    "FaultProxy",
+    "Lose",
+    "Match",
+    "Pass",
+    "Record",
+    "Refuse",
+    "Rule",
+    "Rules",
+    "Slow",
+    "Stall",
+]

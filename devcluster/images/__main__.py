@@ -1,0 +1,32 @@
+"""`make image`: build the product's images, and say where they are and how large."""
+
+import sys
+from typing import Final
+
+from cluster.runtime.clock import SystemClock
+from cluster.version import VERSION
+from devcluster.binaries.errors import BuildError
+from devcluster.binaries.progress import ProgressLine
+from devcluster.images.product import TARGETS, Target, build, compressed
+
+TARGET_MB: Final[dict[Target, int]] = {"node-agent": 120, "extender": 150, "booking": 150}
+"""What each may take, compressed, in MB."""
+
+
+def main() -> int:
+    """Build them; 1 where one is larger than it should be."""
+    try:
+        images = build(VERSION, ProgressLine(sys.stderr, SystemClock()))
+    except BuildError as error:
+        print(error, file=sys.stderr)
+        return 1
+    large = 0
+    for target, image in zip(TARGETS, images, strict=True):
+        size = compressed(image.tar) / 1e6
+        large += size > TARGET_MB[target]
+        print(f"{image.name}  {size:.0f} MB compressed (at most {TARGET_MB[target]})  {image.tar}")
+    return 1 if large else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,23 @@
+"""How one process of ours is started in a development cluster: a value, made by a file for each part."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+PATH: Final = "/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A process of the host inside the cluster; started again when it ends by itself, as by a kubelet."""
+
+    name: str
+    """Of the daemon; on a node it gets the node's in front."""
+    program: Sequence[str]
+    """The command line."""
+    environment: dict[str, str] | None
+    """None: the caller's."""
+    probes: int | None
+    """Port of `/healthz`, `/readyz` and `/metrics`; None where they are not of our kind."""
+    node: str | None = None
+    """In whose mounts it runs."""

@@ -1,0 +1,215 @@
+"""Says what is wrong with a node, or with what the agent is allowed: ``python -m deviceplugin doctor``.
+
+It changes nothing. Each check answers with a sentence, and where something is wrong with what to do.
+``examine`` is everything; what it looks with is given to it.
+"""
+
+import os
+import re
+import socket
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+from cluster import names
+from cluster.kube.access import Right
+from cluster.kube.errors import ApiError
+from cluster.kube.events import NAMESPACE_OF_NODES
+from cluster.objects.nodes import Node
+from deviceplugin import cdi, driver
+from deviceplugin.allocate import Strategy
+from deviceplugin.nvml.port import Nvml, NvmlError
+from deviceplugin.settings import Settings
+from deviceplugin.squatters import Processes
+
+PATIENCE: Final = 30.0
+"""Seconds for NVML: without persistence mode a driver takes seconds for each GPU."""
+
+RIGHTS: Final = (
+    Right("get", "nodes"),
+    Right("watch", "nodes"),
+    Right("patch", "nodes"),
+    Right("list", "pods"),
+    Right("watch", "pods"),
+    Right("create", "events", namespace=NAMESPACE_OF_NODES),
+)
+"""What the agent needs, beside Leases."""
+LEASE_RIGHTS: Final = ("get", "create", "patch")
+"""What it needs with Leases of its own namespace."""
+
+_RUNTIMES: Final = {"containerd": (1, 7), "cri-o": (1, 23)}
+"""From which version a runtime understands what a device plugin says of CDI."""
+_SWITCHED: Final = (2, 0)
+"""Before this version of containerd CDI must be switched on in its configuration."""
+
+Severity = Literal["fine", "warning", "wrong"]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What was found out about one thing."""
+
+    about: str
+    severity: Severity
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tools:
+    """What the doctor looks with."""
+
+    nvml: Nvml
+    node: Callable[[], Node]
+    """This node at the API server; raises ApiError."""
+    may: Callable[[Right], bool]
+    """Whether the agent may do something; raises ApiError."""
+    patience: float = PATIENCE
+
+
+def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
+    """Every finding, in the order in which one thing needs the other."""
+    minors: dict[str, int | None] = {}
+    yield _driver(tools, minors)
+    yield from _device_nodes(settings.dev_root, minors)
+    yield _driver_files(settings)
+    yield from _sockets(settings)
+    yield _processes(Processes(settings.proc_root))
+    if settings.strategy is Strategy.CDI:
+        yield _cdi_folder(settings.cdi_dir)
+    yield from _api(settings, tools)
+
+
+def told(findings: Iterable[Finding]) -> tuple[str, bool]:
+    """The findings for people, a line each, and whether nothing is wrong."""
+    listed = tuple(findings)
+    lines = [f"{finding.severity:8}{finding.about}: {finding.sentence}\n" for finding in listed]
+    return "".join(lines), all(finding.severity != "wrong" for finding in listed)
+
+
+def _driver(tools: Tools, minors: dict[str, int | None]) -> Finding:
+    """In a thread of its own, which is left behind where the driver hangs."""
+    about, found, done = "driver", list[Finding](), threading.Event()
+
+    def ask() -> None:
+        try:
+            tools.nvml.open()
+            version = tools.nvml.driver_version()
+            for uuid in map(tools.nvml.uuid, range(tools.nvml.count())):
+                minors[uuid] = tools.nvml.facts(uuid).minor
+            found.append(_counted(version, len(minors)))
+        except NvmlError as error:
+            found.append(Finding(about, "wrong", str(error)))
+        finally:
+            tools.nvml.close()
+            done.set()
+
+    threading.Thread(target=ask, name="doctor-nvml", daemon=True).start()
+    if not done.wait(tools.patience):
+        sentence = f"It has not answered for {tools.patience:g} s: it hangs. Look at the kernel's log."
+        return Finding(about, "wrong", sentence)
+    return found[0]
+
+
+def _counted(version: str, gpus: int) -> Finding:
+    if gpus:
+        return Finding("driver", "fine", f"Version {version} answers and lists GPUs: {gpus}.")
+    sentence = f"Version {version} answers, but lists no GPU: none is there, or its device node is hidden."
+    return Finding("driver", "wrong", sentence)
+
+
+def _processes(processes: Processes) -> Finding:
+    if processes.are_the_nodes():
+        return Finding("processes", "fine", "The agent is in the node's PID namespace.")
+    sentence = (
+        "The agent is not in the node's PID namespace: who uses a GPU without holding it, and how much memory"
+        " each pod uses, is not known. Set nodeAgent.hostPID in the chart."
+    )
+    return Finding("processes", "warning", sentence)
+
+
+def _device_nodes(dev_root: Path, minors: dict[str, int | None]) -> Iterator[Finding]:
+    about = "device nodes"
+    if not minors:
+        return
+    for uuid, minor in minors.items():
+        if minor is None:
+            yield Finding(about, "wrong", f"The driver does not say which one belongs to {uuid}.")
+        elif not (dev_root / f"nvidia{minor}").exists():
+            yield Finding(about, "wrong", f"There is no {dev_root}/nvidia{minor} for {uuid}.")
+    for name, remedy in (("nvidiactl", "nvidia-modprobe"), (cdi.UNIFIED_MEMORY, "nvidia-modprobe -u -c=0")):
+        if not (dev_root / name).exists():
+            sentence = f"There is no {dev_root}/{name}, without which CUDA does not work: run `{remedy}`."
+            yield Finding(about, "wrong", sentence)
+    yield Finding(about, "fine", f"Looked for in {dev_root}.")
+
+
+def _driver_files(settings: Settings) -> Finding:
+    about, root = "driver files", settings.driver_root
+    version = driver.driver_version(driver.find(root))
+    if version is None:
+        sentence = f"No libnvidia-ml.so.<version> is under {root}: images must bring the driver's libraries."
+        return Finding(about, "warning", sentence)
+    return Finding(about, "fine", f"Those of version {version} are under {root}.")
+
+
+def _sockets(settings: Settings) -> Iterator[Finding]:
+    yield _socket("kubelet", settings.device_plugins / "kubelet.sock", "wrong", "no GPU can be handed out")
+    without = "the API server is asked instead"
+    yield _socket("kubelet's Pods API", settings.pods_api_socket, "warning", without)
+    without = "pods of a kubelet without the Pods API are not told apart"
+    yield _socket("kubelet's PodResources API", settings.pod_resources_socket, "warning", without)
+
+
+def _socket(about: str, path: Path, severity: Severity, without: str) -> Finding:
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as client:
+        client.settimeout(PATIENCE)
+        try:
+            client.connect(str(path))
+        except OSError as error:
+            why = error.strerror or str(error)
+            return Finding(about, severity, f"Nobody answers at {path} ({why}): {without}.")
+    return Finding(about, "fine", f"It answers at {path}.")
+
+
+def _cdi_folder(folder: Path) -> Finding:
+    about = "CDI"
+    if not folder.is_dir():
+        return Finding(about, "wrong", f"There is no folder {folder}: the runtime would find nothing there.")
+    if not os.access(folder, os.W_OK):
+        return Finding(about, "wrong", f"The agent may not write to {folder}.")
+    return Finding(about, "fine", f"Specifications can be written to {folder}.")
+
+
+def _api(settings: Settings, tools: Tools) -> Iterator[Finding]:
+    about = "API server"
+    leases = (Right(verb, "leases", "coordination.k8s.io", settings.namespace) for verb in LEASE_RIGHTS)
+    try:
+        missing = [right for right in (*RIGHTS, *leases) if not tools.may(right)]
+        for right in missing:
+            yield Finding(about, "wrong", f"The agent may not {right}: install the chart's roles.")
+        if not missing:
+            yield Finding(about, "fine", "It answers, and the agent has its rights.")
+        if settings.strategy is Strategy.CDI and RIGHTS[0] not in missing:
+            yield runtime(tools.node().status.node_info.container_runtime_version)
+    except ApiError as error:
+        yield Finding(about, "wrong", f"{error}")
+
+
+def runtime(version: str) -> Finding:
+    """Whether a container runtime understands CDI, by what the kubelet says of it (``containerd://2.1.4``)."""
+    about = "container runtime"
+    name, _, numbers = version.partition("://")
+    found = re.match(r"v?(\d+)\.(\d+)", numbers)
+    if found is None or name not in _RUNTIMES:
+        return Finding(about, "warning", f"Nobody knows whether {version or 'it'} understands CDI.")
+    number = (int(found[1]), int(found[2]))
+    if number < _RUNTIMES[name]:
+        least = ".".join(map(str, _RUNTIMES[name]))
+        sentence = f"{version} does not understand CDI, {name} {least} does: set {names.setting('strategy')}."
+        return Finding(about, "wrong", sentence)
+    if name == "containerd" and number < _SWITCHED:
+        sentence = f"{version} understands CDI if its configuration says enable_cdi = true."
+        return Finding(about, "warning", sentence)
+    return Finding(about, "fine", f"{version} understands CDI.")

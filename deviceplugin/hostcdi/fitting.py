@@ -1,0 +1,110 @@
+"""Whether a CDI specification of the host does for our GPUs, and by which names: pure.
+
+One that was written for another driver, or before the GPUs got other numbers, would give a container the
+wrong files or the wrong GPU. So what it says is compared with what is there, and our own is the next best.
+
+Source: Container Device Interface specification 0.5.0 to 1.0.0; nvidia-ctk 1.20.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+
+from cluster import names
+
+KIND: Final = names.GPU_RESOURCE
+"""NVIDIA calls the kind as the resource."""
+
+_OWN_NODE: Final = re.compile(r"/dev/(?:nvidia\d+|nvidia-caps/nvidia-cap\d+)$")
+"""Nodes of one GPU or one of its parts; the others are common to all."""
+_OF_DRIVER: Final = re.compile(r"/lib(?:cuda|nvidia-ml)\.so\.(\d+\.\d+(?:\.\d+)?)$")
+
+
+class _Node(msgspec.Struct):
+    path: str
+
+
+class _Mount(msgspec.Struct, rename="camel"):
+    container_path: str = ""
+
+
+class _Edits(msgspec.Struct, rename="camel"):
+    device_nodes: list[_Node] | None = None
+    mounts: list[_Mount] | None = None
+
+
+class _Device(msgspec.Struct, rename="camel"):
+    name: str
+    container_edits: _Edits | None = None
+
+
+class Specification(msgspec.Struct, rename="camel"):
+    """One file, as far as it is read."""
+
+    kind: str = ""
+    devices: list[_Device] | None = None
+    container_edits: _Edits | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """What can be used."""
+
+    qualified: Mapping[str, str] = field(default_factory=dict)
+    """UUID -> qualified name of the device: ``nvidia.com/gpu=GPU-...``."""
+    problem: str | None = None
+    """A sentence, where there are specifications of the host that are not used."""
+
+
+NOTHING: Final = Fit()
+
+
+def fit(found: Iterable[Specification], own_nodes: Mapping[str, frozenset[str]], driver: str | None) -> Fit:
+    """Which of our devices the host's specifications have, if that is all of them.
+
+    Args:
+        found: those of one folder: two that name the same device cancel each other out.
+        own_nodes: uuid -> paths of the device nodes that belong to it alone.
+        driver: its version; None where that cannot be seen.
+    """
+    ours = [one for one in found if one.kind == KIND]
+    if not ours or not own_nodes:
+        return NOTHING
+    stale = {version for one in ours for version in _versions(one)} - {driver}
+    if driver is not None and stale:
+        return Fit(problem=f"It is of driver {', '.join(sorted(stale))}, and {driver} is installed")
+    places = _by_nodes(ours)
+    missing = sorted(uuid for uuid, nodes in own_nodes.items() if nodes not in places)
+    if missing:
+        return Fit(problem=f"It has no device with the nodes of {missing[0]} and no others")
+    return Fit({uuid: f"{KIND}={_best(uuid, places[nodes])}" for uuid, nodes in own_nodes.items()})
+
+
+def _by_nodes(found: Iterable[Specification]) -> dict[frozenset[str], list[str]]:
+    """Nodes that belong to one device alone -> its names."""
+    devices = [device for one in found for device in one.devices or ()]
+    times = [device.name for device in devices]
+    places: dict[frozenset[str], list[str]] = {}
+    for device in devices:
+        if times.count(device.name) == 1:
+            places.setdefault(_own(device), []).append(device.name)
+    return places
+
+
+def _own(device: _Device) -> frozenset[str]:
+    nodes = (device.container_edits.device_nodes if device.container_edits else None) or ()
+    return frozenset(node.path for node in nodes if _OWN_NODE.match(node.path))
+
+
+def _best(uuid: str, called: list[str]) -> str:
+    """The uuid, which stays the same whatever the GPU's number is; otherwise the shortest name."""
+    return min(called, key=lambda name: (name != uuid, len(name), name))
+
+
+def _versions(one: Specification) -> set[str]:
+    mounts = (one.container_edits.mounts if one.container_edits else None) or ()
+    matches = (_OF_DRIVER.search(mount.container_path) for mount in mounts)
+    return {match[1] for match in matches if match}

@@ -1,0 +1,47 @@
+"""How well two GPUs of a node are linked, as a number: pure.
+
+The numbers are those of NVIDIA's allocator: 100 for every NVLink, and 10 to 60 for how near they are on the
+PCI bus. Where the driver does not say the latter, the NUMA nodes do.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import permutations
+from typing import Final
+
+from cluster.objects.inventory import Device
+
+Scores = Mapping[str, Mapping[str, int]]
+"""GPU -> other GPU -> how well they are linked: the same in both directions, missing where they are not."""
+
+NVLINK: Final = 100
+"""For each link."""
+NEAREST: Final = 60
+"""On one board. NVML's number for the way between two GPUs is taken off: 10 one PCI switch, 20 several,
+30 a host bridge, 40 one NUMA node, 50 the link between processors."""
+SAME_NODE: Final = 20
+OTHER_NODE: Final = 10
+
+
+def scores(devices: Iterable[Device], ways: Mapping[str, Mapping[str, int]]) -> Scores:
+    """The scores of all pairs of these GPUs.
+
+    Args:
+        devices: with their NVLinks and NUMA nodes.
+        ways: GPU -> other GPU -> NVML's number for the way between them on the PCI bus, where it is known.
+    """
+    found: dict[str, dict[str, int]] = {}
+    for one, other in permutations(devices, 2):
+        links = max((one.links or {}).get(other.uuid, 0), (other.links or {}).get(one.uuid, 0))
+        found.setdefault(one.uuid, {})[other.uuid] = NVLINK * links + _on_the_bus(one, other, ways)
+    return found
+
+
+def _on_the_bus(one: Device, other: Device, ways: Mapping[str, Mapping[str, int]]) -> int:
+    known = [
+        way
+        for way in (ways.get(one.uuid, {}).get(other.uuid), ways.get(other.uuid, {}).get(one.uuid))
+        if way is not None
+    ]
+    if known:
+        return NEAREST - min(known)
+    return SAME_NODE if one.numa is not None and one.numa == other.numa else OTHER_NODE

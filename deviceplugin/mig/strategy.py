@@ -1,0 +1,40 @@
+"""Under which names the MIG devices of a node are handed out: NVIDIA's three strategies, pure."""
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Final
+
+from deviceplugin.nvml.inventory import NodeDevice
+
+
+class MigStrategy(StrEnum):
+    """What becomes of GPUs in MIG mode."""
+
+    NONE = "none"
+    """They are not handed out, and neither are their MIG devices."""
+    SINGLE = "single"
+    """All GPUs of the node are cut alike, and their MIG devices are handed out as ``nvidia.com/gpu``."""
+    MIXED = "mixed"
+    """Each profile is a resource of its own, ``nvidia.com/mig-1g.10gb``, beside GPUs that are whole."""
+
+
+NOT_HANDED_OUT: Final = "The GPU is in MIG mode, and MIG devices are not handed out"
+EMPTY: Final = "The GPU is in MIG mode, and there is no MIG device on it"
+
+
+def unequal(devices: Iterable[NodeDevice]) -> str | None:
+    """Why strategy ``single`` hands none of these devices out; None where all are cut alike, or not at all.
+
+    A GPU in MIG mode without a MIG device has nothing to hand out, and is no obstacle for the others.
+    """
+    present = [device for device in devices if not device.gone]
+    profiles = sorted({device.published.profile for device in present if device.published.profile})
+    if len(profiles) > 1:
+        return (
+            "MIG strategy single hands nothing out while the node has MIG devices of several profiles: "
+            f"{', '.join(profiles)}"
+        )
+    whole = [device for device in present if device.published.parent is None and not device.partitioned]
+    if profiles and whole:
+        return "MIG strategy single hands nothing out while some GPUs of the node are in MIG mode, others not"
+    return None

@@ -1,0 +1,58 @@
+"""To which pod a process belongs, from the text of its ``/proc/PID/cgroup``; pure.
+
+Forms, each with a pod's uid in the name of the pod's own cgroup, below which its containers' are:
+
+- cgroupfs driver: ``/kubepods/burstable/pod<uid>/<container>``
+- systemd driver: ``/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod<uid>.slice/<scope>``, the
+  uid with ``_`` for ``-``; the scope is ``cri-containerd-<id>.scope`` or ``crio-<id>.scope``
+- runtime and kubelet disagree on the driver: ``/system.slice/containerd.service/<slice>:cri-containerd:<id>``
+- below a root of the kubelet's (``--cgroup-root``): ``/kubelet.slice/kubelet-kubepods.slice/...``
+- read from a cgroup namespace of one's own: ``/../../kubepods-burstable-pod<uid>.slice/...``
+
+cgroup v1 has a line for each hierarchy, v2 one alone. The uid of a static pod has no dashes.
+Source: kubelet 1.37.1, cm/cgroup_manager_linux.go and pod_container_manager_linux.go.
+"""
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+_UID: Final = r"[0-9a-f]{8}(?:[-_][0-9a-f]{4}){3}[-_][0-9a-f]{12}|[0-9a-f]{32}"
+_POD: Final = re.compile(rf"(?:^|-)pod({_UID})(?:\.slice)?(?:$|:)")
+"""One part of a path."""
+_PEOPLE: Final = "user.slice"
+_NOWHERE: Final = frozenset({"", ".", ".."})
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a process runs."""
+
+    uid: str | None = None
+    """Of its pod; None: it is of no pod."""
+    unit: str = ""
+    """The name of its cgroup, for people: ``ssh.service``."""
+
+
+def place_of(text: str) -> Place:
+    """Where a process with this ``/proc/PID/cgroup`` runs.
+
+    Of several pods in one path the outermost counts: who may make cgroups inside a container's own may give
+    them any name. So may people who log in to the node, in their own slice: there is no pod.
+    """
+    paths = [path for line in text.splitlines() if (path := _path(line)) is not None]
+    for path in paths:
+        for part in path.split("/"):
+            if part == _PEOPLE:
+                break
+            if found := _POD.search(part):
+                return Place(uid=found[1].replace("_", "-"))
+    parts = [part for path in reversed(paths) for part in path.split("/") if part not in _NOWHERE]
+    return Place(unit=parts[-1] if parts else "")
+
+
+def _path(line: str) -> str | None:
+    """``hierarchy:controllers:path``; the path may have colons itself."""
+    _, _, rest = line.partition(":")
+    _, colon, path = rest.partition(":")
+    return path if colon else None

@@ -1,0 +1,131 @@
+"""Where pods land by each policy: a small cluster, one pod after the other, decided by the extender's code.
+
+What a picture of it is made from. No other plugin of kube-scheduler has a say here; of equal nodes the first
+is taken.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+
+from cluster import names
+from cluster.decide.ledger import Ledger
+from cluster.decide.placement import choose
+from cluster.decide.predicates import obstacle
+from cluster.decide.reserve import Reserve, reserve
+from cluster.decide.wish import wish_of
+from cluster.objects.assignment import encode_assignment
+from cluster.objects.bookings import Booking, BookingSpec, Place
+from cluster.objects.inventory import Device, encode_inventory
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from extender.policies import NOTHING
+from extender.prioritize import POLICIES
+
+MODEL: Final = "NVIDIA-A100-SXM4-80GB"
+NODES: Final = ("node-1", "node-2", "node-3", "node-4")
+GPUS: Final = 4
+"""Of each node; 0 and 1 are joined by NVLink and on one NUMA node, 2 and 3 as well."""
+SITS: Final = (("early", "node-2", (0,)), ("older", "node-3", (0, 2)))
+"""Who is there already."""
+PLANNED: Final = ("node-2", 2)
+"""Where a running booking has devices whose pods have not come yet, and how many."""
+ARRIVING: Final = (1, 1, 2, 1, 4)
+"""GPUs of the pods that come, none of them booked."""
+_NOW: Final = datetime(2026, 11, 23, 9, tzinfo=UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class Landing:
+    """What has become of a pod."""
+
+    pod: str
+    gpus: int
+    node: str | None
+    """None where no node had room for it."""
+    devices: tuple[int, ...] = ()
+    """Indexes."""
+    scores: tuple[tuple[str, int], ...] = ()
+    """Of the nodes that had room."""
+
+
+def landings(placement: str, arriving: Sequence[int] = ARRIVING) -> tuple[Landing, ...]:
+    """Where pods of so many GPUs land, in the order in which they come.
+
+    Args:
+        placement: one of ``names.PLACEMENTS``.
+        arriving: GPUs of each.
+    """
+    ledger = Ledger()
+    for node in NODES:
+        ledger.apply_node(_node(node))
+    for name, node, devices in SITS:
+        ledger.apply_pod(_pod(name, len(devices), node, devices))
+    planned = _planned()
+    return tuple(
+        _landed(ledger, placement, f"pod-{number}", gpus, planned)
+        for number, gpus in enumerate(arriving, start=1)
+    )
+
+
+def _landed(ledger: Ledger, placement: str, name: str, gpus: int, planned: Reserve) -> Landing:
+    wish = wish_of(_pod(name, gpus))
+    views = [view for view in ledger.views(NODES) if obstacle(wish, view, "alive") is None]
+    policy = POLICIES[placement]
+    scores = {view.name: policy(wish, view, planned.get(view.name, NOTHING)) for view in views}
+    if not views:
+        return Landing(pod=name, gpus=gpus, node=None)
+    best = max(views, key=lambda view: scores[view.name])
+    (uuids,) = choose(wish, best).values()
+    devices = tuple(device.index for device in best.devices if device.uuid in uuids)
+    ledger.apply_pod(_pod(name, gpus, best.name, devices))
+    return Landing(pod=name, gpus=gpus, node=best.name, devices=devices, scores=tuple(scores.items()))
+
+
+def _planned() -> Reserve:
+    node, count = PLANNED
+    booking = Booking(
+        metadata=Meta(name="planned"),
+        spec=BookingSpec(
+            user="alice",
+            model=MODEL,
+            count=count,
+            start=_NOW,
+            end=_NOW.replace(hour=17),
+            places=(Place(node=node, count=count),),
+        ),
+    )
+    return reserve([booking], {}, {}, _NOW)
+
+
+def _uuid(node: str, index: int) -> str:
+    return f"GPU-{node}-{index}"
+
+
+def _node(name: str) -> Node:
+    devices = tuple(
+        Device(
+            uuid=_uuid(name, index),
+            index=index,
+            model=MODEL,
+            numa=index // 2,
+            links={_uuid(name, index ^ 1): 12},
+        )
+        for index in range(GPUS)
+    )
+    meta = {"name": name, "uid": name, "annotations": {names.INVENTORY: encode_inventory(devices)}}
+    return msgspec.convert({"metadata": meta}, Node)
+
+
+def _pod(name: str, gpus: int, node: str | None = None, devices: Sequence[int] = ()) -> Pod:
+    meta: dict[str, Any] = {"name": name, "uid": name}
+    if node:
+        given = {"main": tuple(_uuid(node, index) for index in devices)}
+        meta["annotations"] = {names.ASSIGNED: encode_assignment(given)}
+    amounts = {names.GPU_RESOURCE: str(gpus)}
+    spec = {"nodeName": node, "containers": [{"name": "main", "resources": {"limits": amounts}}]}
+    return msgspec.convert({"metadata": meta, "spec": spec}, Pod)

@@ -1,0 +1,179 @@
+"""The life of a pod as one diagram: what we do by ``comeback.next_step``, asked about every state there is.
+
+What others do (scheduler, kubelet, the pod's user, our own decisions) stands in ``MOVES``.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Final, Literal
+
+from booking.reclaimer.departing.comeback import MEANINGS, Comeback, Step, next_step
+from cluster import names
+from cluster.kube.resources import PodTemplate
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Condition, Pod, PodSpec, PodStatus
+from docs.tables.markdown import code, table
+
+Victim = Literal["live", "leaving", "ended", "deleted", "gone"]
+_THEN: Final = datetime(2026, 1, 1, tzinfo=UTC)
+_OURS: Final = Condition(type=names.DISRUPTION_TARGET, status="True", reason=names.BOOKING_ENDED)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """What there is of a pod that we take away."""
+
+    victim: Victim = "live"
+    """``leaving``: by our hand; ``deleted``: by its user's."""
+    wanted: bool = True
+    """Whether it must leave."""
+    guarded: bool = False
+    """Our finalizer is on it."""
+    template: Literal["", "stored", "due"] = ""
+    returning: Literal["", "guarded", "free"] = ""
+    """The pod in its place, with our finalizer or without."""
+    stranger: bool = False
+    """Somebody else's pod has its name."""
+    condemned: bool = False
+    """It says that we take it away, and nobody has deleted it yet."""
+
+
+RUNS: Final = State(wanted=False)
+MUST_LEAVE: Final = State()
+BACK: Final = State(victim="gone", returning="free")
+GONE: Final = State(victim="gone")
+AROUND: Final = (
+    ("[*]", "waits", "is created"),
+    ("waits", "runs", "is bound, its devices chosen"),
+    ("runs", "runs", "its booking ends, action demote"),
+    ("runs", "must leave", "a booked pod needs its GPU and it has had its notice, or its booking is over"),
+    ("must leave", "gone", "it has a controller, or is not to come back: evicted or deleted"),
+    ("back", "waits", "it came back as it was"),
+    ("back", "[*]", "it goes on without a GPU"),
+    ("gone", "[*]", ""),
+)
+"""From, to, why: before and after what ``next_step`` is about."""
+
+Move = Callable[[State], State | None]
+MOVES: Final[tuple[tuple[str, Move], ...]] = (
+    ("not needed any more", lambda s: replace(s, wanted=False) if _may_stay(s) else None),
+    ("its user deletes it", lambda s: replace(s, victim="deleted") if _is_deletable(s) else None),
+    (
+        "we die as we end it",
+        lambda s: replace(s, condemned=True) if _is_deletable(s) and s.template else None,
+    ),
+    ("its containers end", lambda s: replace(s, victim="ended") if s.victim == "leaving" else None),
+    ("its name is taken", lambda s: replace(s, stranger=True) if _is_nameless(s) else None),
+)
+"""What others do, and what comes of it; None where it makes no difference."""
+
+EFFECTS: Final[dict[Step, Move]] = {
+    "store": lambda s: replace(s, template="stored"),
+    "guard": lambda s: replace(s, guarded=True),
+    "take": lambda s: replace(s, victim="leaving", condemned=False),
+    "pardon": lambda s: replace(s, condemned=False),
+    "spare": lambda s: replace(s, guarded=False),
+    "forget": lambda s: replace(s, template="", stranger=False),
+    "mark due": lambda s: replace(s, template="due"),
+    "let go": lambda s: replace(s, guarded=False, victim="gone"),
+    "create": lambda s: replace(s, returning="guarded"),
+    "release": lambda s: replace(s, returning="free"),
+}
+"""What our steps change."""
+
+
+def _may_stay(state: State) -> bool:
+    return state.victim == "live" and state.wanted and state != MUST_LEAVE
+
+
+def _is_deletable(state: State) -> bool:
+    """Whether a deletion is plainly its user's, and we have something to undo then."""
+    return _may_stay(state) and state.guarded and not state.condemned
+
+
+def _is_nameless(state: State) -> bool:
+    return state.victim == "gone" and state.template == "due" and not state.returning and not state.stranger
+
+
+def step_in(state: State) -> Step:
+    """Our step in this state."""
+    return next_step(
+        Comeback(
+            template=_template(state),
+            victim=None if state.victim == "gone" else _victim(state),
+            returning=Pod(metadata=_meta(guarded=state.returning == "guarded")) if state.returning else None,
+            stranger=state.stranger,
+            wanted=state.wanted,
+        )
+    )
+
+
+def _victim(state: State) -> Pod:
+    meta = _meta(guarded=state.guarded, terminating=state.victim != "live", ended=state.victim == "ended")
+    conditions = (_OURS,) if state.condemned or state.victim in ("leaving", "ended") else ()
+    return Pod(metadata=meta, spec=PodSpec(node_name="n"), status=PodStatus(conditions=conditions))
+
+
+def _meta(*, guarded: bool, terminating: bool = False, ended: bool = False) -> Meta:
+    return Meta(
+        finalizers=(names.COMEBACK,) if guarded else (),
+        deletion_timestamp=_THEN if terminating else None,
+        deletion_grace_period_seconds=0 if ended else None,
+    )
+
+
+def _template(state: State) -> PodTemplate | None:
+    annotations = {names.COMEBACK_DUE: "then"} if state.template == "due" else {}
+    return PodTemplate(metadata=Meta(annotations=annotations)) if state.template else None
+
+
+def edges(start: State = MUST_LEAVE) -> Iterator[tuple[State, State, str]]:
+    """From, to, why, of all that can come of a pod that must leave; our steps by their names."""
+    known, queue = {start}, [start]
+    while queue:
+        state = queue.pop(0)
+        effect = EFFECTS.get(step := step_in(state))
+        moves = [(step, effect(state))] if effect else []
+        moves += [(why, move(state)) for why, move in MOVES]
+        for why, after in moves:
+            if after is None:
+                continue
+            yield state, after, why
+            if after not in known:
+                known.add(after)
+                queue.append(after)
+
+
+def label(state: State) -> str:
+    """A state in words."""
+    known = {RUNS: "runs", MUST_LEAVE: "must leave", BACK: "back", GONE: "gone"}
+    if state in known:
+        return known[state]
+    if state.returning:
+        return "back, finalizer" + (f", template {state.template}" if state.template else "")
+    what = {
+        "live": "must leave" if state.wanted else "may stay",
+        "leaving": "terminates",
+        "ended": "has ended",
+        "deleted": "deleted by its user",
+        "gone": "gone, its name taken" if state.stranger else "gone",
+    }[state.victim]
+    template = [f"template {state.template}"] if state.template else []
+    marks = {"finalizer": state.guarded, "condemned": state.condemned}
+    return ", ".join([what, *template, *(mark for mark, is_there in marks.items() if is_there)])
+
+
+def life_diagram() -> str:
+    """The life of a pod, in Mermaid."""
+    drawn = [*AROUND, *((label(a), label(b), why) for a, b, why in edges())]
+    found = dict.fromkeys(name for a, b, _ in drawn for name in (a, b) if name != "[*]")
+    ids = {name: f"s{number}" for number, name in enumerate(found)} | {"[*]": "[*]"}
+    lines = [f'    state "{name}" as {ids[name]}' for name in found]
+    lines += [f"    {ids[a]} --> {ids[b]}{': ' if why else ''}{why}" for a, b, why in drawn]
+    return "\n".join(["```mermaid", "stateDiagram-v2", *lines, "```", ""])
+
+
+def steps_table() -> str:
+    """What each of our steps is."""
+    return table(("step", "what we do"), ((code(step), meaning) for step, meaning in MEANINGS.items()))

@@ -1,0 +1,160 @@
+"""Reasons that programs and people are told: of Events, of problems of the REST API, of broken rules."""
+
+import ast
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+import booking.web
+from booking.service.states import TABLE, Why
+from booking.web.problems import Kind
+from cluster import names
+from docs.tables.markdown import ROOT, code, docstrings, prose, table, template
+
+EVENTS: Final = {"extender": names.EXTENDER, "booking": names.CONTROLLER, "deviceplugin": names.NODE_AGENT}
+"""Package -> the component that writes its Events."""
+_MARK: Final = "``reason`` of"
+_ABOUT: Final = ("rule", "message", "sentence")
+
+
+class UnreadableError(ValueError):
+    """Code that says a reason in a way that cannot be read here."""
+
+
+def events_table() -> str:
+    """Every reason of Events: who writes it, and when."""
+    rows = []
+    for name, meaning in event_reasons().items():
+        writers = [who for package, who in EVENTS.items() if _uses(package, name)]
+        when = prose(meaning).partition(" of ")[2].removeprefix("the ")
+        rows.append((code(getattr(names, name)), ", ".join(map(code, writers)), when))
+    return table(("reason", "written by", "what it is"), sorted(rows))
+
+
+def event_reasons() -> dict[str, str]:
+    """Constant in names.py -> its sentence, of all that are a reason of Events."""
+    said = docstrings(ROOT / "cluster" / "names.py")
+    return {name: meaning for name, meaning in said.items() if meaning.startswith(_MARK)}
+
+
+def problems_table() -> str:
+    """Every type of problem of the REST API."""
+    rows = sorted((code(kind.uri), str(kind.status.value), kind.title) for kind in problem_kinds())
+    return table(("type", "status", "title"), rows)
+
+
+def problem_kinds() -> set[Kind]:
+    """Kinds that stand in any module of the web."""
+    found = pkgutil.iter_modules(booking.web.__path__, f"{booking.web.__name__}.")
+    modules: list[ModuleType] = [importlib.import_module(module.name) for module in found]
+    return {value for module in modules for _, value in inspect.getmembers(module) if isinstance(value, Kind)}
+
+
+def rules_table() -> str:
+    """Every ``rule`` of a violation, with what is said."""
+    return table(("rule", "what is said"), ((code(rule), _cell(text)) for rule, text in rules().items()))
+
+
+@cache
+def rules() -> dict[str, str]:
+    """Rule -> its sentence, of every violation that the booking server may tell."""
+    functions = [
+        node
+        for path in sorted((ROOT / "booking").rglob("*.py"))
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    ]
+    takers = {taker.name: taker for taker in (*MADE, *map(_taker, filter(_hands_on, functions)))}
+    said: dict[str, dict[str, None]] = {}
+    for why in _of_states():
+        said.setdefault(why.rule, {})[f"The booking … {why.because}"] = None
+    for function in functions:
+        for rule, sentence in _said(function, takers):
+            said.setdefault(rule, {})[sentence] = None
+    return {rule: " / ".join(sentences) for rule, sentences in sorted(said.items())}
+
+
+@dataclass(frozen=True)
+class _Taker:
+    """A function or struct that is given a rule and a sentence."""
+
+    name: str
+    places: dict[str, int] = field(default_factory=dict)
+    """Parameter -> its place."""
+    frame: str = "…"
+    """What it makes of the sentence, which is the last hole in it."""
+
+
+MADE: Final = (_Taker("Violation"), _Taker("Said"))
+_MADE: Final = frozenset(taker.name for taker in MADE)
+TABLED: Final = frozenset({"obstacle"})
+"""Functions whose rules stand in the table of states."""
+
+
+def _of_states() -> list[Why]:
+    return [found for verbs in TABLE.values() for found in verbs.values() if isinstance(found, Why)]
+
+
+def _hands_on(function: ast.FunctionDef) -> bool:
+    """Whether a function makes a violation of the rule that it is given."""
+    given = {argument.arg for argument in function.args.args}
+    return "rule" in given and any(name in {"Violation", "Said"} for name, _ in _calls(function))
+
+
+def _taker(function: ast.FunctionDef) -> _Taker:
+    names_ = [argument.arg for argument in function.args.args if argument.arg not in {"self", "cls"}]
+    places: dict[str, int] = {name: names_.index(name) for name in _ABOUT if name in names_}
+    made = next(call for name, call in _calls(function) if name in {"Violation", "Said"})
+    message = _given(made, "message", {})
+    return _Taker(function.name, places, template(message, _assigned(function)) if message else "…")
+
+
+def _said(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[tuple[str, str]]:
+    for name, call in _calls(function):
+        if name not in takers or any(word.arg is None for word in call.keywords):
+            continue
+        taker = takers[name]
+        rule = _given(call, "rule", taker.places)
+        if isinstance(rule, ast.Constant):
+            told = _given(call, "message", taker.places) or _given(call, "sentence", taker.places)
+            text = template(told, _assigned(function)) if told else "…"
+            before, _, after = taker.frame.rpartition("…")
+            yield str(rule.value), f"{before}{text}{after}"
+        elif name not in _MADE and not isinstance(rule, ast.Name):
+            continue  # another function of that name
+        elif function.name not in takers and function.name not in TABLED:
+            raise UnreadableError(f"{function.name} breaks which rule? {ast.unparse(call)}")
+
+
+def _calls(function: ast.FunctionDef) -> list[tuple[str, ast.Call]]:
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    return [(getattr(call.func, "id", getattr(call.func, "attr", "")), call) for call in calls]
+
+
+def _assigned(function: ast.FunctionDef) -> dict[str, ast.expr]:
+    """The first thing that is assigned to each name of a function."""
+    found: dict[str, ast.expr] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
+            found.setdefault(node.targets[0].id, node.value)
+    return found
+
+
+def _given(call: ast.Call, what: str, places: Mapping[str, int]) -> ast.expr | None:
+    named = next((word.value for word in call.keywords if word.arg == what), None)
+    place = places.get(what)
+    return named or (call.args[place] if place is not None and place < len(call.args) else None)
+
+
+def _uses(package: str, name: str) -> bool:
+    return any(f"names.{name}" in path.read_text() for path in Path(ROOT / package).rglob("*.py"))
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", r"\|").strip()

@@ -1,0 +1,47 @@
+"""How the nodes' agents are doing, asked again only where it may have changed: by a Lease, or by time.
+
+An agent falls silent without any event. When that will be is known from its last sign of life; a later sign
+only puts it off. So each agent is looked at again when it would be silent by what was known then.
+"""
+
+from heapq import heappop, heappush
+from typing import Final
+
+from cluster.decide.ledger.liveness import Liveness, State
+
+EARLY: Final = 0.001
+"""Seconds before the instant at which it is looked again: instants are not exact to the last digit."""
+
+
+class Agents:
+    """Which agents' states may have changed since the last time. One asks, under the picture's lock."""
+
+    def __init__(self, liveness: Liveness) -> None:
+        self._liveness = liveness
+        self._turns = -1
+        self._due: list[tuple[float, str]] = []
+        self._waiting: dict[str, float] = {}
+        """Node -> when it is looked at again, as it stands in the queue."""
+
+    def changed(self, now: float) -> list[str] | None:
+        """Nodes to look at; None for all of them."""
+        turned = self._liveness.turned_since(self._turns) if self._turns >= 0 else None
+        self._turns = self._liveness.turns
+        due: list[str] = []
+        while self._due and self._due[0][0] - EARLY <= now:
+            at, name = heappop(self._due)
+            if self._waiting.get(name) == at:
+                del self._waiting[name]
+                due.append(name)
+        return None if turned is None else [*due, *turned]
+
+    def state(self, name: str, now: float) -> State:
+        """How an agent is doing; from now on it is looked after."""
+        found = self._liveness.state(name, monotonic=now)
+        silent_from = self._liveness.silent_from(name)
+        if found == "alive" and silent_from is not None:
+            waits = self._waiting.get(name)
+            if waits is None or silent_from < waits:
+                self._waiting[name] = silent_from
+                heappush(self._due, (silent_from, name))
+        return found

@@ -1,0 +1,79 @@
+"""Who decides whether this extender leads, as its settings say."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+from cluster import names
+from cluster.kube.elector import Elector, Timing
+from cluster.kube.port import Kube
+from cluster.runtime.clock import Clock
+from cluster.runtime.probes import Check
+from cluster.runtime.process import Process
+from extender.existing import OwnLease
+from extender.leadership import Leads, SchedulerLeads, always, own_prefix
+from extender.settings import Settings
+from extender.state import ClusterState
+
+TIMING: Final = Timing(duration=10, renew_deadline=7.0, retry=1.0)
+"""Nobody schedules while a dead leader's Lease runs out; kube-scheduler's usual 15 s are for its own sake."""
+
+
+@dataclass(frozen=True, slots=True)
+class Leading:
+    """Whether we lead, for whoever posts; and why we answer nothing, for whoever asks."""
+
+    leads: Leads
+    obstacle: Check = lambda: None
+
+
+def leadership(
+    settings: Settings,
+    process: Process,
+    kube: Kube,
+    state: ClusterState,
+    *,
+    clock: Clock,
+    unfit: Sequence[Check] = (),
+) -> Leading:
+    """Who is asked whether we lead.
+
+    Args:
+        settings: whose Lease it is.
+        process: for the threads.
+        kube: the API server.
+        state: the picture, which follows the Leases.
+        clock: for the Lease.
+        unfit: in mode ``existing``, why we could decide nothing though we led, while another replica might.
+    """
+    if not settings.leader_election:
+        return Leading(always)
+    if settings.mode == "existing":
+        return _own_lease(settings, process, kube, clock=clock, unfit=unfit)
+    prefix = settings.leader_prefix or own_prefix()
+    leads = SchedulerLeads(
+        kube, state, clock, namespace=settings.namespace, lease=settings.leader_lease, prefix=prefix
+    )
+    return Leading(leads)
+
+
+def _own_lease(
+    settings: Settings, process: Process, kube: Kube, *, clock: Clock, unfit: Sequence[Check]
+) -> Leading:
+    prefix = settings.leader_prefix or own_prefix()
+    elector = Elector(
+        kube,
+        clock,
+        name=names.EXTENDER_LEASE,
+        namespace=settings.namespace,
+        holder=f"{prefix}{uuid4()}",
+        place=prefix.rstrip("_"),
+        timing=TIMING,
+        # Those that come later count as well.
+        unfit=lambda: next((why for check in unfit if (why := check())), None),
+    )
+    lease = OwnLease(elector.leads, clock)
+    process.thread("elector", elector.run)
+    process.thread("leading", lease.run)
+    return Leading(lease.leads, lease.obstacle)

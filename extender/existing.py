@@ -1,0 +1,116 @@
+"""Mode ``existing``: the cluster's own kube-scheduler asks us, through a Service and by mutual TLS.
+
+Several replicas elect one by a Lease of their own; the others are not Ready, so that the Service leads to the
+one that decides. It begins a while after it has won: a Binding that the one before has posted at its last
+moment is in our picture by then. Mode ``dedicated`` is ``leadership``'s.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import structlog
+
+from cluster.runtime.certificates import Clients, Pair
+from cluster.runtime.clock import Clock
+from cluster.runtime.probes import Check
+from extender.bind import DEADLINE
+
+log = structlog.get_logger(__name__)
+
+SETTLES: Final = DEADLINE + 1.0
+"""Seconds for which a new leader waits: nobody posts a Binding later than its deadline."""
+EVERY: Final = 10.0
+"""Seconds between two looks at the files of the certificate."""
+
+Shown = tuple[Pair, Clients]
+"""What clients are shown, and who they may be."""
+
+NOT_LEADING: Final = "Another replica of the extender leads; this one answers nothing."
+SETTLING: Final = "This replica of the extender has just begun to lead; it answers in a moment."
+
+
+class OwnLease:
+    """Whether this replica decides."""
+
+    def __init__(self, holds: Callable[[], bool], clock: Clock) -> None:
+        """Args: holds: whether we hold the Lease at this moment; it is asked often."""
+        self._holds = holds
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._since: float | None = None
+
+    def leads(self) -> bool:
+        """Whether a Binding may be posted now."""
+        return self.obstacle() is None
+
+    def obstacle(self) -> str | None:
+        """Why nothing may be decided now, None when it may."""
+        now = self._clock.monotonic()
+        with self._lock:
+            if not self._holds():
+                self._since = None
+                return NOT_LEADING
+            self._since = now if self._since is None else self._since
+            return SETTLING if now - self._since < SETTLES else None
+
+    def run(self, stop: threading.Event) -> None:
+        """Notice that we lead though nobody asks yet: a replica that is not Ready is not asked."""
+        while not self._clock.wait(stop, 0.5):
+            self.obstacle()
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """How it is with what is served by TLS."""
+
+    trouble: Check
+    """Why nothing is served, for the readiness probe."""
+    certificate_ends: Callable[[], float | None]
+    """Unix time at which the served certificate ends, None before the first."""
+
+
+class Presented:
+    """Keeps what the files hold served: whoever renews certificate or authority replaces them."""
+
+    def __init__(
+        self, read: Callable[[], Shown], present: Callable[[Pair, Clients | None], None], clock: Clock
+    ) -> None:
+        """What is kept.
+
+        Args:
+            read: what stands in the files; raises OSError where it does not, UnicodeDecodeError for no text.
+            present: serve with this certificate, to these clients, from now on.
+            clock: for the looks.
+        """
+        self._read = read
+        self._present = present
+        self._clock = clock
+        self._served: Shown | None = None
+        self._trouble = "The certificate has not been read yet."
+
+    def trouble(self) -> str | None:
+        """Why nothing is served yet; None from the first certificate on."""
+        return None if self._served else self._trouble
+
+    def run(self, stop: threading.Event) -> None:
+        """Look again and again until told to stop."""
+        while not self._clock.wait(stop, EVERY):
+            self.look()
+
+    def look(self) -> None:
+        """Serve what the files hold now, if that is another certificate; a broken one changes nothing."""
+        try:
+            shown = self._read()
+            if shown == self._served:
+                return
+            self._present(*shown)
+        except (OSError, UnicodeDecodeError) as error:
+            self._trouble = f"The certificate cannot be served: {error}."
+            log.warning(
+                "the certificate cannot be served", why=str(error), former_one_stays=bool(self._served)
+            )
+            return
+        self._served = shown
+        log.info("a certificate is served")

@@ -1,0 +1,71 @@
+"""Whether this extender leads: only then does it post a Binding.
+
+Mode ``dedicated``: the kube-scheduler beside us elects its leader by a Lease, whose holder it names
+``<hostname>_<uuid>`` (kube-scheduler 1.34-1.37); we lead while ours holds it. A process that stood still
+finds its news old: the Lease's renewals count on the monotonic clock, and by their text against the wall
+clock, which is that scheduler's too. Used by ``bind``.
+"""
+
+import socket
+from collections.abc import Callable
+
+import structlog
+
+from cluster.kube.errors import ApiError
+from cluster.kube.port import Kube
+from cluster.kube.resources import LEASES
+from cluster.picture import Picture
+from cluster.runtime.clock import Clock
+
+Leads = Callable[[], bool]
+"""Whether a Binding may be posted now. Never raises; what is not known counts as no (law L6)."""
+
+log = structlog.get_logger(__name__)
+
+
+def always() -> bool:
+    """The answer where there is one extender and no election."""
+    return True
+
+
+def own_prefix() -> str:
+    """How the kube-scheduler on this machine, or in this pod, begins its name."""
+    return f"{socket.gethostname()}_"
+
+
+class SchedulerLeads:
+    """Whether the scheduler beside us holds the Lease."""
+
+    def __init__(
+        self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str, lease: str, prefix: str
+    ) -> None:
+        """Args: namespace, lease: where the Lease is; prefix: how our scheduler's identity begins."""
+        self._kube = kube
+        self._picture = picture
+        self._clock = clock
+        self._namespace = namespace
+        self._lease = lease
+        self._prefix = prefix
+
+    def __call__(self) -> bool:
+        """Whether we lead; when the news that we have says no, the Lease is read once more.
+
+        Our watch may be behind the scheduler, which has just won and sends us its first pod.
+        """
+        return self._held() or (self._read() and self._held())
+
+    def _held(self) -> bool:
+        with self._picture.locked():
+            holder = self._picture.renewals.holder(
+                self._lease, monotonic=self._clock.monotonic(), now=self._clock.now()
+            )
+        return holder is not None and holder.startswith(self._prefix)
+
+    def _read(self) -> bool:
+        try:
+            lease = self._kube.get(LEASES, self._lease, namespace=self._namespace)
+        except ApiError as error:
+            log.warning("the scheduler's Lease cannot be read: nothing is bound", why=str(error))
+            return False
+        self._picture.apply_lease(lease)
+        return True

@@ -1,0 +1,40 @@
+"""Booked-reserve: keep pods that may be evicted off the devices that running bookings will need.
+
+A booking runs, its owner's pods have not come yet, or not all of them: whoever sits on the devices that are
+planned for them is evicted when they come. So the pod goes where it can stay.
+
+Promise: a node where the pod takes nothing that a running booking has planned and not in use is better than
+any where it does; among the former it is binpack; among the latter the one is better where it takes less.
+"""
+
+from typing import Final
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.offer import wanted
+from cluster.decide.wish import Wish
+from extender.policies import Reserved
+from extender.policies.binpack import binpack
+from extender.wire import MAX_SCORE
+
+HALF: Final = MAX_SCORE // 2
+
+
+def booked_reserve(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+    """5 to 10 where the pod is in nobody's way, 4 to 0 where it is."""
+    taken = sum(
+        max(0, need - _spare(wish, view, resource, reserved)) for resource, need in wish.demand.items()
+    )
+    if taken:
+        return max(0, HALF - taken)
+    return HALF + binpack(wish, view, reserved) * (MAX_SCORE - HALF) // MAX_SCORE
+
+
+def _spare(wish: Wish, view: NodeView, resource: str, reserved: Reserved) -> int:
+    """How many devices the pod could take, and what is planned would still find others."""
+    free = view.free_by_model.get(resource, {}).items()
+    spare = sum(
+        min(wanted({model: found}, wish), max(0, len(found) - reserved.get(model, 0)))
+        for model, found in free
+    )
+    # A device held by a pod of which nobody has said which it is may be any of the free ones.
+    return max(0, spare - view.unknown.get(resource, 0))

@@ -1,0 +1,18 @@
+"""Spread: the emptiest node first, so that a node that fails takes few pods along, and each has its air.
+
+Promise: of two nodes, the one of whose devices a larger part is free with the pod on it never has the lower
+score; a node that the pod fills up has none.
+"""
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.wish import Wish
+from extender.policies import Reserved
+from extender.policies.fill import fill
+from extender.wire import MAX_SCORE
+
+
+def spread(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+    """How much of the wanted devices would be free with the pod on the node, 0 to 10."""
+    del reserved
+    found = fill(wish, view)
+    return 0 if found is None else MAX_SCORE * found.free // found.devices

@@ -1,0 +1,123 @@
+"""The verb ``preempt``: kube-scheduler shows whom it would evict for a pod of a higher priority class.
+
+Asked only about pods with GPUs whose class preempts. Neither of our own classes does, so these are pods that
+admission has not seen, or an administrator's own. Nodes on which nobody may be evicted to any good are left
+out; kube-scheduler chooses among the rest, and evicts. A pod without GPUs that preempts is never shown to us.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from datetime import datetime
+
+import structlog
+
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.claims import Claim
+from cluster.decide.ledger.liveness import State
+from cluster.decide.preemption import Ground, preempted
+from cluster.decide.protection import granted_until, lasting_protection, present_protection
+from cluster.decide.wish import Wish
+from cluster.objects.pods import Pod
+from cluster.runtime.clock import Clock
+from extender.state import ClusterState
+from extender.wire import MetaPod, MetaVictims, PreemptionArguments, PreemptionResult
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What administrators have decided about evictions, as the controller has it."""
+
+    home: str
+    """The product's own namespace: none of its pods is evicted."""
+    maia: bool = False
+    """Whether what MAIA's webhook has granted is a promise."""
+    restart_seconds: float = 0
+    """What starting again costs each GPU of a victim."""
+
+
+class Preempt:
+    """Answers kube-scheduler's question; the decision is ``cluster.decide.preemption``."""
+
+    def __init__(self, state: ClusterState, clock: Clock, terms: Terms) -> None:
+        self._state = state
+        self._clock = clock
+        self._terms = terms
+
+    def __call__(self, arguments: PreemptionArguments) -> PreemptionResult:
+        """The nodes that help, each with those who have to go.
+
+        Raises:
+            QuantityError: an amount of GPUs that cannot be read.
+        """
+        offered = arguments.node_name_to_meta_victims or {}
+        pod = arguments.pod
+        wish = self._state.wish(pod)
+        promised = self._state.promises(pod, wish)
+        answer: dict[str, MetaVictims] = {}
+        for node, ground in self._grounds(offered).items():
+            victims = None if promised(node) else _victims(wish, pod, ground, offered[node])
+            if victims:
+                answer[node] = victims
+        log.info(
+            "preempt answered",
+            pod=pod.key,
+            uid=pod.metadata.uid,
+            offered=len(offered),
+            left=len(answer),
+            changed=sum(answer[node] != offered[node] for node in answer),
+        )
+        return PreemptionResult(node_name_to_meta_victims=answer)
+
+    def _grounds(self, offered: Mapping[str, MetaVictims]) -> dict[str, Ground]:
+        """The offered nodes at one instant; not those where somebody would go whom we have not seen there."""
+        now = self._clock.now()
+        with self._state.locked() as ledger:
+            booked = self._state.cover(now).keys()
+            seen = [name for name, offer in offered.items() if self._is_known(offer, name, ledger)]
+            return {
+                view.name: self._ground(view, agent, booked, now) for view, agent in self._state.look(seen)
+            }
+
+    def _is_known(self, offer: MetaVictims, node: str, ledger: Ledger) -> bool:
+        """Whether we have heard of every victim, and know of those with GPUs that they are on the node."""
+        ours = self._state.pods.keys() & offer.uids
+        claims = (ledger.claim(uid) for uid in ours)
+        return all(map(ledger.knows, offer.uids)) and all(
+            claim is not None and claim.node == node for claim in claims
+        )
+
+    def _ground(self, view: NodeView, agent: State, booked: AbstractSet[str], now: datetime) -> Ground:
+        every = self._state.pods
+        pods = {claim.uid: every[claim.uid] for claim in view.claims if claim.uid in every}
+        return Ground(
+            view=view,
+            agent=agent,
+            pods=pods,
+            protected=frozenset(
+                claim.uid
+                for claim in view.claims
+                if claim.uid in pods and self._protection(pods[claim.uid], claim, booked, now)
+            ),
+            now=now,
+            restart_seconds=self._terms.restart_seconds,
+        )
+
+    def _protection(self, pod: Pod, claim: Claim, booked: AbstractSet[str], now: datetime) -> str | None:
+        granted = granted_until(pod, maia=self._terms.maia)
+        is_booked = pod.metadata.uid in booked
+        return present_protection(pod, is_booked=is_booked, granted=granted, now=now) or lasting_protection(
+            pod, claim, namespaces=self._state.namespaces, home=self._terms.home
+        )
+
+
+def _victims(wish: Wish, pod: Pod, ground: Ground, offer: MetaVictims) -> MetaVictims | None:
+    uids = preempted(wish, pod.spec.priority or 0, ground, offer.uids)
+    if uids is None or uids == offer.uids:
+        return None if uids is None else offer
+    # Nobody here knows the disruption budgets: as many are said to be hurt as in the offer.
+    return MetaVictims(
+        pods=tuple(MetaPod(uid=uid) for uid in uids), num_pdb_violations=offer.num_pdb_violations
+    )

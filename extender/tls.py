@@ -1,0 +1,99 @@
+"""Mode ``existing``: the verbs by mutual TLS. Loaded in that mode alone: it loads as long as all the rest."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from a2wsgi import WSGIMiddleware
+
+from cluster import names
+from cluster.runtime.certificates import Clients, Ends, Pair
+from cluster.runtime.clock import Clock
+from cluster.runtime.https import App, TlsServer
+from cluster.runtime.probes import Check
+from cluster.runtime.process import Process
+from cluster.runtime.settings import SettingsError
+from extender.existing import Presented, Served
+from extender.settings import Settings
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import WSGIApplication
+
+
+class Whole:
+    """A plain application, asked once a request has come as a whole: none of its threads waits for a client.
+
+    A thread that did would be in everybody's way, and in that of the process when it ends.
+    """
+
+    def __init__(self, app: "WSGIApplication", *, threads: int, limit: int) -> None:
+        """Args: threads: requests at one time; limit: bytes; no more of a body is read."""
+        # Its published types know their own kind of WSGI environment alone.
+        adapted: Any = WSGIMiddleware
+        self._app: App = adapted(app, workers=threads)
+        self._limit = limit
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer one request."""
+        parts, length = [b""], 0
+        more = int(dict(scope["headers"]).get(b"content-length", 0)) <= self._limit
+        while more and length <= self._limit:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            parts.append(message["body"])
+            length += len(message["body"])
+            more = message["more_body"]
+        whole = {"type": "http.request", "body": b"".join(parts), "more_body": False}
+
+        async def given() -> dict[str, Any]:
+            return whole
+
+        await self._app(scope, given, send)
+
+
+def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, clock: Clock) -> Served:
+    """Mode ``existing``.
+
+    Raises:
+        SettingsError: a file is not named, or the clients' authority cannot be read.
+        ServeError: the address is taken or not ours, or that file holds no certificate.
+    """
+    certificate = _named(settings.tls_certificate_file, "tls_certificate_file")
+    key = _named(settings.tls_key_file, "tls_key_file")
+    authority = _named(settings.tls_client_ca_file, "tls_client_ca_file")
+
+    def clients() -> Clients:
+        return Clients(authorities=authority.read_text(), names=frozenset(settings.tls_client_names))
+
+    try:
+        first = clients()
+    except (OSError, UnicodeDecodeError) as error:
+        setting = names.setting("tls_client_ca_file")
+        raise SettingsError(f"The file that {setting} names cannot be read: {error}.") from error
+    server = TlsServer(
+        Whole(app, threads=settings.threads, limit=settings.max_body_bytes),
+        clock,
+        host=settings.host,
+        port=settings.port,
+        clients=first,
+    )
+    process.closing("verbs", server.close)
+    ends = Ends()
+    presented = Presented(
+        lambda: (Pair(certificate.read_bytes(), key.read_bytes()), clients()),
+        ends.noted(server.present),
+        clock,
+    )
+    presented.look()
+    process.thread("certificate", presented.run)
+    return Served(_first(presented.trouble, server.trouble), ends.at)
+
+
+def _first(*checks: Check) -> Check:
+    return lambda: next((trouble for check in checks if (trouble := check())), None)
+
+
+def _named(file: Path | None, field: str) -> Path:
+    if file is None:
+        raise SettingsError(f"{names.setting(field)} must name a file: the mode `existing` needs it.")
+    return file

@@ -1,0 +1,101 @@
+"""The commands that documents tell people to type: in blocks, in fences of a shell, and in sentences."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+DOCUMENTS: Final = (
+    "README.md",
+    "CONTRIBUTING.md",
+    "ARCHITECTURE.md",
+    "docs/operations.md",
+    "docs/extender.md",
+    "docs/performance.md",
+    "docs/reclaiming.md",
+    "docs/rules.md",
+    "docs/cli.md",
+    "docs/getting-started.md",
+    "docs/migration-from-nvidia.md",
+    "docs/device-plugin.md",
+    "docs/security.md",
+    "docs/sizing.md",
+    "docs/troubleshooting.md",
+)
+LIFECYCLE: Final = ("Saving and restoring", "Upgrading", "Rolling back", "Removing it")
+"""Sections of docs/operations.md that a release goes through (tests/e2e/installed/test_lifecycle.py)."""
+
+PLAYED: Final = ("docs/getting-started.md", "docs/migration-from-nvidia.md")
+"""Whose commands make sense in their order alone: tests/e2e/installed/test_first_steps.py types them."""
+
+_FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
+_SHELLS: Final = {"bash", "console", "sh", "shell"}
+_BLOCK: Final = re.compile(r"(?:^(?: {4,}\S.*)?\n)+", re.MULTILINE)
+_SPAN: Final = re.compile(r"`([^`]+)`")
+_COMMAND: Final = re.compile(
+    r"(?:make|curl|kubectl|helm|python|\.venv/bin/python|export|pip|uv|apt|apt-get|nvidia-modprobe)(?:\s|$)"
+)
+_ASSIGNMENT: Final = re.compile(r"[A-Z_]+=")
+
+
+def blocks_in(text: str) -> Iterator[list[str]]:
+    """Lines of blocks that are commands, one command each, without the comments of people."""
+    for fence in _FENCE.finditer(text):
+        if fence["language"] in _SHELLS:
+            yield _lines(fence["body"])
+    for block in _BLOCK.finditer(without_fences(text)):
+        lines = _lines(block[0])
+        if any(map(is_command, lines)):
+            yield lines
+
+
+def strange_in(text: str) -> Iterator[str]:
+    """Lines of blocks of commands that are none."""
+    for lines in blocks_in(text):
+        yield from (line for line in lines if not is_command(line))
+
+
+def spoken_in(text: str) -> Iterator[str]:
+    """Commands within sentences and tables."""
+    prose = _BLOCK.sub("\n", without_fences(text))
+    for span in _SPAN.findall(prose):
+        line = " ".join(span.split())
+        if _COMMAND.match(line) and " " in line:
+            yield line
+
+
+def all_in(path: Path) -> list[str]:
+    """Every command of a document."""
+    text = path.read_text()
+    return [*(line for lines in blocks_in(text) for line in lines), *spoken_in(text)]
+
+
+def under(path: Path, heading: str) -> list[str]:
+    """Every command of one section of a document, those of its blocks first."""
+    _, found, rest = path.read_text().partition(f"\n## {heading}\n")
+    text = rest.partition("\n## ")[0]
+    assert found, f"{path.name} has no section {heading!r}"
+    return [*(line for lines in blocks_in(text) for line in lines), *spoken_in(text)]
+
+
+def is_command(line: str) -> bool:
+    """Whether a line is one that a shell is told."""
+    return bool(_COMMAND.match(line) or _ASSIGNMENT.match(line))
+
+
+def without_fences(text: str) -> str:
+    """The text without what stands in fences."""
+    return _FENCE.sub("", text)
+
+
+def goals_of(command: str) -> list[str]:
+    """The goals of a ``make``."""
+    words = command.split()[1:] if command.startswith("make ") else []
+    return [word for word in words if "=" not in word and not word.startswith("-")]
+
+
+def _lines(block: str) -> list[str]:
+    """Lines without comments; one that ends in a backslash goes on."""
+    joined = re.sub(r"\s*\\\n\s*", " ", block)
+    stripped = (re.sub(r"\s+#\s.*$", "", line).strip() for line in joined.splitlines())
+    return [line for line in stripped if line and not line.startswith("#")]

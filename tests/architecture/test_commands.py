@@ -1,0 +1,140 @@
+"""What documents tell people to type is there: goals of the Makefile, programs, options.
+
+test_typing_the_documents.py types all of it on a cluster; ``make run`` is played by tests/e2e/test_story.py.
+"""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cluster import names
+from tests.architecture import commands
+from tests.architecture.checkout import ROOT, name_of, texts
+
+MAKEFILE = (ROOT / "Makefile").read_text()
+PHONY = set(re.findall(r"^\.PHONY: (.+)$", MAKEFILE, re.MULTILINE)[0].split())
+LISTED = set(re.findall(r"^([a-z0-9-]+):.*##", MAKEFILE, re.MULTILINE))
+SAID = sorted({c for name in commands.DOCUMENTS for c in commands.all_in(ROOT / name)})
+MADE = [command for command in SAID if commands.goals_of(command)]
+
+
+def shell(*words: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        words,
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], "HOME": os.environ.get("HOME", "/nonexistent"), **settings},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_make_help_lists_every_goal() -> None:
+    told = set(re.findall(r"^  make ([a-z0-9-]+) ", shell("make", "help").stdout, re.MULTILINE))
+    assert told == LISTED
+    prerequisites = {
+        word for line in re.findall(r"^[^\t#\n]+:([^=#\n]*)", MAKEFILE, re.MULTILINE) for word in line.split()
+    }
+    assert PHONY - told <= prerequisites, "a goal that nobody is told of must be a part of others"
+
+
+def test_make_alone_is_make_help() -> None:
+    assert shell("make").stdout == shell("make", "help").stdout
+
+
+def test_every_goal_is_phony() -> None:
+    assert LISTED <= PHONY
+
+
+@pytest.mark.parametrize("command", MADE)
+def test_a_make_command_of_a_document_has_goals_that_there_are(command: str) -> None:
+    done = shell("make", "--dry-run", *command.split()[1:])
+    assert done.returncode == 0, done.stderr
+    assert set(commands.goals_of(command)) <= LISTED
+
+
+def test_every_goal_that_any_file_names_is_there() -> None:
+    named = {
+        f"{name}: make {goal}"
+        for name, text in texts()
+        if name.endswith((".md", ".py", ".yaml", "/run")) and not name.startswith("tests/architecture/")
+        for goal in re.findall(r"`make ([a-z][a-z0-9-]*)", text)
+        if goal not in LISTED
+    }
+    assert not named
+
+
+def test_continuous_integration_runs_the_command_of_the_readme() -> None:
+    assert "make test" in SAID
+    last = (ROOT / ".ci" / "run").read_text().splitlines()[-1]
+    # Beside it nothing but that the same is drawn each time.
+    assert re.fullmatch(r'exec make test DRAWS="[^"]+"', last)
+
+
+def test_every_line_of_a_block_of_commands_is_one() -> None:
+    strange = [line for name in commands.DOCUMENTS for line in commands.strange_in((ROOT / name).read_text())]
+    assert not strange
+
+
+def test_the_commands_of_every_document_are_found() -> None:
+    assert {"make run", "make test", "make run ONCE=1"} <= set(SAID)
+    assert len([command for command in SAID if command.startswith("curl ")]) >= 7
+    assert [command for command in SAID if command.startswith("helm ")]
+    assert [command for command in SAID if command.startswith("kubectl ")]
+
+
+MODULES = sorted({match[1] for command in SAID if (match := re.search(r"python -m ([\w.]+)", command))})
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_a_program_that_a_document_names_can_be_started(module: str) -> None:
+    """One of our parts ends with code 2 and sentences where nothing is set; a tool says how it is used."""
+    part = module.partition(".")[0] in {"booking", "deviceplugin", "extender"}
+    done = shell(sys.executable, "-m", module, *([] if part else ["--help"]))
+    assert done.returncode == (2 if part else 0), done.stderr
+    assert "Traceback" not in done.stderr
+    if part and "usage: " not in done.stderr:
+        assert names.SETTINGS_PREFIX in done.stderr or "KUBERNETES_SERVICE_HOST" in done.stderr
+    else:
+        assert "usage" in (done.stdout + done.stderr).lower()
+
+
+@pytest.mark.parametrize("command", [command for command in SAID if "python -m " in command])
+def test_a_program_that_a_document_names_knows_the_options_that_stand_there(command: str) -> None:
+    """Those of the program itself: what follows ``kubectl`` is kubectl's."""
+    module, _, words = command.partition("python -m ")[2].partition(" ")
+    options = re.findall(r"--[a-z-]+", words.partition("kubectl")[0])
+    if options:
+        assert set(options) <= set(
+            re.findall(r"--[a-z-]+", shell(sys.executable, "-m", module, "--help").stdout)
+        )
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Say:\n\n    make run   # now\n    X=1\n\nThen.\n", ["make run", "X=1"]),
+        ("```sh\ncurl a \\\n  b\n```\n", ["curl a b"]),
+        ("```\nmake --- picture\n```\n", []),
+        ("It is `make\ntest`, or `kubectl get pods`.\n", ["make test", "kubectl get pods"]),
+        ("An `nvidia.com/gpu`, a `make`, `python`-like thing.\n", []),
+        ('    [{"a": 1}]\n', []),
+    ],
+)
+def test_commands_are_found_in_blocks_fences_and_sentences(
+    tmp_path: Path, text: str, expected: list[str]
+) -> None:
+    document = tmp_path / "document.md"
+    document.write_text(text)
+    assert commands.all_in(document) == expected
+
+
+def test_documents_with_commands_are_all_looked_at() -> None:
+    others = {name_of(path) for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} - set(
+        commands.DOCUMENTS
+    )
+    assert others <= {"CHANGELOG.md"}

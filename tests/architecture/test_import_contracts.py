@@ -1,0 +1,221 @@
+"""The import contracts are kept, are said in ARCHITECTURE.md, and leave no room and no library out."""
+
+import ast
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.architecture.checkout import GENERATED, PACKAGES, ROOT, SHIPPED, name_of, python_of, tree_of
+
+ANYBODY = {"_typeshed", "msgspec", "prometheus_client", "structlog"}
+"""Libraries of which every room may make use."""
+LINT_IMPORTS = Path(sys.executable).with_name("lint-imports")
+
+SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
+LINTER: dict[str, Any] = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]
+CONTRACTS: list[dict[str, Any]] = LINTER["contracts"]
+
+
+def lint(root: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [LINT_IMPORTS, "--no-cache", "--no-logo", "--config", "contracts.toml"],
+        cwd=root,
+        env={**os.environ, "COLUMNS": "1000"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_contracts_are_kept() -> None:
+    done = lint(ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_architecture_says_every_contract() -> None:
+    section = (ROOT / "ARCHITECTURE.md").read_text().split("## Import contracts")[1].split("## Laws")[0]
+    said = [" ".join(each.split()).rstrip(".") for each in section.split("\n- ")[1:]]
+    assert said == [contract["name"] for contract in CONTRACTS]
+
+
+def test_every_package_of_the_checkout_is_looked_at() -> None:
+    assert set(LINTER["root_packages"]) == set(PACKAGES)
+    assert set(SETTINGS["hatch"]["build"]["targets"]["wheel"]["packages"]) == set(SHIPPED)
+    packages = {path.parent.name for path in ROOT.glob("*/__init__.py")}
+    assert packages == set(PACKAGES)
+
+
+def test_every_package_with_rooms_in_it_has_layers_that_are_exhaustive() -> None:
+    placed = {
+        container
+        for contract in CONTRACTS
+        if contract["type"] == "layers" and contract.get("exhaustive")
+        for container in contract["containers"]
+    }
+    inner = {path.parent for path in python_of(*PACKAGES) if path.name == "__init__.py"}
+    rooms = {folder for folder in inner if GENERATED not in folder.parts}
+    with_rooms = {name_of(room.parent).replace("/", ".") for room in rooms if room.parent != ROOT}
+    assert with_rooms - placed == set()
+    assert set(PACKAGES) - placed == set()
+
+
+def test_every_library_has_its_room() -> None:
+    placed = {
+        library
+        for contract in CONTRACTS
+        if contract["type"] == "protected"
+        for library in contract["protected_modules"]
+    }
+    known = {*sys.stdlib_module_names, *PACKAGES, *ANYBODY, *placed}
+    homeless = {
+        f"{name_of(path)}: {library}"
+        for path in python_of(*PACKAGES)
+        for library in {module.split(".")[0] for module in imported(path)}
+        if library not in known
+    }
+    assert not homeless
+
+
+def imported(path: Path) -> set[str]:
+    """Modules that a file imports, wherever in it."""
+    nodes = list(ast.walk(tree_of(path)))
+    whole = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    return whole | {node.module for node in nodes if isinstance(node, ast.ImportFrom) and node.module}
+
+
+NEWCOMERS = (*(f"{package}/surprise.py" for package in PACKAGES), "booking/rooms/__init__.py")
+CLIMBS = (
+    ("extender/filter.py", "extender.bind", "Inside the extender"),
+    ("booking/rules/shortest.py", "booking.rules.longest", "Rules of booking"),
+    ("booking/admission/review.py", "booking.reclaimer.planning.plan", "Inside booking, the web"),
+    ("booking/reclaimer/planning/plan.py", "booking.store", "The controller knows nothing"),
+    (
+        "booking/reclaimer/planning/sites.py",
+        "booking.reclaimer.planning.plan",
+        "Inside booking.reclaimer.planning",
+    ),
+    ("booking/reclaimer/planning/plan.py", "booking.reclaimer.holding.holds", "Inside booking.reclaimer, a"),
+    ("booking/store/bookings.py", "booking.store.store", "Inside booking.store"),
+    ("booking/server.py", "booking.admission", "The booking server knows nothing"),
+    ("cluster/objects/pods.py", "cluster.decide.wish", "Inside cluster, the picture"),
+    ("cluster/decide/wish.py", "cluster.decide.explain", "Inside cluster.decide"),
+    ("cluster/decide/suits.py", "threading", "Decisions and objects are pure"),
+    ("cluster/picture/cover.py", "cluster.picture.picture", "No two modules and no two rooms"),
+    ("cluster/picture/picture.py", "cluster.fake", "No part of the product runs"),
+    ("cluster/kube/client.py", "kubernetes", "The official Kubernetes client"),
+    ("cluster/kube/lease.py", "waitress", "Plain HTTP is served"),
+    ("cluster/picture/following.py", "stamina", "What is tried again"),
+    ("deviceplugin/nvml/watch.py", "pynvml", "NVML is spoken"),
+    ("deviceplugin/offer.py", "deviceplugin.plugin", "Inside the node agent"),
+    ("deviceplugin/board.py", "grpc", "gRPC is spoken"),
+    ("deviceplugin/caller.py", "socket", "Who is calling"),
+    ("deviceplugin/handout.py", "peewee", "The node agent stays small"),
+    ("booking/service.py", "peewee", "The database is spoken"),
+    ("booking/mirror/plan.py", "flask", "Flask is used"),
+    ("booking/web/maia.py", "joserfc", "OpenID Connect is spoken"),
+    ("booking/web/door.py", "booking.web.app", "Inside booking.web"),
+    ("booking/cli/when.py", "booking.cli.reach", "Inside booking.cli"),
+    ("booking/cli/api.py", "booking.service", "The command line asks"),
+    ("booking/evaluate.py", "time", "What is right about a booking"),
+    ("booking/evicting/victims.py", "subprocess", "What becomes of a pod"),
+    ("booking/evicting/victims.py", "booking.evicting.order", "Inside booking.evicting"),
+    ("booking/settings.py", "yaml", "A policy's YAML"),
+    ("booking/web/app.py", "uvicorn", "TLS is served"),
+    ("extender/server.py", "a2wsgi", "Plain applications are put behind"),
+    ("extender/bind.py", "urllib3", "HTTP to the API server"),
+    ("extender/policies/binpack.py", "threading", "Scheduling policies are pure"),
+    ("extender/server.py", "cryptography", "Certificates are made"),
+    ("extender/server.py", "devcluster", "Nothing that is shipped"),
+    ("extender/wake.py", "deviceplugin", "The parts never import"),
+    ("devcluster/spec.py", "devcluster.parts", "Inside devcluster"),
+    ("devcluster/plan.py", "click", "Words of a command line"),
+)
+"""A file, what it must not import, and how the contract begins that forbids it."""
+
+
+@pytest.fixture(scope="module")
+def scratch(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy of the packages in which every wall is climbed."""
+    root = tmp_path_factory.mktemp("climbed")
+    shutil.copy(ROOT / "contracts.toml", root)
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, root / package, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, forbidden, _ in CLIMBS:
+        with (root / name).open("a") as file:
+            file.write(f"\nimport {forbidden}\n")
+    return root
+
+
+@pytest.fixture(scope="module")
+def told_of_climbs(scratch: Path) -> dict[str, str]:
+    return broken(lint(scratch))
+
+
+@pytest.fixture(scope="module")
+def told_of_newcomers(told_of_climbs: dict[str, str], scratch: Path) -> str:
+    """What is told of new modules and rooms; ``told_of_climbs`` has been read before they come."""
+    assert told_of_climbs
+    for name in NEWCOMERS:
+        (scratch / name).parent.mkdir(exist_ok=True)
+        (scratch / name).write_text('"""Nobody has placed this."""\n')
+    return "\n".join(broken(lint(scratch)).values())
+
+
+def broken(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    """Name of every broken contract -> what is wrong."""
+    assert done.returncode != 0, done.stdout + done.stderr
+    parts = re.split(r"^(.+)\n-{5,}\n", done.stdout.split("Broken contracts")[1], flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "forbidden", "contract"), CLIMBS, ids=[f"{name}-{what}" for name, what, _ in CLIMBS]
+)
+def test_an_import_over_a_wall_breaks_the_contract_that_forbids_it(
+    told_of_climbs: dict[str, str], name: str, forbidden: str, contract: str
+) -> None:
+    (told,) = (told for known, told in told_of_climbs.items() if known.startswith(contract))
+    importer = name.removesuffix(".py").replace("/", ".")
+    is_circle = contract.startswith("No two")
+    line = (
+        f"No cycles are allowed in {importer.rpartition('.')[0]}."
+        if is_circle
+        else f"{importer} -> {forbidden} "
+    )
+    assert line in told
+
+
+def test_every_contract_is_climbed_over_here() -> None:
+    names = [contract["name"] for contract in CONTRACTS]
+    assert [name for name in names if not any(name.startswith(known) for _, _, known in CLIMBS)] == []
+
+
+@pytest.mark.parametrize("newcomer", NEWCOMERS)
+def test_a_module_or_room_that_nobody_has_placed_breaks_a_contract(
+    told_of_newcomers: str, newcomer: str
+) -> None:
+    name = newcomer.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
+    assert f"- {name}\n" in told_of_newcomers
+
+
+def test_every_module_of_ours_that_anybody_imports_is_there() -> None:
+    ours = {*PACKAGES, "docs", "tests"}
+    missing = {
+        f"{name_of(path)}: {module}"
+        for path in python_of(*ours)
+        for module in imported(path)
+        if module.split(".")[0] in ours and not is_there(module)
+    }
+    assert not missing
+
+
+def is_there(module: str) -> bool:
+    place = ROOT / module.replace(".", "/")
+    return place.is_dir() or place.with_suffix(".py").exists()

@@ -1,0 +1,38 @@
+"""The diagram in docs/reclaiming.md tells everything that may become of a pod that must leave."""
+
+from typing import get_args
+
+from booking.reclaimer.departing.comeback import MEANINGS, Step
+from docs.tables.life import AROUND, BACK, EFFECTS, GONE, MUST_LEAVE, RUNS, State, edges, label, step_in
+
+DRAWN = [*edges()]
+STATES = dict.fromkeys(state for a, b, _ in DRAWN for state in (a, b))
+STILL = {"wait", "done", "restore"}
+"""Steps that lead nowhere, or that mend what somebody else has broken."""
+
+
+def test_every_step_that_leads_somewhere_is_on_an_arrow() -> None:
+    assert {why for _, _, why in DRAWN} & {*get_args(Step)} == {*MEANINGS} - STILL == {*EFFECTS}
+
+
+def test_different_states_have_different_names() -> None:
+    assert len({label(state) for state in STATES}) == len(STATES)
+
+
+def test_whatever_happens_a_pod_runs_on_is_back_or_is_gone_for_good() -> None:
+    ends = {state for state in STATES if step_in(state) in ("wait", "done")} - {
+        state for state, _, why in DRAWN if why == "its containers end"
+    }
+    assert ends == {RUNS, BACK, GONE}
+
+
+def test_from_every_state_one_of_those_is_reached() -> None:
+    reached: set[State] = {RUNS, BACK, GONE}
+    while more := {a for a, b, _ in DRAWN if b in reached} - reached:
+        reached |= more
+    assert reached == {*STATES}
+
+
+def test_what_stands_around_it_begins_and_ends_at_states_of_it() -> None:
+    names = {label(state) for state in (MUST_LEAVE, RUNS, BACK, GONE)}
+    assert names <= {name for a, b, _ in AROUND for name in (a, b)}

@@ -1,0 +1,154 @@
+"""What each part really loads: its composition root is built in a process of its own, and asked.
+
+A library that a part has no use for costs memory on every node, and is one more to keep safe.
+"""
+
+import importlib.metadata
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+
+import pytest
+
+from cluster import names
+from tests.architecture.checkout import PACKAGES, ROOT
+
+KUBE = {
+    "kube_server": "http://127.0.0.1:9",
+    "kube_ca_file": "{folder}/token",
+    "kube_token_file": "{folder}/token",
+}
+PROBES = {"probe_host": "127.0.0.1", "probe_port": "0"}
+ROOTS: Mapping[str, tuple[str, str, dict[str, str]]] = {
+    "node agent": (
+        "deviceplugin.__main__",
+        "deviceplugin.settings.Settings",
+        {"node_name": "node-a", "host": "127.0.0.1", "port": "0", "kubelet_root": "{folder}"},
+    ),
+    "extender": ("extender.__main__", "extender.settings.Settings", {"port": "0", **PROBES}),
+    "booking server": (
+        "booking.server",
+        "booking.settings.ServerSettings",
+        {"host": "127.0.0.1", "port": "0", "database": "sqlite:///{folder}/bookings.db", **PROBES},
+    ),
+    "controller": (
+        "booking.controller",
+        "booking.settings.ControllerSettings",
+        {"webhook_host": "127.0.0.1", "webhook_port": "0", **PROBES},
+    ),
+}
+"""Part -> its composition root, its settings, and what they are."""
+
+NOBODY = {
+    "IPython",
+    "aiohttp",
+    "fastapi",
+    "httpx",
+    "kubernetes",
+    "pydantic",
+    "requests",
+    "sqlalchemy",
+    "yaml",
+}
+WEB = {"flask", "jinja2", "werkzeug"}
+DATABASE = {"peewee", "playhouse", "psycopg", "sqlite3"}
+TLS = {"cryptography", "uvicorn"}
+NODE = {"grpc", "google.protobuf", "pynvml"}
+TESTING = {"cluster.fake", "devcluster", "hypothesis", "pytest", "tests", "unittest.mock"}
+FORBIDDEN = {
+    "node agent": NOBODY | WEB | DATABASE | TLS | TESTING | {"booking", "extender", "cluster.picture"},
+    "extender": NOBODY | DATABASE | TLS | NODE | TESTING | {"booking", "deviceplugin"},
+    # It reads the policy, which is YAML, and the signatures of an identity provider.
+    "booking server": (NOBODY - {"yaml"})
+    | (TLS - {"cryptography"})
+    | NODE
+    | TESTING
+    | {"booking.admission", "booking.reclaimer", "deviceplugin", "extender"},
+    "controller": NOBODY
+    | WEB
+    | DATABASE
+    | NODE
+    | TESTING
+    | {"booking.store", "booking.web", "deviceplugin", "extender"},
+}
+NEEDED = {
+    "node agent": {"grpc", "pynvml", "waitress", "deviceplugin.registration"},
+    "extender": {"waitress", "extender.bind"},
+    "booking server": {"flask", "peewee", "waitress", "booking.service"},
+    "controller": {"uvicorn", "cryptography", "waitress", "booking.reclaimer.reclaimer"},
+}
+"""What shows that the part was really built."""
+
+PROGRAM = """
+import importlib, inspect, json, os, sys
+class NotInTheImage:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in absent:
+            raise ModuleNotFoundError(f"{name} is not in the image", name=name)
+absent = set(json.loads(sys.argv[3]))
+sys.meta_path.insert(0, NotInTheImage())
+from cluster.runtime.clock import SystemClock
+from cluster.runtime.settings import load
+root, _, name = sys.argv[2].rpartition(".")
+settings = load(getattr(importlib.import_module(root), name), os.environ)
+build = importlib.import_module(sys.argv[1]).build
+environ = [os.environ] if "environ" in inspect.signature(build).parameters else []
+process = build(settings, *environ, SystemClock())
+loaded = sorted(sys.modules)
+process.end("seen")
+code = process.run()
+print(json.dumps(loaded))
+sys.exit(code)
+"""
+
+
+@pytest.fixture(scope="module", params=ROOTS)
+def part(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def loaded(part: str, tmp_path_factory: pytest.TempPathFactory) -> frozenset[str]:
+    """Modules of a part that was built with what its image holds, and ended in good order."""
+    folder = tmp_path_factory.mktemp("part")
+    (folder / "token").write_text("t")
+    module, settings, given = ROOTS[part]
+    environment = {
+        names.setting(field): value.format(folder=folder) for field, value in {**KUBE, **given}.items()
+    }
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, module, settings, json.dumps(sorted(not_in_the_image_of(part)))],
+        cwd=ROOT,
+        env={"PATH": "/usr/bin:/bin", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return frozenset(json.loads(done.stdout.splitlines()[-1]))
+
+
+def test_a_part_is_really_built(part: str, loaded: frozenset[str]) -> None:
+    assert NEEDED[part] <= loaded
+
+
+def test_a_part_loads_nothing_that_it_has_no_use_for(part: str, loaded: frozenset[str]) -> None:
+    assert found(FORBIDDEN[part], loaded) == set()
+
+
+def found(forbidden: set[str], loaded: frozenset[str]) -> set[str]:
+    """Those of some modules and rooms that are loaded."""
+    return {name for name in forbidden if any(f"{module}.".startswith(f"{name}.") for module in loaded)}
+
+
+def not_in_the_image_of(part: str) -> set[str]:
+    """Modules that are installed here, and that the lock of the part's image does not bring."""
+    image = {"node agent": "deviceplugin", "extender": "extender"}.get(part, "booking")
+    lines = (ROOT / "requirements" / f"{image}.txt").read_text().splitlines()
+    locked = {line.split("==")[0] for line in lines if "==" in line and not line.startswith(" ")}
+    return {
+        module
+        for module, owners in importlib.metadata.packages_distributions().items()
+        if module not in PACKAGES and not {owner.lower().replace("_", "-") for owner in owners} & locked
+    }

@@ -1,0 +1,97 @@
+"""Names of modules and folders say what is in them."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.architecture.checkout import PACKAGES, ROOT, SHIPPED, name_of, tracked
+
+GRAB_BAGS = {
+    "base",
+    "common",
+    "etc",
+    "extra",
+    "extras",
+    "function",
+    "functions",
+    "general",
+    "generic",
+    "helper",
+    "helpers",
+    "manager",
+    "managers",
+    "misc",
+    "miscellaneous",
+    "mixin",
+    "mixins",
+    "other",
+    "others",
+    "shared",
+    "stuff",
+    "support",
+    "things",
+    "tool",
+    "toolbox",
+    "tools",
+    "util",
+    "utilities",
+    "utility",
+    "utils",
+}
+SOURCES = (".py", ".c", ".h", ".go", ".sh", ".proto", ".tpl")
+
+
+def grab_bags_in(name: str) -> set[str]:
+    """Words of a path that say nothing: whole names and parts of names (``kube_utils``, ``test_common``)."""
+    path = Path(name)
+    rooms = [*path.parts[:-1], path.stem]
+    return {word for room in rooms for word in room.lower().replace("-", "_").split("_")} & GRAB_BAGS
+
+
+def test_no_module_and_no_folder_is_a_grab_bag() -> None:
+    found = {name: words for path in tracked(*SOURCES) if (words := grab_bags_in(name := name_of(path)))}
+    # Named after the daemon that it starts.
+    assert found == {"devcluster/components/controller_manager.py": {"manager"}}
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["cluster/util.py", "tests/helpers/pods.py", "booking/web/test_utils.py", "cluster/kube-common/x.go"],
+)
+def test_a_grab_bag_is_recognised_in_every_part_of_a_path(name: str) -> None:
+    assert grab_bags_in(name)
+
+
+def test_a_word_within_a_word_is_no_grab_bag() -> None:
+    assert not grab_bags_in("cluster/database/utilisation.py")
+
+
+def test_no_test_folder_is_a_package_that_would_shadow_the_product() -> None:
+    assert not [name_of(p) for p in tracked("__init__.py") if p.relative_to(ROOT).parts[0] == "tests"]
+
+
+def test_every_room_of_a_package_says_in_a_sentence_what_is_in_it() -> None:
+    silent = [
+        name_of(path)
+        for path in tracked("__init__.py")
+        if path.relative_to(ROOT).parts[0] in PACKAGES and not path.read_text().startswith('"""')
+    ]
+    assert not silent
+
+
+def test_every_folder_with_code_of_a_package_is_a_room_with_a_sentence() -> None:
+    folders = {p.parent for p in tracked(".py") if p.relative_to(ROOT).parts[0] in PACKAGES}
+    assert not [name_of(folder) for folder in folders if not (folder / "__init__.py").exists()]
+
+
+@pytest.mark.parametrize("package", SHIPPED)
+def test_every_shipped_package_shows_its_types(package: str) -> None:
+    assert (ROOT / package / "py.typed").exists()
+
+
+def test_what_a_person_reads_first_names_only_files_that_there_are() -> None:
+    """The code map of ARCHITECTURE.md."""
+    text = (ROOT / "ARCHITECTURE.md").read_text().split("## Code map")[1].split("##")[0]
+    rooms = [line.split("`")[1] for line in text.splitlines() if line.startswith("| `")]
+    assert rooms
+    assert [room for room in rooms if not (ROOT / room).exists()] == []

@@ -1,0 +1,91 @@
+"""Words that stand in no file: marks of unfinished work, traces of one machine, places of packages."""
+
+import ast
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from tests.architecture.checkout import PACKAGES, name_of, python_of, texts, tree_of
+
+# Put together here, so that this file holds none of them itself.
+MARKS = ("TO" + "DO", "FIX" + "ME", "X" * 3, "HA" + "CK", "W" + "IP", "NO" + "COMMIT")
+MARK = re.compile(rf"\b({'|'.join(MARKS)})\b")
+HOME = re.compile(r"(?<![\w.~$}])/(?:work|root|home|Users|workspace|mnt)/\w[\w./-]*")
+HOSTS = (
+    *("pypi" + ".org", "files.python" + "hosted.org", "proxy.golang" + ".org", "sum.golang" + ".org"),
+    *("registry." + "npmjs.org", "crates" + ".io", "conda." + "anaconda.org", "registry." + "k8s.io"),
+    *("docker" + ".io", "gh" + "cr.io", "quay" + ".io", "g" + "cr.io", "nv" + "cr.io", "deb." + "debian.org"),
+    *("archive." + "ubuntu.com", "rubygems" + ".org"),
+)
+HOST = re.compile(rf"(?<![\w.-])(?:{'|'.join(map(re.escape, HOSTS))})(?![\w-])")
+
+RECORDED = ("tests/fixtures/", "requirements/")
+"""What others have written, as it came."""
+STOCK = "charts/gpu-booking/values.yaml:"
+"""The one image of others' that an administrator's nodes pull: Kubernetes' own scheduler."""
+PRINTING = ("devcluster/", "tests/bench/", "tests/e2e/actors/")
+"""Command lines and programs of their own: they print for people."""
+
+
+def places(pattern: re.Pattern[str]) -> list[str]:
+    """Where a pattern stands in tracked files."""
+    return [
+        f"{name}:{number}: {found[0]}"
+        for name, text in texts()
+        if not name.startswith(RECORDED) and name != "LICENSE"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if (found := pattern.search(line))
+    ]
+
+
+def prints(tree: ast.Module) -> Iterator[int]:
+    """Lines that print, or stop in a debugger."""
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="print" | "pprint" | "breakpoint")):
+                yield node.lineno
+            case ast.Import(names=modules) if {alias.name for alias in modules} & {"pdb", "ipdb", "pprint"}:
+                yield node.lineno
+            case ast.ImportFrom(module="pdb" | "ipdb" | "pprint" | "icecream"):
+                yield node.lineno
+
+
+def test_nothing_is_marked_as_unfinished() -> None:
+    assert places(MARK) == []
+
+
+def test_no_file_knows_the_folders_of_one_machine() -> None:
+    assert places(HOME) == []
+
+
+def test_no_file_says_where_packages_and_images_come_from() -> None:
+    assert [place for place in places(HOST) if not place.startswith(STOCK)] == []
+
+
+def test_nothing_prints_but_what_talks_to_people() -> None:
+    left = [
+        f"{name_of(path)}:{line}"
+        for path in python_of(*PACKAGES, "docs", "proto", "tests")
+        if not name_of(path).startswith(PRINTING)
+        for line in prints(tree_of(path))
+    ]
+    assert left == []
+
+
+@pytest.mark.parametrize(
+    ("pattern", "line"),
+    [
+        (MARK, f"x = 1  # {MARKS[0]}: later"),
+        (HOME, "open('/home/" + "somebody/x')"),
+        (HOST, f"pip install -i https://{HOSTS[0]}/simple"),
+        (HOST, f"image: {HOSTS[8]}/library/pause"),
+    ],
+)
+def test_each_kind_of_word_is_found(pattern: re.Pattern[str], line: str) -> None:
+    assert pattern.search(line)
+
+
+@pytest.mark.parametrize("line", ["print(1)", "breakpoint()", "import pdb", "from pprint import pprint"])
+def test_each_kind_of_leftover_is_found(line: str) -> None:
+    assert list(prints(ast.parse(line))) == [1]

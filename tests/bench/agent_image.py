@@ -1,0 +1,52 @@
+"""The node agent as its image has it: the packages of its lock, compiled, and nothing that developers have.
+
+What is installed decides what is loaded: structlog, say, takes rich where there is one.
+"""
+
+import hashlib
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from devcluster.binaries.cache import cache_folder, kept
+from devcluster.commands import output
+from devcluster.places import CHECKOUT
+
+PYTHON: Final = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
+"""The one that the virtual environment was made of."""
+LOCK: Final = CHECKOUT / "requirements/deviceplugin.txt"
+PACKAGES: Final = ("cluster", "deviceplugin")
+FLOOR: Final = "import grpc, google.protobuf.message, google.protobuf.descriptor_pool, pynvml"
+"""What nobody can save who speaks to the kubelet and to NVML in Python."""
+
+
+def libraries() -> Path:
+    """The folder of the locked packages, made first if it is not in the cache."""
+    digest = hashlib.sha256(LOCK.read_bytes() + sys.version.encode()).hexdigest()[:16]
+
+    def make(draft: Path) -> None:
+        tool = (Path(sys.executable).with_name("uv"), "pip", "install", "--quiet", "--require-hashes")
+        output([*tool, "--compile-bytecode", "--python", PYTHON, "--target", draft, "--requirements", LOCK])
+
+    return kept(cache_folder() / "bench" / f"agent-{digest}", make)
+
+
+@contextmanager
+def image(folder: Path) -> Iterator[dict[str, str]]:
+    """The environment in which ``PYTHON -m deviceplugin`` is the image's, until the end.
+
+    Args:
+        folder: for a copy of the product; it is not there yet, and gone afterwards.
+    """
+    for package in PACKAGES:
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(CHECKOUT / package, folder / package, ignore=ignored)
+    environment = {"PYTHONPATH": f"{folder}:{libraries()}", "PYTHONHOME": ""}
+    output([PYTHON, "-m", "compileall", "-q", folder])
+    try:
+        yield environment
+    finally:
+        shutil.rmtree(folder)

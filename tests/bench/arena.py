@@ -1,0 +1,178 @@
+"""A cluster of simulated nodes whose pods a real kube-scheduler places, with our extender or without it.
+
+Each kube-scheduler has the profile of mode ``dedicated``; without our extender only its entry is left out,
+and its process does not run.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import urllib3
+
+from cluster import names
+from cluster.kube.client import KubeClient
+from cluster.kube.errors import NotFound
+from cluster.kube.resources import LEASES, PODS
+from devcluster.cluster import Cluster
+from devcluster.components import kwok
+from devcluster.demo.access import administrator
+from devcluster.parts import (
+    chart,
+    extender,
+    gpu_scheduler,
+    identity,
+    scheduler_profile,
+)
+from devcluster.spec import ClusterSpec, NodeSpec
+from devcluster.waiting import poll
+from tests.bench.audit import AuditLog, audited, service_account
+from tests.bench.pods import NAMESPACE, Sightings, sighted
+from tests.bench.simulated import in_parallel, simulated
+
+QPS: Final = 1000
+"""Of kube-scheduler, where its own limit is not to be seen; its burst is twice that."""
+ALICE: Final = "alice"
+_READY_SECONDS: Final = 60.0
+
+
+@contextmanager
+def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[Arena]":
+    """A cluster of so many nodes of eight GPUs, and ``larger`` ones: name -> GPUs."""
+    with ExitStack() as stack:
+        audit = stack.enter_context(audited(service_account(extender.ACCOUNT)))
+        spec = ClusterSpec(
+            name="bench-schedule", nodes=(NodeSpec(name="node-a"),), apiserver_arguments=audit.arguments
+        )
+        cluster = stack.enter_context(Cluster.start(spec))
+        kube = stack.enter_context(closing(administrator(cluster)))
+        _install(cluster)
+        made = stack.enter_context(simulated(cluster, kube, nodes, larger=larger))
+        yield Arena(cluster, kube, stack.enter_context(sighted(kube)), audit, tuple(made[:nodes]))
+
+
+def _install(cluster: Cluster) -> None:
+    """Accounts and rights of our parts; nobody answers for the webhook: it and the policies are left out."""
+    # The policies refuse pods with GPUs that did not come by the webhook.
+    chart.install(cluster, chart.beside_the_api_server(cluster.address) | {"policies": {"enabled": False}})
+    cluster.kubectl("delete", "mutatingwebhookconfigurations", "--all")
+    cluster.kubectl("create", "namespace", NAMESPACE)
+
+
+@dataclass
+class Arena:
+    """The cluster, and who schedules in it."""
+
+    cluster: Cluster
+    kube: KubeClient
+    sightings: Sightings
+    audit: AuditLog
+    nodes: Sequence[str]
+    """Those of eight GPUs."""
+    _started: int = field(default=0, init=False)
+
+    @contextmanager
+    def scheduling(self, qps: int = QPS, *, ours: bool = True) -> Iterator[None]:
+        """While a kube-scheduler of its own places pods, with our extender or without."""
+        self._started += 1
+        with ExitStack() as stack:
+            if ours:
+                stack.enter_context(self._extender())
+            stack.enter_context(self._scheduler(qps, ours=ours))
+            yield
+
+    def create(self, bodies: Iterable[dict[str, Any]]) -> None:
+        """Pods, as fast as we can."""
+        in_parallel([partial(self.kube.create, PODS, body, namespace=NAMESPACE) for body in bodies])
+
+    def remove(self, pods: Sequence[str]) -> None:
+        """Delete pods, and wait until they are gone."""
+        in_parallel(
+            [partial(self.kube.delete, PODS, pod, namespace=NAMESPACE, grace_seconds=0) for pod in pods]
+        )
+        for pod in pods:
+            self.sightings.at(pod, "gone")
+
+    @contextmanager
+    def _extender(self) -> Iterator[None]:
+        account = identity.environment(self.cluster, self._folder, extender.ACCOUNT)
+        part = extender.part(account)
+        daemon = self.cluster.spawn(
+            f"{part.name}-{self._started}", part.program, env=part.environment, kept=True
+        )
+        url = f"http://{self.cluster.address}:{part.probes}/readyz"
+        if not poll(lambda: _is_ready(url), seconds=_READY_SECONDS):
+            raise RuntimeError(f"The extender does not get ready; its log is {daemon.log}.")
+        yield
+        daemon.kill()
+
+    @contextmanager
+    def _scheduler(self, qps: int, *, ours: bool) -> Iterator[None]:
+        """A kube-scheduler that leads at once, with the profile that we ship or that without extenders."""
+        with suppress(NotFound):
+            self.kube.delete(LEASES, names.SCHEDULER_LEASE, namespace=names.NAMESPACE)
+        part = gpu_scheduler.part(
+            kubebox=self.cluster.program("kubebox"),
+            kubeconfig=self._scheduler_kubeconfig,
+            folder=self._folder,
+        )
+        profile = scheduler_profile.configuration(
+            kubeconfig=self._scheduler_kubeconfig, extender_url=f"http://127.0.0.1:{extender.PORT}"
+        )
+        profile["clientConnection"] |= {"qps": qps, "burst": 2 * qps}
+        if not ours:
+            del profile["extenders"]
+        # In the place of the one that it has written itself.
+        (self._folder / f"{part.name}.json").write_bytes(msgspec.json.encode(profile))
+        # It ends when it loses its Lease; in the chart the kubelet starts it again.
+        daemon = self.cluster.spawn(f"{part.name}-{self._started}", part.program, kept=True)
+        yield
+        daemon.kill()
+
+    @property
+    def _folder(self) -> Path:
+        folder = self.cluster.state / "parts"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    @property
+    def _scheduler_kubeconfig(self) -> Path:
+        return identity.write_kubeconfig(self.cluster, self._folder, gpu_scheduler.ACCOUNT)
+
+
+def _is_ready(url: str) -> bool:
+    try:
+        return urllib3.request("GET", url, timeout=2.0, retries=False).status == HTTPStatus.OK
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+def gpu_pod(
+    name: str, *, node: str | None = None, wish: str | None = None, booked: bool = False
+) -> dict[str, Any]:
+    """A pod with one GPU, for any of the nodes or for one.
+
+    Args:
+        name: of the pod.
+        node: where it must go.
+        wish: the only model that it takes.
+        booked: whether it is alice's, who has a booking; otherwise it is opportunistic.
+    """
+    where = {"kubernetes.io/hostname": node} if node else {}
+    resources = {"limits": {names.GPU_RESOURCE: "1"}}
+    annotations = {names.MODEL: wish} if wish else {}
+    return {
+        "metadata": {"name": name, "annotations": annotations | ({names.USER: ALICE} if booked else {})},
+        "spec": {
+            "schedulerName": names.SCHEDULER_NAME,
+            "priorityClassName": names.BOOKED_CLASS if booked else names.OPPORTUNISTIC_CLASS,
+            "nodeSelector": {kwok.LABEL: "true", **where},
+            "automountServiceAccountToken": False,
+            "containers": [{"name": "main", "image": "none", "resources": resources}],
+        },
+    }

@@ -1,0 +1,56 @@
+"""What one account asks of the API server, counted in the API server's own audit log."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+
+from cluster import names
+
+_LINE: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+
+
+def service_account(name: str) -> str:
+    """How the API server calls a ServiceAccount of ours."""
+    return f"system:serviceaccount:{names.NAMESPACE}:{name}"
+
+
+class AuditLog:
+    """The log; begins to count where it was last asked."""
+
+    def __init__(self, folder: Path, user: str) -> None:
+        """Args: folder: for policy and log, there before the cluster starts; user: of whom it tells."""
+        self._policy, self._log = folder / "policy.json", folder / "audit.log"
+        self._read = 0
+        rules = [{"level": "Metadata", "users": [user]}, {"level": "None"}]
+        policy = {"apiVersion": "audit.k8s.io/v1", "kind": "Policy", "omitStages": ["RequestReceived"]}
+        self._policy.write_bytes(msgspec.json.encode({**policy, "rules": rules}))
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """Of kube-apiserver."""
+        return (f"--audit-policy-file={self._policy}", f"--audit-log-path={self._log}")
+
+    def calls(self) -> int:
+        """How many requests were answered since the last time; watches, which go on, are none."""
+        with self._log.open("rb") as log:
+            log.seek(self._read)
+            text = log.read()
+        whole = text[: text.rfind(b"\n") + 1]
+        self._read += len(whole)
+        return sum(_is_call(line) for line in whole.splitlines())
+
+
+def _is_call(line: bytes) -> bool:
+    entry = _LINE.decode(line)
+    return bytes(entry["verb"]) != b'"watch"' and bytes(entry["stage"]) == b'"ResponseComplete"'
+
+
+@contextmanager
+def audited(user: str) -> Iterator[AuditLog]:
+    """A log for a cluster that is about to start."""
+    with TemporaryDirectory() as folder:
+        yield AuditLog(Path(folder), user)

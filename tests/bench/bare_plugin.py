@@ -1,0 +1,71 @@
+"""A device plugin that could not be smaller: ``bare_plugin DEVICES``, run inside a node."""
+
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Event
+
+import grpc
+
+from cluster import names
+from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as api
+from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as rpc
+
+FOLDER = Path("/var/lib/kubelet/device-plugins")
+
+
+class BarePlugin(rpc.DevicePluginServicer):
+    """Healthy devices, the first ones first, by an environment variable."""
+
+    def __init__(self, devices: list[str]) -> None:
+        self._devices = devices
+
+    def GetDevicePluginOptions(self, request: object, context: object) -> api.DevicePluginOptions:
+        """As our agent's, but for the gate before a container's start."""
+        del request, context
+        return api.DevicePluginOptions(get_preferred_allocation_available=True)
+
+    def ListAndWatch(self, request: object, context: object) -> Iterator[api.ListAndWatchResponse]:
+        """Once; then silence."""
+        del request, context
+        yield api.ListAndWatchResponse(
+            devices=[api.Device(ID=one, health="Healthy") for one in self._devices]
+        )
+        Event().wait()
+
+    def GetPreferredAllocation(
+        self, request: api.PreferredAllocationRequest, context: object
+    ) -> api.PreferredAllocationResponse:
+        """The first ones."""
+        del context
+        chosen = [
+            sorted(asked.available_deviceIDs)[: asked.allocation_size] for asked in request.container_requests
+        ]
+        answers = [api.ContainerPreferredAllocationResponse(deviceIDs=devices) for devices in chosen]
+        return api.PreferredAllocationResponse(container_responses=answers)
+
+    def Allocate(self, request: api.AllocateRequest, context: object) -> api.AllocateResponse:
+        """Their names."""
+        del context
+        told = [{names.DEVICES_VARIABLE: ",".join(asked.devices_ids)} for asked in request.container_requests]
+        answers = [api.ContainerAllocateResponse(envs=envs) for envs in told]
+        return api.AllocateResponse(container_responses=answers)
+
+
+def main(devices: str) -> None:
+    """Serve, register, stay."""
+    endpoint = "bare.sock"
+    FOLDER.joinpath(endpoint).unlink(missing_ok=True)
+    server = grpc.server(ThreadPoolExecutor(8))
+    rpc.add_DevicePluginServicer_to_server(BarePlugin(devices.split(",")), server)
+    server.add_insecure_port(f"unix:{FOLDER / endpoint}")
+    server.start()
+    with grpc.insecure_channel(f"unix:{FOLDER / 'kubelet.sock'}") as channel:
+        asked = api.RegisterRequest(version="v1beta1", endpoint=endpoint, resource_name=names.GPU_RESOURCE)
+        rpc.RegistrationStub(channel).Register(asked)
+    server.wait_for_termination()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

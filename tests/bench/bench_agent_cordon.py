@@ -1,0 +1,64 @@
+"""How soon the kubelet is told that a GPU was taken out of use by hand. A part of ``bench_agent``."""
+
+import statistics
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from booking.service.nodegpus import GpuOrder, NodeGpus
+from cluster.runtime.clock import SystemClock
+from devcluster.demo.access import administrator
+from devcluster.waiting import Stopwatch, poll
+from tests.bench.lab import Lab
+from tests.bench.rows import Kind, Row, Target
+
+TIMES: Final = 10
+PATIENCE: Final = 30.0
+ORDERS: Final[tuple[GpuOrder, ...]] = ("cordon", "uncordon")
+_CORDON: Final = Kind(
+    "agent-cordon",
+    f"agent: an order to cordon a GPU, or to take that back, to the kubelet told, median of {2 * TIMES}",
+    "ms",
+    "until the order stands on the Node",
+    target=Target(value=1000),
+)
+KINDS: Final = (_CORDON,)
+
+
+class _Line(msgspec.Struct):
+    event: str = ""
+    time: datetime | None = None
+
+
+def measure(lab: Lab, node: str) -> Iterator[Row]:
+    """One GPU, cordoned and uncordoned in turns."""
+    taken = [_ordered(lab, node, order) for _ in range(TIMES) for order in ORDERS]
+    yield _CORDON.row(*(1000 * statistics.median(times) for times in zip(*taken, strict=True)))
+
+
+def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
+    """Seconds until the kubelet was told, and until the order stood on the Node."""
+    log = lab.standing.parts.agent(node).log
+    orders = NodeGpus(administrator(lab.standing.cluster))
+    lines = len(log.read_text(errors="replace").splitlines())
+    begin, watch = SystemClock().now(), Stopwatch()
+    orders.order(node, "0", order, said="the bench", at=begin)
+    written = watch.seconds
+
+    def told() -> datetime | None:
+        fresh = log.read_text(errors="replace").splitlines()[lines:]
+        return next((line.time for line in map(_line, fresh) if line.event == "the kubelet is told"), None)
+
+    at = poll(told, seconds=PATIENCE)
+    if at is None:
+        raise RuntimeError(f"The kubelet was not told within {PATIENCE:.0f} s; the agent's log is {log}.")
+    return (at - begin).total_seconds(), written
+
+
+def _line(text: str) -> _Line:
+    try:
+        return msgspec.json.decode(text, type=_Line)
+    except msgspec.MsgspecError:
+        return _Line()

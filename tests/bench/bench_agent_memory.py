@@ -1,0 +1,81 @@
+"""How much memory a node agent takes a minute after its start: eight GPUs, a real kubelet and API server.
+
+It runs with the packages of its image, on a node of the cluster, in the place of the usual agent. A part of
+``bench_agent``.
+"""
+
+import subprocess
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from cluster import names
+from cluster.runtime.clock import SystemClock
+from devcluster.fakenvml import A100_80GB, FakeNvml, devicenodes, gpu
+from devcluster.parts import Parts
+from devcluster.waiting import poll
+from tests.bench import agent_image
+from tests.bench.lab import Lab
+from tests.bench.rows import Kind, Row, Target
+
+MINUTE: Final = 60.0
+PATIENCE: Final = 60.0
+GPUS: Final = tuple(gpu(A100_80GB, index, node="bench") for index in range(8))
+_MEMORY: Final = Kind(
+    "agent-memory",
+    f"agent: resident memory a minute after its start, {len(GPUS)} GPUs",
+    "MiB",
+    "Python that has loaded grpc, protobuf and pynvml",
+    target=Target(value=48),
+)
+KINDS: Final = (_MEMORY,)
+
+
+def measure(lab: Lab, node: str) -> Iterator[Row]:
+    """One agent, one minute."""
+    with _another_agent(lab.standing.parts, lab.standing.cluster.state, node) as pid:
+        SystemClock().wait(threading.Event(), MINUTE)
+        yield _MEMORY.row(_resident(pid), _floor())
+
+
+@contextmanager
+def _another_agent(parts: Parts, state: Path, node: str) -> Iterator[int]:
+    """The image's agent on a node; gives its PID as soon as it is ready, and the usual one its place back."""
+    folder = state / "bench-gpus"
+    fake = FakeNvml(folder)
+    fake.create(GPUS)
+    (folder / "dev").mkdir()
+    devicenodes.make(folder / "dev", GPUS)
+    with agent_image.image(state / "bench-agent") as environment:
+        parts.agent(node).kill()
+        dev = {names.setting("dev_root"): str(folder / "dev")}
+        settings = environment | fake.environment() | dev
+        program = (agent_image.PYTHON, "-m", "deviceplugin")
+        agent = parts.start_agent(node, name="agent-of-image", settings=settings, program=program)
+        try:
+            if not poll(lambda: parts.is_ready(agent), seconds=PATIENCE):
+                raise RuntimeError(f"The agent does not get ready; its log is {agent.log}.")
+            yield agent.pid
+        finally:
+            agent.kill()
+            parts.restore()
+
+
+def _resident(pid: int) -> float:
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("VmRSS:")) / 1024
+
+
+def _floor() -> float:
+    """MiB of a bare process."""
+    program = f"{agent_image.FLOOR}\nprint(open('/proc/self/status').read())"
+    said = subprocess.run(
+        [agent_image.PYTHON, "-c", program],
+        env={"PYTHONPATH": str(agent_image.libraries())},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    return next(int(line.split()[1]) for line in said.splitlines() if line.startswith("VmRSS:")) / 1024

@@ -1,0 +1,51 @@
+"""How soon a part of ours acts again while the churn goes on: 1,200 pods come and go on 125 simulated nodes.
+
+Everybody is killed at a random moment, and what is struck otherwise is struck, too. The floor is started when
+the part is back, at the same load: it loads the same program and reads all pods.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from cluster.runtime.clock import SystemClock
+from devcluster.demo.access import administrator
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
+from tests.e2e.churn.churning import ROUND, Churning, Scale
+from tests.e2e.churn.conftest import LEEWAY
+from tests.e2e.churn.ground import ground
+from tests.e2e.churn.recoveries import slowest
+from tests.laws.live import LiveWatch, checkpoints_of
+
+SEED: Final = "bench"
+"""Every run the same moments."""
+ROUNDS: Final = 2
+SCALE: Final = Scale(nodes=125, crowd=1000, booked=200, seconds=(ROUNDS - 1) * ROUND + 1)
+_KIND: Final = Kind(
+    "recovery-churn",
+    f"the same at a random moment of the churn, to a whole pass of the reclaimer: 1,200 pods, 125 nodes; the"
+    f" slowest of five parts, median of {ROUNDS} rounds",
+    "s",
+    "started after it: Python loading the program, and reading all pods",
+    target=Target(value=5),
+)
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """A whole churn on a cluster of its own, with the laws watched."""
+    with (
+        ground(SCALE.nodes) as standing,
+        LiveWatch(
+            administrator(standing.cluster), SystemClock(), checkpoints_of(standing.cluster), leeway=LEEWAY
+        ) as laws,
+    ):
+        laws.begin("churn")
+        churning = Churning(standing, laws, SEED, SCALE)
+        churning.play()
+        laws.finish()
+    value, floor = slowest(churning.striking.recovered)
+    yield _KIND.row(value, floor)
+
+
+MEASURE: Final = Measure("churn", (_KIND,), measure, on_cluster=True)

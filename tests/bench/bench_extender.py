@@ -1,0 +1,192 @@
+"""The extender as it is shipped, beside an API server that is played: its start, its size, its log.
+
+And how filter answers while the cluster changes and is listed anew.
+"""
+
+import http.client
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from threading import Event
+from typing import Final
+
+from cluster import names
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection
+from cluster.kube.resources import PODS
+from cluster.runtime.clock import SystemClock
+from devcluster.places import CHECKOUT
+from tests.bench.bench_filter import Scheduler, checked
+from tests.bench.child import child
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.scene import GPUS
+from tests.bench.table import percentile
+from tests.bench.timing import seconds
+from tests.extender.settings import free_port
+
+PROGRAM: Final = ("extender",)
+"""Module and arguments."""
+NODES: Final = 1_000
+SIZE: Final = f"{NODES} nodes, {NODES * GPUS} pods"
+MIB: Final = 2**20
+STARTS_WITHIN: Final = 60.0
+"""Seconds; what takes longer is broken."""
+QUESTIONS: Final = 100
+EVENTS: Final = 1_000
+"""Per second."""
+SPAN: Final = 10.0
+"""Seconds for which filter is asked, idle and busy."""
+RELISTED_EVERY: Final = 2.0
+BETWEEN: Final = 0.005
+"""Seconds between two questions: more than a scheduler manages."""
+
+_START: Final = Kind(
+    "extender-cold-start",
+    f"extender: its start to its first answer to filter, {SIZE}",
+    "s",
+    "one list of the pods in pages by the same client",
+    target=Target(value=2),
+)
+_SIZE: Final = Kind(
+    "extender-memory", f"memory of the extender then, {SIZE}", "MiB", target=Target(value=120)
+)
+_LOG: Final = Kind("filter-log", "what one filter writes to the log", "bytes", target=Target(value=1024))
+_BUSY: Final = Kind(
+    "filter-busy-p99",
+    f"filter p99 while {EVENTS} events of pods arrive each second and all pods are listed anew, {SIZE}",
+    "ms",
+    "its p99 when idle",
+    target=Target(ratio=3),
+)
+
+
+class Extender:
+    """The process, and who asks it."""
+
+    def __init__(self, server: int, folder: Path, program: Sequence[str] = PROGRAM) -> None:
+        self._log = folder / "log"
+        (folder / "token").write_text("nobody asks")
+        port = free_port()
+        settings = {
+            "port": str(port),
+            "probe_host": "127.0.0.1",
+            "probe_port": str(free_port()),
+            "leader_election": "false",
+            "kube_server": f"http://127.0.0.1:{server}",
+            "kube_token_file": str(folder / "token"),
+            "kube_ca_file": str(folder / "token"),
+        }
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                [sys.executable, "-m", *program],
+                cwd=CHECKOUT,
+                env={**os.environ, **{names.setting(key): value for key, value in settings.items()}},
+                stderr=log,
+            )
+        self._clock = SystemClock()
+        self.scheduler = Scheduler(port, NODES)
+
+    def await_first_answer(self) -> None:
+        """Ask until it answers."""
+        never, begin = Event(), self._clock.monotonic()
+        while self._clock.monotonic() - begin < STARTS_WITHIN:
+            try:
+                checked(self.scheduler.ask("/filter"), NODES)
+            except (OSError, RuntimeError):
+                self.scheduler.close()
+                self._clock.wait(never, 0.01)
+            else:
+                return
+        raise RuntimeError(f"The extender does not answer: {self._log.read_text()[-1000:]}")
+
+    def memory(self) -> int:
+        """Bytes of it that are in memory."""
+        status = Path(f"/proc/{self._process.pid}/status").read_text()
+        return 1024 * int(status.partition("VmRSS:")[2].split()[0])
+
+    def logged(self) -> int:
+        """Bytes that it has logged so far."""
+        return self._log.stat().st_size
+
+    def signal(self, number: int) -> None:
+        """Send it a signal."""
+        self._process.send_signal(number)
+
+    def close(self) -> None:
+        """End it."""
+        self.scheduler.close()
+        self._process.terminate()
+        self._process.wait(STARTS_WITHIN)
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """Start it, then ask it."""
+    with child("tests.bench.canned_server", str(NODES)) as port, an_extender(int(port)) as extender:
+        starting = seconds(extender.await_first_answer)
+        yield _START.row(starting, seconds(lambda: _list_in_pages(int(port))))
+        yield _LOG.row(_logged(extender))
+        yield _SIZE.row(extender.memory() / MIB)
+        idle = _asked(extender, int(port), events=0)
+        busy = _asked(extender, int(port), events=EVENTS)
+        yield _BUSY.row(1000 * percentile(busy, 99), 1000 * percentile(idle, 99))
+
+
+@contextmanager
+def an_extender(server: int, program: Sequence[str] = PROGRAM) -> Iterator[Extender]:
+    """One that follows a server on this port."""
+    with TemporaryDirectory() as folder:
+        extender = Extender(server, Path(folder), program)
+        try:
+            yield extender
+        finally:
+            extender.close()
+
+
+def _list_in_pages(server: int) -> None:
+    client = KubeClient(Connection(server=f"http://127.0.0.1:{server}"), SystemClock(), user_agent="bench")
+    token: str | None = None
+    while True:
+        page = client.list(PODS, limit=500, continue_=token)
+        token = page.continue_
+        if token is None:
+            client.close()
+            return
+
+
+def _logged(extender: Extender) -> float:
+    before = extender.logged()
+    for _ in range(QUESTIONS):
+        extender.scheduler.ask("/filter")
+    return (extender.logged() - before) / QUESTIONS
+
+
+def _asked(extender: Extender, server: int, *, events: int) -> list[float]:
+    """Seconds of each answer, while so much happens."""
+    clock, never = SystemClock(), Event()
+    _want(server, "/rate", events)
+    begin = listed = clock.monotonic()
+    found: list[float] = []
+    while (now := clock.monotonic()) - begin < SPAN:
+        if events and now - listed > RELISTED_EVERY:
+            _want(server, "/expire", 0)
+            listed = now
+        found.append(seconds(lambda: extender.scheduler.ask("/filter")))
+        clock.wait(never, BETWEEN)
+    _want(server, "/rate", 0)
+    return found
+
+
+def _want(server: int, path: str, number: int) -> None:
+    connection = http.client.HTTPConnection("127.0.0.1", server)
+    connection.request("POST", path, str(number))
+    connection.getresponse().read()
+    connection.close()
+
+
+MEASURE: Final = Measure("extender", (_START, _SIZE, _LOG, _BUSY), measure)

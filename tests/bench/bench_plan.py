@@ -1,0 +1,59 @@
+"""Planning at the largest size that is promised: 5,000 nodes, 40,000 pods with a GPU each, none free.
+
+Measured in a process of its own (``tests.bench.planner``), whose memory is the whole picture's.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+import msgspec
+
+from tests.bench.child import child
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
+
+NODES: Final = 5_000
+BOOKED: Final = 200
+_SIZE: Final = "5,000 nodes, 40,000 pods"
+_FLOOR: Final = "looking at every pod once"
+_ONE: Final = Kind("plan-one", f"plan for one booked pod ({_SIZE})", "ms", _FLOOR, Target(value=100))
+_MANY: Final = Kind(
+    "plan-many", f"plan for {BOOKED} booked pods at once ({_SIZE})", "ms", _FLOOR, Target(value=2000)
+)
+_FIRST: Final = Kind("plan-first", f"the first plan of a process ({_SIZE})", "ms", _FLOOR)
+_IDLE: Final = Kind("plan-idle", f"seeing that there is nothing to plan ({_SIZE})", "ms", _FLOOR)
+_MEMORY: Final = Kind(
+    "plan-memory",
+    f"memory of a process that plans ({_SIZE})",
+    "MiB",
+    "the same pods as structs",
+    Target(value=250),
+)
+
+
+class Told(msgspec.Struct):
+    """What the process has measured: milliseconds and bytes."""
+
+    floor: float
+    first: float
+    one: float
+    many: float
+    idle: float
+    memory: int
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """All rows."""
+    with child("tests.bench.planner", str(NODES), str(BOOKED)) as line:
+        told = msgspec.json.decode(line, type=Told)
+    yield _ONE.row(told.one, told.floor)
+    yield _MANY.row(told.many, told.floor)
+    yield _FIRST.row(told.first, told.floor)
+    yield _IDLE.row(told.idle, told.floor)
+    with child("tests.bench.planner", str(NODES), "structs") as line:
+        structs = int(line)
+    yield _MEMORY.row(told.memory / 2**20, structs / 2**20)
+
+
+MEASURE: Final = Measure("plan", (_ONE, _MANY, _FIRST, _IDLE, _MEMORY), measure)

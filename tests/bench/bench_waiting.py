@@ -1,0 +1,164 @@
+"""How soon a booked pod is bound while many others wait for a model that is full, and pods change.
+
+Every change of any pod makes kube-scheduler try all pods again that an extender has turned down. Booked pods
+have the higher priority, so that none of them waits for more than the one that is being tried. Measured while
+nobody waits, too: what the changes themselves cost; and while all but a few wait behind our scheduling gate.
+"""
+
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from datetime import timedelta
+from itertools import count
+from typing import Final
+
+from cluster import names
+from cluster.decide.queueing import AHEAD
+from cluster.fake.clock import eventually
+from cluster.fake.merging import merged
+from cluster.kube.port import Kube
+from cluster.kube.resources import BOOKINGS, NODES, PODS
+from cluster.objects.gates import is_queued
+from cluster.objects.inventory import encode_inventory
+from cluster.objects.stamps import stamps_of
+from cluster.runtime.clock import SystemClock
+from devcluster.parts import Parts
+from tests.bench.arena import ALICE, Arena, arena, gpu_pod
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.pods import NAMESPACE, PATIENCE
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.simulated import GPUS, program
+from tests.bench.table import percentile
+from tests.fakes.objects import A100, A6000, a6000
+
+OF_EACH: Final = 50
+"""Nodes of the model that is full, and of the one that is free."""
+WAITING: Final = 500
+EVENTS: Final = 100
+"""Changes of pods per second."""
+WRITERS: Final = 4
+"""Who make them: one would wait for its answers."""
+BOOKED: Final = 150
+"""Pods that are measured, idle and then busy."""
+BETWEEN: Final = 0.05
+"""Seconds between a booked pod that is bound and the next one."""
+_NOTE: Final = "example.com/note"
+_SCENE: Final = (
+    f"while {WAITING} pods wait for a full model, another one is free and {EVENTS} changes of pods arrive"
+    f" each second, {2 * OF_EACH} simulated nodes"
+)
+_SCENES: Final = {
+    "alone": f"while {EVENTS} changes of pods arrive each second and nobody waits",
+    "bound": _SCENE,
+    "gated": f"{_SCENE}, and all that wait do so behind our scheduling gate but for {AHEAD}",
+}
+_KINDS: Final = {
+    (name, percent): Kind(
+        f"waiting-{name}-p{percent}",
+        f"booked pod: created to bound {scene}, p{percent} of {BOOKED}",
+        "ms",
+        "nobody waits and nothing changes",
+        target=Target(ratio=3) if percent == 99 and name != "alone" else None,
+    )
+    for name, scene in _SCENES.items()
+    for percent in (50, 99)
+}
+_RATE: Final = Kind("waiting-changes", "the changes of pods that did arrive then", "1/s")
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """Idle, then with everybody who waits and everything that changes."""
+    with arena(2 * OF_EACH) as place, place.scheduling():
+        running = _fill(place)
+        idle = _bound(place, "idle")
+        with _changing(place.kube, running):
+            found = {"alone": _bound(place, "alone")}
+        waiting = [f"waiting-{number}" for number in range(WAITING)]
+        place.create(gpu_pod(name, wish=A100) for name in waiting)
+        for name in waiting:
+            place.sightings.at(name, "turned down")
+        with _changing(place.kube, running) as rates:
+            found["bound"] = _bound(place, "busy")
+        place.remove(waiting)
+        with _queueing(place), _changing(place.kube, running):
+            found["gated"] = _bound(place, "gated")
+        for (name, percent), kind in _KINDS.items():
+            yield kind.row(1000 * percentile(found[name], percent), 1000 * percentile(idle, percent))
+        yield _RATE.row(sum(rates))
+
+
+@contextmanager
+def _queueing(place: Arena) -> Iterator[None]:
+    """As many that wait behind our gate, as admission would set it, and the controller that lets them go."""
+    queued = [f"queued-{number}" for number in range(WAITING)]
+    gate = {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}
+    place.create(merged(gpu_pod(name, wish=A100), gate) for name in queued)
+    controller = Parts(place.cluster).start_controller({names.setting("queue_gate"): "true"})
+    eventually(lambda: sum(map(is_queued, place.kube.list(PODS).items)) < WAITING, deadline=PATIENCE)
+    yield
+    controller.kill()
+
+
+def _fill(place: Arena) -> list[str]:
+    """Half of the nodes get another model, which alice books, the others all pods that they have room for.
+
+    Gives these pods.
+    """
+    for name in place.nodes[OF_EACH:]:
+        inventory = encode_inventory(tuple(a6000(index, name) for index in range(GPUS)))
+        place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+    now = SystemClock().now()
+    span = {"start": f"{now - timedelta(hours=1):%FT%TZ}", "end": f"{now + timedelta(days=1):%FT%TZ}"}
+    spec = {"user": ALICE, "model": A6000, "count": BOOKED, **span}
+    place.kube.create(BOOKINGS, {"metadata": {"name": "booked"}, "spec": spec})
+    running = [f"running-{number}" for number in range(OF_EACH * GPUS)]
+    place.create(gpu_pod(name, wish=A100) for name in running)
+    for name in running:
+        place.sightings.at(name, "Running")
+    return running
+
+
+def _bound(place: Arena, prefix: str) -> list[float]:
+    """Seconds from created to bound of booked pods, one after the other; they are gone afterwards."""
+    clock, never = SystemClock(), threading.Event()
+    pods, found = [f"{prefix}-{number}" for number in range(BOOKED)], []
+    # As admission stamps them, so that no controller has to.
+    stamps = {"metadata": {"annotations": stamps_of(place.kube.get(BOOKINGS, "booked"))}}
+    for name in pods:
+        clock.wait(never, BETWEEN)
+        pod = merged(gpu_pod(name, wish=A6000, booked=True), stamps)
+        begin = clock.monotonic()
+        place.kube.create(PODS, pod, namespace=NAMESPACE)
+        found.append(place.sightings.at(name, "bound") - begin)
+    place.remove(pods)
+    return found
+
+
+@contextmanager
+def _changing(kube: Kube, pods: Sequence[str]) -> Iterator[list[float]]:
+    """Somebody writes on pods again and again; at the end, how often per second each writer did."""
+    stop, rates = threading.Event(), list[float]()
+    with ThreadPoolExecutor(WRITERS) as pool:
+        writers = [pool.submit(_change, kube, pods[first::WRITERS], stop) for first in range(WRITERS)]
+        try:
+            yield rates
+        finally:
+            stop.set()
+        rates.extend(writer.result() for writer in writers)
+
+
+def _change(kube: Kube, pods: Sequence[str], stop: threading.Event) -> float:
+    """Write on one pod after the other until told to stop; how often per second that was."""
+    clock = SystemClock()
+    begin, every = clock.monotonic(), WRITERS / EVENTS
+    for made in count():
+        if clock.wait(stop, max(0.0, begin + made * every - clock.monotonic())):
+            break
+        note = {"metadata": {"annotations": {_NOTE: str(made)}}}
+        kube.patch(PODS, pods[made % len(pods)], note, namespace=NAMESPACE)
+    return made / (clock.monotonic() - begin)
+
+
+MEASURE: Final = Measure("waiting", (*_KINDS.values(), _RATE), measure, on_cluster=True, prepare=program)

@@ -1,0 +1,183 @@
+"""An API server that knows one cluster of N nodes by heart: lists, watches, and as many events as are wanted.
+
+Run by ``bench_extender`` in a process of its own; its first line is the port. ``POST /rate`` with a number
+sets how many events of pods it tells per second, ``POST /expire`` ends the watch of pods with 410, so that
+they are listed anew.
+"""
+
+import itertools
+import sys
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+import msgspec
+
+from cluster.kube.port import INITIAL_EVENTS_END
+from cluster.runtime.clock import SystemClock
+from tests.bench.child import tell, until_told
+from tests.bench.scene import GPUS, HELD, gpus_of, node_names, uuids_of
+from tests.fakes.objects import a_lease, a_node, a_pod
+
+Objects = list[dict[str, Any]]
+PER_BATCH: Final = 20
+"""Events that are told in one piece."""
+GONE: Final = {"code": HTTPStatus.GONE.value, "reason": "Expired", "message": "the bench wants another list"}
+
+
+@dataclass
+class Cluster:
+    """What there is, and what is wanted."""
+
+    nodes: int
+    rate: int = 0
+    expired: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        names_ = node_names(self.nodes)
+        now = SystemClock().now()
+        self.objects: dict[str, Objects] = {
+            "nodes": [
+                msgspec.to_builtins(a_node(name, *gpus_of(name, number)))
+                for number, name in enumerate(names_)
+            ],
+            "leases": [msgspec.to_builtins(a_lease(name, renewed=now)) for name in names_],
+            "pods": [pod for name in names_ for pod in _pods(name)],
+            "bookings": [],
+            "namespaces": [{"metadata": {"name": "default", "uid": "default", "resourceVersion": "1"}}],
+        }
+        self._versions = itertools.count(2)
+
+    def events(self) -> Iterator[bytes]:
+        """One change after the other: mostly something that nobody needs, now and then a GPU is let go of."""
+        for number in itertools.count():
+            pod = self.objects["pods"][7919 * number % len(self.objects["pods"])]
+            changes = ("DELETED", "ADDED") if number % 10 == 0 else ("MODIFIED",)
+            for change in changes:
+                meta = pod["metadata"] | {"resourceVersion": str(next(self._versions))}
+                # A pod that is gone does not come back under its uid.
+                if change == "ADDED":
+                    meta |= {"uid": f"{pod['metadata']['name']}-{number}"}
+                pod["metadata"] = meta
+                yield _frame(change, pod)
+
+
+def _pods(node: str) -> Objects:
+    """Eight pods of a node, with as much beside what we read as pods usually have."""
+    padding = [{"name": f"SETTING_{number}", "value": "x" * 60} for number in range(40)]
+    made = [
+        a_pod(f"p-{node}-{index}").asks(1).on(node, {"main": (uuid,)}).raw
+        for index, uuid in enumerate(uuids_of(node)[:HELD])
+    ]
+    made += [a_pod(f"p-{node}-{index}").on(node).raw for index in range(HELD, GPUS)]
+    pods: Any = made
+    for pod in pods:
+        pod["spec"]["containers"][0]["env"] = padding
+    return list(pods)
+
+
+def _frame(change: str, thing: object) -> bytes:
+    return msgspec.json.encode({"type": change, "object": thing}) + b"\n"
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Answers."""
+
+    protocol_version = "HTTP/1.1"
+    cluster: Cluster
+
+    def do_GET(self) -> None:
+        """A list or a watch."""
+        address = urlsplit(self.path)
+        query = {key: values[0] for key, values in parse_qs(address.query).items()}
+        kind = address.path.rpartition("/")[2]
+        if kind not in self.cluster.objects:
+            self._answer(msgspec.json.encode({"code": 404, "reason": "NotFound"}), HTTPStatus.NOT_FOUND)
+        elif query.get("watch"):
+            self._watch(kind, streamed=query.get("sendInitialEvents") == "true")
+        else:
+            self._list(kind, int(query.get("limit", "500")), int(query.get("continue", "0")))
+
+    def do_POST(self) -> None:
+        """What is wanted from now on; or an Event, which nobody reads."""
+        body = self.rfile.read(int(self.headers["Content-Length"] or 0))
+        if self.path == "/rate":
+            self.cluster.rate = int(body)
+        elif self.path == "/expire":
+            self.cluster.expired.set()
+        self._answer(b"{}")
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+    def _list(self, kind: str, limit: int, begin: int) -> None:
+        every = self.cluster.objects[kind]
+        meta = {"resourceVersion": "1"}
+        if begin + limit < len(every):
+            meta["continue"] = str(begin + limit)
+        self._answer(msgspec.json.encode({"metadata": meta, "items": every[begin : begin + limit]}))
+
+    def _watch(self, kind: str, *, streamed: bool) -> None:
+        self.send_response(HTTPStatus.OK)
+        self.send_header("Transfer-Encoding", "chunked")
+        self.end_headers()
+        try:
+            if streamed:
+                self._initial(kind)
+            self._changes(kind)
+        except OSError:
+            self.close_connection = True
+
+    def _initial(self, kind: str) -> None:
+        every = self.cluster.objects[kind]
+        for begin in range(0, len(every), PER_BATCH):
+            self._chunk(b"".join(_frame("ADDED", thing) for thing in every[begin : begin + PER_BATCH]))
+        mark = {"resourceVersion": "1", "annotations": {INITIAL_EVENTS_END: "true"}}
+        self._chunk(_frame("BOOKMARK", {"metadata": mark}))
+
+    def _changes(self, kind: str) -> None:
+        clock, events = SystemClock(), self.cluster.events()
+        never, owed, last = threading.Event(), 0.0, clock.monotonic()
+        while True:
+            clock.wait(self.cluster.expired if kind == "pods" else never, 0.01)
+            if kind != "pods":
+                continue
+            if self.cluster.expired.is_set():
+                self.cluster.expired.clear()
+                self._chunk(_frame("ERROR", GONE))
+                self._chunk(b"")
+                return
+            now = clock.monotonic()
+            owed, last = min(owed + self.cluster.rate * (now - last), self.cluster.rate), now
+            if owed >= 1:
+                self._chunk(b"".join(itertools.islice(events, int(owed))))
+                owed -= int(owed)
+
+    def _answer(self, body: bytes, status: HTTPStatus = HTTPStatus.OK) -> None:
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def _chunk(self, body: bytes) -> None:
+        self.wfile.write(b"%x\r\n%b\r\n" % (len(body), body))
+        self.wfile.flush()
+
+
+def main(nodes: int) -> None:
+    """Serve until standard input ends."""
+    Handler.cluster = Cluster(nodes)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    tell(str(server.server_address[1]))
+    until_told()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

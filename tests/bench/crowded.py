@@ -1,0 +1,60 @@
+"""The largest cluster that planning is measured on: every GPU of every node held by a pod of its own."""
+
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.objects.inventory import encode_inventory
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.picture import Picture
+from tests.bench.scene import GPUS, bound_pod, node_names
+from tests.fakes.objects import A100, EPOCH, a100, a_booking, a_lease, a_pod
+
+BOOKED = "alice"
+_SIZE = {"cpu": "64", "memory": "512Gi", "pods": "110"}
+
+
+def text(what: dict[str, Any]) -> bytes:
+    """As it comes from the API server."""
+    return msgspec.json.encode(what)
+
+
+def a_node_text(name: str) -> bytes:
+    """A node with eight A100s."""
+    inventory = encode_inventory(tuple(a100(index, name) for index in range(GPUS)))
+    labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux"}
+    meta = {"name": name, "uid": name, "labels": labels, "annotations": {names.INVENTORY: inventory}}
+    return text({"metadata": {**meta, "resourceVersion": "1"}, "status": {"allocatable": _SIZE}})
+
+
+def a_pod_text(number: int) -> bytes:
+    """One of bob's pods, which has a GPU and runs since some minute or other."""
+    raw = bound_pod(number).of("bob").raw
+    started = EPOCH - timedelta(seconds=60 + (number * 7919) % 86_400)
+    raw["status"] = {"phase": "Running", "startTime": started}
+    container = raw["spec"]["containers"][0]
+    container["resources"]["requests"] = {**container["resources"]["limits"], "cpu": "4", "memory": "32Gi"}
+    return text(raw)
+
+
+def a_crowd(nodes: int) -> tuple[Picture, FakeClock]:
+    """A picture of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
+    clock = FakeClock(EPOCH)
+    picture = Picture(clock)
+    picture.keep_surroundings()
+    for name in node_names(nodes):
+        picture.apply_node(msgspec.json.decode(a_node_text(name), type=Node))
+        picture.apply_lease(a_lease(name))
+    for number in range(nodes * GPUS):
+        picture.apply_pod(msgspec.json.decode(a_pod_text(number), type=Pod))
+    picture.apply_booking(a_booking("b-1", user=BOOKED, model=A100, count=nodes * GPUS))
+    return picture, clock
+
+
+def a_booked_pod(number: int, version: int = 10) -> Pod:
+    """A pod of alice's that waits."""
+    return a_pod(f"booked-{number:04d}").of(BOOKED).asks(1).at(version).created(EPOCH).obj

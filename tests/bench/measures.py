@@ -1,0 +1,54 @@
+"""Everything that ``make bench`` measures, in its order. A later issue adds its measure here."""
+
+from typing import Final
+
+from tests.bench import (
+    bench_admission,
+    bench_agent,
+    bench_booked,
+    bench_calendar,
+    bench_churn,
+    bench_cluster,
+    bench_decisions,
+    bench_evictions,
+    bench_extender,
+    bench_filter,
+    bench_links,
+    bench_page,
+    bench_plan,
+    bench_pods,
+    bench_preferred,
+    bench_recovery,
+    bench_schedule,
+    bench_takeover,
+    bench_waiting,
+    bench_writers,
+    bench_writers_cluster,
+)
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind
+
+MEASURES: Final[tuple[Measure, ...]] = (
+    bench_filter.MEASURE,
+    bench_extender.MEASURE,
+    bench_decisions.MEASURE,
+    bench_plan.MEASURE,
+    bench_page.MEASURE,
+    bench_calendar.MEASURE,
+    bench_preferred.MEASURE,
+    bench_links.MEASURE,
+    bench_writers.MEASURE,
+    bench_schedule.MEASURE,
+    bench_waiting.MEASURE,
+    bench_cluster.MEASURE,
+    bench_pods.MEASURE,
+    bench_admission.MEASURE,
+    bench_booked.MEASURE,
+    bench_evictions.MEASURE,
+    bench_agent.MEASURE,
+    bench_recovery.MEASURE,
+    bench_takeover.MEASURE,
+    bench_churn.MEASURE,
+    bench_writers_cluster.MEASURE,
+)
+KINDS: Final[dict[str, Kind]] = {kind.name: kind for measure in MEASURES for kind in measure.kinds}

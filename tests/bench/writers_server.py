@@ -1,0 +1,107 @@
+"""The booking server's REST API over a real database; tokens are names, and the mirror has always written.
+
+Run by ``bench_writers`` in a process of its own: ``writers_server FOLDER``; its first line is the port.
+"""
+
+import sys
+from contextlib import closing
+from datetime import UTC
+from pathlib import Path
+
+from prometheus_client import CollectorRegistry
+
+from booking.live import Live
+from booking.server import LONGEST_BODY, THREADS
+from booking.server_metrics import ServerMetrics
+from booking.service import BookingService
+from booking.store import open_store
+from booking.terms import Terms
+from booking.web.app import create_app
+from booking.web.authentication import Authenticator
+from booking.web.door import Door
+from booking.web.ports import Parts, Policy
+from booking.web.rate_limits import RateLimits
+from booking.web.roles import Roles
+from booking.web.strangers import Strangers
+from cluster import names
+from cluster.decide.identity import Rule
+from cluster.fake.server import FakeKube
+from cluster.kube.tokens import Subject
+from cluster.picture import Picture
+from cluster.runtime import logs
+from cluster.runtime.clock import SystemClock
+from cluster.runtime.probes import serve
+from tests.bench.bench_writers import CAPACITY, POLICY, url
+from tests.bench.child import tell, until_told
+from tests.fakes.bearers import BearerTokens
+
+UNLIMITED = 10**9
+"""Requests: writers are to be as fast as they can."""
+
+
+class Names:
+    """Every token is its person's name."""
+
+    def owner_of(self, token: str) -> Subject:
+        """Whose it is."""
+        return Subject(token)
+
+
+class NoRoles:
+    """Nobody administers anything."""
+
+    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+        """They may not."""
+        del who, verb, group, resource
+        return False
+
+
+class Written:
+    """A mirror that is never behind."""
+
+    def poke(self) -> None:
+        """Nothing is to do."""
+
+    def written(self, change: int, timeout: float) -> bool:
+        """It is."""
+        del change, timeout
+        return True
+
+
+def main(folder: Path) -> None:
+    """Serve until standard input ends."""
+    logs.configure(level="info")
+    clock = SystemClock()
+    rules = (Rule(source="kubernetes", match="(.+)", user=r"\1"),)
+    with closing(open_store(url(folder))) as store:
+        parts = Parts(
+            bookings=BookingService(store, clock, POLICY, lambda: CAPACITY),
+            live=Live(
+                Picture(clock),
+                FakeKube(clock),
+                clock,
+                Terms(),
+                visibility=lambda: "load",
+                obstacle=lambda: None,
+            ),
+            mirror=Written(),
+            no_promises=lambda: None,
+            unknown_capacity=lambda: None,
+            zone=lambda: UTC,
+            policy=lambda _: Policy(version="", zone="UTC", limits={}),
+            clock=clock,
+            metrics=ServerMetrics(CollectorRegistry()),
+        )
+        roles = Roles(NoRoles(), clock)
+        tokens = BearerTokens(Authenticator(Names(), rules, clock, roles, audience=names.AUDIENCE))
+        often = RateLimits(clock, per_second=UNLIMITED, burst=UNLIMITED)
+        door = Door(tokens, often, Strangers(often))
+        app = create_app(parts, door, audience=names.AUDIENCE)
+        server = serve(app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)
+        tell(str(server.port))
+        until_told()
+        server.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))

@@ -1,0 +1,98 @@
+"""Pods as the API server shows them to webhooks, and what is known of a cluster."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from booking.admission.owner import Creators, Place
+from booking.admission.review import Asked, Outcome, Review
+from booking.admission.room import Room
+from cluster import names
+from cluster.decide.entitlement import Beside, candidate, entitlement
+from cluster.decide.identity import UsersOf, users_by_label
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+from tests.booking.admission.applying import applied
+from tests.fakes.objects import EPOCH, a_booking
+
+Json = dict[str, Any]
+
+OURSELVES = f"system:serviceaccount:{names.NAMESPACE}:{names.CONTROLLER}"
+HUB = "system:serviceaccount:hub:hub"
+JOBS = "system:serviceaccount:kube-system:job-controller"
+CREATORS = Creators(trusted=frozenset({HUB}), ourselves=OURSELVES)
+BOOKING = a_booking("b-1")
+"""Alice's: one A100."""
+MAY_BE_EVICTED = "this pod may be evicted when a booked pod needs its GPU."
+
+
+@dataclass
+class Seen:
+    """What is known: a ``Sight`` of values."""
+
+    bookings: tuple[Booking, ...] = (BOOKING,)
+    pods: tuple[Pod, ...] = ()
+    """Of whichever user."""
+    places: Mapping[str, Place] = field(default_factory=dict)
+    has: Room = "free"
+    is_for_others: bool = False
+    """Whether those that wait already would take it."""
+    asked_for_room: list[Pod] = field(default_factory=list)
+    looked_beside: list[Pod] = field(default_factory=list)
+
+    def place(self, namespace: str) -> Place:
+        return self.places.get(namespace, Place(name=namespace))
+
+    def beside(self, pod: Pod, now: datetime) -> Beside:
+        self.looked_beside.append(pod)
+        user = pod.metadata.annotation(names.USER)
+        pods = [pod, *(p for p in self.pods if p.metadata.annotation(names.USER) == user)]
+        bookings = tuple(booking for booking in self.bookings if booking.spec.user == user)
+        candidates = [found for p in pods if (found := candidate(p, held=None, models={}))]
+        covered = entitlement(bookings, candidates, now)
+        return Beside(bookings=bookings, pods={p.metadata.uid: p for p in pods}, covered=covered)
+
+    def users_by_label(self) -> UsersOf:
+        return users_by_label({booking.spec.user for booking in self.bookings})
+
+    def room(self, pod: Pod) -> Room:
+        self.asked_for_room.append(pod)
+        return self.has
+
+    def is_spoken_for(self, pod: Pod) -> bool:
+        return self.is_for_others and pod.metadata.uid not in {known.metadata.uid for known in self.pods}
+
+
+def a_pod(*, gpus: int = 1, spec: Json | None = None, **metadata: Any) -> Json:
+    """A pod as the API server shows it to webhooks: defaults filled in, no uid."""
+    amounts = {names.GPU_RESOURCE: str(gpus)} if gpus else {}
+    container = {"name": "main", "resources": {"limits": amounts, "requests": amounts}}
+    filled_in = {
+        "schedulerName": "default-scheduler",
+        "priority": 0,
+        "preemptionPolicy": "PreemptLowerPriority",
+    }
+    return {
+        "kind": "Pod",
+        "apiVersion": "v1",
+        "metadata": {"name": "p", "namespace": "default", **metadata},
+        "spec": {"containers": [container], **filled_in, **(spec or {})},
+        "status": {},
+    }
+
+
+def reviewed(
+    pod: Json, creator: str = "alice", seen: Seen | None = None, *, is_certain: bool = True, **settings: Any
+) -> tuple[Json, Outcome]:
+    """The pod as it is stored, and what was decided."""
+    asked = Asked(creator=creator, namespace="default", pod=pod)
+    review = Review(creators=CREATORS, **settings)
+    outcome = review(asked, seen or Seen(), EPOCH, is_certain=is_certain)
+    return applied(pod, outcome.patch), outcome
+
+
+def annotations(pod: Json) -> Json:
+    """The pod's."""
+    found: Json = pod["metadata"].get("annotations", {})
+    return found

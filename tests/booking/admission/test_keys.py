@@ -1,0 +1,101 @@
+"""The webhook's keys in their Secret, and when they are made anew."""
+
+from datetime import timedelta
+
+import pytest
+
+from booking.admission.authority import vouches
+from booking.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in, renewed
+from tests.fakes.objects import EPOCH
+
+HOSTS = ("webhook.example", "127.0.0.1")
+KEYS = renewed(None, HOSTS, EPOCH)
+
+
+def believes(keys: Keys, other: Keys) -> bool:
+    """Whether who believes these authorities believes the other's certificate."""
+    end = b"-----END CERTIFICATE-----\n"
+    pems = [pem + end for pem in keys.authorities.split(end) if pem.strip()]
+    return any(vouches(pem, other.server.certificate, HOSTS) for pem in pems)
+
+
+def test_new_keys_believe_themselves() -> None:
+    assert believes(KEYS, KEYS)
+
+
+def test_they_survive_their_secret() -> None:
+    assert keys_in(data_of(KEYS)) == KEYS
+
+
+def test_nothing_is_made_anew_before_it_is_due() -> None:
+    assert renewed(KEYS, HOSTS, EPOCH + timedelta(days=274)) is KEYS
+
+
+def test_a_certificate_is_renewed_under_the_same_authority() -> None:
+    later = renewed(KEYS, HOSTS, EPOCH + timedelta(days=276))
+    assert later.authorities == KEYS.authorities
+    assert later.server != KEYS.server
+    assert believes(KEYS, later)
+
+
+def test_another_name_needs_another_certificate() -> None:
+    later = renewed(KEYS, (*HOSTS, "another.example"), EPOCH)
+    assert later.authorities == KEYS.authorities
+    assert vouches(later.authorities, later.server.certificate, ["another.example"])
+
+
+DUE = timedelta(days=3600)
+
+
+def test_the_next_authority_is_believed_before_anything_is_signed_by_it() -> None:
+    announced = renewed(KEYS, HOSTS, EPOCH + DUE)
+    assert announced.authorities.count(b"BEGIN CERTIFICATE") == 2
+    assert believes(KEYS, announced)
+    assert announced.successor is not None
+
+
+def test_it_waits_until_everybody_has_been_told() -> None:
+    announced = renewed(KEYS, HOSTS, EPOCH + DUE)
+    assert renewed(announced, HOSTS, EPOCH + DUE + KNOWN_AFTER - timedelta(seconds=1)) is announced
+
+
+def test_when_it_signs_certificates_of_both_are_believed() -> None:
+    announced = renewed(KEYS, HOSTS, EPOCH + DUE)
+    later = renewed(announced, HOSTS, EPOCH + DUE + KNOWN_AFTER)
+    assert later.successor is None
+    assert not believes(KEYS, later)
+    assert believes(announced, later)
+    assert believes(later, later)
+    assert believes(later, KEYS)
+    assert renewed(later, HOSTS, EPOCH + DUE + timedelta(days=1)) is later
+
+
+@pytest.mark.parametrize("value", [None, "", "?", "eA=="])
+def test_a_lost_key_of_the_next_authority_announces_another(value: str | None) -> None:
+    announced = renewed(KEYS, HOSTS, EPOCH + DUE)
+    damaged = {k: v for k, v in {**data_of(announced), "next.key": value}.items() if v is not None}
+    again = renewed(keys_in(damaged), HOSTS, EPOCH + DUE + KNOWN_AFTER)
+    assert again.successor not in (None, announced.successor)
+    assert believes(again, announced)
+
+
+def test_an_authority_that_has_ended_is_replaced_at_once() -> None:
+    later = renewed(KEYS, HOSTS, EPOCH + timedelta(days=3651))
+    assert believes(later, later)
+    assert not believes(KEYS, later)
+
+
+@pytest.mark.parametrize("part", ["ca.crt", "ca.key"])
+@pytest.mark.parametrize("value", [None, "", "?", "eA=="])
+def test_without_a_whole_authority_everything_is_made_anew(part: str, value: str | None) -> None:
+    data = {key: text for key, text in {**data_of(KEYS), part: value}.items() if text is not None}
+    later = renewed(keys_in(data), HOSTS, EPOCH)
+    assert believes(later, later)
+    assert not believes(KEYS, later)
+
+
+@pytest.mark.parametrize("part", ["tls.crt", "tls.key"])
+def test_a_broken_certificate_is_made_anew(part: str) -> None:
+    later = renewed(keys_in({**data_of(KEYS), part: "eA=="}), HOSTS, EPOCH)
+    assert later.authorities == KEYS.authorities
+    assert believes(KEYS, later)

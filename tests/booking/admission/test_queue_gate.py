@@ -1,0 +1,96 @@
+"""A pod that no booking covers and for which no GPU is free waits behind our scheduling gate, if so set."""
+
+import pytest
+
+from booking.admission.review import IN_LINE
+from booking.admission.room import Room
+from cluster import names
+from tests.booking.admission.seen import HUB, OURSELVES, Json, Seen, a_pod, reviewed
+
+OURS = {"name": names.QUEUE}
+OTHERS = {"name": "kueue.x-k8s.io/admission"}
+
+
+def gates(pod: Json, creator: str = "bob", has: Room = "full", **settings: object) -> list[Json] | None:
+    """Those that a new pod gets."""
+    after, _ = reviewed(pod, creator, Seen(has=has), **{"queue_gate": True, **settings})
+    found: list[Json] | None = after["spec"].get("schedulingGates")
+    return found
+
+
+def test_it_gets_the_gate_and_is_told() -> None:
+    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True)
+    assert pod["spec"]["schedulingGates"] == [OURS]
+    assert IN_LINE in outcome.warnings
+
+
+def test_it_is_admitted_like_all_others() -> None:
+    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True)
+    without, _ = reviewed(a_pod(), "bob", Seen(has="full"))
+    assert outcome.kind == "opportunistic"
+    assert {**pod["spec"], "schedulingGates": None} == {**without["spec"], "schedulingGates": None}
+    assert pod["metadata"] == without["metadata"]
+
+
+@pytest.mark.parametrize("has", ["free", "unknown"])
+def test_it_gets_none_while_a_gpu_is_free_or_nobody_knows(has: Room) -> None:
+    assert gates(a_pod(), has=has) is None
+
+
+def test_it_gets_the_gate_while_others_wait_for_what_is_free() -> None:
+    seen = Seen(has="free", is_for_others=True)
+    assert reviewed(a_pod(), "bob", seen, queue_gate=True)[0]["spec"]["schedulingGates"] == [OURS]
+    assert "schedulingGates" not in reviewed(a_pod(), "bob", seen)[0]["spec"]
+    notebook = a_pod(annotations={names.HUB_USER: "bob"})
+    assert reviewed(notebook, HUB, seen, queue_gate=True)[1].kind == "opportunistic"
+
+
+def test_l6_an_old_picture_makes_nobody_wait() -> None:
+    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), is_certain=False, queue_gate=True)
+    assert "schedulingGates" not in pod["spec"]
+    assert IN_LINE not in outcome.warnings
+
+
+def test_without_the_setting_nobody_gets_one() -> None:
+    seen = Seen(has="full")
+    assert "schedulingGates" not in reviewed(a_pod(), "bob", seen)[0]["spec"]
+    assert seen.asked_for_room == []
+
+
+def test_whom_a_booking_covers_gets_none() -> None:
+    assert gates(a_pod(), "alice") is None
+
+
+def test_to_whom_maia_has_granted_a_gpu_gets_none() -> None:
+    granted = a_pod(annotations={names.HUB_USER: "bob", names.TERMINATE_AT: "2026-11-24T09:00:00Z"})
+    assert gates(granted, HUB, maia=True, unbooked_notebooks="queue") is None
+
+
+def test_who_names_its_node_gets_none() -> None:
+    assert gates(a_pod(spec={"nodeName": "n0"})) is None
+
+
+def test_who_would_rather_start_without_a_gpu_does_so() -> None:
+    pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True, unbooked="strip")
+    assert outcome.kind == "stripped"
+    assert "schedulingGates" not in pod["spec"]
+
+
+def test_what_comes_back_with_its_request_waits_in_line_again() -> None:
+    back = a_pod(annotations={names.USER: "bob", names.RECREATED_FROM: "uid-1"})
+    assert gates(back, OURSELVES) == [OURS]
+
+
+def test_gates_of_others_stay() -> None:
+    assert gates(a_pod(spec={"schedulingGates": [OTHERS]})) == [OTHERS, OURS]
+    assert gates(a_pod(spec={"schedulingGates": [OTHERS]}), has="free") == [OTHERS]
+
+
+@pytest.mark.parametrize("gpus", [0, 1])
+@pytest.mark.parametrize("queue_gate", [True, False])
+def test_l7_nobody_sets_our_gate_themselves(*, gpus: int, queue_gate: bool) -> None:
+    forged = a_pod(gpus=gpus, spec={"schedulingGates": [OURS, OTHERS]})
+    after, outcome = reviewed(forged, "bob", Seen(has="free"), queue_gate=queue_gate)
+    assert after["spec"]["schedulingGates"] == [OTHERS]
+    assert outcome.forged == (names.QUEUE,)
+    assert gates(a_pod(gpus=gpus, spec={"schedulingGates": [OURS]}), has="free") is None

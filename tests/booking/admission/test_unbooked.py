@@ -1,0 +1,173 @@
+"""A pod that no booking covers and for which no GPU is free: it waits, or starts without one."""
+
+import pytest
+
+from booking.admission.owner import Place
+from booking.admission.review import HINT
+from booking.admission.room import Room
+from cluster import names
+from tests.booking.admission.seen import (
+    HUB,
+    MAY_BE_EVICTED,
+    OURSELVES,
+    Json,
+    Seen,
+    a_pod,
+    annotations,
+    reviewed,
+)
+
+BOBS = {names.HUB_USER: "bob"}
+WHY = "No running booking, and no GPU that it may have is free: it was created without a GPU."
+
+
+def full() -> Seen:
+    return Seen(has="full")
+
+
+def a_notebook(**spec: object) -> Json:
+    return a_pod(annotations=dict(BOBS), spec=dict(spec))
+
+
+class TestStripped:
+    def test_it_starts_without_its_gpu_and_is_told(self) -> None:
+        pod, outcome = reviewed(a_notebook(), HUB, full())
+        assert outcome.kind == "stripped"
+        assert outcome.warnings == (WHY, HINT)
+        assert annotations(pod) == {**BOBS, names.STRIPPED: WHY}
+        (container,) = pod["spec"]["containers"]
+        assert container["resources"] == {"limits": {}, "requests": {}}
+        assert container["env"] == [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "none"}]
+
+    def test_it_keeps_its_scheduler_class_and_numbers(self) -> None:
+        pod, _ = reviewed(
+            a_notebook(schedulerName="mine", priorityClassName="batch", priority=7), HUB, full()
+        )
+        spec = pod["spec"]
+        assert (spec["schedulerName"], spec["priorityClassName"], spec["priority"]) == ("mine", "batch", 7)
+
+    def test_what_is_for_pods_with_gpus_alone_is_taken_from_it(self) -> None:
+        asked = a_notebook(
+            schedulerName=names.SCHEDULER_NAME,
+            priorityClassName=names.BOOKED_CLASS,
+            nodeSelector={"nvidia.com/gpu.present": "true", "disk": "ssd"},
+        )
+        spec = reviewed(asked, HUB, full())[0]["spec"]
+        assert spec["schedulerName"] == "default-scheduler"
+        assert not {"priorityClassName", "priority", "preemptionPolicy"} & spec.keys()
+        assert spec["nodeSelector"] == {"disk": "ssd"}
+
+    def test_forged_keys_do_not_come_with_it(self) -> None:
+        asked = a_notebook()
+        asked["metadata"]["annotations"] |= {names.BOOKING: "b-1", names.STRIPPED: "mine"}
+        pod, outcome = reviewed(asked, HUB, full())
+        assert annotations(pod) == {**BOBS, names.STRIPPED: WHY}
+        assert "only GPU Booking writes such keys" in outcome.warnings[2]
+
+    def test_nobodys_pod_may_be_stripped_too(self) -> None:
+        _, outcome = reviewed(a_pod(), HUB, full())
+        assert outcome.kind == "stripped"
+        assert "nobody's, and no GPU" in outcome.warnings[0]
+
+
+class TestWaiting:
+    @pytest.mark.parametrize("has", ["free", "unknown"])
+    def test_a_notebook_keeps_its_gpu_while_one_is_free_or_nobody_knows(self, has: Room) -> None:
+        pod, outcome = reviewed(a_notebook(), HUB, Seen(has=has))
+        assert outcome.kind == "opportunistic"
+        assert names.STRIPPED not in annotations(pod)
+
+    def test_l6_an_old_picture_strips_nobody(self) -> None:
+        seen = full()
+        _, outcome = reviewed(a_notebook(), HUB, seen, is_certain=False)
+        assert outcome.kind == "opportunistic"
+        assert outcome.warnings == (
+            f"Bookings cannot be read now, so this pod counts as not booked: {MAY_BE_EVICTED}",
+        )
+        assert seen.asked_for_room == []
+
+    def test_everybody_elses_pods_wait(self) -> None:
+        seen = full()
+        assert reviewed(a_pod(), "bob", seen)[1].kind == "opportunistic"
+        assert seen.asked_for_room == []
+
+    def test_the_settings_say_who_waits(self) -> None:
+        kinds = {
+            creator: reviewed(pod, creator, full(), unbooked="strip", unbooked_notebooks="queue")[1].kind
+            for creator, pod in ((HUB, a_notebook()), ("bob", a_pod()))
+        }
+        assert kinds == {HUB: "opportunistic", "bob": "stripped"}
+
+    def test_who_is_booked_waits_for_what_was_promised(self) -> None:
+        booked = a_pod(annotations={names.HUB_USER: "alice"})
+        assert reviewed(booked, HUB, full())[1].kind == "booked"
+
+    def test_what_comes_back_with_its_gpu_keeps_it(self) -> None:
+        back = a_pod(annotations={names.USER: "bob", names.RECREATED_FROM: "uid-1"})
+        assert reviewed(back, OURSELVES, full(), unbooked="strip")[1].kind == "opportunistic"
+
+    @pytest.mark.parametrize("spec", [{"schedulingGates": [{"name": "queue"}]}, {"nodeName": "n0"}])
+    def test_who_asks_no_scheduler_now_keeps_its_gpu(self, spec: Json) -> None:
+        assert reviewed(a_notebook(**spec), HUB, full())[1].kind == "opportunistic"
+
+    def test_in_a_namespace_that_is_spared_it_is_told_so(self) -> None:
+        seen = Seen(places={"default": Place(name="default", is_spared=True)})
+        assert reviewed(a_pod(), "bob", seen)[1].warnings == (
+            "No running booking, but no pod of namespace default is evicted for a booking.",
+        )
+
+
+LONG_AGO, SOON = "1900-01-01T08:00:00Z", "2026-11-24T09:00:00Z"
+
+
+def maias(until: str, creator: str = HUB, seen: Seen | None = None, **settings: object) -> tuple[Json, str]:
+    pod = a_pod(annotations={**BOBS, names.TERMINATE_AT: until})
+    after, outcome = reviewed(pod, creator, seen, **{"maia": True, **settings})
+    return annotations(after), outcome.warnings[0]
+
+
+class TestMaia:
+    @pytest.mark.parametrize("until", [LONG_AGO, SOON, "never"])
+    def test_what_it_wrote_stays_as_it_came(self, until: str) -> None:
+        assert maias(until)[0][names.TERMINATE_AT] == until
+
+    def test_who_is_granted_a_gpu_is_told_until_when_and_waits_for_it(self) -> None:
+        found, told = maias(SOON, seen=full())
+        assert names.ADMITTED in found
+        assert told == "No running booking, but MAIA's terminate-at covers it until Tue 2026-11-24 09:00 UTC."
+
+    def test_an_instant_without_a_zone_is_utc_as_the_reclaimer_reads_it(self) -> None:
+        assert "until Tue 2026-11-24 09:00 UTC" in maias("2026-11-24T09:00:00")[1]
+
+    @pytest.mark.parametrize(("maia", "kept"), [(True, SOON), (False, None)])
+    def test_a_pod_that_we_create_again_keeps_what_it_was_granted(
+        self, kept: str | None, *, maia: bool
+    ) -> None:
+        pod = a_pod(annotations={names.USER: "bob", names.TERMINATE_AT: SOON})
+        after, _ = reviewed(pod, OURSELVES, maia=maia)
+        assert annotations(after).get(names.TERMINATE_AT) == kept
+
+    def test_who_is_granted_nothing_may_be_stripped(self) -> None:
+        assert maias(LONG_AGO, seen=full())[0] == {**BOBS, names.STRIPPED: WHY, names.TERMINATE_AT: LONG_AGO}
+
+    def test_a_booking_of_ours_goes_before_it(self) -> None:
+        pod = a_pod(annotations={names.HUB_USER: "alice", names.TERMINATE_AT: LONG_AGO})
+        after, _ = reviewed(pod, HUB, maia=True)
+        assert annotations(after)[names.TERMINATE_AT] == "2026-11-25T09:00:00Z"
+
+    def test_without_the_setting_it_is_removed(self) -> None:
+        assert names.TERMINATE_AT not in maias(SOON, maia=False)[0]
+
+    def test_l7_everybody_elses_is_removed(self) -> None:
+        found, _ = maias(SOON, "bob")
+        assert names.TERMINATE_AT not in found
+
+    def test_a_label_of_that_name_is_nobodys(self) -> None:
+        pod = a_pod(gpus=0, labels={names.TERMINATE_AT: "x"}, annotations={names.TERMINATE_AT: SOON})
+        after, outcome = reviewed(pod, HUB, maia=True)
+        assert outcome.kind == "cleaned"
+        assert (after["metadata"]["labels"], annotations(after)) == ({}, {names.TERMINATE_AT: SOON})
+
+    def test_a_pod_without_gpus_keeps_it_too(self) -> None:
+        pod = a_pod(gpus=0, annotations={names.TERMINATE_AT: SOON})
+        assert reviewed(pod, HUB, maia=True)[1].kind == "untouched"

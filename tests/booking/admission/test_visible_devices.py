@@ -1,0 +1,64 @@
+"""What a pod says of ``NVIDIA_VISIBLE_DEVICES`` would win over the node agent: GPU pods do not say it."""
+
+from typing import Any
+
+import pytest
+
+from cluster import names
+from tests.booking.admission.seen import a_pod, reviewed
+
+Json = dict[str, Any]
+
+ALL = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}
+FROM = {
+    "name": names.VISIBLE_DEVICES_VARIABLE,
+    "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}},
+}
+VOID = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
+OTHER = {"name": "A", "value": "b"}
+WITH_GPU = {"resources": {"limits": {names.GPU_RESOURCE: "1"}}}
+
+
+def containers_after(*containers: Json, group: str = "containers", creator: str = "alice") -> list[Json]:
+    pod = a_pod()
+    if group == "containers":
+        pod["spec"]["containers"] = [*containers]
+    else:
+        pod["spec"][group] = [*containers]
+    found: list[Json] = reviewed(pod, creator)[0]["spec"][group]
+    return found
+
+
+@pytest.mark.parametrize("said", [ALL, FROM, VOID])
+@pytest.mark.parametrize("creator", ["alice", "bob"])
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+def test_a_container_with_a_gpu_does_not_say_which(said: Json, creator: str, group: str) -> None:
+    (after,) = containers_after({**WITH_GPU, "env": [OTHER, said]}, group=group, creator=creator)
+    assert after == {**WITH_GPU, "env": [OTHER]}
+
+
+@pytest.mark.parametrize("said", [ALL, FROM, VOID])
+@pytest.mark.parametrize("group", ["containers", "initContainers"])
+def test_one_without_a_gpu_beside_it_sees_none(said: Json, group: str) -> None:
+    beside = {"name": "beside", "env": [said, OTHER, said]}
+    *_, after = containers_after(WITH_GPU, beside, group=group)
+    assert after == {"name": "beside", "env": [OTHER, VOID]}
+
+
+def test_what_a_named_object_may_say_is_overruled() -> None:
+    source = {"envFrom": [{"configMapRef": {"name": "x"}}]}
+    with_gpu, beside = containers_after({**WITH_GPU, **source}, {"name": "beside", **source})
+    assert with_gpu == {**WITH_GPU, **source}
+    assert beside == {"name": "beside", **source, "env": [VOID]}
+
+
+@pytest.mark.parametrize("env", [None, [], [OTHER]])
+def test_who_says_nothing_of_it_is_left_alone(env: list[Json] | None) -> None:
+    before = [{**WITH_GPU, "env": env}, {"name": "beside", "env": env}]
+    assert containers_after(*before) == before
+
+
+def test_a_pod_without_gpus_is_left_alone() -> None:
+    pod = a_pod(gpus=0)
+    pod["spec"]["containers"][0]["env"] = [ALL]
+    assert reviewed(pod)[1].kind == "untouched"

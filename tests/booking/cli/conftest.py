@@ -1,0 +1,61 @@
+"""The command line as somebody uses it: against a booking server that really answers, over HTTP."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from structlog.testing import capture_logs
+
+from booking.cli import reach
+from booking.cli.__main__ import gpu
+from cluster.runtime.probes import Server, serve
+from tests.booking.web.served import Served
+
+
+class Terminal:
+    """Alice's, or somebody else's."""
+
+    def __init__(self, served: Served, url: str) -> None:
+        self.served = served
+        self.url = url
+
+    def run(self, *words: str, user: str = "alice", **environ: str | None) -> Result:
+        """One command, whatever comes of it."""
+        given = {reach.URL: self.url, reach.TOKEN: f"{user}-token", "KUBECONFIG": "/nowhere", **environ}
+        return CliRunner().invoke(gpu, words, env=given, obj=self.served.clock, catch_exceptions=False)
+
+    def says(self, *words: str, user: str = "alice") -> str:
+        """What a command prints that does what it was told."""
+        done = self.run(*words, user=user)
+        assert done.exit_code == 0, done.output
+        return done.stdout
+
+    def fails(self, *words: str, user: str = "alice", status: int = 1) -> str:
+        """What a command says that does not."""
+        done = self.run(*words, user=user)
+        assert done.exit_code == status, done.output
+        assert "Traceback" not in done.output
+        assert not done.stdout
+        return done.stderr
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.store.close()
+
+
+@pytest.fixture
+def listening(served: Served) -> Iterator[Server]:
+    """Its log is not the terminal's, though both are of this process."""
+    with capture_logs():
+        server = serve(served.client.application, "127.0.0.1", 0)
+        yield server
+        server.close()
+
+
+@pytest.fixture
+def terminal(served: Served, listening: Server) -> Terminal:
+    return Terminal(served, f"http://127.0.0.1:{listening.port}")

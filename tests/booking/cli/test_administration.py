@@ -1,0 +1,129 @@
+"""What administrators do by the command line."""
+
+import json
+
+import pytest
+
+from tests.booking.cli.conftest import Terminal
+from tests.fakes.objects import A100, A6000
+
+
+@pytest.fixture
+def bob(terminal: Terminal) -> Terminal:
+    """Where bob is an administrator."""
+    terminal.served.signing_in.administrators.add("bob")
+    return terminal
+
+
+def test_maintenance_is_planned_seen_and_taken_back(bob: Terminal) -> None:
+    made = json.loads(
+        bob.says(
+            *(
+                "admin",
+                "block",
+                "node-a",
+                "--from",
+                "tue",
+                "--to",
+                "wed",
+                "--reason",
+                "new fans",
+                "-o",
+                "json",
+            ),
+            user="bob",
+        )
+    )
+    listed = bob.says("admin", "blocks", user="bob")
+    assert "Tue 2026-03-03 00:00" in listed
+    assert "new fans" in listed
+    assert "taken back" in bob.says("admin", "unblock", made["id"], user="bob")
+    assert bob.says("admin", "blocks", user="bob") == ""
+
+
+def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
+    assert "14 days" in bob.fails("book", A100, "--for", "20d")
+    made = bob.says(
+        *("admin", "exempt", "alice", "longest=P30D", "--to", "+30d", "--reason", "thesis", "-o", "name"),
+        user="bob",
+    ).strip()
+    assert bob.says("book", A100, "--for", "20d", "--dry-run").startswith("This would be booked")
+    assert "longest=" in bob.says("admin", "exemptions", user="bob")
+    bob.says("admin", "revoke", made, user="bob")
+    assert "14 days" in bob.fails("book", A100, "--for", "20d")
+
+
+def test_a_limit_that_says_nothing_is_refused_before_anything_is_asked(bob: Terminal) -> None:
+    said = bob.fails(
+        "admin", "exempt", "alice", "longest", "--to", "fri", "--reason", "x", user="bob", status=2
+    )
+    assert "is no LIMIT=VALUE" in said
+
+
+def test_who_changed_what_is_told_and_what_was_refused(bob: Terminal) -> None:
+    identifier = bob.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
+    bob.fails("book", A100, "--gpus", "9", "--for", "2d", user="bob")
+    audit = bob.says("admin", "audit", user="bob")
+    assert identifier in audit
+    assert "alice" in audit
+    assert "more-than-exist" in bob.says("admin", "denied", user="bob")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("blocks",),
+        ("block", "node-a", "--to", "fri", "--reason", "x"),
+        ("exemptions",),
+        ("audit",),
+        ("denied",),
+        ("evict", "a-pod", "-n", "vision", "--reason", "x"),
+        ("cordon", "node-a", "0", "--reason", "x"),
+    ],
+)
+def test_others_are_told_that_they_may_not(terminal: Terminal, words: tuple[str, ...]) -> None:
+    assert "administrator" in terminal.fails("admin", *words).lower()
+    assert terminal.served.stored == 0
+
+
+@pytest.mark.parametrize(
+    ("limit", "value"), [("max_planned=3", 3), ("may_extend=false", False), ("horizon=null", None)]
+)
+def test_limits_that_are_no_lengths_are_set_as_what_they_are(
+    bob: Terminal, limit: str, value: object
+) -> None:
+    words = ("admin", "exempt", "alice", limit, "--to", "+30d", "--reason", "thesis", "--model", "a6000")
+    made = json.loads(bob.says(*words, "-o", "json", user="bob"))
+    assert made["limits"] == {limit.partition("=")[0]: value}
+    assert made["model"] == A6000
+    assert A6000 in bob.says("admin", "exemptions", user="bob")
+
+
+@pytest.mark.parametrize("what", ["audit", "denied"])
+def test_entries_without_an_id_are_named_by_their_number(bob: Terminal, what: str) -> None:
+    bob.says("book", A100, "--for", "2d")
+    bob.fails("book", A100, "--gpus", "9", "--for", "2d", user="bob")
+    assert bob.says("admin", what, "-o", "name", user="bob").strip().isdecimal()
+
+
+def test_everybodys_bookings_are_seen_with_whose_they_are_and_ones_own_without(bob: Terminal) -> None:
+    bob.says("book", A100, "--for", "2d")
+    assert bob.says("bookings", user="bob") == ""
+    titles, row = bob.says("bookings", "-A", user="bob").splitlines()
+    assert titles.split()[-1] == "USER"
+    assert row.split()[-1] == "alice"
+    assert "alice" in bob.says("bookings", "--user", "alice", user="bob")
+    assert "Only administrators may see everybody's bookings" in bob.fails("bookings", "-A")
+
+
+def test_a_gpu_is_cordoned_given_back_and_cleared(bob: Terminal) -> None:
+    said = bob.says("admin", "cordon", "node-a", "0", "--reason", "loud", user="bob")
+    assert said == "GPU-0 of node-a gets no new pods.\n"
+    assert "not cordoned" in bob.says("admin", "uncordon", "node-a", "GPU-0", user="bob")
+    assert "probed anew" in bob.says("admin", "clear", "node-a", "0", "--reason", "new card", user="bob")
+    assert [(order, said) for _, _, order, said in bob.served.gpus.orders] == [
+        ("cordon", "bob: loud"),
+        ("uncordon", "bob: back in use"),
+        ("clear", "bob: new card"),
+    ]
+    assert "no GPU 7" in bob.fails("admin", "clear", "node-a", "7", "--reason", "x", user="bob")

@@ -1,0 +1,95 @@
+"""What nobody can book, and what nobody means well with: a sentence each, and nothing is stored."""
+
+import pytest
+
+from tests.booking.cli.conftest import Terminal
+from tests.booking.web.served import BOOKINGS, BURST
+from tests.booking.web.test_harm import HARM
+from tests.fakes.objects import A100
+
+FOR = ("--for", "2d")
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        pytest.param(
+            ("--from", "2026-03-05 10:00", "--to", "2026-03-04 10:00"),
+            "not after its start",
+            id="ends before it starts",
+        ),
+        pytest.param(("--from", "2026-02-05 10:00", *FOR), "already", id="past"),
+        pytest.param(("--from", "9999-12-30", *FOR), "Nothing is booked after", id="starts in the year 9999"),
+        pytest.param(("--to", "9999-12-31 23:59"), "Nothing is booked after", id="ends in the year 9999"),
+        pytest.param(("--gpus", "0", *FOR), "at least 1 GPU", id="no GPU"),
+        pytest.param(("--gpus", str(10**9), *FOR), "there are 8", id="a billion GPUs"),
+        pytest.param(("--gpus", str(10**30), *FOR), "at most 2147483647", id="more than a number"),
+        pytest.param(("--namespace", "x" * 300, *FOR), "must be a text of 1 to 200", id="300 letters"),
+    ],
+)
+def test_what_cannot_be_booked_is_told_in_a_sentence(
+    terminal: Terminal, words: tuple[str, ...], says: str
+) -> None:
+    assert says in terminal.fails("book", A100, *words)
+    assert terminal.served.stored == 0
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        pytest.param(("--from", "2026-03-05T10:00:00+25:00", *FOR), id="a wrong offset"),
+        pytest.param(("--from", "2026-03-05 10:00 Mars/Olympus", *FOR), id="a wrong zone"),
+        pytest.param(("--for", "P99999W"), id="longer than a century"),
+        pytest.param(("--for", "-2d"), id="less than nothing"),
+        pytest.param(("--gpus", "many", *FOR), id="no number"),
+    ],
+)
+def test_what_cannot_be_read_is_told_before_anything_is_booked(
+    terminal: Terminal, words: tuple[str, ...]
+) -> None:
+    assert "Error: " in terminal.fails("book", A100, *words, status=2)
+    assert terminal.served.stored == 0
+
+
+def test_a_model_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
+    assert A100 in terminal.fails("book", "h200", *FOR)
+    assert terminal.served.stored == 0
+
+
+@pytest.mark.parametrize("text", HARM)
+def test_no_word_does_harm_or_draws_on_the_terminal(terminal: Terminal, text: str) -> None:
+    commands = [
+        ("book", text, *FOR),
+        ("book", A100, "--namespace", text, *FOR),
+        ("earliest", text, *FOR),
+        ("release", text),
+        ("cancel", text),
+        ("extend", text, "--by", "2d"),
+    ]
+    for words in commands:
+        said = terminal.fails(*words)
+        assert said.startswith("Error: ")
+        assert "\u202e" not in said
+    for words in (("book", A100, "--for", text), ("book", A100, "--from", text, *FOR)):
+        assert "\u202e" not in terminal.fails(*words, status=2)
+    assert terminal.served.stored == 0
+
+
+def test_who_asks_too_often_is_told_when_to_ask_again(terminal: Terminal) -> None:
+    for _ in range(BURST):
+        terminal.served.ask("GET", BOOKINGS)
+    said = terminal.fails("bookings", status=3)
+    assert "too many requests of alice" in said
+    assert "does not answer" not in said
+
+
+def test_while_the_database_is_away_the_server_s_sentence_is_told(terminal: Terminal) -> None:
+    served = terminal.served
+    away = served.file.with_suffix(".away")
+    served.file.rename(away)
+    done = terminal.run("bookings")
+    assert done.exit_code == 3
+    assert "database" in done.stderr
+    assert "does not answer" not in done.stderr
+    away.rename(served.file)
+    assert terminal.says("bookings") == ""

@@ -1,0 +1,161 @@
+"""Booking, changing and ending bookings by the command line."""
+
+import json
+
+import pytest
+import yaml
+
+from booking.cli import reach
+from tests.booking.cli.conftest import Terminal
+from tests.fakes.objects import A100, A6000
+
+
+def booked(terminal: Terminal, *words: str, user: str = "alice") -> str:
+    """The id of a new booking."""
+    said = terminal.says("book", A100, "--for", "2d", "-o", "name", *words, user=user).strip()
+    assert said.startswith("booking/")
+    return said.removeprefix("booking/")
+
+
+def test_somebody_books_by_a_part_of_the_models_name_and_is_told_what_they_have(terminal: Terminal) -> None:
+    said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d")
+    assert said.startswith("Booked as b-")
+    assert f"1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC)." in said
+    assert terminal.served.stored == 1
+
+
+def test_a_dry_run_says_the_same_and_stores_nothing(terminal: Terminal) -> None:
+    said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d", "--dry-run")
+    assert (
+        said
+        == f"This would be booked: 1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC).\n"
+    )
+    assert terminal.served.stored == 0
+
+
+def test_everything_that_is_wrong_is_said_with_what_would_be_right(terminal: Terminal) -> None:
+    said = terminal.fails("book", A100, "--gpus", "9", "--for", "15d")
+    assert "9 GPUs of model" in said
+    assert "A booking lasts at most 14 days" in said
+    assert terminal.served.stored == 0
+
+
+def test_until_when_must_be_said_once(terminal: Terminal) -> None:
+    for words in ((), ("--to", "fri", "--for", "2d")):
+        assert "--to, or how long with --for" in terminal.fails("book", A100, *words, status=2)
+
+
+def test_a_time_that_nobody_understands_is_refused_before_anything_is_asked(terminal: Terminal) -> None:
+    said = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
+    assert "'soonish' is no time: write for example" in said
+
+
+def test_bookings_are_listed_with_what_is_left_of_them(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    titles, row = terminal.says("bookings").splitlines()
+    assert titles.split()[:4] == ["ID", "MODEL", "GPUS", "STATE"]
+    assert row.split()[:4] == [identifier, A100, "1", "active"]
+    assert "2d" in row
+    assert terminal.says("bookings", user="bob") == ""
+
+
+@pytest.mark.parametrize(("form", "read"), [("json", json.loads), ("yaml", yaml.safe_load)])
+def test_programs_get_what_the_server_said(terminal: Terminal, form: str, read: object) -> None:
+    assert callable(read)
+    identifier = booked(terminal)
+    assert [each["id"] for each in read(terminal.says("bookings", "-o", form))["bookings"]] == [identifier]
+    assert read(terminal.says("bookings", identifier, "-o", form))["model"] == A100
+
+
+def test_a_booking_is_extended_shortened_and_released(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    assert "to Thu 2026-03-05 09:00" in terminal.says("extend", identifier, "--by", "1d")
+    assert "to Wed 2026-03-04 09:00" in terminal.says("extend", identifier, "--to", "wed 09:00")
+    assert terminal.says("release", identifier) == f"Released {identifier}.\n"
+    assert terminal.says("bookings") == ""
+    assert "ended" in terminal.says("bookings", "--past")
+
+
+def test_an_extension_that_is_refused_leaves_the_booking_as_it_was(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    before = terminal.says("bookings", identifier, "-o", "json")
+    assert "A booking lasts at most 14 days" in terminal.fails("extend", identifier, "--by", "20d")
+    assert terminal.says("bookings", identifier, "-o", "json") == before
+
+
+def test_a_planned_booking_moves_as_a_whole_and_is_cancelled(terminal: Terminal) -> None:
+    identifier = booked(terminal, "--from", "tue 09:00")
+    would = terminal.says("move", identifier, "--from", "fri 09:00", "--dry-run")
+    assert f"{identifier} would be now: 1 x {A100} from Fri 2026-03-06 09:00 to Sun 2026-03-08 09:00" in would
+    assert "from Fri 2026-03-06" in terminal.says("move", identifier, "--from", "fri 09:00")
+    assert terminal.says("cancel", identifier) == f"Cancelled {identifier}.\n"
+
+
+def test_nobody_touches_a_booking_of_somebody_else(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    for words in (("extend", identifier, "--by", "1d"), ("release", identifier), ("cancel", identifier)):
+        assert f"no booking '{identifier}'" in terminal.fails(*words, user="bob")
+
+
+def test_the_earliest_slots_are_those_after_what_is_booked(terminal: Terminal) -> None:
+    booked(terminal, "--gpus", "4", "--single-node", user="bob")
+    all_of_them = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d")
+    rows = terminal.says(*all_of_them, "--after", "now").splitlines()
+    assert "Wed 2026-03-04 09:00" in rows[1]
+    said = terminal.fails(*all_of_them, "--before", "tue 12:00")
+    assert "The first such slot is from Wed 2026-03-04 09:00 UTC" in said
+
+
+def test_who_may_not_book_now_is_told_why_instead_of_when(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    assert f"Your booking {identifier} runs until" in terminal.fails("earliest", A100, "--for", "1d")
+
+
+def test_an_administrator_books_for_others_and_ends_it_with_a_reason(terminal: Terminal) -> None:
+    assert (
+        "administrator" in terminal.fails("book", A100, "--for", "2d", "--user", "alice", user="bob").lower()
+    )
+    terminal.served.signing_in.administrators.add("bob")
+    identifier = booked(terminal, "--user", "alice", user="bob")
+    row = terminal.says("bookings", identifier, "-o", "wide").splitlines()[1]
+    assert "alice" in row
+    assert "bob" in row
+    terminal.says("release", identifier, "--reason", "power cut", user="bob")
+    assert "power cut" in terminal.says("bookings", "--past", "-o", "wide")
+
+
+def test_a_server_that_does_not_answer_is_worth_another_try(terminal: Terminal) -> None:
+    done = terminal.run("bookings", **{reach.URL: "http://127.0.0.1:1"})
+    assert done.exit_code == 3
+    assert "The booking server at http://127.0.0.1:1 does not answer" in done.stderr
+
+
+def test_what_is_no_booking_server_is_told(terminal: Terminal) -> None:
+    done = terminal.run("bookings", **{reach.URL: f"{terminal.url}/elsewhere"})
+    assert done.exit_code != 0
+    assert "Traceback" not in done.output
+
+
+def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
+    done = terminal.run("bookings", **{reach.TOKEN: None})
+    assert done.exit_code == 1
+    assert "There is no kubeconfig: /nowhere says nothing" in done.stderr
+    assert "--token-file" in done.stderr
+
+
+def test_a_stranger_is_told_how_to_be_known(terminal: Terminal) -> None:
+    assert "kubectl create token" in terminal.fails("bookings", user="mallory-is-nobody")
+
+
+def test_what_would_be_accepted_is_told_by_the_clocks_of_the_site(terminal: Terminal) -> None:
+    booked(terminal, "--gpus", "4", "--single-node", user="bob")
+    said = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
+    assert f"8 x {A100} from Wed 2026-03-04 09:00 UTC to Thu 2026-03-05 09:00 UTC (later)" in said
+    assert "(fewer GPUs)" in said
+    assert "T09:00:00Z" not in said
+
+
+def test_a_dry_run_for_programs_is_what_the_server_said(terminal: Terminal) -> None:
+    would = json.loads(terminal.says("book", A100, "--for", "2d", "--dry-run", "-o", "json"))
+    assert "id" not in would
+    assert would["dry_run"] is True

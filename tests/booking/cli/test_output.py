@@ -1,0 +1,108 @@
+"""What is printed for people and programs."""
+
+import io
+import json
+import threading
+from zoneinfo import ZoneInfo
+
+import pytest
+import yaml
+from click.testing import CliRunner
+
+from booking.cli.output import Column, Format, local, show, span, table, told
+from booking.cli.progress import patiently
+
+ROWS = [{"id": "b-1", "user": "alice", "gpus": None}, {"id": "b-22", "user": "bob\x1b[2J", "gpus": 4}]
+COLUMNS = (
+    Column("ID", lambda r: r["id"]),
+    Column("USER", lambda r: r["user"]),
+    Column("GPUS", lambda r: r["gpus"], wide=True),
+)
+
+
+def printed(form: Format) -> str:
+    with CliRunner().isolation() as (out, *_):
+        show({"rows": ROWS}, ROWS, COLUMNS, output=form, name=lambda r: f"row/{r['id']}", empty="Nothing.")
+        return out.getvalue().decode()
+
+
+def test_columns_stand_under_their_titles_and_what_others_wrote_draws_nothing() -> None:
+    assert table(ROWS, COLUMNS).splitlines() == [
+        "ID     USER      GPUS",
+        "b-1    alice     -",
+        "b-22   bob?[2J   4",
+    ]
+
+
+def test_wide_shows_every_column_and_table_those_that_matter() -> None:
+    assert "GPUS" in printed("wide")
+    assert "GPUS" not in printed("table")
+
+
+def test_programs_get_everything() -> None:
+    assert json.loads(printed("json")) == {"rows": ROWS}
+    assert yaml.safe_load(printed("yaml")) == {"rows": ROWS}
+    assert printed("name") == "row/b-1\nrow/b-22\n"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (-5, "under 1min"),
+        (59, "under 1min"),
+        (60, "1min"),
+        (3661, "1h 1min"),
+        (200000, "2d 7h"),
+        (86400, "1d"),
+    ],
+)
+def test_a_length_is_told_in_its_two_largest_units(seconds: float, said: str) -> None:
+    assert span(seconds) == said
+
+
+def test_an_instant_is_told_by_the_clocks_of_the_site() -> None:
+    assert local("2026-07-01T07:00:00Z", ZoneInfo("Europe/Stockholm")) == "Wed 2026-07-01 09:00"
+
+
+class Terminal(io.StringIO):
+    """Somebody looks at it."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+def test_nothing_is_said_where_nobody_looks_or_where_it_is_quick() -> None:
+    for stream in (io.StringIO(), Terminal()):
+        with patiently("booking", stream):
+            pass
+        assert stream.getvalue() == ""
+
+
+def test_a_sentence_of_the_server_is_told_by_the_clocks_of_the_site() -> None:
+    stockholm = ZoneInfo("Europe/Stockholm")
+    sentence = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
+    assert (
+        told(sentence, lambda: stockholm)
+        == "It runs until Wed 2026-07-01 09:00 CEST, and 2026-07-01 is a day."
+    )
+
+
+def test_without_an_instant_nobody_asks_for_the_zone() -> None:
+    assert told("No.", lambda: ZoneInfo("No/Where")) == "No."
+
+
+def test_after_a_second_it_says_what_is_waited_for_and_wipes_it_away() -> None:
+    class Heard(Terminal):
+        spoke = threading.Event()
+
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            self.spoke.set()
+            return written
+
+    stream = Heard()
+    with patiently("waiting for the server", stream):
+        assert Heard.spoke.wait(60)
+    assert "\rwaiting for the server |" in stream.getvalue()
+    assert stream.getvalue().endswith("\r" + " " * len("waiting for the server |") + "\r")

@@ -1,0 +1,50 @@
+"""Whom the command line asks, and as whom, where no kubeconfig says it."""
+
+import base64
+import json
+from pathlib import Path
+
+import pytest
+
+from booking.cli.failure import CommandError
+from booking.cli.reach import Reach, Wishes
+from cluster import names
+from cluster.fake.clock import FakeClock
+
+
+def shown(audience: str) -> str:
+    """A ServiceAccount's token, as far as anybody here reads it."""
+    claims = {"sub": "system:serviceaccount:vision:notebook", "aud": [audience]}
+    return f"x.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.x"
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """What the kubelet puts into every pod."""
+    for name, text in (("token", shown(names.AUDIENCE)), ("ca.crt", "authority"), ("namespace", "vision\n")):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def reached(mounted: Path, **environ: str) -> Reach:
+    environ = {"HOME": "/nowhere", **environ}
+    return Reach(Wishes(url="http://127.0.0.1:1", mounted=mounted), environ, FakeClock())
+
+
+def test_in_a_pod_without_a_kubeconfig_it_is_the_pods_account_and_namespace(mounted: Path) -> None:
+    inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1")
+    assert inside.namespace == "vision"
+    assert inside.api.url == "http://127.0.0.1:1"
+
+
+def test_outside_of_a_pod_somebody_without_a_kubeconfig_is_told_so(mounted: Path) -> None:
+    with pytest.raises(CommandError, match=r"There is no kubeconfig: /nowhere/\.kube/config says nothing"):
+        _ = reached(mounted).namespace
+
+
+def test_a_kubeconfig_counts_more_than_the_pod(mounted: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: lab, context: {namespace: genomics}}]\ncurrent-context: lab\n")
+    config.write_text(config.read_text() + "clusters: [{name: '', cluster: {server: 'https://192.0.2.1'}}]\n")
+    inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1", KUBECONFIG=str(config))
+    assert inside.namespace == "genomics"

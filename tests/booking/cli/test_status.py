@@ -1,0 +1,115 @@
+"""Nodes, devices and their holders, and why a pod waits; all in words that a person understands."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from click.testing import CliRunner, Result
+
+from booking.cli import reach
+from booking.cli.__main__ import gpu
+from cluster.runtime.probes import serve
+from tests.booking.web.pages.site import Site
+from tests.browser.story import live, tell
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]:
+    made = Site(tmp_path_factory.mktemp("site"))
+    tell(made)
+    live(made)
+    server = serve(made.app, "127.0.0.1", 0)
+    yield made, f"http://127.0.0.1:{server.port}"
+    server.close()
+    made.store.close()
+
+
+def run(site: tuple[Site, str], *words: str) -> Result:
+    """One command of alice's."""
+    given = {reach.URL: site[1], reach.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
+    return CliRunner().invoke(gpu, words, env=given, obj=site[0].clock, catch_exceptions=False)
+
+
+def test_every_gpu_has_a_line_with_its_holder(site: tuple[Site, str]) -> None:
+    rows = [line.split() for line in run(site, "status", "gpu-a2").stdout.splitlines()[1:]]
+    assert [row[:2] for row in rows] == [["gpu-a2", str(index)] for index in range(4)]
+    assert rows[0][3:6] == ["opportunistic", "alice", "vision/sweep-7"]
+    assert rows[2][3:5] == ["sick", "-"]
+
+
+def test_the_use_of_every_gpu_is_shown(site: tuple[Site, str]) -> None:
+    text = run(site, "status", "gpu-a1", "-o", "wide").stdout
+    first = text.splitlines()[1]
+    assert all(part in first for part in ("96 %", "61.0 of 80.0 GiB", "66 C", "350 W"))
+    unknown = run(site, "status", "gpu-b1").stdout.splitlines()[1]
+    assert "GiB" not in unknown
+
+
+def test_a_process_that_does_not_hold_its_gpu_has_a_line_of_its_own(site: tuple[Site, str]) -> None:
+    rows = [line for line in run(site, "status", "gpu-h1").stdout.splitlines() if "squatter" in line]
+    assert len(rows) == 2
+    assert "a process of no pod" in rows[0]
+    assert "18.0 GiB" in rows[0]
+    assert "(somebody): a process" in rows[1], "names of others are hidden"
+    assert rows[0].split()[:2] == ["gpu-h1", "5"]
+
+
+def test_an_administrator_is_told_which_process_it_is(site: tuple[Site, str]) -> None:
+    site[0].signing_in.administrators.add("alice")
+    text = run(site, "status", "gpu-h1").stdout
+    site[0].signing_in.administrators.discard("alice")
+    assert "process 48113 (python3) of no pod" in text
+    assert "vision/lab: process 48200 (jupyter)" in text
+
+
+@pytest.mark.parametrize("words", [("gpu-a2",), ("gpu-a2", "--model", "a100")])
+def test_programs_get_the_nodes_that_were_asked_for_and_no_others(
+    site: tuple[Site, str], words: tuple[str, ...]
+) -> None:
+    answer = json.loads(run(site, "status", *words, "-o", "json").stdout)
+    assert [node["node"] for node in answer["nodes"]] == ["gpu-a2"]
+    assert {one["node"] for one in answer["next"]} == {"gpu-a2"}
+
+
+def test_who_goes_next_is_told_of_the_model_that_was_asked_for(site: tuple[Site, str]) -> None:
+    rows = run(site, "status", "--next", "--model", "h100").stdout.splitlines()[1:]
+    assert len(rows) == 1
+    assert rows[0].split()[:3] == ["NVIDIA-H100-80GB-HBM3", "1", "gpu-h1"]
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("gpu-zz",), "No node with GPUs is called gpu-zz: there are gpu-a1, gpu-a2, gpu-b1, gpu-h1."),
+        (("gpu-a1", "--model", "h100"), "No GPU's model contains 'h100': there are NVIDIA-A100-SXM4-80GB."),
+    ],
+)
+def test_what_is_mistyped_is_told_with_what_there_is(
+    site: tuple[Site, str], words: tuple[str, ...], sentence: str
+) -> None:
+    done = run(site, "status", *words)
+    assert done.exit_code == 1
+    assert sentence in done.stderr
+
+
+def test_a_pod_is_explained_by_the_clocks_of_the_site(site: tuple[Site, str]) -> None:
+    text = run(site, "why", "notebook", "--namespace", "vision").stdout
+    assert text.startswith("vision/notebook: running, booked")
+    assert "until Wed 2026-03-04 09:00 UTC" in text
+
+
+def test_a_pod_that_is_not_there_is_a_sentence(site: tuple[Site, str]) -> None:
+    done = run(site, "why", "pod/nothing", "--namespace", "vision")
+    assert done.exit_code == 1
+    assert "nothing" in done.stderr
+    assert "Traceback" not in done.output
+
+
+def test_a_booking_at_risk_is_shown_with_what_could_be_had_instead(site: tuple[Site, str]) -> None:
+    text = run(site, "bookings", "b-3hd8rvnp2c").stdout
+    assert "planned, at risk" in text
+    assert (
+        "2 x NVIDIA-A100-SXM4-80GB from Thu 2026-03-19 23:00 UTC to Sat 2026-03-21 23:00 UTC (later)" in text
+    )
+    assert "At risk" not in run(site, "bookings", "b-k7w2m9qx4t").stdout
+    assert json.loads(run(site, "bookings", "b-3hd8rvnp2c", "-o", "json").stdout)["at_risk"]

@@ -1,0 +1,108 @@
+"""What the mirror writes, from what is wanted and what is there."""
+
+from datetime import UTC, datetime, timedelta, timezone
+
+import msgspec
+
+from booking.mirror.plan import fields_of, plan, spec_of
+from booking.records import Place, Record
+from cluster.objects.bookings import Booking
+from tests.booking.mirror.memory_source import a_record
+from tests.fakes.objects import A100
+
+CREATED = {
+    "user": "alice",
+    "model": A100,
+    "count": 1,
+    "start": "2026-03-02T09:00:00Z",
+    "end": "2026-03-04T09:00:00Z",
+    "topology": "any",
+    "storeId": "ours",
+}
+
+
+def the_object(record: Record, **metadata: object) -> Booking:
+    """The object that stands for a record."""
+    meta = {"name": record.id, "uid": f"uid-{record.id}", "resourceVersion": "7", **metadata}
+    spec = fields_of(spec_of(record, store_id="ours"))
+    return msgspec.convert({"metadata": meta, "spec": spec}, Booking)
+
+
+def test_a_booking_without_an_object_is_created_with_all_that_the_cluster_needs() -> None:
+    (write,) = plan([a_record()], [], store_id="ours")
+
+    assert (write.verb, write.name, write.spec) == ("create", "b-1", CREATED)
+
+
+def test_a_namespace_and_a_topology_are_written_as_well() -> None:
+    (write,) = plan([a_record(namespace="research", topology="single-node")], [], store_id="ours")
+
+    assert write.spec == {**CREATED, "namespace": "research", "topology": "single-node"}
+
+
+def test_where_the_witness_has_it_is_written_and_a_single_node_by_its_name() -> None:
+    (whole,) = plan([a_record(count=2, plan=(Place("n0", 2),))], [], store_id="ours")
+    assert (whole.spec["node"], whole.spec["places"]) == ("n0", ({"node": "n0", "count": 2},))
+    (torn,) = plan([a_record(count=2, plan=(Place("n0", 1), Place("n1", 1)))], [], store_id="ours")
+    assert "node" not in torn.spec
+    assert [place["node"] for place in torn.spec["places"]] == ["n0", "n1"]
+
+
+def test_another_plan_is_written_and_one_that_is_lost_is_taken_back() -> None:
+    planned = a_record(plan=(Place("n0", 1),))
+    (moved,) = plan([a_record(plan=(Place("n1", 1),))], [the_object(planned)], store_id="ours")
+    assert moved.spec == {"node": "n1", "places": ({"node": "n1", "count": 1},)}
+    (lost,) = plan([a_record()], [the_object(planned)], store_id="ours")
+    assert (lost.spec["node"], lost.spec["places"]) == (None, ())
+
+
+def test_what_is_equal_is_not_written() -> None:
+    record = a_record(namespace="research")
+
+    assert plan([record], [the_object(record)], store_id="ours") == ()
+
+
+def test_of_a_change_only_what_differs_is_written_and_only_over_the_version_that_was_seen() -> None:
+    before = a_record(namespace="research")
+    after = a_record(end=datetime(2026, 3, 3, 12, tzinfo=UTC))
+
+    (write,) = plan([after], [the_object(before)], store_id="ours")
+
+    assert (write.verb, write.name, write.version, write.uid) == ("change", "b-1", "7", "uid-b-1")
+    assert write.spec == {"end": "2026-03-03T12:00:00Z", "namespace": None}
+
+
+def test_an_object_without_a_wanted_booking_is_deleted_if_it_is_the_one_that_was_seen() -> None:
+    (write,) = plan([], [the_object(a_record())], store_id="ours")
+
+    assert (write.verb, write.name, write.version, write.uid) == ("delete", "b-1", "7", "uid-b-1")
+
+
+def test_an_object_that_is_being_deleted_counts_as_gone() -> None:
+    leaving = the_object(a_record(), deletionTimestamp="2026-03-02T09:00:00Z")
+
+    assert plan([], [leaving], store_id="ours") == ()
+    assert [write.verb for write in plan([a_record()], [leaving], store_id="ours")] == ["create"]
+
+
+def test_endings_are_written_before_beginnings() -> None:
+    gone, short, new = a_record("b-gone"), a_record("b-short"), a_record("b-new")
+    shorter = msgspec.structs.replace(short, end=short.end - timedelta(days=1))
+
+    writes = plan([new, shorter], [the_object(gone), the_object(short)], store_id="ours")
+
+    assert [(write.verb, write.name) for write in writes] == [
+        ("delete", "b-gone"),
+        ("change", "b-short"),
+        ("create", "b-new"),
+    ]
+
+
+def test_instants_are_written_in_utc_and_whole_seconds() -> None:
+    stockholm = timezone(timedelta(hours=1))
+    record = a_record(start=datetime(2026, 3, 2, 10, 0, 0, 999, tzinfo=stockholm))
+
+    (write,) = plan([record], [], store_id="ours")
+
+    assert write.spec["start"] == "2026-03-02T09:00:00Z"
+    assert plan([record], [the_object(record)], store_id="ours") == ()

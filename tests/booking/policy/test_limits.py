@@ -1,0 +1,63 @@
+import pytest
+
+from booking.policy.limits import Limits, told, zone_of
+from booking.spans import Span
+
+DAY = Span(days=1)
+
+
+def test_the_limits_are_the_manuals_unless_somebody_says_otherwise() -> None:
+    limits = Limits()
+    assert (limits.cooldown, limits.shortest, limits.longest) == (Span(days=14), DAY, Span(days=14))
+    assert (limits.max_active, limits.max_planned, limits.max_live) == (1, 1, 1)
+    assert (
+        limits.horizon
+        is limits.granularity
+        is limits.max_gpus_per_booking
+        is limits.max_concurrent_gpus
+        is None
+    )
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"cooldown": Span(days=36526)},
+        {"shortest": Span()},
+        {"shortest": Span(days=3), "longest": Span(days=2)},
+        {"shortest": Span(seconds=3 * 86400), "longest": Span(days=2)},
+        {"longest": Span(days=1_000_000)},
+        {"max_active": 0},
+        {"max_planned": 0},
+        {"max_gpus_per_booking": -1},
+        {"buffer": -1},
+        {"granularity": Span(days=2)},
+        {"granularity": Span(seconds=7000)},
+        {"granularity": Span()},
+    ],
+)
+def test_limits_that_nobody_could_keep_are_refused(limits: dict[str, object]) -> None:
+    with pytest.raises(ValueError, match=rf"The policy's .*{next(iter(limits)).replace('longest', '')}"):
+        Limits(**limits)
+
+
+def test_several_at_a_time_bound_what_somebody_ever_has() -> None:
+    assert Limits(max_active=2, max_planned=3).max_live == 4
+    assert Limits(scope="model").max_live is None, "a user may have that many of each"
+
+
+def test_programs_are_told_lengths_by_iso_8601() -> None:
+    found = told(Limits(horizon=Span(days=90), may_extend=False))
+    assert found["cooldown"] == "P14D"
+    assert found["tolerance"] == "PT5M"
+    assert found["horizon"] == "P90D"
+    assert found["max_gpus_per_booking"] is None
+    assert found["may_extend"] is False
+
+
+@pytest.mark.parametrize(
+    "name", ["Europe/Stokholm", "../../etc/passwd", "", "/etc/localtime", "x" * 5000, "\0"]
+)
+def test_a_zone_that_there_is_not_is_refused_in_a_sentence(name: str) -> None:
+    with pytest.raises(ValueError, match=r"The zone .* is not known"):
+        zone_of(name)

@@ -1,0 +1,198 @@
+from datetime import datetime
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.policy.limits import Limits
+from booking.policy.policy import Policy, meaning, read_exemption
+from booking.policy.reading import read_policy
+from booking.policy.resolution import Group, Scope, resolved
+from booking.policy.values import ValueMistakeError, Values
+from booking.spans import Span
+from booking.stored import Exemption
+from tests.fakes.objects import A100, A6000
+from tests.fakes.records import day
+
+
+def an_exemption(
+    limits: dict[str, Any], start: float = -1, end: float = 1, model: str | None = None
+) -> Exemption:
+    return Exemption(
+        id="x",
+        user="alice",
+        limits=limits,
+        model=model,
+        start=day(start),
+        end=day(end),
+        reason="a deadline",
+        created_by="bob",
+        created=day(start),
+    )
+
+
+def limits_of(policy: Policy, *, model: str = A100, now: datetime | None = None, **more: Any) -> Limits:
+    return policy.limits_for(**{"user": "alice", "model": model, "now": now or day(0), **more})
+
+
+def test_without_a_policy_the_manual_holds() -> None:
+    assert limits_of(Policy()) == Limits()
+
+
+def test_the_narrowest_scope_that_says_something_wins() -> None:
+    layers: dict[str, Any] = {}
+    found = [limits_of(Policy()).buffer]
+    for change in (
+        {"defaults": {"buffer": 1}},
+        {"pools": {A100: {"buffer": 2}, A6000: {"buffer": 99}}},
+        {"groups": (Group(name="g", members=frozenset({"alice"}), scope=Scope(values={"buffer": 3})),)},
+        {
+            "groups": (
+                Group(
+                    name="g",
+                    members=frozenset({"alice"}),
+                    scope=Scope(values={"buffer": 3}, pools={A100: {"buffer": 4}}),
+                ),
+            )
+        },
+        {"users": {"alice": Scope(values={"buffer": 5}), "bob": Scope(values={"buffer": 99})}},
+        {"users": {"alice": Scope(values={"buffer": 5}, pools={A100: {"buffer": 6}})}},
+    ):
+        layers.update(change)
+        found.append(limits_of(Policy(**layers)).buffer)
+    found.append(limits_of(Policy(**layers), exemptions=[an_exemption({"buffer": 7})]).buffer)
+    assert found == [0, 1, 2, 3, 4, 5, 6, 7]
+
+
+def test_what_a_narrow_scope_does_not_say_comes_from_a_wider_one() -> None:
+    policy = Policy(
+        defaults={"cooldown": Span(3), "buffer": 1},
+        users={"alice": Scope(values={"buffer": 2})},
+    )
+    found = limits_of(policy)
+    assert (found.cooldown, found.buffer, found.longest) == (Span(3), 2, Span(14))
+
+
+def test_somebody_is_in_a_group_by_the_policy_or_by_signing_in() -> None:
+    policy = Policy(
+        groups=(Group(name="staff", members=frozenset({"bob"}), scope=Scope(values={"buffer": 3})),)
+    )
+    assert limits_of(policy).buffer == 0
+    assert limits_of(policy, groups=["staff", "others"]).buffer == 3
+    assert limits_of(policy, user="bob").buffer == 3
+
+
+def test_of_two_groups_the_one_that_is_written_first_wins() -> None:
+    first = Group(name="first", scope=Scope(values={"buffer": 1}))
+    second = Group(name="second", scope=Scope(values={"buffer": 2, "max_active": 4}))
+    found = limits_of(Policy(groups=(first, second)), groups=["first", "second"])
+    assert (found.buffer, found.max_active) == (1, 4)
+
+
+def test_what_any_group_says_about_a_model_is_narrower_than_what_another_says_about_all() -> None:
+    first = Group(name="first", scope=Scope(values={"buffer": 1}))
+    second = Group(name="second", scope=Scope(pools={A100: {"buffer": 2}}))
+    policy = Policy(groups=(first, second))
+    assert limits_of(policy, groups=["first", "second"]).buffer == 2
+    assert limits_of(policy, groups=["first", "second"], model=A6000).buffer == 1
+
+
+def test_an_exemption_holds_between_its_instants_and_for_its_model() -> None:
+    exemptions = [an_exemption({"cooldown": "P0D"}, -1, 1, A100)]
+    assert limits_of(Policy(), exemptions=exemptions).cooldown == Span()
+    assert limits_of(Policy(), exemptions=exemptions, model=A6000).cooldown == Span(14)
+    assert limits_of(Policy(), exemptions=exemptions, now=day(-1)).cooldown == Span()
+    assert limits_of(Policy(), exemptions=exemptions, now=day(1)).cooldown == Span(14)
+    assert limits_of(Policy(), exemptions=exemptions, now=day(-2)).cooldown == Span(14)
+
+
+def test_of_two_exemptions_the_one_for_the_model_wins_and_then_the_newer() -> None:
+    of_model = an_exemption({"buffer": 1}, -3, 3, A100)
+    older, newer = an_exemption({"buffer": 2, "max_active": 2}, -2, 3), an_exemption({"max_active": 3}, -1, 3)
+    found = limits_of(Policy(), exemptions=[newer, of_model, older])
+    assert (found.buffer, found.max_active) == (1, 3)
+
+
+def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understood() -> None:
+    found = limits_of(Policy(), exemptions=[an_exemption({"teleport": True, "buffer": 3, "cooldown": 9})])
+    assert (found.buffer, found.cooldown) == (3, Span(14))
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ({}, "at least one limit"),
+        ({"cooldwn": "1d"}, "is cooldown meant"),
+        ({"cooldown": 14}, "length of time"),
+        ({"buffer": [1]}, "whole number"),
+        ({"scope": {}}, "one of user, model"),
+        ({"max_active": 0}, "max_active is between 1"),
+        ({"horizon": [None]}, "length of time"),
+        ({"shortest": "20d", "longest": "10d"}, "not over its longest"),
+    ],
+)
+def test_an_exemption_that_makes_no_sense_is_refused(written: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValueMistakeError, match=told):
+        read_exemption(written)
+
+
+def test_an_exemption_may_set_one_end_alone() -> None:
+    assert read_exemption({"longest": "12h", "horizon": None}) == {"longest": Span(0, 43200), "horizon": None}
+    found = limits_of(Policy(), exemptions=[an_exemption({"longest": "PT12H"})])
+    assert (found.shortest, found.longest) == (Span(0, 43200), Span(0, 43200))
+    found = limits_of(Policy(), exemptions=[an_exemption({"shortest": "P20D"})])
+    assert (found.shortest, found.longest) == (Span(20), Span(20))
+
+
+def test_the_version_says_whether_anything_that_counts_is_different() -> None:
+    first = read_policy("defaults: {cooldown: 14d}\nusers: {bob: {buffer: 1}, alice: {}}")
+    same = read_policy("# a comment\nusers: {alice: {}, bob: {buffer: 1}}\ndefaults: {cooldown: P2W}\n")
+    assert first.version == same.version
+    versions = {
+        first.version,
+        read_policy("defaults: {cooldown: 336h}").version,
+        read_policy("zone: Europe/Stockholm").version,
+        read_policy("groups: {a: {}, b: {}}").version,
+        read_policy("groups: {b: {}, a: {}}").version,
+        Policy().version,
+    }
+    assert len(versions) == 6
+
+
+def test_a_policy_is_told_to_programs_as_a_file_could_say_it() -> None:
+    policy = Policy(defaults={"cooldown": Span(3)}, groups=(Group(name="g", members=frozenset({"b", "a"})),))
+    told = msgspec.json.decode(msgspec.json.encode(meaning(policy)))
+    assert told["defaults"] == {"cooldown": "P3D"}
+    assert told["groups"] == [{"name": "g", "members": ["a", "b"], "limits": {}, "pools": {}}]
+
+
+SPANS = st.builds(Span, st.integers(0, 30), st.sampled_from([0, 3600, 43200])).filter(bool)
+LAYERS = st.lists(
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "buffer": st.integers(0, 5),
+            "shortest": SPANS,
+            "longest": SPANS,
+            "cooldown": SPANS,
+            "horizon": st.none() | SPANS,
+            "max_active": st.integers(1, 4),
+        },
+    ),
+    max_size=6,
+)
+
+
+@given(LAYERS)
+def test_whatever_scopes_say_the_last_word_is_the_narrowest_ones(layers: list[Values]) -> None:
+    found = resolved(layers)
+    for knob in ("buffer", "cooldown", "horizon", "max_active"):
+        said = [layer[knob] for layer in layers if knob in layer]
+        assert getattr(found, knob) == (said[-1] if said else getattr(Limits(), knob))
+    assert found.shortest.nominal <= found.longest.nominal
+    last = next((layer for layer in reversed(layers) if layer.keys() & {"shortest", "longest"}), {})
+    for knob in last.keys() & {"shortest", "longest"}:
+        if knob == "shortest" or "shortest" not in last:
+            assert getattr(found, knob) == last[knob]

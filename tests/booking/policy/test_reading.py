@@ -1,0 +1,193 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.policy.policy import Policy
+from booking.policy.reading import LONGEST, PolicyError, read_policy
+from booking.policy.resolution import Group, Scope
+from booking.spans import Span
+from cluster import names
+from docs.tables.markdown import ROOT
+
+
+def refused(text: str) -> list[str]:
+    with pytest.raises(PolicyError) as told:
+        read_policy(text)
+    assert str(told.value) == "\n".join(map(str, told.value.mistakes))
+    return [str(mistake) for mistake in told.value.mistakes]
+
+
+# --- what is read ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "defaults:\n", "pools: {}\ngroups:\nusers: ~\n"])
+def test_an_empty_policy_is_the_manual(text: str) -> None:
+    assert read_policy(text) == Policy()
+
+
+def test_every_scope_is_read() -> None:
+    policy = read_policy("""
+zone: Europe/Stockholm
+visibility: names
+defaults: {cooldown: 7d, horizon: P90D, max_gpus_per_booking: 2, may_extend: false}
+pools:
+  NVIDIA A100-SXM4-80GB: {horizon: none, scope: model}
+groups:
+  staff:
+    members: [alice, bob]
+    longest: P28D
+    pools:
+      NVIDIA-RTX-A6000: {buffer: 0}
+  students: {shortest: 2h}
+users:
+  alice: {max_planned: 3}
+  "0123": {}
+""")
+    assert policy == Policy(
+        zone="Europe/Stockholm",
+        visibility="names",
+        defaults={
+            "cooldown": Span(7),
+            "horizon": Span(90),
+            "max_gpus_per_booking": 2,
+            "may_extend": False,
+        },
+        pools={"NVIDIA-A100-SXM4-80GB": {"horizon": None, "scope": "model"}},
+        groups=(
+            Group(
+                name="staff",
+                members=frozenset({"alice", "bob"}),
+                scope=Scope(values={"longest": Span(28)}, pools={"NVIDIA-RTX-A6000": {"buffer": 0}}),
+            ),
+            Group(name="students", scope=Scope(values={"shortest": Span(0, 7200)})),
+        ),
+        users={"alice": Scope(values={"max_planned": 3}), "0123": Scope()},
+    )
+
+
+def test_the_example_is_a_policy() -> None:
+    policy = read_policy((ROOT / "docs" / "examples" / "policy.yaml").read_text())
+    assert policy.zone == "Europe/Stockholm"
+    assert policy.groups[0].members == {"alice"}
+    assert policy.users["bob"].values == {"horizon": None}
+
+
+# --- what is refused -------------------------------------------------------------------------------------
+
+
+def test_every_mistake_is_told_with_its_line_and_key() -> None:
+    assert refused("""zone: Europe/Stokholm
+visibility: everything
+default: {}
+defaults:
+  cooldwn: 1d
+  shortest: 14
+  may_extend: yes
+  scope: project
+pools:
+  a: {buffer: -1.5}
+groups:
+  staff: {members: alice}
+users: [bob]
+""") == [
+        (
+            "Line 1, zone: The zone 'Europe/Stokholm' is not known: "
+            "write one of the IANA database, e.g. Europe/Stockholm."
+        ),
+        "Line 2, visibility: It is one of load, names, not 'everything'.",
+        (
+            "Line 3, default: A policy has zone, visibility, defaults, pools, groups, users, "
+            "and nothing of this name."
+        ),
+        "Line 5, defaults.cooldwn: There is no limit 'cooldwn' (is cooldown meant?).",
+        "Line 6, defaults.shortest: shortest is a length of time, such as P14D, PT36H, 14d or 36h, not 14.",
+        "Line 7, defaults.may_extend: may_extend is true or false, not 'yes'.",
+        "Line 8, defaults.scope: scope is one of user, model, not 'project'.",
+        "Line 10, pools.a.buffer: buffer is a whole number, not '-1.5'.",
+        "Line 12, groups.staff.members: Here stands a list of user ids, like `[alice, bob]`.",
+        "Line 13, users: Here stand keys and values, like `cooldown: P14D`.",
+    ]
+
+
+def test_a_key_that_stands_twice_is_refused() -> None:
+    assert refused("defaults: {buffer: 1}\ndefaults: {buffer: 2}\n") == [
+        "Line 2, defaults: This key stands here twice."
+    ]
+    assert refused("pools:\n  A B: {}\n  A-B: {}\n") == [
+        "Line 3, pools.A-B: The model A-B stands here twice, in two spellings."
+    ]
+
+
+def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_stand() -> None:
+    text = (
+        "defaults:\n  longest: 12h\n  shortest: 1h\npools:\n  a:\n    shortest: 20d\n"
+        "groups:\n  g: {longest: 10m}\n"
+    )
+    assert refused(text) == [
+        (
+            "Line 5, pools.a: The policy's shortest booking (P20D) is longer than nothing "
+            "and not over its longest (PT12H)."
+        ),
+        (
+            "Line 8, groups.g: The policy's shortest booking (PT1H) is longer than nothing "
+            "and not over its longest (PT10M)."
+        ),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("knob", "told"),
+    [
+        ("warn_before", names.setting("warn_before")),
+        ("end_action", names.setting("end_action_bare")),
+        ("max_duration", "is longest meant?"),
+        ("min_duration", "is shortest meant?"),
+        ("zone", "There is no limit 'zone'"),
+    ],
+)
+def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str, told: str) -> None:
+    (sentence,) = refused(f"defaults: {{{knob}: 1}}")
+    assert told in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: [", "Line 1: This is not YAML"),
+        ("defaults:\n\tcooldown: 1d", "Line 2: This is not YAML"),
+        ("- 1", "Here stand keys and values"),
+        ("just text", "Here stand keys and values"),
+        ("a: &x 1\nb: *x", "Line 1: A policy has no anchors"),
+        ("defaults: !!python/object/apply:os.system [ls]", "Line 1: A policy has no tags"),
+        ("--- {}\n--- {}", "This is not YAML"),
+        ("\0", "This is not YAML"),
+        ("[" * 5000, "so deep inside"),
+        ("defaults: {buffer: [1]}", "Here stands one value"),
+        ("defaults: {[1]: 2}", "A key is a name"),
+        ("users: {'': {}}", "A key is a name"),
+        ("groups: {g: {members: [[a]]}}", "A member is a user id"),
+        ("groups: {g: {members: [null]}}", "A member is a user id"),
+        ("groups: {g: {membres: [a]}}", "is members meant?"),
+        ("groups: {g: {pool: {a: {}}}}", "is pools meant?"),
+        ("users: {~: {}}", "A key is a name"),
+        ('zone: "\\UFFFFFFFF"', "This is not YAML"),
+        ('zone: "\\U00110000"', "This is not YAML"),
+        ("zone: [a]", "Here stands one value"),
+        ("#" * (LONGEST + 1), "at most"),
+        ("defaults: {buffer: 99999999999999999999}", "buffer"),
+    ],
+)
+def test_what_is_no_policy_is_refused_in_a_sentence(text: str, told: str) -> None:
+    found = refused(text)
+    assert any(told in sentence for sentence in found), found
+    assert all(len(sentence) < 400 and sentence.endswith(".") for sentence in found)
+
+
+@given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
+def test_any_text_is_a_policy_or_is_refused(text: str) -> None:
+    told = ""
+    try:
+        read_policy(text)
+    except PolicyError as error:
+        told = str(error)
+    assert told == "" or told.startswith("Line ")

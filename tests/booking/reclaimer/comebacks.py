@@ -1,0 +1,282 @@
+"""A world in which pods are taken away and come back: an API server, a kubelet, and us, who may be killed."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from booking.reclaimer.departing.departure import Departure
+from booking.reclaimer.departing.seen import SELECTED
+from booking.reclaimer.leaving import Back, ProtectedError, Reason, Why
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.port import Selection
+from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, Resource, T
+from cluster.objects.pods import Pod, is_live, is_terminating
+
+NAMESPACE = "team"
+FAILED = f"status.phase=Failed,spec.schedulerName={names.SCHEDULER_NAME}"
+ENOUGH = 12
+"""Rounds after which nothing changes any more."""
+
+
+class Killed(BaseException):
+    """The process is dead."""
+
+
+class Mortal(FakeKube):
+    """An API server whose client dies, or whose user acts, right after its k-th call has been done."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        super().__init__(clock)
+        self.ours = 0
+        self.dies_after: int | None = None
+        self.then: dict[int, Callable[[], object]] = {}
+        self._busy = False
+
+    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+        try:
+            return super().get(resource, name, namespace=namespace)
+        finally:
+            self._done()
+
+    def create(
+        self,
+        resource: Resource[T],
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        dry_run: bool = False,
+    ) -> T:
+        made = super().create(resource, body, namespace=namespace, dry_run=dry_run)
+        self._done()
+        return made
+
+    def create_subresource(
+        self,
+        resource: Resource[T],
+        subresource: str,
+        body: Mapping[str, Any],
+        *,
+        name: str,
+        namespace: str | None = None,
+    ) -> None:
+        super().create_subresource(resource, subresource, body, name=name, namespace=namespace)
+        self._done()
+
+    def patch(
+        self,
+        resource: Resource[T],
+        name: str,
+        body: Mapping[str, Any],
+        *,
+        namespace: str | None = None,
+        subresource: str | None = None,
+    ) -> T:
+        after = super().patch(resource, name, body, namespace=namespace, subresource=subresource)
+        self._done()
+        return after
+
+    def delete(
+        self,
+        resource: Resource[T],
+        name: str,
+        *,
+        namespace: str | None = None,
+        uid: str | None = None,
+        resource_version: str | None = None,
+        grace_seconds: int | None = None,
+    ) -> None:
+        super().delete(
+            resource,
+            name,
+            namespace=namespace,
+            uid=uid,
+            resource_version=resource_version,
+            grace_seconds=grace_seconds,
+        )
+        self._done()
+
+    def _done(self) -> None:
+        if self._busy:
+            return
+        self.ours += 1
+        if self.ours in self.then:
+            self.as_somebody_else(self.then[self.ours])
+        if self.ours == self.dies_after:
+            raise Killed
+
+    def as_somebody_else(self, act: Callable[[], object]) -> None:
+        """Calls that are not ours."""
+        self._busy = True
+        try:
+            act()
+        finally:
+            self._busy = False
+
+
+class Ears:
+    """What people are told."""
+
+    def __init__(self) -> None:
+        self.told: list[tuple[str, str, str]] = []
+
+    def normal(self, about: Pod, reason: str, message: str) -> None:
+        self.told.append((about.metadata.name, reason, message))
+
+    def warning(self, about: Pod, reason: str, message: str) -> None:
+        self.told.append((about.metadata.name, reason, message))
+
+    @property
+    def reasons(self) -> list[str]:
+        return [reason for _, reason, _ in self.told]
+
+
+REFUSED: dict[str, Any] = {
+    "phase": "Failed",
+    "reason": "UnexpectedAdmissionError",
+    "message": "Pod was rejected: Allocate failed due to no healthy devices present, which is unexpected",
+}
+"""All that a kubelet says of a pod that it has refused."""
+
+
+def refused_pod(name: str = "p", **metadata: Any) -> dict[str, Any]:
+    """A bare pod of Bob's that the kubelet has refused."""
+    return {**gpu_pod(name, **metadata), "status": REFUSED}
+
+
+def gpu_pod(name: str = "p", *, node: str | None = "n0", **metadata: Any) -> dict[str, Any]:
+    """A bare pod of Bob's that runs with a GPU."""
+    limits = {names.GPU_RESOURCE: "1", "cpu": "1"}
+    container = {"name": "main", "image": "x", "resources": {"limits": limits, "requests": limits}}
+    spec: dict[str, Any] = {
+        "containers": [container],
+        "schedulerName": names.SCHEDULER_NAME,
+        "terminationGracePeriodSeconds": 60,
+    }
+    if node:
+        spec["nodeName"] = node
+    return {
+        "metadata": {
+            "name": name,
+            "namespace": NAMESPACE,
+            "annotations": {names.USER: "bob", names.ASSIGNED: '{"main": ["GPU-n0-0"]}'},
+            **metadata,
+        },
+        "spec": spec,
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+
+
+class World:
+    """One victim."""
+
+    def __init__(
+        self,
+        reason: Reason = "evicted",
+        *,
+        back: Back = "without-gpu",
+        overrides_budget: bool = False,
+        notice: str | None = None,
+        **pod: Any,
+    ) -> None:
+        self.clock = FakeClock(self_advancing=True)
+        self.kube = Mortal(self.clock)
+        self.why = Why(
+            reason=reason,
+            sentence="A booked pod needs the GPU.",
+            grace_seconds=20,
+            back=back,
+            notice=notice,
+            overrides_budget=overrides_budget,
+        )
+        self.ears = Ears()
+        self.departure = self.process()
+        self.victim = self.kube.put(PODS, (refused_pod if reason == "refused" else gpu_pod)(**pod))
+        self.wanted = True
+        self.kubelet_works = True
+
+    def process(self) -> Departure:
+        """A process that knows nothing yet."""
+        return Departure(self.kube, self.clock, self.ears)
+
+    def restart(self) -> None:
+        self.kube.dies_after = None
+        self.departure = self.process()
+
+    # --- one round -------------------------------------------------------------------------------------
+    def news(self, *, pods: bool = True, templates: bool = True) -> None:
+        """Let the watches catch up."""
+        selection = Selection(label_selector=SELECTED)
+        if pods:
+            page = self.kube.list(PODS, selection)
+            self.departure.seen.pods.replace(page.items, page.resource_version)
+            failed = self.kube.list(FAILED_PODS, Selection(field_selector=FAILED))
+            self.departure.failed.replace(failed.items, failed.resource_version)
+        if templates:
+            of_templates = self.kube.list(POD_TEMPLATES, selection)
+            self.departure.seen.templates.replace(of_templates.items, of_templates.resource_version)
+
+    def pod(self, name: str = "p") -> Pod | None:
+        """Who has the name now; not one of our calls."""
+        page = self.kube.list(PODS, Selection(namespace=NAMESPACE, field_selector=f"metadata.name={name}"))
+        return next(iter(page.items), None)
+
+    def pass_(self) -> None:
+        """What the reclaimer does in one pass."""
+        now = self.pod()
+        uid = self.victim.metadata.uid
+        is_meant = self.wanted and self.why.reason != "refused"  # those it finds itself
+        wanted = is_meant and now is not None and now.metadata.uid == uid and is_live(now)
+        self.departure.look(frozenset({uid} if wanted else ()))
+        if wanted and now is not None:
+            self.departure.leave(now, self.why)
+
+    def kubelet(self) -> None:
+        """Let terminating pods end."""
+        for pod in self.kube.list(PODS).items:
+            if is_terminating(pod) and self.kubelet_works:
+                self.kube.finish(PODS, pod.metadata.name, namespace=NAMESPACE)
+
+    def round(self, *, pods: bool = True, templates: bool = True) -> None:
+        """Everybody does something; a death is followed by a fresh start, which reads both kinds once."""
+        try:
+            self.news(pods=pods, templates=templates)
+            self.pass_()
+        except Killed:
+            self.restart()
+            self.news()
+        except (ApiError, ProtectedError):
+            pass
+        self.kubelet()
+        self.clock.advance(60)
+
+    def play(self) -> None:
+        for _ in range(ENOUGH):
+            self.round()
+
+    # --- others ----------------------------------------------------------------------------------------
+    def user_deletes(self) -> bool:
+        """The user deletes whichever pod has the name; whether that says that none shall be there."""
+        now = self.pod()
+        if now is None:
+            return False
+        try:
+            self.kube.delete(PODS, "p", namespace=NAMESPACE)
+        except NotFound:
+            return False
+        return not is_terminating(now)
+
+    # --- what is there ---------------------------------------------------------------------------------
+    @property
+    def templates(self) -> int:
+        return len(self.kube.list(POD_TEMPLATES).items)
+
+    @property
+    def asked(self) -> list[str]:
+        """Our calls, without lists and watches: ``POST pods?dryRun=All``."""
+        return [
+            f"{call.verb} {call.path.partition(f'/{NAMESPACE}/')[2]}"
+            for call in self.kube.calls
+            if call.verb not in ("LIST", "WATCH")
+        ]

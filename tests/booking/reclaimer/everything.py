@@ -1,0 +1,33 @@
+"""A planner that tries out every set of victims on every node: what the fast one is judged by."""
+
+from itertools import chain, combinations
+
+from booking.reclaimer.planning.asking import Asking
+from booking.reclaimer.planning.search import Search
+from cluster.decide.evicting.choice import Choice, taking
+
+
+class Everything(Search):
+    """Tries out every set of victims on every node."""
+
+    def best(self, asking: Asking) -> Choice | None:
+        found = (one for node in asking.snapshot.nodes for one in self._on(asking, node))
+        return min(found, key=lambda choice: choice.rank, default=None)
+
+    def _on(self, asking: Asking, node: str) -> list[Choice]:
+        if not asking.is_open(node):
+            return []
+        site = self._sites.site(node, asking.model, asking.wished)
+        there = len(site.free) + len(site.leaving) + len(site.coming)
+        found = []
+        for some in chain.from_iterable(
+            combinations(site.victims, size) for size in range(len(site.victims) + 1)
+        ):
+            if there + sum(len(victim.devices) for victim in some) >= asking.need:
+                choice = taking(site, asking.need, some)
+                verdict = asking.verdict(site, choice)
+                if verdict == "suits":
+                    found.append(choice)
+                elif verdict == "waits":
+                    found.append(taking(site, asking.need, some, waits=True))
+        return found

@@ -1,0 +1,314 @@
+"""A small cluster for the reclaimer's tests: API server in memory, clock, picture, and pods that leave."""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any
+
+from prometheus_client import CollectorRegistry
+
+from booking.reclaimer.aside import Aside, in_turn
+from booking.reclaimer.leaving import Back, Leaving, ProtectedError, TooLateError, Why, always, nothing
+from booking.reclaimer.metrics import ReclaimerMetrics
+from booking.reclaimer.reclaimer import Guards, Reclaimer
+from booking.reclaimer.snapshot import Snapshot, take
+from booking.terms import Terms
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.merging import merged
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.port import Kube, Selection
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold, encode_hold, hold_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+from cluster.picture import Picture
+from cluster.picture.following import LIVING
+from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
+
+Json = dict[str, Any]
+
+
+class FakeLeaving:
+    """Takes pods away by deleting them; remembers what was asked."""
+
+    def __init__(self, kube: FakeKube) -> None:
+        self._kube = kube
+        self.left: list[tuple[str, str]] = []
+        """Name and reason of every pod that was told to go."""
+        self.foreseen: list[tuple[str, Back]] = []
+        """Name of every pod that was likely to go, and how it was to come back."""
+        self.why: dict[str, Why] = {}
+        """Name -> why it was last told to go."""
+        self.withdrawn: list[str] = []
+        self.pardoned: list[str] = []
+        self.wanted: frozenset[str] = frozenset()
+        self.protected: set[str] = set()
+        """Names of pods that a disruption budget protects."""
+        self.failing: list[ApiError] = []
+        """What the next calls of ``leave`` raise."""
+        self.stuck: ApiError | None = None
+        """What every call of ``look`` raises."""
+        self.meanwhile: Callable[[], object] = lambda: None
+        """What happens between the decision and the moment at which the pod would be told to go."""
+
+    def foresee(self, pod: Pod, *, back: Back) -> None:
+        self.foreseen.append((pod.metadata.name, back))
+
+    def leave(
+        self, pod: Pod, why: Why, *, still: Callable[[], bool] = always, soon: Callable[[], None] = nothing
+    ) -> None:
+        soon()
+        self.meanwhile()
+        if not still():
+            raise TooLateError(pod.key)
+        evicted = why.reason == "evicted" and not why.overrides_budget
+        if evicted and pod.metadata.name in self.protected:
+            raise ProtectedError(pod.key)
+        if self.failing:
+            raise self.failing.pop(0)
+        if why.notice:
+            self._carry(pod, why.notice)
+        self.left.append((pod.metadata.name, why.reason))
+        self.why[pod.metadata.name] = why
+        self._kube.delete(PODS, pod.metadata.name, namespace=pod.metadata.namespace, uid=pod.metadata.uid)
+
+    def _carry(self, pod: Pod, notice: str) -> None:
+        """The notice is written with what makes a pod ready to leave."""
+        change = {"metadata": {"uid": pod.metadata.uid, "annotations": {names.NOTICE: notice}}}
+        self._kube.patch(PODS, pod.metadata.name, change, namespace=pod.metadata.namespace)
+
+    def withdraw(self, uid: str) -> None:
+        self.withdrawn.append(uid)
+
+    def pardon(self, pod: Pod) -> None:
+        self.pardoned.append(pod.metadata.name)
+
+    def look(self, wanted: frozenset[str]) -> None:
+        if self.stuck:
+            raise self.stuck
+        self.wanted = wanted
+
+
+class Scene:
+    """A cluster with one reclaimer, and short words for what tests do."""
+
+    def __init__(self, *, terms: Terms | None = None, aside: Aside = in_turn) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.kube = FakeKube(self.clock)
+        self.leaving = FakeLeaving(self.kube)
+        self.told: list[tuple[str, str, str]] = []
+        """Name, reason and sentence of every Event."""
+        self.aside = aside
+        self.leads = True
+        self.obstacle: str | None = None
+        self.terms = terms or Terms()
+        self._nodes: list[str] = []
+        self._mirrored = True
+        self.restart()
+        self.renew()
+
+    # --- the process ---------------------------------------------------------------------------------
+    def restart(self) -> None:
+        """Another process goes on: nothing is left but the objects."""
+        self.metrics = ReclaimerMetrics(CollectorRegistry())
+        self.picture = Picture(self.clock)
+        self.reclaimer = Reclaimer(
+            self.api(),
+            self.clock,
+            self.picture,
+            guards=Guards(leads=lambda: self.leads, obstacle=lambda: self.obstacle),
+            leaving=self.departures(),
+            tell=lambda pod, reason, sentence: self.told.append((pod.metadata.name, reason, sentence)),
+            terms=self.terms,
+            metrics=self.metrics,
+            aside=self.aside,
+        )
+
+    def api(self) -> Kube:
+        """The API server as the process under test sees it."""
+        return self.kube
+
+    def departures(self) -> Leaving:
+        """How pods leave."""
+        return self.leaving
+
+    def sync(self) -> None:
+        """Let the picture catch up with the API server."""
+        pods = self.kube.list(PODS, Selection(field_selector=LIVING))
+        nodes, leases, bookings = self.kube.list(NODES), self.kube.list(LEASES), self.kube.list(BOOKINGS)
+        self.picture.replace_nodes(nodes.items, nodes.resource_version)
+        self.picture.replace_leases(leases.items, leases.resource_version)
+        self.picture.replace_bookings(bookings.items, bookings.resource_version)
+        self.picture.replace_pods(pods.items, pods.resource_version)
+
+    def look(self, times: int = 1) -> None:
+        """Passes of the reclaimer, each with a picture that has caught up."""
+        for _ in range(times):
+            self.sync()
+            self.reclaimer.look()
+        self.sync()
+
+    def after(self, seconds: float) -> None:
+        """Time passes while agents and mirror are well; then one pass."""
+        self.clock.advance(seconds)
+        self.renew()
+        self.look()
+
+    def snapshot(self) -> Snapshot:
+        """This instant."""
+        self.sync()
+        return take(self.picture, self.clock)
+
+    # --- the cluster ---------------------------------------------------------------------------------
+    def add_node(self, name: str = "n0", *devices: Device, **spec: object) -> None:
+        """A node, its agent alive; by default with four A100s."""
+        found = devices or tuple(a100(index, name) for index in range(4))
+        node = a_node(name, *found)
+        meta: Json = {"name": name, "uid": f"uid-{name}", "annotations": node.metadata.annotations}
+        self.kube.put(NODES, {"metadata": meta, "spec": spec})
+        if name not in self._nodes:
+            self._nodes.append(name)
+        self.renew()
+
+    def silence(self, node: str) -> None:
+        """Its agent falls silent."""
+        self._nodes.remove(node)
+
+    def stop_agent(self, node: str) -> None:
+        """Its agent says goodbye."""
+        self.silence(node)
+        raw = self.kube.raw(LEASES, names.node_lease(node), namespace=names.NAMESPACE)
+        self.kube.put(LEASES, merged(raw, {"metadata": {"annotations": {names.STOPPING: "now"}}}))
+
+    def start_agent(self, node: str) -> None:
+        """It is there again."""
+        self._nodes.append(node)
+        self.renew()
+
+    def silence_mirror(self) -> None:
+        """The Booking objects are not said to be true any more."""
+        self._mirrored = False
+
+    def hear_mirror(self) -> None:
+        """They are again."""
+        self._mirrored = True
+        self.renew()
+
+    def renew(self) -> None:
+        """Agents and mirror show signs of life."""
+        for node in self._nodes:
+            lease = a_lease(node)
+            self.renew_lease(lease.metadata.name)
+        if self._mirrored:
+            self.renew_lease(names.MIRROR_LEASE)
+
+    def renew_lease(self, name: str) -> None:
+        """Whoever has this Lease is well."""
+        meta = {"name": name, "namespace": names.NAMESPACE}
+        renewed = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        self.kube.put(LEASES, {"metadata": meta, "spec": {"renewTime": renewed}})
+
+    def book(self, name: str = "b-1", **more: Any) -> Booking:
+        """A Booking object: alice, 1 x A100 for two days from now on, unless told otherwise."""
+        booking = a_booking(name, **more)
+        spec = {
+            key: getattr(booking.spec, key)
+            for key in ("user", "model", "count", "start", "end", "namespace", "topology")
+            if getattr(booking.spec, key) is not None
+        }
+        spec["places"] = [{"node": place.node, "count": place.count} for place in booking.spec.places]
+        return self.kube.put(BOOKINGS, {"metadata": {"name": name, "uid": f"uid-{name}"}, "spec": spec})
+
+    def end_booking(self, name: str = "b-1", at: datetime | None = None) -> None:
+        """Its end moves to now, as when it is released."""
+        raw = self.kube.raw(BOOKINGS, name)
+        raw["spec"]["end"] = at or self.clock.now()
+        self.kube.put(BOOKINGS, raw)
+
+    def create(self, builder: PodBuilder, more: Json | None = None) -> Pod:
+        """A pod on the API server, created a minute ago."""
+        raw = merged(builder.raw, {"metadata": {"creationTimestamp": "2026-11-23T08:59:00Z"}})
+        return self.kube.put(PODS, merged(raw, more or {}))
+
+    def opportunist(self, name: str, *indices: int, node: str = "n0", minutes: float = 10) -> Pod:
+        """A pod of bob's that has held these devices of a node for some time."""
+        devices = tuple(f"GPU-{node}-{index}" for index in indices)
+        builder = a_pod(name).of("bob").asks(len(indices)).on(node, {"main": devices})
+        at = EPOCH.timestamp() - 60 * minutes
+        started = datetime.fromtimestamp(at, EPOCH.tzinfo).strftime("%Y-%m-%dT%H:%M:%SZ")
+        return self.create(builder, {"status": {"phase": "Running", "startTime": started}})
+
+    def fill(self, node: str = "n0") -> None:
+        """Four of bob's pods with one device each: ``b0`` the oldest, ``b3`` the newest."""
+        for index in range(4):
+            self.opportunist(f"b{index}", index, node=node, minutes=40 - 10 * index)
+
+    def waiting(
+        self, name: str = "a", gpus: int = 1, *, user: str = "alice", wishes: Mapping[str, str] | None = None
+    ) -> Pod:
+        """A pod that asks for GPUs, with these annotations, and is not bound."""
+        pod = a_pod(name).of(user).asks(gpus)
+        for key, value in (wishes or {}).items():
+            pod = pod.with_annotation(key, value)
+        return self.create(pod)
+
+    def hold(self, name: str, hold: Hold) -> None:
+        """Write a hold by hand."""
+        self.annotate(name, names.HOLD, encode_hold(hold))
+
+    def annotate(self, name: str, key: str, value: str | None) -> None:
+        """Write an annotation by hand."""
+        raw = self.kube.raw(PODS, name, namespace="default")
+        self.kube.put(PODS, merged(raw, {"metadata": {"annotations": {key: value}}}))
+
+    def bind(self, name: str, *indices: int, node: str = "n0") -> None:
+        """The extender binds it."""
+        devices = tuple(f"GPU-{node}-{index}" for index in indices)
+        given = a_pod(name).on(node, {"main": devices}).annotations
+        more = {"metadata": {"annotations": given}, "spec": {"nodeName": node}}
+        self.kube.put(PODS, merged(self.kube.raw(PODS, name, namespace="default"), more))
+
+    def gone(self, name: str) -> None:
+        """The kubelet says that the pod has ended: the object vanishes."""
+        self.kube.delete(PODS, name, namespace="default", grace_seconds=0)
+
+    # --- what can be seen ----------------------------------------------------------------------------
+    def pod(self, name: str) -> Pod:
+        """As stored."""
+        return self.kube.get(PODS, name, namespace="default")
+
+    def exists(self, name: str) -> bool:
+        """Whether it is stored."""
+        try:
+            self.pod(name)
+        except NotFound:
+            return False
+        return True
+
+    def held(self, name: str = "a") -> Hold | None:
+        """The hold on a pod."""
+        return hold_of(self.pod(name))
+
+    def kept(self, name: str = "a") -> Hold:
+        """The hold that must be on a pod."""
+        found = self.held(name)
+        assert found is not None, f"There is no hold on {name}."
+        return found
+
+    def annotation(self, name: str, key: str) -> str | None:
+        """As stored."""
+        return self.pod(name).metadata.annotation(key)
+
+    def evicted(self) -> list[str]:
+        """Names of the pods that were evicted, in order."""
+        return [name for name, reason in self.leaving.left if reason == "evicted"]
+
+    def ended(self) -> list[str]:
+        """Names of the pods that were ended, in order."""
+        return [name for name, reason in self.leaving.left if reason == "ended"]
+
+    def reasons(self, name: str) -> list[str]:
+        """Reasons of the Events on a pod, in order."""
+        return [reason for pod, reason, _ in self.told if pod == name]

@@ -1,0 +1,237 @@
+"""Before a booking ends every pod that it covers is warned: each warning once, whoever leads (law L6)."""
+
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.reclaimer.ending.ahead import Warned, encode_warned, next_warning, warned_of
+from booking.terms import WARNINGS, EndAction, Terms
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.kube.errors import Request, Unreachable
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import EPOCH, a_pod
+
+MINUTE: Final = timedelta(minutes=1)
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+OWNED: dict[str, Any] = {
+    "metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "r", "uid": "o", "controller": True}]}
+}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Alice's pod runs on her booking of two days."""
+    scene = Scene()
+    scene.add_node()
+    scene.book(count=2, end=EPOCH + 2 * DAY)
+    scene.waiting("a")
+    scene.bind("a", 0)
+    scene.look()
+    return scene
+
+
+def warnings(scene: Scene, name: str = "a") -> list[str]:
+    return [text for pod, reason, text in scene.told if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
+
+
+def go_to(scene: Scene, before_the_end: timedelta, *, end: datetime = EPOCH + 2 * DAY) -> None:
+    scene.after((end - before_the_end - scene.clock.now()).total_seconds())
+    settle(scene)
+
+
+def settle(scene: Scene) -> None:
+    """Whoever was also written to for another reason is told in the next second."""
+    scene.look()
+    scene.after(2)
+
+
+def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(scene: Scene) -> None:
+    told = []
+    for before in (DAY + MINUTE, DAY, HOUR + MINUTE, HOUR, 16 * MINUTE, 15 * MINUTE, MINUTE):
+        go_to(scene, before)
+        told.append(len(warnings(scene)))
+    assert told == [0, 1, 1, 2, 2, 3, 3]
+
+
+def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
+    go_to(scene, HOUR)
+    (said,) = warnings(scene)
+    assert said == (
+        "The booking b-1 of this pod ends at 2026-11-25 09:00 UTC, in less than 1 hour."
+        " This pod is then ended and comes back without a GPU under its own name: save your work before."
+    )
+
+
+@pytest.mark.parametrize(
+    ("owned", "action", "said"),
+    [
+        (False, "delete", "This pod is then ended and does not come back"),
+        (False, "demote", "This pod then stays, but must leave whenever a booked pod needs its GPUs"),
+        (True, "demote", "This pod then stays, but must leave whenever a booked pod needs its GPUs"),
+        (True, "delete", "its controller makes another, which waits for a free GPU"),
+        (True, "recreate-without-gpu", "its controller makes another, which waits for a free GPU"),
+    ],
+)
+def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, *, owned: bool) -> None:
+    scene = Scene(terms=Terms(end_action_owned=action) if owned else Terms(end_action_bare=action))
+    scene.add_node()
+    scene.book(end=EPOCH + HOUR)
+    scene.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
+    scene.bind("a", 0)
+    settle(scene)
+    assert said in warnings(scene)[0]
+
+
+def test_a_pod_that_waits_is_told_that_it_goes_on_waiting(scene: Scene) -> None:
+    scene.waiting("late")
+    go_to(scene, HOUR)
+    assert warnings(scene, "late")[0].endswith(
+        "This pod has no GPU yet, and then goes on waiting without a booking."
+    )
+
+
+def test_a_pod_that_comes_late_hears_the_nearest_warning_alone(scene: Scene) -> None:
+    go_to(scene, 10 * MINUTE)
+    scene.waiting("late")
+    settle(scene)
+    assert [text.partition("UTC, ")[2][:23] for text in warnings(scene, "late")] == [
+        "in less than 15 minutes"
+    ]
+
+
+def test_a_process_that_starts_again_tells_nothing_twice(scene: Scene) -> None:
+    for before in (DAY, HOUR):
+        go_to(scene, before)
+        scene.restart()
+        settle(scene)
+    assert len(warnings(scene)) == 2
+
+
+def test_a_booking_that_is_prolonged_starts_over(scene: Scene) -> None:
+    go_to(scene, HOUR)
+    scene.end_booking(at=EPOCH + 4 * DAY)
+    scene.look(2)
+    assert len(warnings(scene)) == 1
+    go_to(scene, HOUR, end=EPOCH + 4 * DAY)
+    assert "2026-11-27 09:00 UTC, in less than 1 hour" in warnings(scene)[-1]
+    assert len(warnings(scene)) == 2
+
+
+def test_nobody_is_warned_whom_the_next_booking_covers_at_once(scene: Scene) -> None:
+    scene.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
+    go_to(scene, MINUTE)
+    assert warnings(scene) == []
+    assert scene.annotation("a", names.WARNED) is None
+
+
+def test_of_two_pods_the_one_is_warned_that_the_smaller_next_booking_leaves_out(scene: Scene) -> None:
+    scene.create(a_pod("b").of("alice").asks(1))
+    scene.bind("b", 1)
+    scene.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
+    go_to(scene, HOUR)
+    assert (len(warnings(scene, "a")), len(warnings(scene, "b"))) == (0, 1)
+
+
+def test_nobody_without_a_booking_is_warned(scene: Scene) -> None:
+    scene.opportunist("other", 1)
+    go_to(scene, MINUTE)
+    assert warnings(scene, "other") == []
+
+
+def test_nobody_is_warned_while_the_mirror_is_silent(scene: Scene) -> None:
+    scene.silence_mirror()
+    go_to(scene, HOUR)
+    assert warnings(scene) == []
+    scene.hear_mirror()
+    settle(scene)
+    assert len(warnings(scene)) == 1
+
+
+def test_who_does_not_lead_warns_nobody(scene: Scene) -> None:
+    scene.leads = False
+    go_to(scene, HOUR)
+    assert warnings(scene) == []
+
+
+def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(scene: Scene) -> None:
+    scene.clock.advance(2 * 86400 - 3600)
+    scene.renew()
+    scene.sync()
+    scene.annotate("a", names.WARNED, encode_warned(Warned(EPOCH + 2 * DAY, HOUR)))  # by another leader
+    scene.reclaimer.look()
+    assert warnings(scene) == []
+    scene.look(3)
+    assert warnings(scene) == []
+
+
+def test_a_warning_that_could_not_be_written_is_not_told_and_tried_again(scene: Scene) -> None:
+    scene.clock.advance(2 * 86400 - 3600)
+    scene.renew()
+    scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
+    scene.look()
+    assert warnings(scene) == []
+    scene.after(2)
+    assert len(warnings(scene)) == 1
+
+
+@pytest.mark.parametrize("text", ["", "tomorrow PT1H", "2026-11-25T09:00:00Z", "2026-11-25T09:00:00Z soon"])
+def test_a_mark_that_cannot_be_read_counts_for_nothing(scene: Scene, text: str) -> None:
+    scene.annotate("a", names.WARNED, text)
+    go_to(scene, HOUR)
+    assert len(warnings(scene)) == 1
+
+
+def test_who_wants_no_warnings_gets_none() -> None:
+    scene = Scene(terms=Terms(warn_before=()))
+    scene.add_node()
+    scene.book(end=EPOCH + HOUR)
+    scene.waiting("a")
+    scene.bind("a", 0)
+    settle(scene)
+    assert warnings(scene) == []
+
+
+SECONDS: Final = st.integers(min_value=1, max_value=3 * 86400)
+LADDERS: Final = st.lists(SECONDS.map(lambda s: timedelta(seconds=s)), max_size=5).map(tuple)
+
+
+@given(ladder=st.one_of(st.just(WARNINGS), LADDERS), looks=st.lists(SECONDS, min_size=1, max_size=30))
+def test_whenever_somebody_looks_each_warning_is_given_once_and_the_nearest_one_in_time(
+    ladder: tuple[timedelta, ...], looks: list[int]
+) -> None:
+    end, told, given = EPOCH + 3 * DAY, None, []
+    for seconds in sorted(looks):
+        clock = FakeClock(EPOCH)
+        clock.advance(seconds)
+        now = clock.now()
+        warned = next_warning(told, end, now, ladder) if now < end else None
+        passed = [before for before in ladder if end - now <= before]
+        if warned:
+            # What is said is true, and nothing nearer could be.
+            assert warned == Warned(end, min(passed))
+            told = warned_of(a_pod("a").with_annotation(names.WARNED, encode_warned(warned)).obj)
+            assert told == warned
+            given.append(warned.before)
+        elif passed and now < end:
+            assert given, "Who is near the end has been warned."
+            assert given[-1] == min(passed)
+    assert given == sorted(set(given), reverse=True), "Each once, ever nearer."
+
+
+@given(first=SECONDS, second=SECONDS, at=SECONDS)
+def test_another_end_starts_over(first: int, second: int, at: int) -> None:
+    now = EPOCH
+    told = Warned(EPOCH + timedelta(seconds=first), 15 * MINUTE)
+    end = EPOCH + timedelta(seconds=second)
+    ladder = (timedelta(seconds=at),)
+    again = next_warning(told, end, now, ladder)
+    fresh = next_warning(None, end, now, ladder)
+    if first != second:
+        assert again == fresh
+    elif at >= 15 * 60:
+        assert again is None

@@ -1,0 +1,130 @@
+"""How often the API server is asked because of one eviction: from the hold to the comeback that is released.
+
+Counted are all calls of the controller's, reads as well, but for Events, which are told in a thread of their
+own, and counted apart here. The booked pod's: its hold, and the look at all Bookings before somebody loses
+work. Its stamps would be written without any eviction, and are not there in these stories; its hold is
+removed by its Binding, which is posted in any case. The victim's: all that names it or its template.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+import pytest
+
+from cluster import names
+from cluster.fake.asked import Call
+from cluster.kube.port import Kube
+from cluster.kube.resources import PODS
+from cluster.objects.pods import is_live
+from tests.booking.reclaimer.test_chain import Chain
+
+OURS: Final = "the controller"
+OWNER: Final = {
+    "apiVersion": "apps/v1",
+    "kind": "ReplicaSet",
+    "name": "set",
+    "uid": "uid-set",
+    "controller": True,
+}
+NO_STAMPS: Final = {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-25T09:00:00Z"}
+
+
+class Counted(Chain):
+    """A chain whose controller is told from everybody else who asks."""
+
+    def api(self) -> Kube:
+        """The process asks as itself."""
+        return self.kube.as_user(OURS)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """The controller's calls, each as its verb and path."""
+
+    booked: list[str]
+    victim: list[str]
+    others: list[str]
+    events: int
+    """Sentences that were told: one Event each, at the most."""
+
+
+def asked(scene: Chain, victim: str) -> Asked:
+    """What was asked because of the eviction of ``victim`` for the pod ``a``."""
+    calls = [call for call in scene.kube.calls if call.user == OURS]
+    of_booked = [call for call in calls if _names(call, "a") or call.path.endswith("/bookings")]
+    rest = [call for call in calls if call not in of_booked]
+    of_victim = [call for call in rest if victim in call.path or victim in str(call.body)]
+    others = [said(call) for call in rest if call not in of_victim]
+    told = len(scene.told) + len(scene.heard)
+    return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, told)
+
+
+def _names(call: Call, pod: str) -> bool:
+    return f"/pods/{pod}" in f"{call.path}/".replace("?", "/")
+
+
+def said(call: Call) -> str:
+    return f"{call.verb} {call.path}"
+
+
+@pytest.fixture
+def scene() -> Chain:
+    """Alice's booked pod, stamped at its creation, waits; bob's four have all A100s."""
+    chain = Counted()
+    chain.add_node()
+    chain.fill()
+    chain.book()
+    chain.waiting("a")
+    for key, value in NO_STAMPS.items():
+        chain.annotate("a", key, value)
+    return chain
+
+
+def served(scene: Chain, victim: str) -> None:
+    """The victim leaves and ends, and the booked pod is bound as the extender does it: with an empty hold."""
+    scene.look(2)
+    assert not is_live(scene.pod(victim))
+    scene.end(victim)
+    scene.look(3)
+    scene.annotate("a", names.HOLD, "")
+    scene.bind("a", 3)
+    scene.look(5)
+
+
+def with_a_quick_watch(scene: Chain) -> None:
+    """The hold is there in the controller's picture when it asks for the next write but one."""
+    scene.kube.before("PATCH", lambda: scene.kube.before("PATCH", scene.sync))
+
+
+def test_one_evicted_bare_pod_costs_at_most_ten_calls_and_its_booked_pod_two(scene: Chain) -> None:
+    with_a_quick_watch(scene)
+    served(scene, "b3")
+    assert scene.annotation("b3", names.RECREATED_FROM) == "uid-b3"
+    assert not scene.pod("b3").metadata.finalizers
+    counted = asked(scene, "b3")
+    assert counted.others == []
+    assert len(counted.victim) <= 10, counted.victim
+    assert len(counted.booked) <= 2, counted.booked
+    assert counted.events <= 4
+
+
+def test_one_evicted_owned_pod_costs_at_most_four_calls_with_those_of_its_booked_pod(scene: Chain) -> None:
+    raw = scene.kube.raw(PODS, "b3", namespace="default")
+    raw["metadata"]["ownerReferences"] = [OWNER]
+    scene.kube.put(PODS, raw)
+    with_a_quick_watch(scene)
+    served(scene, "b3")
+    counted = asked(scene, "b3")
+    assert counted.others == []
+    assert len(counted.victim + counted.booked) <= 4, (counted.victim, counted.booked)
+    assert counted.events <= 3
+
+
+def test_a_watch_that_is_late_costs_one_read_of_the_victim_more_and_two_for_the_booked_pod(
+    scene: Chain,
+) -> None:
+    served(scene, "b3")
+    counted = asked(scene, "b3")
+    assert counted.others == []
+    assert len(counted.victim) <= 11, counted.victim
+    assert len(counted.booked) <= 4, counted.booked

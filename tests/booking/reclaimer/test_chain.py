@@ -1,0 +1,136 @@
+"""The whole chain with the real departures: evicted, ended, come back without a GPU, at any restart (L4)."""
+
+from collections.abc import Callable
+
+import pytest
+
+from booking.reclaimer.departing.departure import Departure
+from booking.reclaimer.leaving import Leaving
+from cluster import names
+from cluster.kube.port import Selection
+from cluster.kube.resources import POD_TEMPLATES, PODS
+from cluster.objects.pods import Pod, container_needs, is_live
+from tests.booking.reclaimer.scene import Scene
+
+
+class Heard:
+    """Writes down what is told."""
+
+    def __init__(self, heard: list[tuple[str, str, str]]) -> None:
+        self._heard = heard
+
+    def normal(self, about: Pod, reason: str, message: str, /) -> None:
+        """Something went as it should."""
+        self._heard.append((about.metadata.name, reason, message))
+
+    def warning(self, about: Pod, reason: str, message: str, /) -> None:
+        """Something is wrong."""
+        self._heard.append((about.metadata.name, reason, message))
+
+
+class Chain(Scene):
+    """A scene in which pods really leave and come back."""
+
+    def restart(self) -> None:
+        """Another process goes on."""
+        self.heard: list[tuple[str, str, str]] = []
+        """Name, reason and sentence of every Event about leaving and coming back."""
+        self.departure = Departure(self.api(), self.clock, Heard(self.heard), aside=self.aside)
+        super().restart()
+
+    def departures(self) -> Leaving:
+        """The real ones."""
+        return self.departure
+
+    def sync(self) -> None:
+        """Let both pictures catch up."""
+        super().sync()
+        ours = Selection(label_selector=f"{names.COMEBACK}=true")
+        pods = self.kube.list(PODS, ours)
+        templates = self.kube.list(POD_TEMPLATES, ours)
+        self.departure.seen.pods.replace(pods.items, pods.resource_version)
+        self.departure.seen.templates.replace(templates.items, templates.resource_version)
+
+    def end(self, name: str) -> None:
+        """The kubelet has ended a terminating pod."""
+        self.kube.finish(PODS, name, namespace="default")
+
+
+@pytest.fixture
+def chain() -> Chain:
+    """Alice's booked pod waits; bob's four have all A100s."""
+    chain = Chain()
+    chain.add_node()
+    chain.fill()
+    chain.book()
+    chain.waiting("a")
+    return chain
+
+
+def gpus(chain: Chain, name: str) -> int:
+    return sum(need.count for need in container_needs(chain.pod(name)))
+
+
+@pytest.mark.parametrize("restarts", [False, True], ids=["one process", "a new process for every pass"])
+def test_the_victim_leaves_alice_is_served_and_bob_comes_back_without_a_gpu(
+    chain: Chain,
+    *,
+    restarts: bool,
+) -> None:
+    step: Callable[[], None] = chain.look
+
+    def passes(number: int) -> None:
+        for _ in range(number):
+            if restarts:
+                chain.restart()
+            step()
+
+    passes(3)
+    victim = chain.pod("b3")
+    assert not is_live(victim)
+    assert [is_live(chain.pod(name)) for name in ("b0", "b1", "b2")] == [True] * 3
+    chain.end("b3")
+    passes(3)
+    assert chain.held() is not None
+    back = chain.pod("b3")
+    assert back.metadata.annotation(names.RECREATED_FROM) == victim.metadata.uid
+    assert gpus(chain, "b3") == 0
+    assert back.metadata.annotation(names.NOTICE) is None
+    chain.bind("a", 3)
+    passes(3)
+    assert chain.held() is None
+    assert chain.annotation("a", names.BOOKING) == "b-1"
+    chain.clock.advance(60)
+    chain.renew()
+    chain.end_booking()
+    passes(3)
+    assert not is_live(chain.pod("a"))
+    chain.end("a")
+    passes(3)
+    assert is_live(chain.pod("a"))
+    assert gpus(chain, "a") == 0
+    assert chain.kube.list(POD_TEMPLATES).items == ()
+    assert not any(pod.metadata.finalizers for pod in chain.kube.list(PODS).items)
+
+
+def test_what_is_said_of_an_eviction_is_still_true_on_the_pod_that_came_back(chain: Chain) -> None:
+    chain.look(3)
+    chain.end("b3")
+    chain.look(3)
+    because = "The booked pod default/a needed the GPUs of this pod."
+    assert chain.heard == [
+        ("b3", names.EVICTED_FOR_BOOKING, because),
+        ("b3", names.CAME_BACK, f"This pod came back without a GPU. {because}"),
+    ]
+    assert chain.annotation("b3", names.COMEBACK_SENTENCE) == because
+
+
+def test_a_victim_behind_a_disruption_budget_is_left_as_it_was(chain: Chain) -> None:
+    chain.kube.protect("uid-b3")
+    chain.look(8)
+    spared = chain.pod("b3")
+    assert is_live(spared)
+    assert not spared.metadata.finalizers
+    assert spared.metadata.annotation(names.NOTICE) is None
+    assert not is_live(chain.pod("b2"))
+    assert [chain.exists(name) for name in ("b0", "b1")] == [True, True]

@@ -1,0 +1,192 @@
+from itertools import product
+from typing import Any
+
+import msgspec
+import pytest
+
+from booking.reclaimer.departing.comeback import (
+    MEANINGS,
+    Comeback,
+    has_ended,
+    is_owned,
+    next_step,
+    on_eviction,
+    origin_of,
+    victim_of,
+)
+from cluster import names
+from cluster.kube.resources import PodTemplate
+from cluster.objects.pods import Pod, is_terminating
+from tests.fakes.objects import a_pod
+
+DISRUPTED = [{"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}]
+
+
+def victim(
+    *, guarded: bool = True, leaving: bool = False, ours: bool = False, ended: bool = False, **spec: Any
+) -> Pod:
+    metadata: dict[str, Any] = {"name": "p", "namespace": "team", "uid": "v"}
+    if guarded:
+        metadata["finalizers"] = [names.COMEBACK]
+    if leaving:
+        metadata["deletionTimestamp"] = "2026-11-23T09:00:00Z"
+    status = {"phase": "Failed" if ended else "Running", "conditions": DISRUPTED if ours else []}
+    return msgspec.convert({"metadata": metadata, "spec": {"nodeName": "n0", **spec}, "status": status}, Pod)
+
+
+def returning(*, guarded: bool = True) -> Pod:
+    metadata: dict[str, Any] = {"name": "p", "uid": "r", "annotations": {names.RECREATED_FROM: "v"}}
+    if guarded:
+        metadata["finalizers"] = [names.COMEBACK]
+    return msgspec.convert({"metadata": metadata}, Pod)
+
+
+def template(*, due: bool = False) -> PodTemplate:
+    annotations = {names.COMEBACK_DUE: "2026-11-23T09:00:00Z"} if due else {}
+    metadata = {"name": f"{names.COMEBACK_PREFIX}v", "annotations": annotations}
+    return msgspec.convert({"metadata": metadata}, PodTemplate)
+
+
+STORED, DUE = template(), template(due=True)
+OURS = {"leaving": True, "ours": True}
+
+
+@pytest.mark.parametrize(
+    ("comeback", "step"),
+    [
+        # the victim is there
+        (Comeback(victim=victim(guarded=False), wanted=True), "store"),
+        (Comeback(victim=victim(), wanted=True), "store"),
+        (Comeback(victim=victim(guarded=False), template=STORED, wanted=True), "guard"),
+        (Comeback(victim=victim(), template=STORED, wanted=True), "take"),
+        (Comeback(victim=victim(ours=True), template=STORED, wanted=True), "take"),
+        # it need not go
+        (Comeback(victim=victim(), template=STORED), "spare"),
+        (Comeback(victim=victim(ended=True), template=STORED, wanted=True), "spare"),
+        (Comeback(victim=victim(guarded=False), template=STORED), "forget"),
+        (Comeback(victim=victim(guarded=False)), "done"),
+        (Comeback(victim=victim(ours=True), template=STORED), "pardon"),
+        (Comeback(victim=victim(ours=True, ended=True), template=STORED), "pardon"),
+        (Comeback(victim=victim(ours=True, guarded=False)), "pardon"),
+        # it leaves by our hand
+        (Comeback(victim=victim(**OURS), template=STORED), "wait"),
+        (Comeback(victim=victim(**OURS, ended=True), template=STORED), "mark due"),
+        (Comeback(victim=victim(**OURS, ended=True), template=DUE), "let go"),
+        (Comeback(victim=victim(**OURS, ended=True, guarded=False), template=DUE), "wait"),
+        (Comeback(victim=victim(**OURS, guarded=False), template=STORED), "mark due"),
+        (Comeback(victim=victim(**OURS)), "restore"),
+        # its user has deleted it
+        (Comeback(victim=victim(leaving=True), template=STORED, wanted=True), "forget"),
+        (Comeback(victim=victim(leaving=True)), "let go"),
+        (Comeback(victim=victim(leaving=True, guarded=False)), "done"),
+        # it is gone
+        (Comeback(template=DUE), "create"),
+        (Comeback(template=STORED), "forget"),
+        (Comeback(template=DUE, stranger=True), "forget"),
+        (Comeback(template=DUE, returning=returning()), "forget"),
+        (Comeback(returning=returning()), "release"),
+        (Comeback(returning=returning(guarded=False)), "done"),
+        (Comeback(), "done"),
+    ],
+)
+def test_law_l4_the_next_step_is_read_off_the_objects(comeback: Comeback, step: str) -> None:
+    assert next_step(comeback) == step
+
+
+def every_victim() -> list[Pod | None]:
+    flags = product([False, True], repeat=4)
+    return [None] + [victim(guarded=g, leaving=t, ours=o, ended=e) for g, t, o, e in flags]
+
+
+@pytest.mark.parametrize("stranger", [False, True])
+@pytest.mark.parametrize("wanted", [False, True])
+def test_law_l4_whatever_is_found_there_is_a_step_and_none_overrules_the_user(
+    *, wanted: bool, stranger: bool
+) -> None:
+    templates = [None, STORED, DUE]
+    back = [None, returning(), returning(guarded=False)]
+    for one, kept, new in product(every_victim(), templates, back):
+        step = next_step(Comeback(victim=one, template=kept, returning=new, wanted=wanted, stranger=stranger))
+        assert step in MEANINGS
+        if step == "create":
+            assert (one, kept, new, stranger) == (None, DUE, None, False)
+        if step == "take":
+            assert one is not None
+            assert wanted
+            assert kept is not None
+            assert one.metadata.finalizers
+            assert not is_terminating(one)
+
+
+def statuses(*terminated: bool) -> list[dict[str, Any]]:
+    return [{"name": "c", "state": {"terminated": {}} if ended else {"running": {}}} for ended in terminated]
+
+
+@pytest.mark.parametrize(
+    ("pod", "ended"),
+    [
+        ({"spec": {}}, True),
+        ({"spec": {"nodeName": "n0"}, "status": {"phase": "Running"}}, False),
+        ({"spec": {"nodeName": "n0"}, "status": {"phase": "Succeeded"}}, True),
+        ({"spec": {"nodeName": "n0"}, "metadata": {"deletionGracePeriodSeconds": 0}}, True),
+        ({"spec": {"nodeName": "n0"}, "metadata": {"deletionGracePeriodSeconds": 30}}, False),
+        ({"spec": {"nodeName": "n0", "containers": [{}]}, "status": {"containerStatuses": []}}, False),
+        (
+            {
+                "spec": {"nodeName": "n0", "containers": [{}, {}]},
+                "status": {"containerStatuses": statuses(True, False)},
+            },
+            False,
+        ),
+        (
+            {
+                "spec": {"nodeName": "n0", "containers": [{}, {}]},
+                "status": {"containerStatuses": statuses(True, True)},
+            },
+            True,
+        ),
+        (
+            {
+                "spec": {
+                    "nodeName": "n0",
+                    "containers": [{}],
+                    "initContainers": [{"restartPolicy": "Always"}],
+                },
+                "status": {"containerStatuses": statuses(True)},
+            },
+            False,
+        ),
+    ],
+)
+def test_a_victim_has_ended_when_nothing_of_it_can_run(pod: dict[str, Any], *, ended: bool) -> None:
+    assert has_ended(msgspec.convert(pod, Pod)) is ended
+
+
+def test_only_a_controller_brings_its_pod_back() -> None:
+    def owned(**owner: Any) -> Pod:
+        return msgspec.convert({"metadata": {"ownerReferences": [{"kind": "X", **owner}]}}, Pod)
+
+    assert is_owned(owned(controller=True))
+    assert not is_owned(owned())
+    assert not is_owned(a_pod().obj)
+
+
+def test_template_and_pod_name_the_one_that_they_stand_for() -> None:
+    assert victim_of(STORED) == "v"
+    assert origin_of(returning()) == "v"
+    assert origin_of(victim()) is None
+
+
+@pytest.mark.parametrize(
+    ("wish", "back"),
+    [
+        (None, "without-gpu"),
+        ("recreate-without-gpu", "without-gpu"),
+        ("requeue", "as-it-was"),
+        (" delete ", "never"),
+        ("keep", "without-gpu"),
+    ],
+)
+def test_a_pod_says_how_it_wishes_to_come_back_and_nonsense_is_no_wish(wish: str | None, back: str) -> None:
+    pod = a_pod().with_annotation(names.ON_EVICT, wish) if wish else a_pod()
+    assert on_eviction(pod.obj) == back

@@ -1,0 +1,94 @@
+"""When a victim must go: its notice, its own wish for one, and the word that its work is saved."""
+
+from datetime import datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.reclaimer.holding.due import Notice, has_saved, is_due, notice_seconds
+from booking.terms import Terms
+from cluster import names
+from cluster.kube.skew import LARGEST_SKEW
+from cluster.objects.pods import Pod
+from tests.fakes.objects import EPOCH, a_pod
+
+SECONDS = st.floats(0, 10_000, allow_nan=False)
+GARBAGE = ["", "5 minutes", "300", "PT", "-PT5M", "P1Y", "PT5M, please", "null", "P99999999999D"]
+
+
+def victim(**annotations: str) -> Pod:
+    keys = {"wish": names.NOTICE_WISH, "done": names.CHECKPOINT_DONE}
+    builder = a_pod("b").of("bob").asks(1)
+    for name, text in annotations.items():
+        builder = builder.with_annotation(keys[name], text)
+    return builder.obj
+
+
+def said(instant: datetime) -> str:
+    """As ``date -u +%Y-%m-%dT%H:%M:%SZ`` writes it."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+@given(policy=SECONDS, longest=SECONDS, wish=st.integers(0, 20_000))
+def test_the_longer_of_policy_and_wish_counts_and_the_wish_up_to_the_limit(
+    policy: float, longest: float, wish: int
+) -> None:
+    seconds = notice_seconds(
+        victim(wish=f"PT{wish}S"), Terms(notice_seconds=policy, longest_notice_seconds=longest)
+    )
+    assert seconds >= policy
+    assert seconds == max(policy, min(float(wish), longest))
+
+
+@given(policy=SECONDS, longest=SECONDS, wish=st.text(max_size=12) | st.sampled_from(GARBAGE))
+def test_whatever_a_pod_wishes_it_gets_the_policy_s_notice_and_no_more_than_the_limit(
+    policy: float, longest: float, wish: str
+) -> None:
+    terms = Terms(notice_seconds=policy, longest_notice_seconds=longest)
+    assert policy <= notice_seconds(victim(wish=wish), terms) <= max(policy, longest)
+
+
+@pytest.mark.parametrize("wish", GARBAGE)
+def test_a_wish_that_cannot_be_read_is_none(wish: str) -> None:
+    assert notice_seconds(victim(wish=wish), Terms(notice_seconds=7)) == 7
+
+
+@pytest.mark.parametrize(("wish", "seconds"), [("PT5M", 300), (" PT90S\n", 90), ("P1D", 600), ("PT0S", 7)])
+def test_a_wish_is_a_duration_as_iso_8601_writes_it(wish: str, seconds: float) -> None:
+    assert notice_seconds(victim(wish=wish), Terms(notice_seconds=7)) == seconds
+
+
+@given(over=SECONDS, after=st.floats(-10_000, 10_000, allow_nan=False), done=st.booleans())
+def test_a_victim_is_due_when_its_time_is_over_or_its_work_is_saved_and_never_else(
+    over: float, after: float, *, done: bool
+) -> None:
+    notice = Notice(text="", given=EPOCH, over=over, ahead=True)
+    pod = victim(done=said(EPOCH)) if done else victim()
+    due = is_due(pod, notice, monotonic=over + after, now=EPOCH + timedelta(seconds=1))
+    assert due == (over + after >= over or done)
+
+
+@given(offset=st.integers(-100_000, 100_000), later=st.integers(0, 100_000), micro=st.integers(0, 999_999))
+def test_saved_is_what_was_saved_since_the_notice_and_not_in_the_future(
+    offset: int, later: int, micro: int
+) -> None:
+    noticed = EPOCH + timedelta(microseconds=micro)
+    now, done = noticed + timedelta(seconds=later), EPOCH + timedelta(seconds=offset)
+    assert has_saved(victim(done=said(done)), noticed, now) == (offset >= 0 and done <= now + LARGEST_SKEW)
+
+
+def test_the_second_of_the_notice_counts_since_pods_write_whole_seconds() -> None:
+    noticed = EPOCH + timedelta(milliseconds=900)
+    assert has_saved(victim(done=said(noticed)), noticed, noticed + timedelta(milliseconds=50))
+
+
+@pytest.mark.parametrize("text", ["", "now", "true", "2026-11-23", "2026-11-23T09:00:00", "1763888400"])
+def test_an_instant_that_cannot_be_read_or_has_no_zone_is_none(text: str) -> None:
+    assert not has_saved(victim(done=text), EPOCH - timedelta(days=1), EPOCH + timedelta(days=1))
+
+
+@given(text=st.text(max_size=30), later=st.integers(-(10**8), 10**8))
+def test_only_a_text_that_holds_an_instant_is_one(text: str, later: int) -> None:
+    is_saved = has_saved(victim(done=text), EPOCH, EPOCH + timedelta(seconds=later))
+    assert not is_saved or text.strip()[:4].isdecimal()

@@ -1,0 +1,145 @@
+"""Hold, notice, eviction, comeback, end of the booking: each single call to the API server goes wrong once.
+
+The calls are those that an undisturbed run has made, reads as well, so a new call is covered by itself. What
+is asked aside is asked first or last: either way whoever dies has made all calls before, and none after.
+"""
+
+import functools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from booking.reclaimer.aside import Aside, in_turn
+from tests.booking.reclaimer.perishing import FAULTS, KILLS, Fault, Story
+from tests.fakes.aside import afterwards
+
+
+@functools.cache
+def undisturbed(on_evict: str | None = None, aside: Aside = in_turn) -> Story:
+    story = Story(on_evict=on_evict, aside=aside)
+    story.play()
+    return story
+
+
+def disturbed(faults: dict[int, Fault], on_evict: str | None = None, aside: Aside = in_turn) -> Story:
+    story = Story(on_evict=on_evict, aside=aside)
+    story.brittle.faults = faults
+    story.play(lambda now: now.ending() == undisturbed(on_evict).ending())
+    return story
+
+
+def points(on_evict: str | None = None, aside: Aside = in_turn) -> range:
+    return range(1, len(undisturbed(on_evict, aside).brittle.calls) + 1)
+
+
+def test_what_is_asked_aside_is_asked_in_another_order_and_nothing_else_changes() -> None:
+    first, last = undisturbed(), undisturbed(aside=afterwards)
+    assert first.brittle.calls != last.brittle.calls
+    assert set(first.brittle.calls) == set(last.brittle.calls)
+    assert [call for call in first.brittle.calls if _is_write(call)] == [
+        call for call in last.brittle.calls if _is_write(call)
+    ]
+    assert first.ending() == last.ending()
+
+
+def _is_write(call: str) -> bool:
+    """Whether something is stored by it; creations of pods are left out, since a dry run is one, too."""
+    return not call.startswith(("get", "list")) and call != "create pods"
+
+
+def test_undisturbed_alice_is_served_and_both_come_back_without_a_gpu() -> None:
+    calls, ending = undisturbed().brittle.calls, undisturbed().ending()
+    assert ending["created"] == ["a", "b3"]
+    assert (ending["released"], ending["templates"]) == (True, 0)
+    for name in ("a", "b3"):
+        assert (ending[name]["first"], ending[name]["comes from the first"]) == (False, True)
+        assert (ending[name]["asks"], ending[name]["finalizers"], ending[name]["booking"]) == (
+            False,
+            None,
+            None,
+        )
+    assert [ending[name]["first"] for name in ("b0", "b1", "b2")] == [True] * 3
+    written = {call for call in calls if not call.startswith(("get", "list"))}
+    assert written >= {
+        "patch pods",
+        "create pods",
+        "create podtemplates",
+        "create pods eviction",
+        "patch podtemplates",
+        "delete podtemplates",
+        "patch bookings status",
+        "patch pods status",
+        "delete pods",
+    }
+
+
+@pytest.mark.parametrize("call", points())
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call: int) -> None:
+    story = disturbed({call: fault})
+    assert story.ending() == undisturbed().ending()
+    assert story.deaths == (1 if fault in KILLS else 0)
+
+
+@pytest.mark.parametrize("call", points(aside=afterwards))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_asked_aside_comes_last(
+    fault: Fault, call: int
+) -> None:
+    story = disturbed({call: fault}, aside=afterwards)
+    assert story.ending() == undisturbed().ending()
+    assert story.deaths == (1 if fault in KILLS else 0)
+
+
+def test_undisturbed_one_that_wished_to_wait_comes_back_and_asks_for_its_gpu() -> None:
+    ending = undisturbed("requeue").ending()
+    assert ending["created"] == ["a", "b3"]
+    assert (ending["b3"]["asks"], ending["b3"]["GPUs"], ending["b3"]["comes from the first"]) == (
+        True,
+        [],
+        True,
+    )
+
+
+@pytest.mark.parametrize("call", points("requeue"))
+@pytest.mark.parametrize("fault", KILLS)
+def test_killed_at_any_call_one_that_wished_to_wait_comes_back_the_same(fault: Fault, call: int) -> None:
+    story = disturbed({call: fault}, "requeue")
+    assert story.ending() == undisturbed("requeue").ending()
+    assert story.deaths == 1
+
+
+def test_undisturbed_one_that_wished_to_be_deleted_is_gone_and_alice_is_served() -> None:
+    ending = undisturbed("delete").ending()
+    assert (ending["created"], ending["templates"], "b3" in ending) == ([], 0, False)
+    assert ending["a"]["GPUs"]
+
+
+@pytest.mark.parametrize("call", points("delete"))
+@pytest.mark.parametrize("fault", FAULTS)
+def test_whatever_becomes_of_any_one_call_one_that_wished_to_be_deleted_is_gone(
+    fault: Fault, call: int
+) -> None:
+    story = disturbed({call: fault}, "delete")
+    assert story.ending() == undisturbed("delete").ending()
+
+
+@pytest.mark.parametrize("call", points())
+def test_killed_again_at_one_of_the_next_calls_the_end_is_the_same(call: int) -> None:
+    for again in (1, 3):
+        story = disturbed({call: "killed after", call + again: "killed after"})
+        assert story.ending() == undisturbed().ending(), again
+
+
+@given(
+    faults=st.dictionaries(st.integers(1, 80), st.sampled_from(FAULTS), max_size=30),
+)
+@settings(max_examples=40)
+def test_while_many_calls_go_wrong_in_many_ways_and_then_no_more_the_end_is_the_same(
+    faults: dict[int, Fault],
+) -> None:
+    story, end = Story(), undisturbed().ending_for_whomever()
+    story.brittle.faults = faults
+    story.play(lambda now: now.ending_for_whomever() == end)
+    assert story.ending_for_whomever() == end

@@ -1,0 +1,455 @@
+"""Who gets which devices: the right node, the right model, nobody's devices twice (laws L2 and L3)."""
+
+from collections.abc import Iterable
+from datetime import timedelta
+from itertools import chain, combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from booking.reclaimer.planning.plan import Plan, plan
+from booking.reclaimer.planning.sites import Outlook
+from booking.reclaimer.snapshot import Snapshot, take
+from booking.terms import Terms
+from cluster import names
+from cluster.decide.evicting.costs import lost_work
+from cluster.fake.merging import merged
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.hold import Hold, encode_versions
+from cluster.objects.pods import Pod, container_needs, is_live
+from tests.booking.reclaimer.scene import Json, Scene
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod
+
+OWNED_BY = {
+    kind: {"metadata": {"ownerReferences": [{"kind": kind, "name": "x", "uid": "o", "controller": True}]}}
+    for kind in ("DaemonSet", "Node", "ReplicaSet")
+}
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Alice may have one A100 and waits for it; bob's four have all."""
+    scene = Scene()
+    scene.add_node()
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    return scene
+
+
+def holds(scene: Scene, outlook: Outlook | None = None) -> dict[str, Hold]:
+    made = plan(scene.snapshot(), outlook or Outlook())
+    return {one.pod.metadata.name: one.hold for one in made}
+
+
+def victims(scene: Scene) -> list[str]:
+    return [uid for hold in holds(scene).values() for uid in hold.victims]
+
+
+def change(scene: Scene, name: str, more: Json) -> None:
+    scene.kube.put(PODS, merged(scene.kube.raw(PODS, name, namespace="default"), more))
+
+
+def test_the_pod_that_has_worked_least_leaves(scene: Scene) -> None:
+    assert victims(scene) == ["uid-b3"]
+
+
+def test_a_fresh_checkpoint_makes_an_old_pod_cheap(scene: Scene) -> None:
+    scene.annotate("b0", names.CHECKPOINT_AT, "2026-11-23T08:59:30Z")
+    assert victims(scene) == ["uid-b0"]
+
+
+def test_a_free_device_needs_no_plan(scene: Scene) -> None:
+    scene.gone("b0")
+    assert holds(scene) == {}
+
+
+def test_a_free_device_of_another_model_helps_nobody(scene: Scene) -> None:
+    scene.add_node("n1", a6000(0, "n1"))
+    assert victims(scene) == ["uid-b3"]
+
+
+def test_victims_have_the_model_that_is_booked() -> None:
+    scene = Scene()
+    scene.add_node("n0", a100(0), a6000(1))
+    scene.opportunist("big", 0, minutes=100)
+    scene.opportunist("small", 1, minutes=1)
+    scene.book(model=A100)
+    scene.waiting("a")
+    assert victims(scene) == ["uid-big"]
+    scene.book(model=A6000)
+    assert victims(scene) == ["uid-small"]
+
+
+def test_nobody_waits_who_is_bound_gated_ending_or_not_covered(scene: Scene) -> None:
+    scene.book(count=4)
+    scene.gone("a")
+    scene.create(a_pod("gated").of("alice").asks(1), {"spec": {"schedulingGates": [{"name": "later"}]}})
+    scene.create(a_pod("ends").of("alice").asks(1).terminating())
+    scene.create(a_pod("carols").of("carol").asks(1))
+    scene.create(a_pod("nobodys").asks(1))
+    assert holds(scene) == {}
+
+
+@pytest.mark.parametrize("kind", ["DaemonSet", "Node"])
+def test_pods_that_would_come_back_at_once_stay(scene: Scene, kind: str) -> None:
+    change(scene, "b3", OWNED_BY[kind])
+    assert victims(scene) == ["uid-b2"]
+
+
+def test_a_pod_of_a_deployment_may_leave(scene: Scene) -> None:
+    change(scene, "b3", OWNED_BY["ReplicaSet"])
+    assert victims(scene) == ["uid-b3"]
+
+
+def test_pods_of_the_system_stay(scene: Scene) -> None:
+    raw = scene.kube.raw(PODS, "b3", namespace="default")
+    scene.gone("b3")
+    raw["metadata"]["namespace"] = "kube-system"
+    scene.kube.put(PODS, raw)
+    assert victims(scene) == ["uid-b2"]
+
+
+def test_a_booked_pod_never_leaves_for_another(scene: Scene) -> None:
+    scene.book("b-2", user="bob", count=4)
+    assert holds(scene) == {}
+
+
+def test_a_pod_whose_devices_nobody_knows_never_leaves_and_its_node_is_not_planned_with() -> None:
+    scene = Scene()
+    scene.add_node("n0", a100(0), a100(1))
+    scene.create(a_pod("stranger").asks(1).on("n0"))
+    scene.opportunist("b", 0)
+    scene.book()
+    scene.waiting("a")
+    assert holds(scene) == {}
+
+
+def test_a_sick_device_is_no_gain() -> None:
+    scene = Scene()
+    scene.add_node("n0", a100(0, health="unhealthy", reason="XID 79"), a100(1))
+    scene.opportunist("sick", 0, minutes=1)
+    scene.opportunist("well", 1, minutes=100)
+    scene.book()
+    scene.waiting("a")
+    assert victims(scene) == ["uid-well"]
+
+
+def test_a_device_that_two_pods_say_they_hold_is_no_gain() -> None:
+    scene = Scene()
+    scene.add_node("n0", a100(0), a100(1))
+    scene.opportunist("one", 0, minutes=1)
+    scene.opportunist("other", 0, minutes=1)
+    scene.opportunist("clear", 1, minutes=100)
+    scene.book()
+    scene.waiting("a")
+    assert victims(scene) == ["uid-clear"]
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"unschedulable": True},
+        {"taints": [{"key": "reserved", "value": "x", "effect": "NoSchedule"}]},
+    ],
+)
+def test_nobody_leaves_a_node_that_does_not_suit_the_pod(spec: Json) -> None:
+    scene = Scene()
+    scene.add_node("n0", **spec)
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    assert holds(scene) == {}
+
+
+def test_nobody_leaves_a_node_whose_agent_is_silent(scene: Scene) -> None:
+    scene.clock.advance(76)
+    assert holds(scene) == {}
+
+
+def test_free_devices_on_a_node_that_does_not_suit_do_not_stop_the_plan(scene: Scene) -> None:
+    scene.add_node("n1", unschedulable=True)
+    assert victims(scene) == ["uid-b3"]
+
+
+def test_the_cheapest_node_is_taken(scene: Scene) -> None:
+    scene.add_node("n1", a100(0, "n1"))
+    scene.opportunist("cheap", 0, node="n1", minutes=1)
+    assert holds(scene)["a"] == Hold(
+        node="n1",
+        devices=("GPU-n1-0",),
+        victims=("uid-cheap",),
+        at=scene.clock.now(),
+        state=encode_versions(scene.picture.reached),
+    )
+
+
+def test_a_barred_node_is_not_taken(scene: Scene) -> None:
+    scene.add_node("n1", a100(0, "n1"))
+    scene.opportunist("cheap", 0, node="n1", minutes=1)
+    scene.annotate("a", names.BARRED, "n7, n1")
+    assert victims(scene) == ["uid-b3"]
+
+
+def test_free_devices_are_kept_first_then_those_of_pods_that_leave_then_victims() -> None:
+    scene = Scene()
+    scene.add_node()
+    scene.opportunist("stays", 0, minutes=90)
+    scene.opportunist("leaves", 1)
+    scene.kube.delete(PODS, "leaves", namespace="default")
+    scene.opportunist("cheap", 2, minutes=1)
+    scene.book(count=3)
+    scene.waiting("a", 3)
+    assert holds(scene)["a"] == Hold(
+        node="n0",
+        devices=("GPU-n0-3", "GPU-n0-1", "GPU-n0-2"),
+        victims=("uid-cheap",),
+        at=scene.clock.now(),
+        state=encode_versions(scene.picture.reached),
+    )
+
+
+def test_one_large_victim_costs_less_than_two_that_have_worked_longer() -> None:
+    scene = Scene()
+    scene.add_node()
+    scene.opportunist("pair", 0, 1, minutes=10)
+    scene.opportunist("left", 2, minutes=15)
+    scene.opportunist("right", 3, minutes=15)
+    scene.book(count=2)
+    scene.waiting("a", 2)
+    assert victims(scene) == ["uid-pair"]
+
+
+def test_older_booked_pods_choose_first_and_nothing_is_used_twice(scene: Scene) -> None:
+    scene.book(count=3)
+    scene.create(
+        a_pod("first").of("alice").asks(1), {"metadata": {"creationTimestamp": "2026-11-23T07:00:00Z"}}
+    )
+    scene.waiting("third")
+    made = plan(scene.snapshot())
+    assert [(one.pod.metadata.name, one.hold.victims) for one in made] == [
+        ("first", ("uid-b3",)),
+        ("a", ("uid-b2",)),
+        ("third", ("uid-b1",)),
+    ]
+
+
+def test_what_one_victim_has_left_over_is_waited_for_instead_of_another_victim() -> None:
+    scene = Scene()
+    scene.add_node()
+    scene.opportunist("large", 0, 1, 2, minutes=1)
+    scene.opportunist("small", 3, minutes=60)
+    scene.book(count=2)
+    scene.waiting("a")
+    scene.waiting("a2")
+    assert {name: hold.victims for name, hold in holds(scene).items()} == {"a": ("uid-large",)}
+    scene.look(2)
+    scene.look(2)
+    assert scene.evicted() == ["large"]
+    assert scene.kept("a2").victims == ()
+
+
+def test_a_pod_with_a_hold_is_not_planned_for_again(scene: Scene) -> None:
+    scene.hold("a", Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-b0",), at=EPOCH))
+    assert holds(scene) == {}
+
+
+def test_what_is_kept_for_another_pod_is_not_planned_with(scene: Scene) -> None:
+    scene.book(count=2)
+    scene.waiting("a2")
+    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+    assert victims(scene) == ["uid-b2"]
+
+
+def test_spared_pods_stay(scene: Scene) -> None:
+    found = holds(scene, Outlook(spared=frozenset({"uid-b3", "uid-b2"})))
+    assert found["a"].victims == ("uid-b1",)
+
+
+def test_a_pod_that_can_never_fit_costs_nobody_anything(scene: Scene) -> None:
+    scene.book(count=9)
+    scene.gone("a")
+    scene.waiting("huge", 9)
+    assert holds(scene) == {}
+
+
+# --- against brute force, on whole clusters -----------------------------------------------------------
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    """Up to three nodes with up to four A100s, opportunistic pods on some, one or two booked pods."""
+    scene = Scene()
+    for node in range(draw(st.integers(1, 3))):
+        name = f"n{node}"
+        size = draw(st.integers(1, 4))
+        scene.add_node(name, *(a100(index, name) for index in range(size)))
+        taken = 0
+        for number, devices in enumerate(draw(st.lists(st.integers(1, 3), max_size=4))):
+            if taken + devices <= size:
+                indices = range(taken, taken + devices)
+                pod = f"p{node}{number}"
+                scene.opportunist(pod, *indices, node=name, minutes=draw(st.integers(0, 3)))
+                if draw(st.booleans()) and draw(st.booleans()):
+                    scene.kube.delete(PODS, pod, namespace="default")
+                taken += devices
+    scene.book(count=8)
+    for number in range(draw(st.integers(1, 2))):
+        scene.waiting(f"a{number}", draw(st.integers(1, 4)))
+    return scene
+
+
+def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()) -> int:
+    """Devices of a node that are free once terminating pods and these have left."""
+    view = snapshot.looks[node][0]
+    gone = {uid for uid, pod in snapshot.pods.items() if not is_live(pod)} | set(without)
+    return sum(
+        device.uuid not in set(kept) and gone.issuperset(view.holders(device.uuid)) for device in view.devices
+    )
+
+
+def asked(pod: Pod) -> int:
+    return sum(need.count for need in container_needs(pod))
+
+
+def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
+    """What the cheapest set of victims on any node loses, None when no set is enough."""
+    costs = []
+    for node in snapshot.looks:
+        here = [
+            pod
+            for pod in snapshot.pods.values()
+            if pod.spec.node_name == node and is_live(pod) and pod.metadata.uid not in snapshot.cover
+        ]
+        for some in chain.from_iterable(combinations(here, size) for size in range(len(here) + 1)):
+            if supply(snapshot, node, [pod.metadata.uid for pod in some]) >= need:
+                claims = [(pod, snapshot.claim(pod)) for pod in some]
+                costs.append(
+                    sum(lost_work(pod, len(claim.devices), snapshot.now) for pod, claim in claims if claim)
+                )
+    return min(costs, default=None)
+
+
+def free_somewhere(snapshot: Snapshot, need: int) -> bool:
+    return any(
+        sum(not view.holders(device.uuid) for device in view.devices) >= need
+        for view, _ in snapshot.looks.values()
+    )
+
+
+def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
+    """How many devices those need who fit on what is free."""
+    planned = {one.pod.metadata.uid for one in made}
+    waiting = (snapshot.pods[uid] for uid in snapshot.cover if uid not in planned)
+    return sum(asked(pod) for pod in waiting if free_somewhere(snapshot, asked(pod)))
+
+
+@settings(max_examples=150, deadline=None)
+@given(scenes())
+def test_plans_are_needed_sufficient_minimal_and_apart(scene: Scene) -> None:
+    snapshot = scene.snapshot()
+    made = plan(snapshot)
+    kept: list[str] = []
+    for one in made:
+        need = len(one.hold.devices)
+        assert need == asked(one.pod)
+        assert not set(kept) & set(one.hold.devices)
+        assert supply(snapshot, one.hold.node, one.hold.victims, kept) >= need
+        for spared in one.hold.victims:
+            others = set(one.hold.victims) - {spared}
+            assert supply(snapshot, one.hold.node, others, kept) < need + in_mind(snapshot, made)
+        kept += one.hold.devices
+    assert len({uid for one in made for uid in one.hold.victims}) == sum(len(o.hold.victims) for o in made)
+    assert made == plan(snapshot)
+
+
+@settings(max_examples=150, deadline=None)
+@given(scenes())
+def test_the_first_plan_is_the_cheapest_there_is(scene: Scene) -> None:
+    snapshot = scene.snapshot()
+    first = min(
+        (pod for uid, pod in snapshot.pods.items() if uid in snapshot.cover),
+        key=lambda pod: pod.metadata.uid,
+    )
+    need = asked(first)
+    found: Plan | None = next((one for one in plan(snapshot) if one.pod is first), None)
+    if free_somewhere(snapshot, need):
+        assert found is None
+    else:
+        assert (found.lost if found else None) == cheapest_by_force(snapshot, need)
+
+
+def test_a_plan_says_what_its_victims_lose(scene: Scene) -> None:
+    (one,) = plan(scene.snapshot())
+    assert timedelta(microseconds=one.lost) == timedelta(minutes=10)
+
+
+def test_law_l3_nobody_leaves_for_a_pod_that_is_too_big_for_the_node_even_so(scene: Scene) -> None:
+    scene.kube.put(NODES, merged(scene.kube.raw(NODES, "n0"), {"status": {"allocatable": {"cpu": "8"}}}))
+    requests = {"resources": {"requests": {names.GPU_RESOURCE: "1", "cpu": "9"}}}
+    containers = scene.kube.raw(PODS, "a", namespace="default")["spec"]["containers"]
+    change(scene, "a", {"spec": {"containers": [merged(one, requests) for one in containers]}})
+    assert holds(scene) == {}
+
+
+# --- several together ---------------------------------------------------------------------------------
+
+
+def test_a_pod_that_fits_has_the_free_device_in_mind_and_the_next_gets_a_plan(scene: Scene) -> None:
+    scene.book(count=2)
+    scene.gone("b0")
+    scene.waiting("later")
+    assert {name: hold.victims for name, hold in holds(scene).items()} == {"later": ("uid-b3",)}
+
+
+def test_nobody_leaves_while_others_can_make_way_on_free_devices(scene: Scene) -> None:
+    """The first could go to either node, the next to one of them only: nobody knows yet which it will be."""
+    scene.book(count=2)
+    scene.add_node("n1", a100(0, "n1"))
+    scene.gone("b0")
+    scene.waiting("later")
+    for free in ("n0", "n1"):
+        scene.annotate("later", names.BARRED, free)
+        assert holds(scene) == {}
+
+
+def test_free_devices_that_are_enough_for_all_cost_nobody_anything(scene: Scene) -> None:
+    scene.book(count=3)
+    scene.gone("b0")
+    scene.gone("b1")
+    scene.waiting("later")
+    assert holds(scene) == {}
+
+
+def test_what_is_waited_for_by_one_is_not_waited_for_by_the_next(scene: Scene) -> None:
+    scene.book(count=2)
+    scene.waiting("later")
+    made = holds(scene, Outlook(ending=frozenset({"uid-b0"})))
+    assert {name: hold.victims for name, hold in made.items()} == {"later": ("uid-b3",)}
+
+
+def test_a_plan_names_the_state_that_it_was_made_on(scene: Scene) -> None:
+    scene.sync()
+    assert holds(scene)["a"].state == encode_versions(scene.picture.reached)
+    newest = max(int(pod.metadata.resource_version) for pod in scene.picture.pods.values())
+    assert int(scene.picture.reached["pods"]) >= newest
+
+
+def test_a_pod_that_was_evicted_before_is_spared_where_others_lose_as_little(scene: Scene) -> None:
+    for name in ("b2", "b3"):
+        change(scene, name, {"status": {"startTime": "2026-11-23T08:50:00Z"}})
+    scene.annotate("b3", names.EVICTIONS, "1")
+    assert victims(scene) == ["uid-b2"]
+
+
+def test_starting_again_costs_a_large_pod_more() -> None:
+    scene = Scene()
+    scene.add_node()
+    scene.opportunist("large", 0, 1, 2, minutes=1)
+    scene.opportunist("small", 3, minutes=4)
+    scene.book()
+    scene.waiting("a")
+    assert victims(scene) == ["uid-large"]
+    dear = take(scene.picture, scene.clock, Terms(restart_cost_seconds=60))
+    assert [one.hold.victims for one in plan(dear)] == [("uid-small",)]

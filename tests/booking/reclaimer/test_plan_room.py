@@ -1,0 +1,96 @@
+"""Who leaves where devices are not all that a booked pod needs: there must be room for it, too (law L3)."""
+
+import pytest
+
+from booking.reclaimer.planning.plan import plan
+from cluster import names
+from cluster.fake.merging import merged
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.hold import Hold
+from tests.booking.reclaimer.scene import Scene
+
+
+def holds(scene: Scene) -> dict[str, Hold]:
+    return {one.pod.metadata.name: one.hold for one in plan(scene.snapshot())}
+
+
+def with_cpu(scene: Scene, pod: str, much: str) -> None:
+    containers = scene.kube.raw(PODS, pod, namespace="default")["spec"]["containers"]
+    asks = {"resources": {"requests": {"cpu": much}}}
+    raw = scene.kube.raw(PODS, pod, namespace="default")
+    more = {"spec": {"containers": [merged(one, asks) for one in containers]}}
+    scene.kube.put(PODS, merged(raw, more))
+
+
+def size(scene: Scene, node: str, cpu: str) -> None:
+    status = {"status": {"allocatable": {"cpu": cpu, "pods": "9"}}}
+    scene.kube.put(NODES, merged(scene.kube.raw(NODES, node), status))
+
+
+@pytest.fixture
+def tight() -> Scene:
+    """Two of bob's pods have half of the GPUs of a node and all of its CPUs; alice's pod needs some."""
+    scene = Scene()
+    scene.picture.keep_surroundings()
+    scene.add_node()
+    size(scene, "n0", "8")
+    scene.opportunist("large", 0, minutes=60)
+    scene.opportunist("small", 1, minutes=1)
+    with_cpu(scene, "large", "6")
+    with_cpu(scene, "small", "2")
+    scene.book(count=4)
+    scene.waiting("a")
+    return scene
+
+
+def test_a_free_device_on_a_node_without_room_costs_the_cheapest_who_makes_room(tight: Scene) -> None:
+    with_cpu(tight, "a", "2")
+    assert holds(tight)["a"].victims == ("uid-small",)
+    assert holds(tight)["a"].devices == ("GPU-n0-2",)
+
+
+def test_the_cheapest_set_is_passed_over_where_it_makes_too_little_room(tight: Scene) -> None:
+    with_cpu(tight, "a", "3")
+    assert holds(tight)["a"].victims == ("uid-large",)
+
+
+def test_as_many_leave_as_make_room_and_no_more(tight: Scene) -> None:
+    with_cpu(tight, "a", "7")
+    assert holds(tight)["a"].victims == ("uid-large", "uid-small")
+
+
+def test_nobody_leaves_where_there_is_no_room_even_so(tight: Scene) -> None:
+    with_cpu(tight, "a", "9")
+    assert holds(tight) == {}
+
+
+def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: Scene) -> None:
+    with_cpu(tight, "a", "2")
+    tight.waiting("a2")
+    with_cpu(tight, "a2", "2")
+    assert {name: hold.victims for name, hold in holds(tight).items()} == {
+        "a": ("uid-small",),
+        "a2": ("uid-large",),
+    }
+
+
+def test_a_victim_who_makes_room_is_told_to_go_and_waited_for(tight: Scene) -> None:
+    with_cpu(tight, "a", "2")
+    tight.look(2)
+    assert tight.kept("a").victims == ("uid-small",)
+    tight.after(3)
+    assert tight.evicted() == ["small"]
+    tight.after(11)
+    assert tight.held("a") is not None, "the room is not free yet, so the node is not to blame"
+    tight.gone("small")
+    tight.look()
+    tight.after(11)
+    assert tight.annotation("a", names.BARRED) == "n0"
+
+
+def test_a_victim_who_makes_room_is_spared_when_there_is_room_anyway(tight: Scene) -> None:
+    with_cpu(tight, "a", "2")
+    tight.look(2)
+    tight.gone("large")
+    tight.after(3)
+    assert tight.evicted() == []

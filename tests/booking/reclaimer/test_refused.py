@@ -1,0 +1,145 @@
+"""Which pods that have failed come back, and when."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from booking.reclaimer.departing.refused import coming_back, is_refused, not_again, pause, verdict
+from cluster import names
+from cluster.objects.failed import FailedPod
+
+LIMITS = {"limits": {names.GPU_RESOURCE: "1"}}
+KILLED = [{"name": "c", "state": {"terminated": {"finishedAt": "2026-11-20T08:00:00Z"}}}]
+
+
+def failed(
+    reason: str | None = "UnexpectedAdmissionError",
+    *,
+    gpus: bool = True,
+    spec: dict[str, Any] | None = None,
+    status: dict[str, Any] | None = None,
+    **metadata: Any,
+) -> FailedPod:
+    container = {"name": "c", "resources": LIMITS if gpus else {}}
+    raw = {
+        "metadata": {"name": "p", "uid": "p", **metadata},
+        "spec": {"nodeName": "n0", "containers": [container], **(spec or {})},
+        "status": {
+            "phase": "Failed",
+            "message": "Pod was rejected: Node didn't have enough resource: cpu, requested: 4000",
+            **({"reason": reason} if reason else {}),
+            **(status or {}),
+        },
+    }
+    return msgspec.convert(raw, FailedPod)
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "UnexpectedAdmissionError",
+        "OutOfcpu",
+        "OutOfmemory",
+        "OutOfpods",
+        "OutOfnvidia.com/gpu",
+        "NodeAffinity",
+        "TopologyAffinityError",
+        "NodeShutdown",
+    ],
+)
+def test_a_pod_that_another_node_or_another_moment_would_take_comes_back(reason: str) -> None:
+    assert verdict(failed(reason)) == "comes back"
+    assert verdict(failed(reason, spec={"restartPolicy": "Never"})) == "comes back"
+
+
+@pytest.mark.parametrize("reason", [None, "Evicted", "DeadlineExceeded", "SysctlForbidden", "NodeLost"])
+def test_a_pod_that_failed_otherwise_stays_failed(reason: str | None) -> None:
+    assert verdict(failed(reason)) == "not ours"
+
+
+def test_a_pod_that_has_not_failed_is_not_refused_whatever_its_reason() -> None:
+    assert not is_refused(failed(status={"phase": "Pending"}))
+
+
+def test_a_pod_with_a_controller_is_left_to_it() -> None:
+    owner = {"kind": "ReplicaSet", "name": "r", "uid": "r"}
+    assert verdict(failed(ownerReferences=[{**owner, "controller": True}])) == "not ours"
+    assert verdict(failed(ownerReferences=[owner])) == "comes back"
+
+
+def test_a_pod_without_gpus_is_not_ours() -> None:
+    assert verdict(failed(gpus=False)) == "not ours"
+
+
+@pytest.mark.parametrize("policy", ["Always", "OnFailure", None])
+def test_after_a_reboot_a_pod_that_may_start_again_comes_back(policy: str | None) -> None:
+    spec = {"restartPolicy": policy} if policy else {}
+    assert verdict(failed(spec=spec, status={"containerStatuses": KILLED})) == "comes back"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"containerStatuses": KILLED},
+        {"containerStatuses": [{"name": "c", "state": {"running": {"startedAt": "2026-11-20T08:00:00Z"}}}]},
+        {"containerStatuses": [{"name": "c", "state": {"waiting": {}}, "lastState": {"terminated": {}}}]},
+        {"initContainerStatuses": KILLED},
+    ],
+)
+def test_a_pod_that_may_run_once_and_has_begun_is_not_run_a_second_time(status: dict[str, Any]) -> None:
+    pod = failed(spec={"restartPolicy": "Never"}, status=status)
+    assert verdict(pod) == "has run"
+    assert not_again(pod).endswith("it is not run a second time.")
+
+
+def written(manager: str, at: str) -> dict[str, Any]:
+    return {"manager": manager, "operation": "Update", "subresource": "status", "time": at}
+
+
+@pytest.mark.parametrize(
+    ("manager", "said_at", "found"),
+    [
+        ("kubelet", "2026-11-20T08:00:00Z", "comes back"),
+        ("kubelet", "2026-11-20T08:00:11Z", "comes back"),
+        ("kubelet", "2026-11-20T08:00:16Z", "has run"),
+        ("kubelet", "2026-11-22T08:00:00Z", "has run"),
+        ("somebody", "2026-11-22T08:00:00Z", "comes back"),
+    ],
+)
+def test_a_kubelet_that_forgets_what_ran_before_a_power_cut_had_accepted_the_pod_long_ago(
+    manager: str, said_at: str, found: str
+) -> None:
+    pod = failed(
+        spec={"restartPolicy": "Never"},
+        status={"startTime": "2026-11-20T08:00:00Z"},
+        managedFields=[written(manager, said_at)],
+    )
+    assert verdict(pod) == found
+
+
+def test_a_container_that_only_waited_has_not_begun() -> None:
+    waiting = [{"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}, "lastState": {}}]
+    pod = failed(spec={"restartPolicy": "Never"}, status={"containerStatuses": waiting})
+    assert verdict(pod) == "comes back"
+
+
+@pytest.mark.parametrize(
+    ("before", "seconds"),
+    [(None, 1), ("1", 2), ("2", 4), ("5", 32), ("6", 60), ("400", 60), ("-3", 1), ("many", 1), ("9" * 40, 1)],
+)
+def test_each_refusal_doubles_the_pause_up_to_a_minute(before: str | None, seconds: float) -> None:
+    annotations = {names.REFUSALS: before} if before else {}
+    assert pause(failed(annotations=annotations)) == seconds
+
+
+def test_a_pod_that_has_run_in_between_waits_as_if_it_was_refused_for_the_first_time() -> None:
+    pod = failed(annotations={names.REFUSALS: "5"}, status={"containerStatuses": KILLED})
+    assert pause(pod) == 1
+
+
+def test_its_owner_reads_the_kubelets_words() -> None:
+    assert coming_back(failed("OutOfcpu")) == (
+        "The kubelet of node n0 refused this pod: Pod was rejected: Node didn't have enough resource: cpu,"
+        " requested: 4000. It comes back with its place in the order, in 1 s."
+    )

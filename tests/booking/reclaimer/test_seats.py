@@ -1,0 +1,90 @@
+"""Who fits on free devices, and when it is certain that somebody does not (law L3), against brute force."""
+
+from itertools import product
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from booking.evicting.stocks import Stocks
+from booking.reclaimer.planning.asking import Asking, asking
+from booking.reclaimer.planning.seats import Seats
+from booking.reclaimer.planning.sites import Outlook, Sites
+from booking.reclaimer.snapshot import Snapshot, take
+from cluster import names
+from cluster.decide.fitting import prepared
+from cluster.fake.clock import FakeClock
+from cluster.picture import Picture
+from tests.fakes.objects import EPOCH, a100, a_booking, a_lease, a_node, a_pod
+
+Waiting = tuple[int, frozenset[str]]
+"""Devices that a pod needs, and the nodes that are open to it."""
+
+
+def cluster(free: list[int], waiting: list[Waiting]) -> Snapshot:
+    """Nodes with so many free devices, and alice's booked pods, in their order."""
+    clock = FakeClock(EPOCH)
+    picture = Picture(clock)
+    for index, devices in enumerate(free):
+        name = f"n{index}"
+        picture.apply_node(a_node(name, *(a100(number, name) for number in range(devices))))
+        picture.apply_lease(a_lease(name))
+    picture.apply_booking(a_booking("b-1", count=99))
+    for index, (need, nodes) in enumerate(waiting):
+        closed = {f"n{number}" for number in range(len(free))} - nodes
+        pod = a_pod(f"p{index}").of("alice").asks(need).created(EPOCH)
+        picture.apply_pod(pod.with_annotation(names.BARRED, ",".join(closed)).obj)
+    return take(picture, clock)
+
+
+def could_all_be_served(free: list[int], waiting: list[Waiting]) -> bool:
+    """Whether the pods can be put on nodes so that all have their devices: by trying out every way."""
+    for places in product(*(nodes for _, nodes in waiting)):
+        used = {f"n{number}": 0 for number in range(len(free))}
+        for (need, _), place in zip(waiting, places, strict=True):
+            used[place] += need
+        if all(used[f"n{number}"] <= devices for number, devices in enumerate(free)):
+            return True
+    return False
+
+
+def asks(snapshot: Snapshot) -> list[Asking]:
+    pods = sorted(snapshot.pods.values(), key=lambda pod: pod.metadata.name)
+    return [asking(pod, snapshot, prepared(pod, snapshot.around)) for pod in pods]
+
+
+@settings(max_examples=200)
+@given(
+    st.lists(st.integers(1, 3), min_size=3, max_size=3),
+    st.lists(
+        st.tuples(st.integers(1, 2), st.frozensets(st.sampled_from(("n0", "n1", "n2")), min_size=1)),
+        min_size=1,
+        max_size=5,
+    ),
+)
+def test_l3_whoever_is_turned_down_could_not_be_served_with_those_before(
+    free: list[int], waiting: list[Waiting]
+) -> None:
+    snapshot = cluster(free, waiting)
+    seats = Seats(Sites(snapshot, Outlook(), Stocks()))
+    before: list[Waiting] = []
+    for one, wanted in zip(asks(snapshot), waiting, strict=True):
+        seating, node = seats.take(one, one.checker)
+        possible = could_all_be_served(free, [*before, wanted])
+        assert (seating == "seated") == (node is not None)
+        if seating == "full":
+            assert not possible, "somebody would have to leave for it without need"
+            continue
+        before.append(wanted)
+        if all(need == 1 and nodes == wanted[1] for need, nodes in before):
+            assert possible, "it waits for what cannot come about"
+
+
+def test_who_has_a_place_in_mind_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
+    anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
+    waiting = [anywhere, there, there]
+    seats = Seats(Sites(cluster([1, 1, 1], waiting), Outlook(), Stocks()))
+    taken = [seats.take(one, one.checker) for one in asks(cluster([1, 1, 1], waiting))]
+    assert taken == [("seated", "n0"), ("perhaps", None), ("perhaps", None)]
+    elsewhere = cluster([1, 0, 1], waiting[1:])  # the first was bound to n1
+    seats = Seats(Sites(elsewhere, Outlook(), Stocks()))
+    assert [seats.take(one, one.checker)[0] for one in asks(elsewhere)] == ["seated", "full"]

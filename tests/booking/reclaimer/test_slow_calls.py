@@ -1,0 +1,73 @@
+"""An API server that answers slowly: last look and write need several answers, one after the other."""
+
+import pytest
+
+from booking.reclaimer.aside import Aside, in_turn
+from booking.reclaimer.leaving import DECIDED_WITHIN
+from cluster.kube.port import Kube
+from cluster.objects.pods import is_terminating
+from tests.booking.reclaimer.perishing import Brittle, Story
+from tests.booking.reclaimer.test_chain import Chain
+from tests.fakes.aside import afterwards
+
+PASSES = 8
+
+
+def told_with(seconds: float, aside: Aside = in_turn) -> Story:
+    story = Story(aside=aside)
+    story.brittle.takes = lambda: story.clock.advance(seconds)
+    story.play()
+    return story
+
+
+@pytest.mark.parametrize("aside", [in_turn, afterwards])
+@pytest.mark.parametrize("seconds", [0.3, 0.7, 1.0, 1.5])
+def test_an_eviction_and_an_end_are_not_put_off_for_ever(seconds: float, aside: Aside) -> None:
+    ending = told_with(seconds, aside).ending()
+    assert (ending["created"], ending["released"], ending["templates"]) == (["a", "b3"], True, 0)
+
+
+def test_nobody_goes_by_a_look_that_is_too_old_when_it_is_answered() -> None:
+    story = told_with(DECIDED_WITHIN + 0.1)
+    assert "create pods eviction" not in story.brittle.calls
+    assert story.ending()["created"] == []
+
+
+class Slow(Chain):
+    """A chain whose controller waits for each answer, while the watches tell what has been written."""
+
+    def __init__(self, seconds: float, aside: Aside) -> None:
+        self._seconds = seconds
+        super().__init__(aside=aside)
+
+    def api(self) -> Kube:
+        """The process asks one that takes its time."""
+        slow = Brittle(self.kube)
+        slow.ours, slow.takes = True, self._wait
+        return slow
+
+    def _wait(self) -> None:
+        self.clock.advance(self._seconds)
+        self.renew()
+        self.sync()
+
+
+@pytest.mark.parametrize("aside", [in_turn, afterwards])
+@pytest.mark.parametrize("seconds", [0.3, 0.7, 1.5])
+@pytest.mark.parametrize("pods", [1, 4])
+def test_with_several_victims_each_pass_goes_on_where_the_last_one_was_too_late(
+    pods: int, seconds: float, aside: Aside
+) -> None:
+    slow = Slow(seconds, aside)
+    slow.add_node()
+    slow.fill()
+    slow.book(count=4)
+    for number in range(pods):
+        slow.waiting(f"a{number}", 4 // pods)
+    for _ in range(PASSES):
+        slow.clock.advance(1.1)
+        slow.renew()
+        slow.sync()
+        slow.reclaimer.look()
+    assert all(is_terminating(slow.pod(f"b{number}")) for number in range(4))
+    assert all(slow.held(f"a{number}") for number in range(pods))

@@ -1,0 +1,254 @@
+import copy
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.reclaimer.departing.successor import successor
+from cluster import names
+from cluster.kube.resources import WholePod
+from cluster.objects.replaced import Replaced, encode_replaced
+
+Json = dict[str, Any]
+
+BLIND = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "none"}
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+META = {"name": "p", "namespace": "team", "uid": "v", "creationTimestamp": "2026-11-20T08:00:00Z"}
+
+
+def whole(spec: Json, **metadata: Any) -> WholePod:
+    return msgspec.convert({"metadata": {**META, **metadata}, "spec": spec}, WholePod)
+
+
+def spec_after(**spec: Any) -> Json:
+    return spec_after_of(whole(spec))
+
+
+def spec_after_of(pod: WholePod) -> Json:
+    after: Json = successor(pod, back="without-gpu", reason="evicted")["spec"]
+    return after
+
+
+def metadata_after(**metadata: Any) -> Json:
+    after: Json = successor(whole({}, **metadata), back="without-gpu", reason="evicted")["metadata"]
+    return after
+
+
+# --- what it asks for --------------------------------------------------------------------------------------
+
+amounts = st.dictionaries(
+    st.sampled_from(["cpu", "memory", names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb", "example.com/fpga"]),
+    st.sampled_from(["1", "2", "500m"]),
+)
+variables = st.lists(
+    st.one_of(
+        st.builds(lambda name: {"name": name, "value": "x"}, st.sampled_from(["A", "B"])),
+        st.just({"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}),
+        st.just(
+            {
+                "name": names.VISIBLE_DEVICES_VARIABLE,
+                "valueFrom": {"configMapKeyRef": {"name": "x", "key": "y"}},
+            }
+        ),
+    ),
+    max_size=3,
+)
+containers = st.lists(
+    st.fixed_dictionaries(
+        {"name": st.sampled_from("abc"), "image": st.just("x")},
+        optional={
+            "resources": st.fixed_dictionaries(
+                {}, optional={"limits": amounts, "requests": amounts, "claims": st.just([{"name": "c"}])}
+            ),
+            "env": variables,
+            "envFrom": st.just([{"configMapRef": {"name": "x"}}]),
+            "command": st.just(["run"]),
+            "restartPolicy": st.just("Always"),
+            "volumeMounts": st.just([{"name": "data", "mountPath": "/data"}]),
+        },
+    ),
+    min_size=1,
+    max_size=3,
+)
+
+
+def without_gpu_amounts(resources: Json) -> Json:
+    return {
+        key: {k: v for k, v in value.items() if not names.is_gpu_resource(k)}
+        if key in ("limits", "requests")
+        else value
+        for key, value in resources.items()
+    }
+
+
+def other_variables(container: Json) -> list[Json]:
+    return [one for one in container.get("env") or [] if one["name"] != names.VISIBLE_DEVICES_VARIABLE]
+
+
+@given(containers, containers)
+def test_no_container_asks_for_a_gpu_and_everything_else_of_it_stays(
+    apps: list[Json], inits: list[Json]
+) -> None:
+    before = {"containers": apps, "initContainers": inits}
+    untouched = copy.deepcopy(before)
+    after = spec_after(**before)
+    assert before == untouched
+    for group in ("containers", "initContainers"):
+        for was, now in zip(before[group], after[group], strict=True):
+            assert now.get("resources") == (
+                without_gpu_amounts(was["resources"]) if "resources" in was else None
+            )
+            assert BLIND in now["env"]
+            assert other_variables(now) == other_variables(was)
+            assert all(one == BLIND for one in now["env"] if one["name"] == names.VISIBLE_DEVICES_VARIABLE)
+            rest = {"resources", "env"}
+            assert {k: v for k, v in now.items() if k not in rest} == {
+                k: v for k, v in was.items() if k not in rest
+            }
+    assert b"nvidia.com/gpu" not in msgspec.json.encode(after)
+    assert b"nvidia.com/mig" not in msgspec.json.encode(after)
+
+
+# --- where it may run --------------------------------------------------------------------------------------
+
+
+def term(*keys: str) -> Json:
+    return {"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}
+
+
+def required_after(*terms: Json) -> Json:
+    affinity = {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}
+    node_affinity: Json = spec_after(affinity=affinity)["affinity"]["nodeAffinity"]
+    return node_affinity
+
+
+def test_labels_of_gpu_nodes_are_not_required_any_more() -> None:
+    selector = {"nvidia.com/gpu.product": "NVIDIA-A100-SXM4-80GB", "disk": "ssd"}
+    assert spec_after(nodeSelector=selector)["nodeSelector"] == {"disk": "ssd"}
+    assert required_after(term("nvidia.com/gpu.present", "disk")) == {
+        REQUIRED: {"nodeSelectorTerms": [term("disk")]}
+    }
+
+
+def test_labels_of_ours_that_count_models_are_not_required_any_more_either() -> None:
+    ours = f"{names.MODEL_LABEL}NVIDIA-A100-SXM4-80GB"
+    assert spec_after(nodeSelector={ours: "2", "disk": "ssd"})["nodeSelector"] == {"disk": "ssd"}
+    assert required_after(term(ours)) == {}
+
+
+def test_a_term_about_gpus_alone_is_true_everywhere_and_with_it_the_whole_requirement() -> None:
+    assert required_after(term("nvidia.com/gpu.present"), term("disk")) == {}
+    assert required_after(term("nvidia.com/gpu.present")) == {}
+
+
+def test_a_term_that_never_matched_does_not_begin_to() -> None:
+    assert required_after({}, term("disk")) == {REQUIRED: {"nodeSelectorTerms": [{}, term("disk")]}}
+
+
+def test_a_named_node_stays_required() -> None:
+    fields = [{"key": "metadata.name", "operator": "In", "values": ["n1"]}]
+    both = {**term("nvidia.com/gpu.present"), "matchFields": fields}
+    assert required_after(both) == {REQUIRED: {"nodeSelectorTerms": [{"matchFields": fields}]}}
+
+
+def test_other_affinities_and_tolerations_stay() -> None:
+    preferred = [{"weight": 1, "preference": term("disk")}]
+    affinity = {
+        "nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred},
+        "podAffinity": {},
+    }
+    tolerations = [{"key": names.GPU_RESOURCE, "operator": "Exists"}]
+    after = spec_after(affinity=affinity, tolerations=tolerations)
+    assert (after["affinity"], after["tolerations"]) == (affinity, tolerations)
+
+
+def test_a_runtime_for_gpus_goes_with_its_overhead_and_any_other_stays() -> None:
+    overhead = {"cpu": "100m"}
+    gone = spec_after(runtimeClassName="nvidia-cdi", overhead=overhead)
+    assert "runtimeClassName" not in gone
+    assert "overhead" not in gone
+    kept = spec_after(runtimeClassName="gvisor", overhead=overhead)
+    assert (kept["runtimeClassName"], kept["overhead"]) == ("gvisor", overhead)
+
+
+# --- what others have written ------------------------------------------------------------------------------
+
+
+def test_what_admission_replaced_is_given_back() -> None:
+    replaced = encode_replaced(Replaced(scheduler_name="mine", priority_class_name="batch"))
+    spec = {
+        "schedulerName": names.SCHEDULER_NAME,
+        "priorityClassName": names.BOOKED_CLASS,
+        "priority": 1000000000,
+        "preemptionPolicy": "Never",
+    }
+    after = spec_after_of(whole(spec, annotations={names.REPLACED: replaced}))
+    assert after == {"schedulerName": "mine", "priorityClassName": "batch"}
+    assert spec_after_of(whole(spec)) == {"schedulerName": "default-scheduler"}
+
+
+def test_what_belongs_to_the_old_pod_alone_is_left_behind() -> None:
+    spec = {"nodeName": "n0", "ephemeralContainers": [{"name": "debug"}], "hostname": "h", "subdomain": "s"}
+    assert spec_after(**spec) == {"hostname": "h", "subdomain": "s", "schedulerName": "default-scheduler"}
+    meta = metadata_after(
+        resourceVersion="7",
+        deletionTimestamp="2026-11-23T09:00:00Z",
+        finalizers=["x/y"],
+        ownerReferences=[{"kind": "X", "name": "x", "uid": "x"}],
+    )
+    assert set(meta) == {"name", "namespace", "labels", "annotations"}
+
+
+def test_the_injected_token_goes_with_its_mounts_and_the_users_volumes_stay() -> None:
+    mounts = [{"name": "kube-api-access-abcde", "mountPath": "/t"}, {"name": "data", "mountPath": "/d"}]
+    container = {"name": "main", "volumeMounts": mounts}
+    volumes = [{"name": "kube-api-access-abcde", "projected": {}}, {"name": "data", "emptyDir": {}}]
+    after = spec_after(containers=[container], initContainers=[container], volumes=volumes)
+    assert after["volumes"] == volumes[1:]
+    for group in ("containers", "initContainers"):
+        assert after[group][0]["volumeMounts"] == mounts[1:]
+
+
+def test_labels_and_wishes_stay_and_our_own_keys_do_not() -> None:
+    meta = metadata_after(
+        labels={"app": "x", names.COMEBACK: "true"},
+        annotations={
+            names.USER: "bob",
+            names.MODEL: "NVIDIA-RTX-A6000",
+            names.ASSIGNED: "{}",
+            names.TERMINATE_AT: "1900-01-01T00:00:00Z",
+            names.HOLD: "{}",
+            names.HUB_USER: "bob",
+        },
+    )
+    assert meta["labels"] == {"app": "x"}
+    assert meta["annotations"] == {
+        names.USER: "bob",
+        names.MODEL: "NVIDIA-RTX-A6000",
+        names.HUB_USER: "bob",
+        names.RECREATED_FROM: "v",
+        names.BORN: "2026-11-20T08:00:00Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("booking", "kept"), [({}, {"2026-11-24T09:00:00Z"}), ({names.BOOKING: "b-1"}, {None})]
+)
+def test_what_maia_has_granted_counts_for_a_pod_that_comes_back_as_it_was(
+    booking: dict[str, str], kept: set[str | None]
+) -> None:
+    pod = whole({}, annotations={names.TERMINATE_AT: "2026-11-24T09:00:00Z", **booking})
+    after = successor(pod, back="as-it-was", reason="refused")["metadata"]["annotations"]
+    assert {after.get(names.TERMINATE_AT)} == kept
+
+
+def test_why_a_pod_is_nobodys_stays_with_it() -> None:
+    why = {names.NOBODY: "system:serviceaccount:ci:ci acts for others."}
+    assert metadata_after(annotations=why)["annotations"].items() >= why.items()
+
+
+def test_a_pod_that_came_back_before_keeps_its_first_birthday() -> None:
+    meta = metadata_after(annotations={names.BORN: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "older"})
+    assert meta["annotations"] == {names.BORN: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "v"}

@@ -1,0 +1,62 @@
+"""What leaves for a booked pod, and what is kept for it, are devices that it wishes (law L3)."""
+
+import pytest
+
+from booking.reclaimer.holding.standing import examine
+from booking.reclaimer.planning.plan import plan
+from cluster import names
+from cluster.objects.hold import Hold
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import A100, a100
+
+
+@pytest.fixture
+def scene() -> Scene:
+    """Alice may have one A100 and waits for it; bob's four have all, the last one has worked least."""
+    scene = Scene()
+    scene.add_node("n0", *(a100(index, memory=81920 if index < 3 else 40960) for index in range(4)))
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    return scene
+
+
+def held(scene: Scene) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+    return [(one.hold.devices, one.hold.victims) for one in plan(scene.snapshot())]
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "index"),
+    [
+        (names.NOT_MODEL, "NVIDIA-H100", 3),
+        (names.MIN_MEMORY, "80Gi", 2),
+        (names.UUID, "GPU-n0-1,GPU-n0-0", 1),
+        (names.NOT_UUID, "GPU-n0-3, GPU-n0-2", 1),
+    ],
+)
+def test_a_pod_that_has_what_is_wished_leaves(scene: Scene, key: str, text: str, index: int) -> None:
+    scene.annotate("a", key, text)
+    assert held(scene) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
+
+
+def test_nobody_leaves_for_a_wish_that_no_device_meets(scene: Scene) -> None:
+    scene.annotate("a", names.MIN_MEMORY, "200Gi")
+    assert held(scene) == []
+
+
+def test_a_free_device_that_does_not_do_spares_nobody(scene: Scene) -> None:
+    scene.gone("b3")
+    assert held(scene) == []
+    scene.annotate("a", names.NOT_UUID, "GPU-n0-3")
+    assert held(scene) == [(("GPU-n0-2",), ("uid-b2",))]
+
+
+def test_a_hold_on_what_is_not_wished_any_more_is_let_go_of(scene: Scene) -> None:
+    hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",))
+    pod = scene.snapshot().pods["uid-a"]
+    assert examine(pod, hold, scene.snapshot()).trouble is None
+    scene.annotate("a", names.UUID, "GPU-n0-0")
+    snapshot = scene.snapshot()
+    trouble = examine(snapshot.pods["uid-a"], hold, snapshot).trouble
+    assert trouble == "a device of it is not healthy any more, or not one that the pod is to have"
+    assert snapshot.cover["uid-a"].spec.model == A100

@@ -1,0 +1,126 @@
+"""Booked pods that wait, and what the controller shows of them and of the mirror."""
+
+from datetime import timedelta
+from math import isnan
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+
+from booking.reclaimer.shown import Seen, show
+from booking.reclaimer.waiting import Waiting, waiting
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.objects.nodes import Lease
+from cluster.objects.pods import Gate, Pod
+from cluster.picture import Picture
+from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
+
+HOUR = timedelta(hours=1)
+MINE = a_booking(start=EPOCH - HOUR, end=EPOCH + HOUR)
+
+
+def found(*pods: PodBuilder | Pod) -> Waiting:
+    read = [pod.obj if isinstance(pod, PodBuilder) else pod for pod in pods]
+    known = {pod.metadata.uid: pod for pod in read}
+    return waiting(known, dict.fromkeys(known, MINE), EPOCH)
+
+
+def test_where_nobody_waits_nobody_has_waited() -> None:
+    assert found() == Waiting(0, 0.0)
+
+
+def test_the_longest_wait_counts_from_the_creation_of_its_pod() -> None:
+    first = a_pod("first").asks(1).created(EPOCH - timedelta(minutes=5))
+    second = a_pod("second").asks(1).created(EPOCH - timedelta(minutes=1))
+    assert found(first, second) == Waiting(2, 300.0)
+
+
+def test_a_pod_that_was_there_before_its_booking_has_waited_since_the_booking_began() -> None:
+    assert found(a_pod("early").asks(1).created(EPOCH - 9 * HOUR)) == Waiting(1, 3600.0)
+
+
+def test_a_bound_pod_does_not_wait() -> None:
+    assert found(a_pod("there").asks(1).created(EPOCH - HOUR).on("n0")) == Waiting(0, 0.0)
+
+
+def test_a_pod_that_somebody_else_keeps_by_a_gate_does_not_wait_for_us() -> None:
+    pod = a_pod("gated").asks(1).created(EPOCH - HOUR).obj
+    gated = msgspec.structs.replace(
+        pod, spec=msgspec.structs.replace(pod.spec, scheduling_gates=(Gate(name="queue"),))
+    )
+    assert found(gated) == Waiting(0, 0.0)
+
+
+def test_a_pod_behind_our_own_gate_waits_for_us() -> None:
+    assert found(a_pod("queued").asks(1).created(EPOCH - HOUR).behind().obj) == Waiting(1, 3600.0)
+
+
+class Shown:
+    """A controller's picture, and what is shown of it."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.picture = Picture(self.clock)
+        self.trouble: str | None = None
+        self.age: float | None = None
+        self._registry = CollectorRegistry()
+        show(Seen(self.picture, self.clock, lambda: self.age, lambda: self.trouble), self._registry)
+
+    def says(self, name: str) -> float:
+        value = self._registry.get_sample_value(f"{names.METRICS_PREFIX}_controller_{name}")
+        assert value is not None
+        return value
+
+    def mirror_renews(self) -> None:
+        lease = a_lease(renewed=self.clock.now())
+        named = msgspec.structs.replace(lease.metadata, name=names.MIRROR_LEASE, uid="mirror")
+        self.picture.apply_lease(Lease(metadata=named, spec=lease.spec))
+
+
+@pytest.fixture
+def shown() -> Shown:
+    return Shown()
+
+
+def test_the_wait_of_a_booked_pod_is_shown_and_grows_until_it_is_bound(shown: Shown) -> None:
+    shown.picture.apply_node(a_node("n0", a100(0)))
+    shown.picture.apply_booking(MINE)
+    pod = a_pod("mine").of("alice").asks(1).created(EPOCH)
+    shown.picture.apply_pod(pod.obj)
+    shown.clock.advance(400)
+    assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (1, 400)
+    shown.picture.apply_pod(pod.at(2).on("n0", {"main": (a100(0).uuid,)}).obj)
+    assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (0, 0)
+
+
+def test_an_opportunistic_pod_may_wait_for_ever(shown: Shown) -> None:
+    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
+    assert shown.says("booked_pods_waiting") == 0
+
+
+def test_who_is_behind_our_gate_is_counted(shown: Shown) -> None:
+    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).behind().obj)
+    shown.picture.apply_pod(a_pod("loose").of("bob").asks(1).obj)
+    assert shown.says("pods_queued") == 1
+    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).at(2).obj)
+    assert shown.says("pods_queued") == 0
+
+
+def test_l6_while_the_cluster_is_not_known_nobody_is_said_to_wait(shown: Shown) -> None:
+    shown.trouble = "There has been no news of pods."
+    assert isnan(shown.says("booked_pods_waiting"))
+    assert isnan(shown.says("longest_booked_wait_seconds"))
+
+
+def test_the_age_of_the_mirrors_lease_grows_until_it_is_renewed(shown: Shown) -> None:
+    assert isnan(shown.says("mirror_lease_age_seconds"))
+    shown.mirror_renews()
+    shown.clock.advance(70)
+    assert shown.says("mirror_lease_age_seconds") == 70
+
+
+def test_the_age_of_the_news_is_shown(shown: Shown) -> None:
+    assert isnan(shown.says("news_age_seconds"))
+    shown.age = 151.0
+    assert shown.says("news_age_seconds") == 151

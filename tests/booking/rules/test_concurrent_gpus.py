@@ -1,0 +1,63 @@
+from booking.policy.limits import Limits
+from booking.rules.concurrent_gpus import concurrent_gpus
+from booking.spans import Span
+from tests.fakes.objects import A6000
+from tests.fakes.records import a_record, day
+from tests.fakes.wishes import a_case
+
+FOUR = Limits(max_concurrent_gpus=4)
+BOOKED = (
+    a_record(day(0), day(3), count=2),
+    a_record(day(3), day(5), count=1, model=A6000, id="b-two"),
+    a_record(day(1), day(9), count=4, id="b-three", cancelled=day(0)),
+)
+
+
+def test_all_bookings_of_all_models_count_at_each_instant_and_not_in_sum() -> None:
+    assert concurrent_gpus(a_case(day(1), day(5), count=2, history=BOOKED, limits=FOUR)) is None
+    violation = concurrent_gpus(a_case(day(1), day(5), count=3, history=BOOKED, limits=FOUR))
+    assert violation
+    assert (violation.rule, violation.limit, violation.actual) == ("too-many-gpus-at-a-time", 4, 5)
+    assert violation.earliest_start == day(3)
+    assert "beside the 2 of your other bookings" in violation.message
+
+
+def test_its_earliest_start_has_as_long_a_time_to_itself() -> None:
+    violation = concurrent_gpus(a_case(day(1), day(5), count=4, history=BOOKED, limits=FOUR))
+    assert violation
+    assert violation.earliest_start == day(5)
+
+
+def test_more_than_the_limit_are_never_had() -> None:
+    violation = concurrent_gpus(a_case(count=5, limits=FOUR))
+    assert violation
+    assert violation.earliest_start is None
+    assert "beside" not in violation.message
+
+
+def test_without_a_limit_there_is_none() -> None:
+    assert concurrent_gpus(a_case(day(1), day(5), count=400, history=BOOKED)) is None
+
+
+def test_what_begins_soon_enough_may_be_more() -> None:
+    limits = Limits(max_concurrent_gpus=4, spontaneous=Span(days=1))
+    assert concurrent_gpus(a_case(day(1), count=9, limits=limits)) is None
+
+
+def test_who_gives_back_is_not_counted_again() -> None:
+    mine = a_record(day(1), day(9), count=6, id="b-mine")
+    assert concurrent_gpus(a_case(day(1), day(8), count=5, changing=mine, limits=FOUR)) is None
+    assert concurrent_gpus(a_case(day(1), day(10), count=5, changing=mine, limits=FOUR))
+
+
+def test_what_was_booked_beside_a_running_one_in_the_past_does_not_count() -> None:
+    mine = a_record(day(-5), day(2), count=2, id="b-mine")
+    over = a_record(day(-5), day(-1), count=4, id="b-over", released=day(-1))
+    longer = a_case(day(-5), day(3), count=2, history=[over], changing=mine, limits=FOUR)
+    assert concurrent_gpus(longer) is None
+    still = a_record(day(-5), day(1), count=4, id="b-still")
+    assert concurrent_gpus(a_case(day(-5), day(3), count=2, history=[still], changing=mine, limits=FOUR))
+
+
+def test_a_span_that_is_over_is_not_counted() -> None:
+    assert concurrent_gpus(a_case(day(-5), day(-3), count=9, limits=FOUR)) is None

@@ -1,0 +1,32 @@
+from booking.policy.limits import Limits
+from booking.rules.extension import extension
+from tests.fakes.records import a_record, day
+from tests.fakes.wishes import a_case
+
+NEVER = Limits(may_extend=False)
+RUNNING = a_record(day(-1), day(3), count=2)
+
+
+def test_a_running_booking_is_extended_unless_the_policy_says_otherwise() -> None:
+    assert extension(a_case(day(-1), day(4), count=2, changing=RUNNING)) is None
+    violation = extension(a_case(day(-1), day(4), count=2, changing=RUNNING, limits=NEVER))
+    assert violation
+    assert (violation.rule, violation.limit) == ("no-extension", "2026-03-05T09:00:00Z")
+    assert "2 GPUs" in violation.message
+
+
+def test_more_gpus_are_an_extension_too() -> None:
+    assert extension(a_case(day(-1), day(3), count=3, changing=RUNNING, limits=NEVER))
+
+
+def test_giving_back_is_none() -> None:
+    assert extension(a_case(day(-1), day(2), count=1, changing=RUNNING, limits=NEVER)) is None
+
+
+def test_what_has_not_begun_is_simply_changed() -> None:
+    planned = a_record(day(1), day(3))
+    assert extension(a_case(day(1), day(9), changing=planned, limits=NEVER)) is None
+
+
+def test_a_new_booking_is_no_extension() -> None:
+    assert extension(a_case(limits=NEVER)) is None

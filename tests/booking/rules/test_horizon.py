@@ -1,0 +1,29 @@
+from datetime import timedelta
+
+from booking.policy.limits import Limits
+from booking.rules.horizon import horizon
+from booking.spans import Span
+from tests.fakes.records import a_record, day
+from tests.fakes.wishes import a_case
+
+MONTH = Limits(horizon=Span(days=30))
+SECOND = timedelta(seconds=1)
+
+
+def test_a_booking_starts_at_most_so_far_ahead() -> None:
+    assert horizon(a_case(day(30), limits=MONTH)) is None
+    violation = horizon(a_case(day(30) + SECOND, limits=MONTH))
+    assert violation
+    assert (violation.rule, violation.earliest_start) == ("beyond-the-horizon", None)
+    assert (violation.limit, violation.actual) == ("2026-04-01T09:00:00Z", "2026-04-01T09:00:01Z")
+
+
+def test_the_manual_knows_no_horizon() -> None:
+    assert horizon(a_case(day(900))) is None
+
+
+def test_who_moves_a_booking_nearer_does_not_break_it_but_who_moves_it_away_does() -> None:
+    mine = a_record(day(50), day(52))
+    assert horizon(a_case(day(49), changing=mine, limits=MONTH)) is None
+    assert horizon(a_case(day(50), day(53), changing=mine, limits=MONTH)) is None
+    assert horizon(a_case(day(51), changing=mine, limits=MONTH))

@@ -1,0 +1,23 @@
+from pathlib import Path
+
+from booking import rules
+from booking.rules import RULES
+from tests.fakes.records import a_record, day
+from tests.fakes.wishes import a_case
+
+
+def test_the_five_rules_of_the_manual_are_all_asked() -> None:
+    history = [a_record(day(-1), day(1)), a_record(day(2), day(4))]
+    short = a_case(day(5), day(5.5), history=history)
+    long = a_case(day(5), day(50), history=history)
+    broken = {violation.rule for rule in RULES for case in (short, long) if (violation := rule(case))}
+    assert broken == {"no-active-overlap", "one-planned", "cooldown", "shortest", "longest"}
+
+
+def test_somebody_who_has_never_booked_breaks_none_with_a_week() -> None:
+    assert not [rule for rule in RULES if rule(a_case(day(0), day(7)))]
+
+
+def test_every_file_is_a_rule_that_is_asked() -> None:
+    files = {path.stem for path in Path(str(rules.__file__)).parent.glob("[a-z]*.py")}
+    assert files == {rule.__name__ for rule in RULES}

@@ -1,0 +1,119 @@
+"""When there are so many GPUs for so long, before a deadline."""
+
+from datetime import timedelta
+
+import pytest
+
+from booking.errors import NotAllowedError, RefusedError
+from booking.policy.limits import Limits
+from booking.records import BookingRequest, Slot, SlotRequest
+from booking.service import BookingService
+from booking.spans import Span
+from booking.store import Store
+from cluster.fake.clock import START, FakeClock
+from tests.fakes.objects import A100
+from tests.fakes.principals import an_administrator, somebody
+from tests.fakes.records import CLUSTER, a_request, day
+
+ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
+HOUR = timedelta(hours=1)
+
+
+def a_wish(count: int = 4, days: int = 3, **more: object) -> SlotRequest:
+    return SlotRequest(model=A100, count=count, duration=Span(days=days), **more)
+
+
+def rules(service: BookingService, wish: SlotRequest) -> list[str]:
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, wish)
+    return [violation.rule for violation in refused.value.violations]
+
+
+def booked(service: BookingService, slot: Slot) -> None:
+    """Every slot can be booked."""
+    wish = BookingRequest(
+        model=slot.model, count=slot.count, start=slot.start, end=slot.end, topology=slot.topology
+    )
+    assert service.dry_run(ALICE, wish).is_accepted
+
+
+def test_the_first_slots_are_of_different_days_and_each_can_be_booked(service: BookingService) -> None:
+    service.create(BOB, a_request(end=day(5.5), count=4))
+    slots = service.earliest(ALICE, a_wish())
+    midnight = day(5.5).replace(hour=0)
+    assert [slot.start for slot in slots] == [
+        day(5.5),
+        midnight + timedelta(days=1),
+        midnight + timedelta(days=2),
+    ]
+    assert all(slot.end - slot.start == timedelta(days=3) for slot in slots)
+    assert {slot.topology for slot in slots} == {"single-node"}
+    for slot in slots:
+        booked(service, slot)
+
+
+def test_a_slot_from_now_on_is_now(service: BookingService) -> None:
+    assert service.earliest(ALICE, a_wish(), most=1)[0].start == START
+
+
+def test_slots_that_are_shorter_than_a_day_follow_each_other(store: Store, clock: FakeClock) -> None:
+    service = BookingService(store, clock, Limits(shortest=Span(seconds=3600)), lambda: CLUSTER)
+    wish = SlotRequest(model=A100, duration=Span(seconds=7200), not_before=day(1))
+    assert [slot.start for slot in service.earliest(ALICE, wish)] == [
+        day(1),
+        day(1) + 2 * HOUR,
+        day(1) + 4 * HOUR,
+    ]
+
+
+def test_a_slot_is_over_by_its_deadline_or_the_refusal_names_the_first(service: BookingService) -> None:
+    service.create(BOB, a_request(end=day(5), count=4))
+    assert [slot.end for slot in service.earliest(ALICE, a_wish(deadline=day(8)))] == [day(8)]
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish(deadline=day(7.9)))
+    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline"]
+    assert refused.value.earliest_start == day(5)
+
+
+def test_who_may_not_book_now_is_told_why_and_from_when_on(service: BookingService) -> None:
+    service.create(ALICE, a_request(end=day(2)))
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish())
+    assert "no-active-overlap" in [violation.rule for violation in refused.value.violations]
+    assert refused.value.earliest_start == day(16)
+
+
+def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> None:
+    service.create(ALICE, a_request(end=day(2)))
+    clock.advance(timedelta(days=3).total_seconds())
+    assert service.earliest(ALICE, a_wish())[0].start == day(16)
+
+
+@pytest.mark.parametrize(
+    ("wish", "rule"),
+    [
+        (a_wish(count=0), "count-below-one"),
+        (a_wish(count=5), "more-than-one-node-has"),
+        (a_wish(count=10**9), "more-than-exist"),
+        (a_wish(days=0), "ends-before-it-starts"),
+        (a_wish(days=15), "longest"),
+        (a_wish(namespace="No"), "not-a-namespace"),
+        (a_wish(not_before=day(1).replace(tzinfo=None)), "no-offset"),
+        (a_wish(deadline=day(1).replace(tzinfo=None)), "no-offset"),
+        (a_wish(not_before=day(9).replace(year=9999)), "too-far-ahead"),
+        (SlotRequest(model="H100", duration=Span(days=2)), "unknown-model"),
+    ],
+)
+def test_what_no_instant_could_grant_is_refused(
+    service: BookingService, wish: SlotRequest, rule: str
+) -> None:
+    assert rule in rules(service, wish)
+
+
+def test_administrators_ask_for_others(service: BookingService) -> None:
+    service.create(ALICE, a_request(end=day(2)))
+    assert service.earliest(ROOT, a_wish())
+    with pytest.raises(RefusedError):
+        service.earliest(ROOT, a_wish(), user="alice")
+    with pytest.raises(NotAllowedError):
+        service.earliest(BOB, a_wish(), user="alice")

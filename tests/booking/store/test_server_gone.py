@@ -1,0 +1,98 @@
+"""The database is gone for a while: nothing is promised, nothing is lost, and it goes on by itself."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from booking.store import Store, StoreError, Writing, open_store
+from tests.databases import PostgresServer
+from tests.fakes.records import a_record, day
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that may be stopped: others have their own."""
+    with closing(PostgresServer()) as made:
+        yield made
+
+
+@pytest.fixture
+def store(server: PostgresServer) -> Iterator[Store]:
+    server.start()
+    with closing(open_store(server.new_url())) as opened:
+        yield opened
+
+
+def add(store: Store, name: str) -> int:
+    return store.write(lambda writing: writing.add(a_record(id=name))).change
+
+
+def ids(store: Store) -> list[str]:
+    return [record.id for record in store.records_ending_after(day(0))]
+
+
+def test_a_server_that_is_stopped_and_started_again_has_lost_nothing(
+    store: Store, server: PostgresServer
+) -> None:
+    assert add(store, "b-1") == 1
+    server.stop()
+    for ask in (store.check, store.change, lambda: ids(store), lambda: add(store, "b-2")):
+        with pytest.raises(StoreError, match="cannot be used"):
+            ask()
+    server.start()
+    assert add(store, "b-3") == 2
+    assert ids(store) == ["b-1", "b-3"]
+    store.check()
+
+
+def test_a_server_that_was_restarted_between_two_requests_is_not_noticed(
+    store: Store, server: PostgresServer
+) -> None:
+    assert add(store, "b-1") == 1
+    server.stop()
+    server.start()
+    assert ids(store) == ["b-1"]
+    assert add(store, "b-2") == 2
+
+
+def test_a_server_that_dies_within_a_transaction_stores_nothing_of_it(
+    store: Store, server: PostgresServer
+) -> None:
+    def decide(writing: Writing) -> None:
+        writing.add(a_record(id="b-lost"))
+        server.stop()
+        writing.add(a_record(id="b-too"))
+
+    with pytest.raises(StoreError):
+        store.write(decide)
+    server.start()
+    assert ids(store) == []
+    assert add(store, "b-1") == 1
+
+
+def test_no_sentence_shows_the_password(server: PostgresServer) -> None:
+    url = server.new_url()
+    server.stop()
+    with pytest.raises(StoreError) as refused:
+        open_store(url.replace("postgres@", "postgres:hush@"))
+    server.start()
+    assert "cannot be used" in str(refused.value)
+    assert "hush" not in f"{refused.value}{refused.value.__cause__!r}"
+
+
+def test_a_file_that_another_process_has_locked_is_written_to_when_it_is_free_again(tmp_path: Path) -> None:
+    path = tmp_path / "bookings.db"
+    with (
+        closing(open_store(f"sqlite:///{path}")) as store,
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(StoreError, match="locked"):
+            add(store, "b-1")
+        assert ids(store) == []
+        other.execute("COMMIT")
+        assert add(store, "b-2") == 1
+        assert ids(store) == ["b-2"]

@@ -1,0 +1,247 @@
+"""``evaluate`` beside a naive oracle that was written from the text of the rules, and is slow.
+
+Everything lies on whole hours, around the nights on which Stockholm's clocks are changed.
+"""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from zoneinfo import ZoneInfo
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from booking.capacity import Capacity
+from booking.evaluate import Decision, evaluate
+from booking.policy.limits import Limits
+from booking.records import BookingRequest, Record
+from booking.spans import Span
+from tests.fakes.objects import A100, A6000
+from tests.fakes.plain_room import plain_rooms
+from tests.fakes.records import a_record
+
+HOUR = timedelta(hours=1)
+THERE = Capacity({A100: {"n0": 2, "n1": 1}, A6000: {"n0": 2}})
+NOWS = st.sampled_from(
+    [
+        datetime(2026, 3, 27, 9, tzinfo=UTC),
+        datetime(2026, 10, 23, 9, tzinfo=UTC),
+        datetime(2026, 6, 1, 9, tzinfo=UTC),
+    ]
+)
+SPANS = st.builds(Span, st.integers(0, 2), st.sampled_from([0, 0, 6 * 3600, 25 * 3600]))
+LIMITS = st.builds(
+    lambda shortest, longest, **more: Limits(
+        shortest=min(shortest, longest, key=lambda span: span.nominal) or Span(0, 3600),
+        longest=max(shortest, longest, key=lambda span: span.nominal) or Span(0, 3600),
+        **more,
+    ),
+    SPANS,
+    SPANS,
+    cooldown=SPANS,
+    horizon=st.none() | SPANS,
+    granularity=st.sampled_from([None, Span(1), Span(0, 6 * 3600), Span(0, 3600)]),
+    max_active=st.integers(1, 2),
+    max_planned=st.integers(1, 2),
+    max_gpus_per_booking=st.none() | st.integers(0, 3),
+    max_concurrent_gpus=st.none() | st.integers(0, 3),
+    spontaneous=st.none() | SPANS,
+    buffer=st.integers(0, 1),
+    scope=st.sampled_from(["user", "model"]),
+    zone=st.sampled_from(["UTC", "Europe/Stockholm"]),
+)
+BOOKED = st.lists(
+    st.builds(
+        dict,
+        start=st.integers(-60, 60),
+        length=st.integers(1, 40),
+        count=st.integers(1, 2),
+        user=st.sampled_from(["alice", "bob"]),
+        model=st.sampled_from([A100, A100, A6000]),
+        waived=st.booleans(),
+        is_cancelled=st.sampled_from([False, False, True]),
+    ),
+    max_size=5,
+)
+WISHES = st.builds(
+    dict,
+    start=st.none() | st.integers(-2, 60),
+    length=st.integers(-1, 70),
+    count=st.integers(0, 4),
+    model=st.sampled_from([A100, A6000]),
+)
+
+
+# --- the oracle ------------------------------------------------------------------------------------------
+
+
+def day_later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:
+    """The same wall clock so many days on, found by trying every minute of that day."""
+    if not days:
+        return moment
+    wall = moment.astimezone(zone).replace(tzinfo=None) + timedelta(days=days)
+    candidate = wall.replace(tzinfo=UTC) - timedelta(hours=15)
+    while candidate.astimezone(zone).replace(tzinfo=None) < wall:
+        candidate += timedelta(minutes=30)
+    return candidate
+
+
+def later(moment: datetime, span: Span, zone: ZoneInfo) -> datetime:
+    return day_later(moment, span.days, zone) + timedelta(seconds=span.seconds)
+
+
+def on_grid(moment: datetime, step: Span, zone: ZoneInfo) -> bool:
+    wall = moment.astimezone(zone)
+    return (wall.hour % (24 if step.days else step.seconds // 3600), wall.minute) == (0, 0)
+
+
+def lasts_steps(start: datetime, end: datetime, step: Span, zone: ZoneInfo) -> bool:
+    days = 0
+    while day_later(start, days + 1, zone) <= end:
+        days += 1
+    rest = end - day_later(start, days, zone)
+    return rest % timedelta(days=step.days, seconds=step.seconds) == timedelta(0)
+
+
+def busy(records: Sequence[Record], moment: datetime) -> int:
+    return sum(each.count for each in records if not each.cancelled and each.start <= moment < each.end)
+
+
+def expected(now: datetime, limits: Limits, records: Sequence[Record], wish: dict[str, Any]) -> set[str]:
+    """The rules that a wish breaks, by their text."""
+    zone = ZoneInfo(limits.zone)
+    start, end, count, model = wish["start"], wish["end"], wish["count"], wish["model"]
+    mine = [each for each in records if each.user == "alice" and not each.cancelled]
+    counted = [each for each in mine if limits.scope == "user" or each.model == model]
+    hours = [start + HOUR * n for n in range(int((end - start) / HOUR))]
+    spontaneous = limits.spontaneous is not None and start <= later(now, limits.spontaneous, zone)
+    step, total = limits.granularity, THERE.total(model)
+    broken = {
+        "no-active-overlap": sum(each.start <= now < each.end for each in counted) >= limits.max_active,
+        "one-planned": sum(each.start > now for each in counted) >= limits.max_planned,
+        "cooldown": bool(limits.cooldown)
+        and any(start < later(each.end, limits.cooldown, zone) for each in counted if not each.waived),
+        "shortest": start < end < later(start, limits.shortest, zone),
+        "longest": end > later(start, limits.longest, zone),
+        "beyond-the-horizon": limits.horizon is not None and start > later(now, limits.horizon, zone),
+        "off-the-grid": step is not None
+        and start < end
+        and (
+            (start != now and not on_grid(start, step, zone))
+            or not (lasts_steps(start, end, step, zone) or on_grid(end, step, zone))
+        ),
+        "too-many-gpus": limits.max_gpus_per_booking is not None
+        and count > limits.max_gpus_per_booking
+        and not spontaneous,
+        "too-many-gpus-at-a-time": limits.max_concurrent_gpus is not None
+        and not spontaneous
+        and any(busy(mine, hour) + count > limits.max_concurrent_gpus for hour in hours if hour >= now),
+        "starts-in-the-past": start < now,
+        "ends-before-it-starts": end <= start,
+        "count-below-one": count < 1,
+        "more-than-exist": count > total,
+        "capacity": 1 <= count <= total
+        and any(
+            busy([each for each in records if each.model == model], hour) + count + limits.buffer > total
+            for hour in hours
+            if hour >= now
+        ),
+    }
+    return {rule for rule, is_broken in broken.items() if is_broken}
+
+
+# --- what is compared ------------------------------------------------------------------------------------
+
+
+def stored(now: datetime, booked: list[dict[str, Any]]) -> list[Record]:
+    return [
+        a_record(
+            now + HOUR * each["start"],
+            now + HOUR * (each["start"] + each["length"]),
+            id=f"b-{number}",
+            count=each["count"],
+            user=each["user"],
+            model=each["model"],
+            waived=each["waived"],
+            cancelled=now if each["is_cancelled"] else None,
+        )
+        for number, each in enumerate(booked)
+    ]
+
+
+def wished(now: datetime, wish: dict[str, Any]) -> dict[str, Any]:
+    start = now + HOUR * (wish["start"] or 0)
+    return {**wish, "start": start, "end": start + HOUR * wish["length"]}
+
+
+def judged(now: datetime, limits: Limits, records: Sequence[Record], wish: dict[str, Any]) -> Decision:
+    return evaluate(
+        now,
+        lambda _: limits,
+        history=[each for each in records if each.user == "alice"],
+        room_for=plain_rooms(records, THERE),
+        capacity=THERE,
+        request=BookingRequest(
+            model=wish["model"], start=wish["start"], end=wish["end"], count=wish["count"], topology="any"
+        ),
+    )
+
+
+@settings(max_examples=150)
+@given(NOWS, LIMITS, BOOKED, WISHES)
+def test_every_rule_that_is_broken_is_told_and_no_other(
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+) -> None:
+    records, asked = stored(now, booked), wished(now, wish)
+    decision = judged(now, limits, records, asked)
+    assert {violation.rule for violation in decision.violations} == expected(now, limits, records, asked)
+
+
+@given(NOWS, LIMITS, BOOKED, WISHES)
+def test_what_is_offered_instead_would_be_accepted(
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+) -> None:
+    records = stored(now, booked)
+    decision = judged(now, limits, records, wished(now, wish))
+    for each in decision.alternatives:
+        other = {"start": each.start, "end": each.end, "count": each.count, "model": each.model}
+        assert judged(now, limits, records, other).violations == ()
+        assert expected(now, limits, records, other) == set()
+    assert len({(each.start, each.end, each.count, each.model) for each in decision.alternatives}) == len(
+        decision.alternatives
+    )
+
+
+@given(NOWS, LIMITS, BOOKED, WISHES)
+def test_the_earliest_start_is_accepted_when_it_has_come_and_no_hour_before_it_is(
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+) -> None:
+    records, asked = stored(now, booked), wished(now, wish)
+    earliest = judged(now, limits, records, asked).earliest_start
+    zone = ZoneInfo(limits.zone)
+    hour = now
+    while hour < (earliest or now + 120 * HOUR):
+        on_step = limits.granularity is None or hour == now or on_grid(hour, limits.granularity, zone)
+        end = _end(hour, asked, limits)
+        if on_step and end is not None:
+            assert expected(hour, limits, records, {**asked, "start": hour, "end": end})
+        hour += HOUR
+    if earliest is not None:
+        end = _end(earliest, asked, limits)
+        if end is not None:
+            assert not expected(earliest, limits, records, {**asked, "start": earliest, "end": end})
+
+
+def _end(start: datetime, asked: dict[str, Any], limits: Limits) -> datetime | None:
+    """When such a booking ends, where it is as the limits want it: others are brought within them first."""
+    zone = ZoneInfo(limits.zone)
+    if asked["end"] <= asked["start"] or asked["count"] < 1:
+        return None
+    length, days = asked["end"] - asked["start"], 0
+    while day_later(asked["start"], days + 1, zone) <= asked["end"]:
+        days += 1
+    rest = length - (day_later(asked["start"], days, zone) - asked["start"])
+    end = day_later(start, days, zone) + rest
+    step = limits.granularity
+    fits = later(start, limits.shortest, zone) <= end <= later(start, limits.longest, zone)
+    return end if fits and (step is None or lasts_steps(start, end, step, zone)) else None

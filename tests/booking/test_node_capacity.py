@@ -1,0 +1,202 @@
+"""What can be booked, as the cluster's nodes and pods say it."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+
+from booking.capacity import Grant
+from booking.node_capacity import NodeCapacity
+from booking.terms import Terms
+from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import NODES
+from cluster.objects.inventory import Device
+from cluster.objects.namespaces import Namespace
+from cluster.picture import Following, Picture
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
+
+
+class Watched:
+    """A cluster and its capacity, followed by threads."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.picture = Picture(self.clock)
+        following = Following(self.kube, self.picture, self.clock, namespace=names.NAMESPACE)
+        following.follow_namespaces()
+        self.capacity = NodeCapacity(self.picture, self.clock, Terms(), obstacle=following.obstacle)
+        self.stop = threading.Event()
+        self.threads = [
+            threading.Thread(target=body, args=(self.stop,), daemon=True)
+            for body in following.threads.values()
+        ]
+
+    def put(self, name: str, *devices: Device) -> None:
+        node: dict[str, Any] = msgspec.to_builtins(a_node(name, *devices))
+        self.kube.put(NODES, {"metadata": {"name": name, "annotations": node["metadata"].get("annotations")}})
+
+    def start(self) -> None:
+        for thread in self.threads:
+            thread.start()
+        eventually(lambda: self.capacity.obstacle() is None)
+
+
+@pytest.fixture
+def watched() -> Iterator[Watched]:
+    made = Watched()
+    yield made
+    made.stop.set()
+    for thread in made.threads:
+        if thread.is_alive():
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def test_before_the_cluster_is_read_nothing_is_known(watched: Watched) -> None:
+    assert watched.capacity.obstacle() == "The pods of the cluster have not been read yet."
+
+
+def test_devices_of_all_nodes_are_counted_and_followed(watched: Watched) -> None:
+    watched.put("n0", a100(0), a100(1))
+    watched.start()
+    assert watched.capacity.capacity().devices == {A100: {"n0": 2}}
+
+    watched.put("n1", a6000(0, "n1"))
+    eventually(lambda: watched.capacity.capacity().models == (A100, A6000))
+    watched.put("n0", a100(0), a100(1, health="unhealthy"))
+    eventually(lambda: watched.capacity.capacity().total(A100) == 1)
+    watched.kube.delete(NODES, "n0")
+    eventually(lambda: watched.capacity.capacity().models == (A6000,))
+
+
+def test_l6_without_news_for_150_seconds_it_is_not_known_any_more(watched: Watched) -> None:
+    watched.start()
+    watched.kube.down = True
+    watched.clock.advance(150)
+    assert watched.capacity.obstacle() is None
+
+    watched.clock.advance(1)
+    told = watched.capacity.obstacle()
+    assert told == "There has been no news of pods from the API server for 150 seconds."
+    watched.kube.down = False
+    watched.kube.bookmark()
+    eventually(lambda: watched.capacity.obstacle() is None)
+
+
+class Held:
+    """Two A100s on a node, and who is on them."""
+
+    def __init__(self, terms: Terms | None = None) -> None:
+        self.clock = FakeClock()
+        self.picture = Picture(self.clock)
+        self.capacity = NodeCapacity(self.picture, self.clock, terms or Terms(), obstacle=lambda: None)
+        self.picture.apply_node(a_node("n0", a100(0), a100(1)))
+
+    def on(self, pod: PodBuilder, *devices: int) -> "Held":
+        given = {"main": tuple(f"GPU-n0-{index}" for index in devices)}
+        self.picture.apply_pod(pod.asks(max(1, len(devices))).on("n0", given if devices else None).obj)
+        return self
+
+    def left(self) -> int:
+        return self.capacity.capacity().total(A100)
+
+
+def test_a_pod_that_leaves_when_it_must_takes_nothing() -> None:
+    assert Held().on(a_pod().of("alice"), 0).left() == 2
+
+
+def test_a_device_whose_holder_nobody_may_evict_cannot_be_promised() -> None:
+    static = a_pod().of("alice").with_annotation(names.STATIC_POD, "x")
+    assert Held().on(static, 0).left() == 1
+
+
+def test_a_device_in_a_namespace_that_is_spared_cannot_be_promised_until_that_ends() -> None:
+    held = Held().on(a_pod().of("alice"), 0)
+    assert held.left() == 2
+    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    held.picture.replace_namespaces([msgspec.convert(spared, Namespace)])
+    assert held.left() == 1
+    held.picture.replace_namespaces([])
+    assert held.left() == 2
+
+
+def test_l6_devices_of_which_nobody_has_said_who_holds_them_are_not_promised() -> None:
+    assert Held().on(a_pod().of("alice")).left() == 1
+
+
+def test_l6_of_a_node_whose_agent_is_silent_nothing_is_promised_that_begins_within_minutes() -> None:
+    held = Held()
+    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    assert held.capacity.capacity().pauses == {}
+    held.clock.advance(76)
+    assert held.left() == 2
+    until = held.clock.now() + timedelta(minutes=15)
+    assert held.capacity.capacity().pauses == {A100: (Grant(node="n0", count=2, until=until),)}
+
+    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now(), version=2))
+    assert held.capacity.capacity().pauses == {}
+
+
+def test_l6_an_agent_that_has_said_goodbye_and_stays_away_is_silent_too() -> None:
+    held = Held()
+    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
+    held.clock.advance(74)
+    assert held.capacity.capacity().pauses == {}
+    held.clock.advance(2)
+    assert [pause.node for pause in held.capacity.capacity().pauses[A100]] == ["n0"]
+
+
+def test_booked_pods_go_on_with_their_devices_on_a_silent_node() -> None:
+    held = Held().on(a_pod().of("alice"), 1)
+    now = held.clock.now()
+    held.picture.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
+    held.picture.apply_lease(a_lease("n0", renewed=now))
+    held.clock.advance(76)
+    (pause,) = held.capacity.capacity().pauses[A100]
+    assert (pause.node, pause.count) == ("n0", 1)
+
+
+def test_l6_a_node_whose_agent_has_been_silent_for_an_hour_has_nothing_to_promise() -> None:
+    held = Held()
+    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    held.clock.advance(3599)
+    assert held.left() == 2
+    held.clock.advance(1)
+    assert held.left() == 0
+    assert held.capacity.capacity().models == (A100,)
+
+
+def test_the_pods_of_a_booking_say_where_it_is() -> None:
+    held = Held().on(a_pod().of("alice"), 1)
+    now = held.clock.now()
+    held.picture.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
+    assert held.capacity.capacity().pins == {"b-1": {"n0": 1}}
+    assert held.left() == 2
+    held.clock.advance(3600)
+    assert held.capacity.capacity().pins == {}
+
+
+def test_what_maia_has_promised_cannot_be_had_until_then() -> None:
+    until = "2030-01-01T00:00:00Z"
+    pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
+    assert Held().on(pod, 0).capacity.capacity().grants == {}
+    (grant,) = Held(Terms(maia=True)).on(pod, 0).capacity.capacity().grants[A100]
+    assert grant == Grant(node="n0", count=1, until=msgspec.convert(until, type(grant.until), strict=False))
+
+
+def test_the_capacity_is_made_anew_only_when_something_has_changed() -> None:
+    held = Held()
+    first = held.capacity.capacity()
+    assert held.capacity.capacity() is first
+    held.picture.apply_node(a_node("n1", a100(0, "n1"), version=2))
+    assert held.capacity.capacity() is not first
+
+
+def test_maintenance_is_told_of_every_node() -> None:
+    assert Held().capacity.blocked() == {"n0": ""}

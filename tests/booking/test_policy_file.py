@@ -1,0 +1,153 @@
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from structlog.testing import capture_logs
+
+from booking.policy.policy import Policy
+from booking.policy_file import PERIOD, FixedPolicy, PolicyFile, PolicyFileError
+from booking.spans import Span
+from cluster.fake.clock import FakeClock
+
+GOOD = "defaults: {cooldown: 3d}\n"
+BROKEN = "defaults: {cooldown: 3}\n"
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    file = tmp_path / "policy.yaml"
+    file.write_text(GOOD)
+    return file
+
+
+def cooldown(policy: PolicyFile) -> object:
+    return policy.current().defaults["cooldown"]
+
+
+def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
+    policy = PolicyFile(path, FakeClock())
+    assert cooldown(policy) == Span(3)
+    path.write_text("defaults: {cooldown: 5d}\n")
+    policy.look()
+    assert cooldown(policy) == Span(5)
+    assert policy.trouble() is None
+
+
+def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> None:
+    policy = PolicyFile(path, FakeClock())
+    before = policy.current()
+    path.write_text(BROKEN)
+    policy.look()
+    assert policy.current() is before
+    assert "Line 1, defaults.cooldown" in (policy.trouble() or "")
+    path.write_text(GOOD)
+    policy.look()
+    assert policy.trouble() is None
+    assert policy.current() == before
+
+
+@pytest.mark.parametrize("harm", ["gone", "a folder", "not UTF-8", "unreadable"])
+def test_a_file_that_cannot_be_read_changes_nothing(path: Path, harm: str) -> None:
+    policy = PolicyFile(path, FakeClock())
+    path.unlink()
+    if harm == "a folder":
+        path.mkdir()
+    elif harm == "not UTF-8":
+        path.write_bytes(b"a: 1\n\xff\xfe")
+    elif harm == "unreadable":
+        path.symlink_to(path)
+    policy.look()
+    assert cooldown(policy) == Span(3)
+    assert str(path) in (policy.trouble() or "")
+    if path.is_dir() and not path.is_symlink():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+    path.write_text(GOOD)
+    policy.look()
+    assert policy.trouble() is None, "the same bytes as before are good again"
+
+
+def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) -> None:
+    for name, days in (("..one", 3), ("..two", 5)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "policy.yaml").write_text(f"defaults: {{cooldown: {days}d}}\n")
+        os.utime(tmp_path / name / "policy.yaml", (0, 0))
+    (tmp_path / "..data").symlink_to("..one")
+    (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
+    policy = PolicyFile(tmp_path / "policy.yaml", FakeClock())
+    (tmp_path / "..new").symlink_to("..two")
+    (tmp_path / "..new").rename(tmp_path / "..data")
+    policy.look()
+    assert cooldown(policy) == Span(5)
+
+
+def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> None:
+    policy = PolicyFile(path, FakeClock())
+    path.write_text('zone: "\\UFFFFFFFF"\n')
+    policy.look()
+    assert cooldown(policy) == Span(3)
+    assert "not YAML" in (policy.trouble() or "")
+
+
+def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path) -> None:
+    policy = PolicyFile(path, FakeClock())
+    with capture_logs() as lines:
+        policy.look()
+        path.write_text(BROKEN)
+        policy.look()
+        policy.look()
+        path.write_text("defaults: {cooldown: 4d}\n")
+        policy.look()
+    assert [line["log_level"] for line in lines] == ["error", "info"]
+    assert "Line 1" in lines[0]["trouble"]
+    assert lines[1]["version"] == policy.current().version
+
+
+def test_a_server_does_not_start_with_a_broken_or_missing_file(path: Path) -> None:
+    path.write_text(BROKEN)
+    with pytest.raises(PolicyFileError, match="is refused"):
+        PolicyFile(path, FakeClock())
+    with pytest.raises(PolicyFileError, match="cannot be read: No such file"):
+        PolicyFile(path.with_name("other.yaml"), FakeClock())
+
+
+class Waits:
+    """An event of a clock that ends after some waits, and what happens in each."""
+
+    def __init__(self, path: Path) -> None:
+        self.texts: Iterator[str] = iter(["defaults: {cooldown: 6d}\n", BROKEN])
+        self.path = path
+        self.waited: list[float] = []
+
+    def now(self) -> object:
+        raise NotImplementedError
+
+    def monotonic(self) -> float:
+        raise NotImplementedError
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        self.waited.append(seconds)
+        text = next(self.texts, None)
+        if text is None:
+            event.set()
+        else:
+            self.path.write_text(text)
+        return event.is_set()
+
+
+def test_the_thread_looks_again_and_again_until_it_is_told_to_stop(path: Path) -> None:
+    clock = Waits(path)
+    policy = PolicyFile(path, clock)
+    policy.run(threading.Event())
+    assert clock.waited == [PERIOD] * 3
+    assert cooldown(policy) == Span(6)
+    assert policy.trouble()
+
+
+def test_an_installation_without_a_file_keeps_what_it_was_given() -> None:
+    policy = FixedPolicy(Policy(defaults={"buffer": 2}))
+    assert policy.current().defaults == {"buffer": 2}
+    assert policy.trouble() is None

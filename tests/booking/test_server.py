@@ -1,0 +1,215 @@
+"""The booking server's composition root: everything is wired, and what is missing is said in a sentence."""
+
+import json
+import socket
+import subprocess
+import sys
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+
+from booking.errors import StoreError
+from booking.server import build
+from booking.settings import ServerSettings
+from cluster.fake.clock import FakeClock
+from cluster.kube.connection import BadConnectionError
+from cluster.runtime.probes import ServeError
+from cluster.runtime.process import Process
+from cluster.runtime.settings import SettingsError, load
+
+
+def variables(folder: Path, **more: str) -> dict[str, str]:
+    token = folder / "token"
+    token.write_text("t")
+    given = {
+        "HOST": "127.0.0.1",
+        "PORT": "0",
+        "PROBE_HOST": "127.0.0.1",
+        "PROBE_PORT": "0",
+        "DATABASE": f"sqlite:///{folder / 'bookings.db'}",
+        "KUBE_SERVER": "http://127.0.0.1:9",
+        "KUBE_CA_FILE": str(token),
+        "KUBE_TOKEN_FILE": str(token),
+        **more,
+    }
+    return {f"GPU_BOOKING_{name}": value for name, value in given.items()}
+
+
+def settings(folder: Path, **more: str) -> ServerSettings:
+    return load(ServerSettings, variables(folder, **more))
+
+
+def free_port() -> str:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        return str(free.getsockname()[1])
+
+
+def ended(process: Process) -> int:
+    process.end("the test is over")
+    return process.run()
+
+
+def answer(port: str, path: str, headers: dict[str, str] | None = None) -> tuple[int, str]:
+    client = HTTPConnection("127.0.0.1", int(port), timeout=10)
+    client.request("GET", path, headers=headers or {})
+    got = client.getresponse()
+    told = got.status, got.read().decode()
+    client.close()
+    return told
+
+
+def failing(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    environment = {"PATH": "/usr/bin", **variables(folder, **more)}
+    return subprocess.run(
+        [sys.executable, "-m", "booking.server"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+
+def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
+    assert ended(build(settings(tmp_path), FakeClock())) == 0
+    assert (tmp_path / "bookings.db").exists()
+
+
+def test_until_it_is_in_step_with_the_cluster_it_is_not_ready_and_says_why(tmp_path: Path) -> None:
+    probes, web = free_port(), free_port()
+    process = build(settings(tmp_path, PROBE_PORT=probes, PORT=web), FakeClock())
+
+    assert answer(probes, "/healthz") == (200, "ok\n")
+    status, told = answer(probes, "/readyz")
+    assert status == 503
+    assert told.splitlines() == [
+        "cluster: The pods of the cluster have not been read yet.",
+        "mirror: The bookings have not been written to the cluster yet.",
+    ]
+    status, index = answer(web, "/api/v1")
+    assert (status, json.loads(index)["name"]) == (200, "GPU Booking")
+    status, metrics = answer(probes, "/metrics")
+    for line in (
+        "gpu_booking_mirror_store_unknown 0.0",
+        "gpu_booking_mirror_age_seconds NaN",
+        "gpu_booking_server_news_age_seconds NaN",
+        "gpu_booking_server_bookings_at_risk NaN",
+        'gpu_booking_server_requests_total{endpoint="index",status="200"} 1.0',
+    ):
+        assert line in metrics
+    ended(process)
+
+
+def test_a_database_that_vanishes_makes_it_unready(tmp_path: Path) -> None:
+    probes = free_port()
+    process = build(settings(tmp_path, PROBE_PORT=probes), FakeClock())
+    (tmp_path / "bookings.db").unlink()
+
+    status, told = answer(probes, "/readyz")
+    assert status == 503
+    assert f"database: The booking database {tmp_path / 'bookings.db'} is gone" in told
+    ended(process)
+
+
+def test_a_missing_token_is_said(tmp_path: Path) -> None:
+    with pytest.raises(BadConnectionError):
+        build(settings(tmp_path, KUBE_TOKEN_FILE=str(tmp_path / "nothing")), FakeClock())
+
+
+def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ServeError, match="Cannot listen"):
+        build(settings(tmp_path, PORT=str(taken.getsockname()[1])), FakeClock())
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"AUDIENCES": "[]"},
+        {"AUDIENCES": '[""]'},
+        {"AUDIENCES": '["a\\nb"]'},
+        {"SHORTEST": "P15D"},
+        {"COOLDOWN": "-P1D"},
+        {"TRUSTED_PROXIES": "10.0.0.0/8,ingress"},
+        {"OIDC_ISSUER": "http://login.example.org"},
+    ],
+    ids=str,
+)
+def test_settings_that_do_not_fit_together_are_said(tmp_path: Path, more: dict[str, str]) -> None:
+    with pytest.raises(SettingsError):
+        build(settings(tmp_path, **more), FakeClock())
+
+
+@pytest.mark.parametrize(
+    ("trusted", "second"), [({}, 429), ({"TRUSTED_PROXIES": "127.0.0.1"}, 200)], ids=["nobody", "the proxy"]
+)
+def test_only_a_trusted_proxy_says_for_whom_it_asks(
+    tmp_path: Path, trusted: dict[str, str], second: int
+) -> None:
+    port = free_port()
+    process = build(settings(tmp_path, PORT=port, REQUEST_BURST="1", **trusted), FakeClock())
+    assert answer(port, "/api/v1", {"X-Forwarded-For": "203.0.113.5"})[0] == 200
+    assert answer(port, "/api/v1", {"X-Forwarded-For": "203.0.113.6"})[0] == second
+    assert answer(port, "/api/v1", {"X-Forwarded-For": "203.0.113.5"})[0] == 429
+    ended(process)
+
+
+def test_a_database_of_another_kind_is_said(tmp_path: Path) -> None:
+    with pytest.raises(StoreError):
+        build(settings(tmp_path, DATABASE="mysql://host/name"), FakeClock())
+
+
+def test_a_database_that_cannot_be_opened_ends_it_with_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    told = failing(tmp_path, DATABASE=f"sqlite:///{tmp_path / 'folder'}")
+
+    assert told.returncode == 2
+    assert "folder is not a file" in told.stderr
+    assert "Traceback" not in told.stderr
+    assert len(told.stderr.strip().splitlines()) == 1
+
+
+def test_a_file_that_is_no_database_of_ours_is_left_as_it_is(tmp_path: Path) -> None:
+    stranger = tmp_path / "letter.txt"
+    stranger.write_text("Dear all, " * 200)
+    told = failing(tmp_path, DATABASE=f"sqlite:///{stranger}")
+
+    assert told.returncode == 2
+    assert "Traceback" not in told.stderr
+    assert stranger.read_text() == "Dear all, " * 200
+
+
+def test_outside_a_pod_and_without_settings_it_ends_with_a_sentence() -> None:
+    told = subprocess.run(
+        [sys.executable, "-m", "booking.server"],
+        env={"PATH": "/usr/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+
+    assert told.returncode == 2
+    assert "KUBERNETES_SERVICE_HOST" in told.stderr
+    assert "Traceback" not in told.stderr
+
+
+def test_a_policy_file_is_followed_and_a_broken_one_is_told(tmp_path: Path) -> None:
+    file, port = tmp_path / "policy.yaml", free_port()
+    file.write_text("defaults: {cooldown: 3d}\n")
+    process = build(settings(tmp_path, POLICY_FILE=str(file), PROBE_PORT=port), FakeClock())
+    assert "gpu_booking_policy_refused 0.0" in answer(port, "/metrics")[1]
+    assert ended(process) == 0
+
+
+def test_a_server_is_not_started_with_a_broken_policy(tmp_path: Path) -> None:
+    file = tmp_path / "policy.yaml"
+    file.write_text("defaults: {cooldown: 3}\n")
+    with pytest.raises(SettingsError, match=r"Line 1, defaults\.cooldown"):
+        build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())
+
+
+@pytest.mark.parametrize("wrong", [{"COOLDOWN": "14"}, {"SHORTEST": "P20D"}, {"LONGEST": "two weeks"}])
+def test_a_length_that_is_none_is_told_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
+    with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):
+        build(settings(tmp_path, **wrong), FakeClock())

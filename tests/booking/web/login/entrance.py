@@ -1,0 +1,166 @@
+"""A site whose people sign in: pages, login, REST; the OIDC provider is a process of its own."""
+
+import base64
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from http.cookies import SimpleCookie
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import urllib3
+from flask.testing import FlaskClient
+from werkzeug.test import TestResponse
+
+from booking.web.app import create_app
+from booking.web.door import Door
+from booking.web.login.cookies import Cookies
+from booking.web.login.forgery import SessionTokens
+from booking.web.login.idtokens import IdTokens
+from booking.web.login.oidc import Oidc
+from booking.web.login.provider import Provider
+from booking.web.login.sessions import Sessions
+from booking.web.login.views import login_pages
+from booking.web.login.visitors import Ground, Visitors
+from booking.web.pages.blueprint import pages
+from booking.web.rate_limits import RateLimits
+from cluster.decide.identity import DEFAULT_RULES
+from cluster.fake.clock import FakeClock, eventually
+from cluster.runtime.clock import SystemClock
+from tests.booking.web.pages.site import MANY, Site
+
+PUBLIC = "http://localhost"
+CLIENT = "gpu-booking-page"
+HTTP = urllib3.PoolManager(retries=False)
+FORM = {"Content-Type": "application/x-www-form-urlencoded"}
+
+
+class Idp:
+    """An OIDC provider."""
+
+    def __init__(self, port: int, process: subprocess.Popen[bytes]) -> None:
+        self.issuer = f"http://127.0.0.1:{port}"
+        self._process = process
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """It does not answer meanwhile."""
+        self._process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self._process.send_signal(signal.SIGCONT)
+
+    def put(self, sub: str, **claims: Any) -> None:
+        """Somebody, and what is to be said of them."""
+        answer = HTTP.request("PUT", f"{self.issuer}/users/{sub}", json=claims)
+        assert answer.status == 204
+
+    def sign_in(self, address: str, sub: str, **changed: str) -> str:
+        """Somebody fills in the provider's form; where their browser is sent. ``changed``: of the query."""
+        split = urlsplit(address)
+        query = urlencode({**dict(parse_qsl(split.query)), **changed})
+        url = urlunsplit(split._replace(query=query))
+        answer = HTTP.request("POST", url, body=urlencode({"sub": sub}), headers=FORM, redirect=False)
+        assert answer.status == 302, answer.data
+        return str(answer.headers["Location"])
+
+
+@contextmanager
+def provider(port: int | None = None, *words: str) -> Iterator[tuple[Idp, int]]:
+    """A process that runs one, and its port."""
+    port = port or free_port()
+    command = [sys.executable, "-m", "oidc_provider_mock", "--port", str(port), *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+        try:
+            eventually(lambda: _answers(port), deadline=60)
+            yield Idp(port, process), port
+        finally:
+            process.terminate()
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def _answers(port: int) -> bool:
+    try:
+        return HTTP.request("GET", f"http://127.0.0.1:{port}/jwks", timeout=1).status == 200
+    except urllib3.exceptions.HTTPError:
+        return False
+
+
+class Entrance(Site):
+    """A booking server with its login, without its threads."""
+
+    def __init__(self, folder: Path, issuer: str | None = None, **named: Any) -> None:
+        super().__init__(folder)
+        self.wall = FakeClock(SystemClock().now())
+        """For the provider, whose clock is the system's."""
+        secret = folder / "client-secret"
+        secret.write_text("any\n")
+        named = {"secret_file": secret, **named}
+        self.oidc = Oidc(issuer=issuer, client_id=CLIENT, **named) if issuer else None
+        self.provider = Provider(self.oidc, self.wall) if self.oidc else None
+        self.ground = Ground(
+            bearers=self.authenticator,
+            sessions=Sessions(self.store, self.clock, idle=timedelta(hours=2), longest=timedelta(hours=12)),
+            cookies=Cookies(PUBLIC if issuer else None),
+            roles=self.roles,
+            rules=DEFAULT_RULES,
+            public=PUBLIC if issuer else None,
+            oidc=self.oidc,
+            id_tokens=IdTokens(self.provider, self.oidc, self.wall) if self.provider and self.oidc else None,
+        )
+        often = RateLimits(self.clock, per_second=1, burst=MANY)
+        door = Door(Visitors(self.ground), often, self.strangers())
+        self.app = create_app(
+            self.parts,
+            door,
+            audience="gpu-booking",
+            blueprints=[
+                pages(self.page_parts(door, SessionTokens(self.ground))),
+                login_pages(self.ground, door, audience="gpu-booking", provider=self.provider),
+            ],
+        )
+        self.browser = self.app.test_client()
+
+    def close(self) -> None:
+        """The end."""
+        self.store.close()
+        if self.provider:
+            self.provider.close()
+
+    def paste(self, token: str, *, then: str = "/mine", **named: Any) -> TestResponse:
+        """Somebody shows a Kubernetes token."""
+        headers = {"Origin": "http://localhost", **named.pop("headers", {})}
+        return self.browser.post("/login", data={"token": token, "next": then}, headers=headers, **named)
+
+    def come_back(self, idp: Idp, sub: str = "alice", *, then: str = "/mine", **changed: str) -> TestResponse:
+        """Somebody signs in with the provider; the last answer of ours."""
+        away = self.browser.get("/login", query_string={"next": then})
+        assert away.status_code == 302, away.text
+        return self.browser.get(idp.sign_in(away.headers["Location"], sub, **changed))
+
+    def me(self, browser: FlaskClient | None = None, **named: Any) -> TestResponse:
+        """Who one is."""
+        return (browser or self.browser).get("/api/v1/me", **named)
+
+
+def cookies_of(answer: TestResponse) -> SimpleCookie:
+    """What an answer lets a browser keep."""
+    return SimpleCookie("\r\n".join(answer.headers.getlist("Set-Cookie")))
+
+
+def jwt_like(**claims: Any) -> str:
+    """A token whose middle says something."""
+    middle = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
+    return f"e30.{middle}.c2ln"

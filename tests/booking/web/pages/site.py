@@ -1,0 +1,138 @@
+"""The pages over a real service and a real SQLite file; the cluster, tokens and mirror are fakes."""
+
+import re
+from datetime import datetime, timedelta
+from html import unescape
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import msgspec
+from flask import Flask
+from werkzeug.test import TestResponse
+
+from booking.policy.limits import Limits
+from booking.policy.policy import Policy
+from booking.principals import Principal
+from booking.records import Place, Record
+from booking.service import BookingService
+from booking.stored import Block
+from booking.web.app import create_app
+from booking.web.door import Door
+from booking.web.guarantee import Guarantee
+from booking.web.pages.blueprint import pages
+from booking.web.pages.forgery import Forgery, UserTokens
+from booking.web.pages.ports import PageParts
+from booking.web.rate_limits import RateLimits
+from booking.web.strangers import Strangers
+from tests.booking.web.served import Served
+from tests.fakes.objects import A100
+
+ZONE = "Europe/Stockholm"
+DAY = timedelta(days=1)
+MANY = 1_000_000
+"""Requests of one user that are answered at once."""
+
+
+class Site(Served):
+    """A booking server with pages, without its threads. It is Monday, 2 March 2026, 10:00 in Stockholm."""
+
+    def __init__(self, folder: Path, limits: Limits | None = None, *, url: str | None = None) -> None:
+        super().__init__(folder, url=url)
+        self.zone = ZoneInfo(ZONE)
+        self.pods: dict[str, tuple[str, ...]] | None = {}
+        self.policy = Policy(zone=ZONE)
+        self.service = BookingService(
+            self.store,
+            self.clock,
+            limits or self.ruling,
+            lambda: self.capacity,
+            evictions=self.evictions,
+        )
+        often = RateLimits(self.clock, per_second=1, burst=MANY)
+        self.door = Door(self.signing_in, often, Strangers(often))
+        self.app = self._app()
+        self.browser = self.app.test_client()
+
+    def ruling(self) -> Policy:
+        """The policy that is in force."""
+        return msgspec.structs.replace(self.policy, visibility=self.visibility)
+
+    def _app(self) -> Flask:
+        parts = self.page_parts(self.door, UserTokens(b"one key for all tests"))
+        return create_app(self.parts, self.door, audience="gpu-booking", blueprints=[pages(parts)])
+
+    def page_parts(self, door: Door, forgery: Forgery) -> PageParts:
+        """What the pages are made of."""
+        return PageParts(
+            bookings=self.service,
+            administration=self.service,
+            live=self.live,
+            policy=lambda: self.policy,
+            door=door,
+            forgery=forgery,
+            guarantee=Guarantee(self.mirror, lambda: self.no_promises, self._unknown),
+            unknown_capacity=self._unknown,
+            zone=lambda: self.zone,
+            pods_of=lambda: self.pods,
+            clock=self.clock,
+        )
+
+    def _unknown(self) -> str | None:
+        return self.unknown_capacity
+
+    def who(self, user: str) -> Principal:
+        """Somebody."""
+        return Principal(user=user, name=user)
+
+    def see(self, address: str, *, user: str = "alice", **named: Any) -> TestResponse:
+        """A page."""
+        return self.send("GET", address, user=user, **named)
+
+    def send(self, method: str, address: str, *, user: str = "alice", **named: Any) -> TestResponse:
+        """A request of somebody's."""
+        headers = {"Authorization": f"Bearer {user}-token", **named.pop("headers", {})}
+        return self.browser.open(address, method=method, headers=headers, **named)
+
+    def add(
+        self,
+        start: datetime,
+        end: datetime,
+        *,
+        user: str = "carol",
+        model: str = A100,
+        count: int = 1,
+        node: str = "",
+        **named: Any,
+    ) -> Record:
+        """A booking that is stored without being judged."""
+        record = Record(
+            id=named.pop("id", f"b-{self.store.change() + 1:010}"),
+            user=user,
+            model=model,
+            count=count,
+            topology="single-node" if count > 1 else "any",
+            namespace=named.pop("namespace", None),
+            start=start,
+            end=end,
+            created=min(start, self.clock.now()),
+            plan=(Place(node, count),) if node else (),
+            **named,
+        )
+        return self.store.write(lambda writing: writing.add(record))
+
+    def block(self, block: Block) -> None:
+        """Maintenance."""
+        self.store.write(lambda writing: writing.block_add(block))
+
+
+def token(answer: TestResponse) -> str:
+    """What the forms of a page carry."""
+    found = re.search(r'name="csrf" value="([^"]+)"', answer.text)
+    assert found
+    return found[1]
+
+
+def said(answer: TestResponse) -> str:
+    """The text of a page."""
+    return " ".join(unescape(re.sub(r"<[^>]+>", " ", answer.text)).split())

@@ -1,0 +1,175 @@
+"""*Admin*, *Now* and *Why* as they are answered: who may, what is refused, what is said."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import pytest
+from werkzeug.test import TestResponse
+
+from booking.principals import Principal
+from booking.web.pages.admin import limits_in
+from booking.web.pages.forgery import FIELD
+from tests.booking.web.pages.site import DAY, Site, said
+from tests.browser.story import live
+
+ADDRESSES: Final = (
+    "/admin",
+    "/admin/exemptions",
+    "/admin/bookings",
+    "/admin/policy",
+    "/admin/audit",
+    "/admin/denied",
+)
+END: Final = "2026-03-09T10:00"
+ADMIN: Final = Principal(user="bob", name="bob", is_administrator=True)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[Site]:
+    made = Site(tmp_path)
+    made.signing_in.administrators.add("bob")
+    yield made
+    made.store.close()
+
+
+def post(site: Site, address: str, *, sender: str = "bob", **fields: str) -> TestResponse:
+    """A form of somebody's, as our pages send it."""
+    return site.send("POST", address, user=sender, data={FIELD: token_on(site, sender), **fields})
+
+
+def token_on(site: Site, sender: str) -> str:
+    """What stands in the forms of a page of somebody's."""
+    found = re.search(rf'name="{FIELD}" value="([^"]+)"', site.see("/", user=sender).text)
+    assert found
+    return found[1]
+
+
+def done(answer: TestResponse, what: str) -> None:
+    assert answer.status_code == 303, answer.text
+    assert answer.headers["Location"].endswith(f"?done={what}")
+
+
+@pytest.mark.parametrize("address", ADDRESSES)
+def test_administrators_alone_see_administration(site: Site, address: str) -> None:
+    assert site.see(address).status_code == 403
+    assert site.see(address, user="bob").status_code == 200
+    assert 'href="/admin"' not in site.see("/now").text
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/admin",
+        "/admin/exemptions",
+        "/admin/pods/evict",
+        "/admin/blocks/x/remove",
+        "/admin/exemptions/x/remove",
+        "/admin/bookings/x/end",
+    ],
+)
+def test_forms_are_for_administrators_and_from_our_pages(site: Site, address: str) -> None:
+    assert post(site, address, sender="alice").status_code == 403
+    assert site.send("POST", address, user="bob", data={}).status_code == 403
+    assert site.stored == 0
+
+
+def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
+    done(post(site, "/admin", node="node-a", end=END, reason="A <b>fan</b> is replaced."), "blocked")
+    assert "A &lt;b&gt;fan&lt;/b&gt; is replaced." in site.see("/admin", user="bob").text
+    (block,) = site.service.blocks(ADMIN)
+    assert (block.count, block.start) == (None, site.clock.now())
+    done(post(site, f"/admin/blocks/{block.id}/remove"), "unblocked")
+    assert site.service.blocks(ADMIN) == ()
+    again = post(site, f"/admin/blocks/{block.id}/remove")
+    assert (again.status_code, "no maintenance block" in again.text) == (422, True)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"end": "soon"}, {"count": "many"}, {"node": "nowhere"}, {"reason": " "}, {"end": "2020-01-01T00:00"}],
+)
+def test_what_is_wrong_is_said_and_what_was_written_stays(site: Site, wrong: dict[str, str]) -> None:
+    fields = {"node": "node-a", "end": END, "reason": "A fan is replaced.", "count": "1", **wrong}
+    answer = post(site, "/admin", **fields)
+    assert answer.status_code == 422
+    assert 'role="alert"' in answer.text
+    assert f'value="{fields["end"]}"' in answer.text
+    assert site.stored == 0
+
+
+def test_an_exemption_is_granted_and_ended(site: Site) -> None:
+    form = {"limits": "longest: P21D\nmax_active: 2", "end": END, "reason": "A paper."}
+    assert post(site, "/admin/exemptions", **form).status_code == 422
+    assert (
+        post(site, "/admin/exemptions", user="carol", **form | {"limits": "longest: ages"}).status_code == 422
+    )
+    done(post(site, "/admin/exemptions", user="carol", **form), "exempted")
+    (exemption,) = site.service.exemptions(ADMIN)
+    assert dict(exemption.limits) == {"longest": "P21D", "max_active": 2}
+    done(post(site, f"/admin/exemptions/{exemption.id}/remove"), "unexempted")
+
+
+def test_limits_are_written_as_in_the_policy_file() -> None:
+    text = " longest: P21D \n\nbuffer: 0\nmay_extend: false\nhorizon: none\nnonsense"
+    assert limits_in(text) == {
+        "longest": "P21D",
+        "buffer": 0,
+        "may_extend": False,
+        "horizon": None,
+        "nonsense": "",
+    }
+
+
+def test_bookings_of_others_are_ended_and_pods_evicted_with_a_reason(site: Site) -> None:
+    now = site.clock.now()
+    running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
+    assert post(site, f"/admin/bookings/{running.id}/end").status_code == 422
+    for record, state in ((running, "ended"), (planned, "cancelled")):
+        done(post(site, f"/admin/bookings/{record.id}/end", reason="The node burns."), "ended")
+        seen = site.service.show(ADMIN, record.id)
+        assert (seen.state(site.clock.now()), seen.reason) == (state, "The node burns.")
+    done(post(site, "/admin/pods/evict", namespace="research", pod="train-0", reason="It hangs."), "evicted")
+    assert site.evictions.orders == [("research", "train-0", "bob", "It hangs.")]
+    assert post(site, "/admin/pods/evict", namespace="research", pod="x", reason="r").status_code == 422
+
+
+def test_a_pod_of_somebody_elses_is_as_unknown_as_one_that_is_not_there(site: Site) -> None:
+    live(site)
+    assert "render" not in site.see("/now").text
+    assert site.see("/why/vision/render").status_code == 404
+    assert site.see("/why/vision/nothing").status_code == 404
+    assert "vision/render" in site.see("/now", user="bob").text
+    assert site.see("/why/vision/render", user="bob").status_code == 200
+
+
+def test_the_form_leads_to_the_address_of_the_pod(site: Site) -> None:
+    answer = site.see("/why?namespace=vision&pod=pod/..%2Fadmin")
+    assert (answer.status_code, answer.headers["Location"]) == (303, "/why/vision/..%2Fadmin")
+    assert site.see("/why").status_code == 200
+
+
+def test_pages_say_so_while_the_cluster_is_not_known(site: Site) -> None:
+    site.unknown_capacity = "The pods are not known."
+    assert "The pods are not known." in site.see("/now").text
+    assert site.see("/why/vision/render").status_code == 503
+
+
+def test_htmx_is_answered_with_the_board_alone(site: Site) -> None:
+    live(site)
+    answer = site.see("/now", headers={"HX-Request": "true"}).text
+    assert answer.strip().startswith('<ul class="counts"')
+    assert 'id="now"' in site.see("/now").text
+    assert "<html" not in answer
+
+
+def test_administrators_see_which_bookings_cannot_be_kept(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now + DAY, now + 2 * DAY, count=4, node="node-a")
+    assert "at risk" not in said(site.see("/admin/bookings", user="bob"))
+    for node in ("node-a", "node-b"):
+        post(site, "/admin", node=node, end=END, reason="New fans.")
+    assert "planned at risk" in said(site.see("/admin/bookings", user="bob"))
+    site.unknown_capacity = "Nothing is known."
+    assert "at risk" not in said(site.see("/admin/bookings", user="bob"))

@@ -1,0 +1,107 @@
+"""What nobody means well with, in every field of forms and queries: the page says so and stores nothing."""
+
+from typing import Any
+
+import pytest
+
+from tests.booking.web.pages.site import Site, said, token
+from tests.booking.web.test_harm import HARM, HTML
+from tests.fakes.objects import A100
+
+BAD = [*HARM, "a\r\nX-Evil: 1", "\ud800", "9" * 5000, "\x00"]
+QUERIES = {
+    "/": ("model", "start", "amount", "unit", "count", "namespace", "topology", "open", "from", "check"),
+    "/book": ("model", "start", "amount", "unit", "count", "namespace", "topology"),
+    "/inside": ("model", "from"),
+    "/mine": ("booked", "stored", "past", "skip"),
+    "/why": ("namespace", "pod"),
+    "/admin": ("done",),
+    "/admin/audit": ("continue",),
+    "/admin/denied": ("continue",),
+}
+SPAN = {"start": "2026-03-05T10:00", "end": "2026-03-07T10:00"}
+BOOK = {"model": A100, "count": "1", "start": SPAN["start"], "amount": "2", "unit": "days", "namespace": "a"}
+FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
+    "/": (BOOK, ("model", "count", "start", "amount", "unit", "namespace")),
+    "/admin": (
+        {"node": "node-a", "model": A100, "count": "1", "reason": "why not", **SPAN},
+        ("node", "model", "count", "start", "end"),
+    ),
+    "/admin/exemptions": (
+        {"user": "bob", "limits": "longest: P20D", "reason": "why not", **SPAN},
+        ("limits", "start", "end"),
+    ),
+    "/admin/pods/evict": (
+        {"namespace": "research", "pod": "train-0", "reason": "why not"},
+        ("namespace", "pod"),
+    ),
+}
+"""Address -> a form that it takes, and those of its fields that do not take just any text."""
+
+
+@pytest.fixture
+def admin(site: Site) -> Site:
+    """Alice may do everything."""
+    site.signing_in.administrators.add("alice")
+    return site
+
+
+def sent(fields: dict[str, str]) -> dict[str, bytes]:
+    """As a browser sends it, or worse."""
+    return {name: text.encode("utf-8", "surrogatepass") for name, text in fields.items()}
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_no_text_of_a_query_does_harm(admin: Site, text: str) -> None:
+    for address, fields in QUERIES.items():
+        for headers in ({}, {"HX-Request": "true"}):
+            query: Any = sent(dict.fromkeys(fields, text))
+            answer = admin.see(address, query_string=query, headers=headers)
+            assert answer.status_code in {200, 303, 400, 404, 422}, (address, said(answer))
+            assert HTML not in answer.text
+            assert "X-Evil" not in answer.headers
+    assert admin.stored == 0
+
+
+@pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
+def test_no_text_of_a_form_does_harm(admin: Site, text: str) -> None:
+    crumb = token(admin.see("/"))
+    for address, (form, fields) in FORMS.items():
+        for field in fields:
+            answer = admin.send("POST", address, data=sent({"csrf": crumb, **form, field: text}))
+            assert answer.status_code in {400, 404, 422}, (address, field, said(answer))
+            assert HTML not in answer.text
+    assert admin.stored == 0
+    assert admin.evictions.orders == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "says"),
+    [
+        pytest.param({"by": "end", "end": "2026-03-04T10:00"}, "ends", id="ends before it starts"),
+        pytest.param({"start": "2026-02-05T10:00"}, "already", id="past"),
+        pytest.param({"start": "9999-12-30T10:00"}, "outside of what can be booked", id="year 9999"),
+        pytest.param({"start": "2026-03-29T02:30"}, "skip", id="a gap of the clocks"),
+        pytest.param({"model": "NVIDIA-H200"}, "NVIDIA-H200", id="unknown model"),
+        pytest.param({"count": "0"}, "a whole number from 1 to 999999", id="no GPU"),
+        pytest.param({"count": str(10**9)}, "a whole number from 1 to 999999", id="a billion GPUs"),
+        pytest.param({"amount": str(10**9)}, "from 1 to 999999, of days", id="a billion days"),
+        pytest.param({"amount": "2", "unit": "weeks"}, "of days or hours", id="another unit"),
+        pytest.param({"namespace": "x" * 300}, "namespace", id="a name of 300 letters"),
+    ],
+)
+def test_what_cannot_be_booked_comes_back_with_a_sentence(
+    site: Site, fields: dict[str, str], says: str
+) -> None:
+    form = {"csrf": token(site.see("/")), **BOOK, **fields}
+    for address in ("/check", "/"):
+        answer = site.send("POST", address, data=form)
+        assert answer.status_code == (422 if address == "/" else 200)
+        assert says in said(answer)
+    assert site.stored == 0
+
+
+def test_a_form_of_ten_megabytes_is_refused(site: Site) -> None:
+    form = {"csrf": token(site.see("/")), **BOOK, "namespace": "x" * 10_000_000}
+    assert site.send("POST", "/", data=form).status_code == 413
+    assert site.stored == 0

@@ -1,0 +1,271 @@
+"""*Availability* and *Book*, asked without a browser."""
+
+import re
+from html import unescape
+from pathlib import Path
+from typing import Any
+
+import pytest
+from werkzeug.test import TestResponse
+
+from booking.policy.limits import Limits
+from booking.spans import Span
+from booking.web.pages.frame import HEADERS
+from tests.booking.web.pages.site import DAY, ZONE, Site, said, token
+from tests.fakes.objects import A100, A6000
+
+HTMX = {"HX-Request": "true"}
+
+
+def book(site: Site, address: str = "/", *, user: str = "alice", **fields: Any) -> TestResponse:
+    """The form, sent."""
+    form = {"csrf": token(site.see("/", user=user)), "model": A100, "amount": "2", **fields}
+    return site.send("POST", address, user=user, data=form)
+
+
+def test_a_booking_is_answered_with_the_way_to_it(site: Site) -> None:
+    answer = book(site, start="2026-03-03T00:00", namespace="vision")
+    assert answer.status_code == 303
+    page = site.see(answer.headers["Location"].partition("#")[0])
+    assert "A100 SXM4 80GB" in said(page)
+    assert "It is guaranteed from now on" in said(page)
+    (record,) = site.service.list(site.who("alice")).entries
+    assert (record.user, record.namespace, record.count) == ("alice", "vision", 1)
+    assert record.end - record.start == 2 * DAY
+
+
+def test_what_is_not_in_the_cluster_yet_is_not_called_guaranteed(site: Site) -> None:
+    site.mirror.writes = False
+    answer = book(site)
+    page = site.see(answer.headers["Location"].partition("#")[0])
+    assert "it is not guaranteed" in said(page)
+    assert "guaranteed from now on" not in said(page)
+
+
+def test_a_refused_booking_comes_back_with_every_reason_and_what_was_typed(site: Site) -> None:
+    answer = book(site, count="9", amount="20", namespace="Not A Namespace", start="2026-03-05T10:00")
+    assert answer.status_code == 422
+    text = said(answer)
+    for reason in ("14 days", "9", "Not A Namespace"):
+        assert reason in text
+    assert 'value="2026-03-05T10:00"' in answer.text
+    assert site.stored == 0
+
+
+def test_what_cannot_be_read_is_told_next_to_its_field(site: Site) -> None:
+    answer = book(site, start="2026-03-29T02:30", count="many")
+    assert answer.status_code == 422
+    assert "the clocks of Europe/Stockholm skip it" in said(answer)
+    assert "Say how many GPUs" in said(answer)
+    assert site.stored == 0
+
+
+def test_a_check_stores_nothing_and_offers_what_would_be_accepted(site: Site) -> None:
+    now = site.clock.now()
+    for node in ("node-a", "node-b"):
+        site.add(now, now + 3 * DAY, count=4, node=node)
+    before = site.stored
+    answer = book(site, "/check", count="2")
+    assert answer.status_code == 200
+    addresses = [unescape(found) for found in re.findall(r'class="button slot" href="([^"]+)"', answer.text)]
+    assert 3 <= len(addresses) <= 5
+    for address in addresses:
+        assert "Can be booked" in said(site.see(address.partition("#")[0]))
+    assert site.stored == before
+
+
+def test_htmx_gets_the_answer_and_the_sentences_of_the_fields_alone(site: Site) -> None:
+    form = {"csrf": token(site.see("/")), "model": A100, "count": "0"}
+    answer = site.send("POST", "/check", data=form, headers=HTMX)
+    assert "<html" not in answer.text
+    assert 'id="error-count" hx-swap-oob="true">Say how many' in answer.text
+
+
+@pytest.mark.parametrize("address", ["/", "/check", "/mine/b-x/release", "/mine/b-x/length"])
+@pytest.mark.parametrize("brought", [{}, {"csrf": "x"}, {"csrf": "bob's"}])
+def test_a_form_that_is_not_ours_changes_nothing(site: Site, address: str, brought: dict[str, str]) -> None:
+    if brought.get("csrf") == "bob's":
+        brought = {"csrf": token(site.see("/", user="bob"))}
+    answer = site.send("POST", address, data={"model": A100, **brought})
+    assert answer.status_code == 403
+    assert "the form was too old" in said(answer)
+    assert site.stored == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["/", "/mine", "/mine?past=1", "/static/page.css", "/mine?booked=nothing"]
+)
+def test_every_answer_lets_nothing_in_from_elsewhere(site: Site, address: str) -> None:
+    answer = site.see(address)
+    for name, value in HEADERS.items():
+        if name != "Cache-Control":
+            assert answer.headers[name] == value
+    assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", answer.text)
+
+
+def test_files_are_kept_by_browsers_and_pages_are_not(site: Site) -> None:
+    page = site.see("/")
+    assert page.headers["Cache-Control"] == "no-store"
+    files = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
+    assert len(files) == 4
+    for address in files:
+        answer = site.browser.get(address)
+        assert answer.status_code == 200
+        assert "immutable" in answer.headers["Cache-Control"]
+
+
+@pytest.mark.parametrize(
+    "name", ["vendor/SHA256SUMS", "vendor/htmx-4.0.1.LICENSE", "../app.py", "nothing.js"]
+)
+def test_nothing_else_is_served_as_a_file(site: Site, name: str) -> None:
+    assert site.browser.get(f"/static/{name}").status_code == 404
+
+
+def test_html_in_any_text_is_text(site: Site) -> None:
+    evil = '"><script>alert(1)</script>'
+    for answer in (
+        site.see(
+            "/", query_string={"model": evil, "start": evil, "namespace": evil, "open": evil, "check": "1"}
+        ),
+        book(site, model=evil, namespace=evil, count=evil),
+        site.see("/mine", query_string={"booked": evil}),
+        site.see("/inside", query_string={"model": evil}, headers=HTMX),
+    ):
+        assert "<script>alert" not in answer.text
+
+
+def test_who_is_not_signed_in_sees_no_page(site: Site) -> None:
+    answer = site.browser.get("/?from=2026-03-09")
+    assert answer.status_code == 302
+    assert answer.headers["Location"] == "/login?next=%2F%3Ffrom%3D2026-03-09"
+    assert answer.text == ""
+
+    answer = site.browser.post("/", data={"model": A100})
+    assert answer.status_code == 401
+    assert A100 not in answer.text
+    assert "<h1>" in answer.text
+
+
+def test_a_fragment_for_nobody_takes_the_whole_page_to_the_login(site: Site) -> None:
+    answer = site.browser.post("/check", data={"model": A100}, headers=HTMX)
+    assert answer.headers["HX-Redirect"] == "/login"
+    assert answer.text == ""
+
+
+def test_bookings_of_others_have_no_names(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, user="carol", count=2, node="node-a", namespace="secret-project")
+    text = site.see(f"/?open={A100}").text
+    assert "6</strong> of 8 free now" in text
+    assert "carol" not in text
+    assert "secret-project" not in text
+
+
+def test_while_the_cluster_is_not_known_the_page_says_so_and_nothing_is_booked(site: Site) -> None:
+    form = {"csrf": token(site.see("/")), "model": A100, "amount": "1"}
+    site.unknown_capacity = "The nodes have not been read yet."
+    page = site.see("/")
+    assert page.status_code == 200
+    assert "have not been read yet" in said(page)
+    answer = site.send("POST", "/", data=form)
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"]
+    assert site.stored == 0
+
+
+def test_a_database_that_is_gone_is_a_page_that_says_so(site: Site) -> None:
+    site.file.unlink()
+    for address in ("/", "/mine"):
+        answer = site.see(address)
+        assert answer.status_code == 503
+        assert answer.headers["Retry-After"]
+        assert "database cannot be used" in said(answer)
+
+
+def test_leaves_are_turned_ahead_and_back_to_today(site: Site) -> None:
+    assert "Earlier" not in site.see("/").text
+    later = site.see("/?from=2026-03-30")
+    assert "Mon 30 Mar to Sun 26 Apr" in said(later)
+    assert 'href="/?from=2026-04-27"' in later.text
+    for other in ("/?from=2020-01-01", "/?from=never"):
+        assert "Mon 2 Mar to Sun 29 Mar" in said(site.see(other))
+    assert site.see("/?from=9990-12-31").status_code == 200
+
+
+def test_a_model_without_healthy_gpus_is_shown_with_none(site: Site) -> None:
+    site.capacity = type(site.capacity)({A6000: {"node-a": 0}})
+    text = said(site.see(f"/?open={A6000}"))
+    assert "0 of 0 free now" in text
+
+
+def test_later_weeks_say_of_which_day_they_tell_what_is_free(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, count=4, node="node-a")
+    assert "4 of 8 free now" in said(site.see(f"/?open={A100}"))
+    text = said(site.see(f"/?from=2026-05-01&open={A100}"))
+    assert "8 of 8 free on Fri 1 May" in text
+    assert "free now" not in text
+
+
+def test_the_table_of_nodes_says_of_every_day_what_the_graphic_shows(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, count=3, node="node-a")
+    site.add(now, now + DAY, user="alice", node="node-a")
+    page = site.see(f"/?open={A100}")
+    row = re.search(r'<tr><th scope="row">node-a</th>(.*?)</tr>', page.text, re.DOTALL)
+    assert row
+    gpus, first, *rest = re.findall(r"<td[^>]*>(.*?)</td>", row[1])
+    assert re.sub(r"<[^>]+>", "", unescape(first)) == "0, 1 yours, 3 others'"
+    assert len([first, *rest]) == 28
+    assert (gpus, rest[-1]) == ("4", "4")
+
+
+def test_a_form_that_is_sent_twice_books_once_and_filled_anew_it_is_another(tmp_path: Path) -> None:
+    (tmp_path / "free").mkdir()
+    site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Span()))
+    once = re.search(r'name="once" value="(\w+)"', site.see("/").text)
+    assert once
+    first, again, other = (book(site, once=once[1], amount=amount) for amount in ("2", "2", "3"))
+    assert first.headers["Location"] == again.headers["Location"]
+    assert first.headers["Location"] != other.headers["Location"]
+    assert site.stored == 2
+    site.store.close()
+
+
+def test_what_is_wrong_beside_a_field_is_heard_with_the_answer(site: Site) -> None:
+    form = {"csrf": token(site.see("/")), "model": A100, "amount": "20"}
+    checked = site.send("POST", "/check", data=form, headers=HTMX).text
+    answer, _, fields = checked.partition('<p class="error"')
+    assert "A booking lasts at most 14 days" in answer
+    assert "A booking lasts at most 14 days" in fields
+
+
+def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + 3 * DAY, user="alice", node="node-a")
+    site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
+    form = {"csrf": token(site.see("/")), "model": A100}
+    text = said(site.send("POST", "/check", data=form))
+    assert "Nothing like it would be accepted now" in text
+    assert "Nothing like it" not in said(
+        site.send(
+            "POST",
+            "/check",
+            user="bob",
+            data={"csrf": token(site.see("/", user="bob")), "model": A100, "count": "9"},
+        )
+    )
+
+
+@pytest.mark.parametrize("address", ["/nowhere", "/check", "/mine/b-1/length/check", "/maia"])
+def test_a_wrong_address_is_a_page_in_a_browser_and_a_problem_for_programs(site: Site, address: str) -> None:
+    kinds = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8"
+    browser = {"Accept": f"{kinds},application/signed-exchange;v=b3;q=0.7"}
+    page = site.see(address, headers=browser)
+    assert page.status_code == 404
+    assert page.content_type.startswith("text/html")
+    assert "There is no such page" in said(page)
+    assert page.headers["Content-Security-Policy"] == HEADERS["Content-Security-Policy"]
+    for headers in ({}, {"Accept": "application/json"}, {"Accept": "*/*"}):
+        assert site.see(address, headers=headers).content_type == "application/problem+json"
+    assert site.see(f"/api/v1{address}", headers=browser).content_type == "application/problem+json"

@@ -1,0 +1,158 @@
+"""*My bookings*, asked without a browser."""
+
+from datetime import timedelta
+
+import pytest
+
+from booking.capacity import Capacity
+from booking.records import Place
+from booking.stored import Block
+from cluster import names
+from tests.booking.web.pages.site import DAY, Site, said, token
+from tests.fakes.objects import A100, A6000
+
+
+def test_a_card_tells_what_how_long_still_where_and_for_which_pods(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(
+        now - DAY, now + 26 * DAY / 24, user="alice", count=2, node="node-a", namespace="vision"
+    )
+    site.pods = {record.id: ("vision/train",)}
+    text = said(site.see("/mine"))
+    for told in (
+        "running",
+        "Ends in 1 day 2 h",
+        "node-a (planned)",
+        "vision/train",
+        "Tue 3 Mar 12:00",
+        record.id,
+    ):
+        assert told in text
+
+
+def test_the_hint_is_a_pod_that_this_booking_covers(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, user="alice", count=2, node="node-a", namespace="vision")
+    text = site.see("/mine").text
+    assert "kubectl create --namespace vision" in text
+    assert f"{names.MODEL}: {A100}" in text
+    assert f"{names.GPU_RESOURCE}: 2" in text
+
+
+def test_while_pods_are_not_known_nothing_is_said_of_them(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, user="alice", node="node-a")
+    assert "none yet" in said(site.see("/mine"))
+    site.pods = None
+    assert "none yet" not in said(site.see("/mine"))
+
+
+def test_somebody_elses_booking_can_be_neither_seen_nor_ended(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now - DAY, now + DAY, user="bob", node="node-a")
+    assert record.id not in site.see("/mine").text
+    assert site.see(f"/mine?booked={record.id}").status_code == 404
+    form = {"csrf": token(site.see("/"))}
+    before = site.stored
+    for verb in ("release", "cancel", "length", "move", "length/check", "move/check"):
+        fields = {**form, "end": "2026-03-03T12:00", "start": "2026-03-03T12:00"}
+        assert site.send("POST", f"/mine/{record.id}/{verb}", data=fields).status_code == 404
+    assert site.stored == before
+
+
+@pytest.mark.parametrize("verb", ["release", "cancel", "length", "move"])
+def test_what_is_over_does_not_change(site: Site, verb: str) -> None:
+    now = site.clock.now()
+    record = site.add(now - 3 * DAY, now - DAY, user="alice", node="node-a")
+    form = {"csrf": token(site.see("/")), "end": "2026-03-05T10:00", "start": "2026-03-05T10:00"}
+    answer = site.send("POST", f"/mine/{record.id}/{verb}", data=form)
+    assert answer.status_code == 422
+    assert "over" in said(answer)
+
+
+def test_a_booking_whose_gpus_are_in_maintenance_is_at_risk_and_told_where_to_look(site: Site) -> None:
+    now = site.clock.now()
+    site.capacity = Capacity({A6000: {"node-a": 2}})
+    record = site.add(now + DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
+    assert "At risk" not in said(site.see("/mine"))
+    site.block(
+        Block(
+            id="k-1",
+            node="node-a",
+            start=now + 2 * DAY,
+            end=now + 4 * DAY,
+            reason="new fans",
+            created_by="bob",
+            created=now,
+        )
+    )
+    page = site.see("/mine")
+    assert "At risk. Maintenance on node-a from Wed 4 Mar 10:00" in said(page)
+    assert "(new fans)" in said(page)
+    assert record.id in page.text
+    site.unknown_capacity = "Nothing is known."
+    assert "At risk" not in said(site.see("/mine"))
+
+
+def test_a_moved_booking_has_as_many_days_as_before_where_clocks_change(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now + DAY, now + 3 * DAY, user="alice", node="node-a")
+    form = {"csrf": token(site.see("/")), "start": "2026-03-28T10:00", "version": record.version}
+    assert site.send("POST", f"/mine/{record.id}/move", data=form).status_code == 303
+    moved = site.service.show(site.who("alice"), record.id)
+    assert moved.end - moved.start == timedelta(hours=47)
+
+
+def test_a_form_of_a_booking_that_was_changed_meanwhile_changes_nothing_and_a_moved_plan_is_no_change(
+    site: Site,
+) -> None:
+    now = site.clock.now()
+    record = site.add(now + DAY, now + 3 * DAY, user="alice", node="node-a")
+    assert f'name="version" value="{record.version}"' in site.see("/mine").text
+    form = {"csrf": token(site.see("/")), "start": "2026-03-28T10:00", "version": record.version}
+    site.store.write(lambda writing: writing.replan(record.id, (Place("node-b", 1),)))
+    assert site.send("POST", f"/mine/{record.id}/move", data=form).status_code == 303
+    moved = site.service.show(site.who("alice"), record.id)
+    for version in (record.version, "nonsense"):
+        stale = {**form, "start": "2026-03-29T10:00", "version": version}
+        assert "has changed since you saw it" in said(
+            site.send("POST", f"/mine/{record.id}/move", data=stale)
+        )
+    assert site.service.show(site.who("alice"), record.id) == moved
+
+
+def test_a_change_that_is_not_possible_is_told_what_would_be(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now - DAY, now + DAY, user="alice", count=4, node="node-a")
+    site.capacity = Capacity({A100: {"node-a": 4}})
+    site.add(now + 3 * DAY, now + 9 * DAY, count=4, node="node-a")
+    form = {"csrf": token(site.see("/")), "version": record.version}
+    for verb in ("length", "length/check"):
+        page = said(site.send("POST", f"/mine/{record.id}/{verb}", data={**form, "end": "2026-03-07T10:00"}))
+        assert (
+            "This change is not possible; it could become: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in page
+        )
+        assert "Thu 5 Mar 10:00 (shorter)." in page
+    beyond = {**form, "end": "2026-02-01T10:00"}
+    assert "not possible." in said(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
+
+
+def test_past_bookings_are_leaves_of_fifty_newest_first_and_say_who_ended_them(site: Site) -> None:
+    now = site.clock.now()
+    for number in range(51):
+        site.add(now - (100 - number) * DAY, now - (99 - number) * DAY, user="alice", node="node-a")
+    last = site.add(
+        now - 2 * DAY,
+        now - DAY,
+        user="alice",
+        released=now - DAY,
+        ended_by="bob",
+        reason="the node burns",
+        waived=True,
+    )
+    page = site.see("/mine?past=1")
+    assert page.text.count('<th scope="row">') == 50
+    assert page.text.index(last.id) < page.text.index("b-0000000051")
+    assert "by bob: the node burns" in said(page)
+    assert site.see("/mine?past=1&skip=50").text.count('<th scope="row">') == 2
+    assert site.see("/mine?past=1&skip=many").status_code == 200

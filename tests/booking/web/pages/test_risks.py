@@ -1,0 +1,125 @@
+"""A booking that cannot be kept is shown with what its owner could have instead, one button away."""
+
+import re
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from booking.capacity import Capacity
+from booking.records import Change, Record
+from booking.stored import Block
+from booking.web.pages.answer import Answer, gpus
+from booking.web.pages.risks import taken
+from tests.booking.web.pages.site import DAY, Site, said, token
+from tests.fakes.objects import A100, A6000
+
+
+def blocked(site: Site, start: timedelta, end: timedelta) -> None:
+    """Let the only node of the model go."""
+    now = site.clock.now()
+    site.block(
+        Block(
+            id="k-1",
+            node="node-a",
+            start=now + start,
+            end=now + end,
+            reason="new fans",
+            created_by="bob",
+            created=now,
+        )
+    )
+
+
+def planned(site: Site) -> Record:
+    """Alice's, at risk."""
+    now = site.clock.now()
+    site.capacity = Capacity({A6000: {"node-a": 2}})
+    record = site.add(now + DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
+    blocked(site, 2 * DAY, 4 * DAY)
+    return record
+
+
+def forms(site: Site) -> list[dict[str, str]]:
+    """Every button of what could be had instead."""
+    found = re.findall(
+        r'<form method="post" action="/mine/[^/]+/take">(.*?)</form>', site.see("/mine").text, re.DOTALL
+    )
+    return [dict(re.findall(r'name="(\w+)" value="([^"]*)"', form)) for form in found]
+
+
+def test_every_offer_is_taken_with_one_click_and_the_risk_is_gone(site: Site) -> None:
+    record = planned(site)
+    offers = forms(site)
+    assert len(offers) >= 2
+    assert site.send("POST", f"/mine/{record.id}/take", data=offers[0]).status_code == 303
+    changed = site.service.show(site.who("alice"), record.id)
+    assert (changed.start, changed.end) != (record.start, record.end)
+    assert "At risk" not in said(site.see("/mine"))
+
+
+def test_an_offer_that_somebody_else_has_taken_is_refused_and_nothing_changes(site: Site) -> None:
+    record = planned(site)
+    later = next(each for each in forms(site) if each["start"] > record.start.isoformat())
+    site.add(record.start, record.start + 30 * DAY, model=A6000, count=2, node="node-a")
+    answer = site.send("POST", f"/mine/{record.id}/take", data=later)
+    assert answer.status_code == 422
+    assert "not possible" in said(answer)
+    assert site.service.show(site.who("alice"), record.id) == record
+
+
+def test_a_running_booking_keeps_its_start(site: Site) -> None:
+    now = site.clock.now()
+    site.capacity = Capacity({A6000: {"node-a": 2}})
+    record = site.add(now - DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
+    blocked(site, 2 * DAY, 4 * DAY)
+    (offer, *_) = forms(site)
+    assert offer["start"] == ""
+    assert site.send("POST", f"/mine/{record.id}/take", data=offer).status_code == 303
+    changed = site.service.show(site.who("alice"), record.id)
+    assert changed.start == record.start
+    assert changed.end < record.end
+
+
+def test_another_model_is_named_and_no_button_since_no_booking_changes_its_model(site: Site) -> None:
+    planned(site)
+    site.capacity = Capacity({A6000: {"node-a": 0}, A100: {"node-b": 4}})
+    assert forms(site) == []
+    assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in said(site.see("/mine"))
+
+
+def test_where_nothing_is_found_it_says_what_can_be_done(site: Site) -> None:
+    planned(site)
+    site.capacity = Capacity({A6000: {"node-a": 0}})
+    text = said(site.see("/mine"))
+    assert "At risk. " in text
+    assert "There is nothing else now that it could be changed to and kept" in text
+
+
+@pytest.mark.parametrize(
+    ("start", "end", "count"),
+    [
+        ("never", "2026-03-05T10:00:00Z", "1"),
+        ("", "", "1"),
+        ("", "2026-03-05T10:00:00", "1"),
+        ("2026-03-04T10:00:00", "2026-03-05T10:00:00Z", "1"),
+        ("", "2026-03-05T10:00:00Z", "many"),
+        ("", "2026-03-05T10:00:00Z", "9" * 20),
+    ],
+)
+def test_what_no_form_of_ours_says_changes_nothing(start: str, end: str, count: str) -> None:
+    assert isinstance(taken(start, end, count), Answer)
+
+
+def test_an_offer_is_read_as_it_was_written() -> None:
+    end = datetime(2026, 3, 5, 10, tzinfo=UTC)
+    assert taken("", "2026-03-05T10:00:00Z", "2") == Change(end=end, count=2)
+    assert taken("2026-03-04T10:00:00Z", "2026-03-05T10:00:00Z", "2") == Change(
+        start=end - DAY, end=end, count=2
+    )
+
+
+def test_the_form_of_somebody_else_finds_no_booking(site: Site) -> None:
+    record = planned(site)
+    offer = forms(site)[0] | {"csrf": token(site.see("/", user="bob"))}
+    assert site.send("POST", f"/mine/{record.id}/take", user="bob", data=offer).status_code == 404
+    assert site.service.show(site.who("alice"), record.id) == record

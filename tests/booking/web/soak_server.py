@@ -1,0 +1,99 @@
+"""The booking server, REST and pages, over a real database; its clock goes a day in a quarter of a minute.
+
+Run by ``soak_memory`` in a process of its own: ``soak_server FOLDER URL``; its first line is the port. It
+remembers nothing that only a test would look at. Every few seconds it collects its garbage, lest it matters
+when that would have happened, and writes into ``FOLDER/memory`` how large it is.
+"""
+
+import gc
+import resource
+import sys
+import threading
+from collections import deque
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+from booking.capacity import Capacity
+from booking.policy.policy import Policy
+from booking.server import LONGEST_BODY, THREADS
+from booking.spans import Span
+from cluster.runtime import logs
+from cluster.runtime.arenas import one_arena
+from cluster.runtime.clock import SystemClock
+from cluster.runtime.probes import serve
+from tests.bench.child import tell, until_told
+from tests.booking.web.pages.site import Site
+from tests.fakes.objects import A100, A6000
+
+PEOPLE: Final = 500
+"""So many are called u0, u1 and so on; root is the administrator."""
+NODES: Final = 4
+GPUS: Final = 8
+LOOK: Final = 2.0
+"""Seconds between two looks at its memory."""
+_TICK: Final = 0.01
+_HOW_FAST: Final = 24 * 60 * 4
+POLICY: Final = {
+    "cooldown": Span(),
+    "shortest": Span(seconds=3600),
+    "longest": Span(days=5),
+    "farthest": Span(days=9),
+}
+
+
+class Crowded(Site):
+    """A site with many people."""
+
+    def __init__(self, folder: Path, url: str) -> None:
+        super().__init__(folder, url=url)
+        self.policy = Policy(defaults=POLICY)
+        self.tokens.names |= {f"u{number}-token": f"u{number}" for number in range(PEOPLE)}
+        self.tokens.names["root-token"] = "root"
+        self.signing_in.administrators.add("root")
+        self.mirror.told = deque(maxlen=0)
+        self.capacity = Capacity({model: _devices(model) for model in (A100, A6000)})
+
+
+def _devices(model: str) -> dict[str, int]:
+    return {f"{model.lower()}-{number}": GPUS for number in range(NODES)}
+
+
+def _go_on(site: Site, end: threading.Event) -> None:
+    real = SystemClock()
+    while not real.wait(end, _TICK):
+        site.clock.advance(_HOW_FAST * _TICK)
+
+
+def _look(file: Path, end: threading.Event) -> None:
+    beside, real = file.with_suffix(".new"), SystemClock()
+    while not real.wait(end, LOOK):
+        gc.collect()
+        resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+        beside.write_text(f"{resident} {sys.getallocatedblocks()}")
+        beside.rename(file)
+
+
+def main(folder: Path, url: str) -> None:
+    """Serve until standard input ends."""
+    logs.configure(level="error")
+    one_arena()
+    site, end = Crowded(folder, url), threading.Event()
+    with closing(site.store):
+        server = serve(site.app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)
+        beside = [
+            threading.Thread(target=_go_on, args=(site, end)),
+            threading.Thread(target=_look, args=(folder / "memory", end)),
+        ]
+        for each in beside:
+            each.start()
+        tell(str(server.port))
+        until_told()
+        end.set()
+        for each in beside:
+            each.join()
+        server.close()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), sys.argv[2])

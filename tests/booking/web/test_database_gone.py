@@ -1,0 +1,39 @@
+"""A PostgreSQL server that goes away under the booking server, and comes back."""
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.booking.web.served import BOOKINGS, Served, problem
+from tests.booking.web.test_harm import requests
+from tests.databases import PostgresServer
+from tests.fakes.objects import A100
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    """One that may be stopped: others have their own."""
+    with closing(PostgresServer()) as made:
+        yield made
+
+
+def test_while_the_database_server_is_down_every_address_says_so_and_afterwards_nothing_is_lost(
+    server: PostgresServer, tmp_path: Path
+) -> None:
+    served = Served(tmp_path, url=server.new_url())
+    with closing(served.store):
+        booking = served.booked()
+        served.signing_in.administrators.add("alice")
+        server.stop()
+        for method, path, body in requests(served):
+            answer = served.ask(method, path, json=body)
+            told = problem(answer, 503)
+            assert int(answer.headers["Retry-After"]) > 0, path
+            assert str(server.folder) not in told["detail"]
+        server.start()
+
+        assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["state"] == "active"
+        assert served.stored == 1
+        assert served.book(user="bob", model=A100, duration="P1D").status_code == 201

@@ -1,0 +1,82 @@
+"""An e-mail address stays in the database: no answer, no number and no line of the log has it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client import generate_latest
+
+from booking.mirror.plan import fields_of, spec_of
+from cluster.decide.identity import Rule, Source, user_of
+from cluster.fake.clock import START
+from devcluster.places import CHECKOUT
+from tests.booking.web.served import BOOKINGS
+from tests.booking.web.test_harm import requests
+from tests.booking.web.test_maia import WISH, Maia
+from tests.fakes.objects import A6000
+
+OPERATIONS = CHECKOUT / "docs" / "operations.md"
+ADDRESS = "Alice.Liddell@example.org"
+LOCAL = "alice.liddell"
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Maia]:
+    made = Maia(tmp_path)
+    made.signing_in.administrators.add("bob")
+    made.store.write(lambda writing: writing.email_set("alice", ADDRESS, START))
+    yield made
+    made.store.close()
+
+
+def seen(served: Maia) -> str:
+    """All that can be asked for, with her eyes and with an administrator's; and metrics."""
+    answers = []
+    for user in ("alice", "bob"):
+        for method, path, _ in requests(served):
+            if method == "GET":
+                answers.append(served.ask("GET", path, user=user).text)
+        answers += [served.ask("GET", f"{BOOKINGS}?past=true", user=user).text]
+    answers += [served.door_of_maia.get("/maia-api/gpu-stats").text]
+    return "\n".join([*answers, generate_latest(served.registry).decode()])
+
+
+def test_what_one_does_is_told_and_written_under_ones_user_id(
+    served: Maia, capsys: pytest.CaptureFixture[str]
+) -> None:
+    booking = served.booked(model=A6000, start="2026-03-03T09:00:00Z")
+    served.book(model=A6000, duration="P90D")
+    served.ask("DELETE", f"{BOOKINGS}/{booking}", json={})
+    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 200
+    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 400
+    assert served.post(user_email=ADDRESS).get_json()["schedulable"] is False
+    served.no_promises = "The mirror is late."
+    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 503
+
+    told = seen(served)
+    assert '"user":"alice"' in told
+    assert "create" in told
+    printed = capsys.readouterr()
+    assert "MAIA could not be answered" in printed.out + printed.err
+    with served.store.reading() as reading:
+        records = reading.history("alice")
+        assert reading.email_of("alice") == ADDRESS
+    assert len(records) == 2
+    objects = [str(fields_of(spec_of(record, store_id="s"))) for record in records]
+    for text in (told, printed.out, printed.err, *objects):
+        assert LOCAL not in text.lower()
+
+
+def test_the_documents_rules_make_one_user_id_without_the_address() -> None:
+    written = OPERATIONS.read_text(encoding="utf-8").split("the same ids for every source:")[1]
+    rules = msgspec.json.decode(written.partition("]\n\n")[0] + "]", type=tuple[Rule, ...])
+    address = "alice@example.org"
+    raw: dict[Source, str] = {
+        "kubernetes": f"oidc:{address}",
+        "oidc": address,
+        "jupyterhub": address,
+        "maia": address,
+    }
+    assert {user_of(source, name, rules) for source, name in raw.items()} == {"alice"}
+    assert {user_of(source, "alice@another.org", rules) for source in raw} == {None}

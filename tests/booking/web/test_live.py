@@ -1,0 +1,217 @@
+"""What the cluster is doing now, by REST, and who may see it."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cluster import names
+from cluster.decide import reasons
+from cluster.decide.predicates import PROMISED
+from cluster.kube.resources import PODS
+from cluster.objects.use import DeviceUse, Squatter, Use, encode_use
+from tests.booking.web.served import Served, problem
+from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
+
+NOW = "/api/v1/now"
+
+
+@pytest.fixture
+def busy(served: Served) -> Served:
+    """Alice has a booked pod, bob one without a booking and one that waits; a GPU is sick, one is free."""
+    now = served.clock.now()
+    sick = a100(2, health="unhealthy", reason="XID 79: fallen off the bus")
+    served.picture.replace_nodes([a_node("n0", a100(0), a100(1), sick, a100(3)), a_node("n1", a100(0, "n1"))])
+    served.picture.apply_lease(a_lease("n0", renewed=now))
+    served.picture.apply_booking(a_booking(start=now, end=now + timedelta(days=2)))
+    for pod in (
+        a_pod("train").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}),
+        a_pod("play").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}),
+        a_pod("wait").of("bob").asks(8),
+        a_pod("stray").asks(8),
+    ):
+        served.picture.apply_pod(pod.created(now).obj)
+    return served
+
+
+def seen(served: Served, user: str = "alice") -> dict[str, Any]:
+    answer = served.ask("GET", NOW, user=user)
+    assert answer.status_code == 200, answer.text
+    return dict(answer.get_json())
+
+
+def of(told: dict[str, Any], index: int) -> dict[str, Any]:
+    return dict(told["nodes"][0]["devices"][index])
+
+
+def test_devices_are_told_with_holder_and_class(busy: Served) -> None:
+    told = seen(busy)
+
+    assert [node["state"] for node in told["nodes"]] == ["ready", "silent"]
+    assert "has not reported" in told["nodes"][1]["why"]
+    assert [of(told, each)["state"] for each in range(4)] == ["booked", "opportunistic", "sick", "free"]
+    assert of(told, 2)["why"] == "XID 79: fallen off the bus."
+    (holder,) = of(told, 0)["pods"]
+    assert (holder["namespace"], holder["name"], holder["user"]) == ("default", "train", "alice")
+    assert (holder["booking"], holder["until"]) == ("b-1", "2026-03-04T09:00:00Z")
+
+
+def test_names_of_others_are_hidden_unless_the_policy_shows_them(busy: Served) -> None:
+    hidden = {"namespace": None, "name": None, "user": None}
+    (his,), (first,) = of(seen(busy), 1)["pods"], seen(busy)["next"]
+    assert hidden.items() <= his.items()
+    assert hidden.items() <= first.items()
+    assert (first["model"], first["gpus"], first["node"]) == (A100, 1, "n0")
+    assert "No booking covers it" in first["why"]
+    assert hidden.items() <= of(seen(busy, "bob"), 0)["pods"][0].items()
+    assert of(seen(busy, "bob"), 0)["pods"][0]["booking"] is None
+    busy.visibility = "names"
+    assert (of(seen(busy), 1)["pods"][0]["user"], seen(busy)["next"][0]["name"]) == ("bob", "play")
+    busy.visibility = "load"
+    busy.signing_in.administrators.add("alice")
+    assert of(seen(busy), 1)["pods"][0]["user"] == "bob"
+
+
+def used(served: Served, **more: Any) -> str:
+    """What an agent tells of one GPU; ``more`` replaces parts of it."""
+    return encode_use(
+        Use(
+            **{
+                "at": served.clock.now(),
+                "devices": (
+                    DeviceUse(uuid="GPU-n0-0", utilisation=87, memory=40000, temperature=61, power=288),
+                    DeviceUse(uuid="GPU-n0-1", utilisation=0, memory=900, pods={"uid-play": 700}),
+                ),
+                **more,
+            }
+        )
+    )
+
+
+def beating(served: Served, text: str) -> None:
+    served.picture.apply_lease(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
+
+
+def test_how_a_gpu_is_used_is_told_with_its_units(busy: Served) -> None:
+    assert of(seen(busy), 0)["use"] is None
+    beating(busy, used(busy))
+    told = seen(busy)
+    assert of(told, 0)["use"] == {
+        "utilisation_percent": 87,
+        "memory_used_mib": 40000,
+        "temperature_celsius": 61,
+        "power_watts": 288,
+    }
+    assert of(told, 0)["memory_mib"] == 81920
+    assert of(told, 1)["pods"][0]["memory_used_mib"] == 700
+    assert of(told, 1)["use"]["power_watts"] is None
+    assert of(told, 3)["use"] is None
+
+
+@pytest.mark.parametrize("seconds", [-120, 120])
+def test_what_was_measured_long_ago_or_by_a_wrong_clock_is_not_told(busy: Served, seconds: int) -> None:
+    beating(busy, used(busy, at=busy.clock.now() + timedelta(seconds=seconds)))
+    assert of(seen(busy), 0)["use"] is None
+
+
+@pytest.mark.parametrize("text", ["x", "[]", '{"version":2,"at":"2026-03-02T09:00:00Z"}', '{"devices":[]}'])
+def test_what_cannot_be_read_is_not_told_and_harms_nothing(busy: Served, text: str) -> None:
+    beating(busy, text)
+    assert of(seen(busy), 0)["use"] is None
+    assert of(seen(busy), 0)["state"] == "booked"
+
+
+def test_what_a_silent_agent_has_told_is_not_told(busy: Served) -> None:
+    beating(busy, used(busy))
+    busy.picture.apply_lease(
+        a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=used(busy))
+    )
+    assert of(seen(busy), 0)["use"] is None
+
+
+def test_a_process_that_does_not_hold_its_gpu_is_told_and_named_to_those_who_may_know(busy: Served) -> None:
+    stranger = Squatter(device="GPU-n0-3", pid=4711, command="python3", memory=2048)
+    bobs = Squatter(
+        device="GPU-n0-3", pid=5, command="jupyter", uid="uid-x", namespace="default", name="x", user="bob"
+    )
+    beating(busy, used(busy, squatters=(stranger, bobs)))
+
+    first, second = of(seen(busy), 3)["squatters"]
+    assert (first["of_pod"], first["memory_used_mib"], first["pid"]) == (False, 2048, None)
+    assert (second["of_pod"], second["name"], second["user"], second["pid"]) == (True, None, None, None)
+    assert of(seen(busy, "bob"), 3)["squatters"][1]["name"] == "x"
+    assert of(seen(busy), 0)["squatters"] == []
+    busy.signing_in.administrators.add("alice")
+    first, second = of(seen(busy), 3)["squatters"]
+    assert (first["pid"], first["command"]) == (4711, "python3")
+    assert (second["name"], second["user"], second["command"]) == ("x", "bob", "jupyter")
+
+
+def why(served: Served, name: str, user: str) -> Any:
+    return served.ask("GET", f"/api/v1/pods/default/{name}/why", user=user)
+
+
+def test_a_pod_is_explained_to_its_owner_and_to_administrators_alone(busy: Served) -> None:
+    told = why(busy, "wait", "bob").get_json()
+    assert (told["namespace"], told["name"], told["state"]) == ("default", "wait", "waiting, not booked")
+    assert "The pod asks for 8 GPUs, but no node has more than 4." in told["because"]
+    assert told["would_change"]
+    missing = problem(why(busy, "nothing", "alice"), 404)
+    assert problem(why(busy, "wait", "alice"), 404)["detail"] == missing["detail"].replace("nothing", "wait")
+    busy.signing_in.administrators.add("alice")
+    assert why(busy, "wait", "alice").status_code == 200
+
+
+def test_a_booked_pod_is_told_of_gpus_that_are_promised_to_others(served: Served) -> None:
+    now = served.clock.now()
+    served.picture.replace_nodes([a_node("n0", a100(0), a100(1))])
+    served.picture.apply_lease(a_lease("n0", renewed=now))
+    end = now + timedelta(days=2)
+    served.picture.apply_booking(a_booking(start=now, end=end))
+    whole = {"count": 2, "topology": "single-node", "places": [{"node": "n0", "count": 2}]}
+    served.picture.apply_booking(
+        a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole)
+    )
+    served.picture.apply_pod(a_pod("wait").of("alice").asks(1).created(now).obj)
+
+    told = why(served, "wait", "alice").get_json()
+
+    assert f"n0: {PROMISED}." in told["because"]
+    assert f"n0: {reasons.PROMISED.change}." in told["would_change"]
+
+
+def test_whoever_knows_nobodys_pod_is_told_why_it_is_nobodys(busy: Served) -> None:
+    assert why(busy, "stray", "alice").get_json()["because"][0].startswith("It belongs to nobody")
+
+
+def test_pods_that_ended_or_have_no_gpu_are_explained_too(busy: Served) -> None:
+    def put(pod: PodBuilder) -> None:
+        busy.kube.put(PODS, dict(pod.raw))
+
+    put(a_pod("done").of("alice").asks(1).ended())
+    put(a_pod("bare").of("alice").with_annotation(names.STRIPPED, "All GPUs are booked."))
+    assert why(busy, "done", "alice").get_json()["state"] == "finished"
+    assert "All GPUs are booked." in why(busy, "bare", "alice").get_json()["because"]
+    problem(why(busy, "done", "bob"), 404)
+
+
+@pytest.mark.parametrize("name", ["..%2f..", "'%20OR%201", "%3Cscript%3E", "x" * 300])
+def test_a_name_that_is_none_is_unknown(busy: Served, name: str) -> None:
+    problem(why(busy, name, "alice"), 404)
+
+
+def test_an_unknown_cluster_is_not_told(busy: Served) -> None:
+    busy.unknown_capacity = "The pods are not known."
+    for path in (NOW, "/api/v1/pods/default/train/why"):
+        assert problem(busy.ask("GET", path), 503)["detail"] == "The pods are not known."
+
+
+def test_the_answers_are_what_the_command_line_reads(busy: Served) -> None:
+    told = seen(busy)
+    assert set(told) == {"at", "nodes", "next"}
+    assert set(told["nodes"][0]) == {"node", "state", "why", "devices"}
+    assert set(of(told, 0)) == {"index", "uuid", "model", "state", "why", "pods"} | {
+        "memory_mib",
+        "use",
+        "squatters",
+    }

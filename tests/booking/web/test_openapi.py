@@ -1,0 +1,104 @@
+"""The OpenAPI document, and the API as it is asked by a machine that has read nothing else."""
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+from hypothesis import settings
+from jsonschema import Draft202012Validator
+
+from booking.server import LONGEST_BODY
+from booking.web.app import create_app
+from booking.web.door import Door
+from booking.web.rate_limits import RateLimits
+from booking.web.strangers import Strangers
+from cluster.runtime.probes import Server, serve
+from tests.booking.web.served import Served
+
+EXAMPLES: Final = 5
+"""Requests per operation and phase."""
+EXAMPLES_IN_A_SOAK: Final = 300
+CONFIG: Final = Path(__file__).with_name("schemathesis.toml")
+OPENAPI: Final = "/api/v1/openapi.json"
+
+
+@pytest.fixture
+def server(served: Served) -> Iterator[Server]:
+    """The API on a real port; alice is an administrator, and nobody asks too often."""
+    served.signing_in.administrators.add("alice")
+    often = RateLimits(served.clock, per_second=1, burst=10**9)
+    door = Door(served.signing_in, often, Strangers(often))
+    app = create_app(served.parts, door, audience="gpu-booking")
+    made = serve(app, "127.0.0.1", 0, threads=4, longest_body=LONGEST_BODY)
+    yield made
+    made.close()
+
+
+def document(served: Served) -> dict[str, Any]:
+    answer = served.client.get(OPENAPI)
+    assert answer.status_code == 200
+    told: dict[str, Any] = msgspec.json.decode(answer.data)
+    return told
+
+
+def test_the_document_is_there_for_everybody_and_is_openapi_3_1(served: Served) -> None:
+    told = document(served)
+    assert told["openapi"] == "3.1.0"
+    for schema in told["components"]["schemas"].values():
+        Draft202012Validator.check_schema(schema)
+
+
+def test_every_address_of_the_api_stands_in_the_document_and_no_other(served: Served) -> None:
+    told = document(served)
+    addresses = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
+    app = create_app(served.parts, served.door, audience="gpu-booking")
+    rules = {
+        (method, re.sub(r"<(\w+)>", r"{\1}", rule.rule))
+        for rule in app.url_map.iter_rules()
+        for method in (rule.methods or set()) - {"HEAD"}
+    }
+    assert addresses == rules
+
+
+def test_every_operation_tells_that_one_may_ask_too_often(served: Served) -> None:
+    for path, methods in document(served)["paths"].items():
+        for method, operation in methods.items():
+            assert "Retry-After" in operation["responses"]["429"]["headers"], (method, path)
+
+
+def test_every_reference_in_the_document_leads_somewhere(served: Served) -> None:
+    told = document(served)
+    text = msgspec.json.encode(told).decode()
+    known = {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
+    assert set(re.findall(r'"\$ref":"([^"]+)"', text)) == known
+
+
+def test_a_machine_that_knows_the_document_finds_no_answer_that_it_does_not_tell_of(
+    server: Server, tmp_path: Path
+) -> None:
+    """Requests that the document allows and that it does not, by themselves and in each other's wake."""
+    examples = EXAMPLES_IN_A_SOAK if settings.get_current_profile_name() == "soak" else EXAMPLES
+    command = [
+        str(Path(sys.executable).with_name("st")),
+        "--config-file",
+        str(CONFIG),
+        "run",
+        f"http://127.0.0.1:{server.port}{OPENAPI}",
+        "--header",
+        "Authorization: Bearer alice-token",
+        "--max-examples",
+        str(examples),
+        "--checks",
+        "all",
+        "--generation-database",
+        "none",
+        "--continue-on-failure",
+        "--no-color",
+    ]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=1800)
+    assert ran.returncode == 0, ran.stdout[-20_000:] + ran.stderr[-2_000:]

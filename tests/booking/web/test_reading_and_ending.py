@@ -1,0 +1,146 @@
+"""Listing, showing, releasing and cancelling by REST."""
+
+from datetime import timedelta
+
+from booking.capacity import Capacity
+from tests.booking.web.served import BOOKINGS, Served, problem, rules
+from tests.fakes.objects import A100, A6000
+
+HOUR = timedelta(hours=1).total_seconds()
+
+
+def test_everybody_sees_their_own_bookings(served: Served) -> None:
+    hers = served.booked()
+    his = served.booked(user="bob")
+
+    assert [each["id"] for each in served.ask("GET", BOOKINGS).get_json()["bookings"]] == [hers]
+    assert [each["id"] for each in served.ask("GET", BOOKINGS, user="bob").get_json()["bookings"]] == [his]
+
+
+def test_past_bookings_are_listed_on_demand(served: Served) -> None:
+    ended = served.booked(duration="P1D")
+    served.clock.advance(20 * 24 * HOUR)
+
+    assert served.ask("GET", BOOKINGS).get_json() == {"bookings": []}
+    (told,) = served.ask("GET", BOOKINGS + "?past=true").get_json()["bookings"]
+    assert (told["id"], told["state"]) == (ended, "ended")
+    assert served.ask("GET", BOOKINGS + "?past=false").get_json() == {"bookings": []}
+
+
+def test_somebody_elses_booking_is_not_there(served: Served) -> None:
+    his = served.booked(user="bob")
+
+    for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/release")):
+        told = problem(served.ask(method, f"{BOOKINGS}/{his}{path}"), 404)
+        assert told["type"].endswith(":unknown-booking")
+    assert served.stored == 1
+
+
+def test_a_running_booking_is_released_now(served: Served) -> None:
+    booking = served.booked()
+    served.clock.advance(HOUR)
+    answer = served.ask("POST", f"{BOOKINGS}/{booking}/release")
+
+    assert answer.status_code == 200
+    told = answer.get_json()
+    assert (told["state"], told["end"], told["released"]) == (
+        "ended",
+        "2026-03-02T10:00:00Z",
+        "2026-03-02T10:00:00Z",
+    )
+    assert told["mirrored"] is True
+    assert served.mirror.told[-2:] == ["poke", 2]
+
+
+def test_a_booking_that_is_released_in_the_middle_of_a_second_is_over_at_once(served: Served) -> None:
+    booking = served.booked()
+    served.clock.advance(HOUR + 0.3)
+    assert served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()["state"] == "ended"
+
+    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["over"]
+    assert served.ask("GET", BOOKINGS).get_json()["bookings"] == []
+    assert rules(problem(served.book(model=A100, duration="P1D"), 422)) == ["cooldown"]
+
+
+def test_a_booking_that_is_over_cannot_be_released_again(served: Served) -> None:
+    booking = served.booked()
+    served.clock.advance(HOUR)
+    served.ask("POST", f"{BOOKINGS}/{booking}/release")
+
+    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["over"]
+    assert served.stored == 2
+
+
+def test_a_planned_booking_is_cancelled_not_released(served: Served) -> None:
+    booking = served.booked(start="2026-03-10T09:00:00Z")
+
+    assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["not-begun"]
+    told = served.ask("DELETE", f"{BOOKINGS}/{booking}").get_json()
+    assert (told["state"], told["cancelled"], told["mirrored"]) == ("cancelled", "2026-03-02T09:00:00Z", True)
+
+
+def test_a_running_booking_cannot_be_cancelled(served: Served) -> None:
+    booking = served.booked()
+
+    problem(served.ask("DELETE", f"{BOOKINGS}/{booking}"), 422)
+    assert served.stored == 1
+
+
+def test_while_the_mirror_is_not_well_nothing_is_released_or_cancelled(served: Served) -> None:
+    booking = served.booked()
+    served.no_promises = "The mirror rests."
+
+    problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 503)
+    problem(served.ask("DELETE", f"{BOOKINGS}/{booking}"), 503)
+    assert served.stored == 1
+
+
+def test_a_release_that_is_not_in_the_cluster_in_time_says_so(served: Served) -> None:
+    booking = served.booked()
+    served.mirror.writes = False
+    answer = served.ask("POST", f"{BOOKINGS}/{booking}/release")
+
+    assert answer.status_code == 202
+    assert answer.get_json()["mirrored"] is False
+
+
+def test_reading_goes_on_while_nothing_can_be_promised(served: Served) -> None:
+    booking = served.booked()
+    served.no_promises = "The mirror rests."
+    served.unknown_capacity = "The nodes of the cluster have not been read yet."
+
+    assert served.ask("GET", BOOKINGS).status_code == 200
+    assert served.ask("GET", f"{BOOKINGS}/{booking}").status_code == 200
+
+
+def test_a_lost_database_is_told_without_its_path(served: Served) -> None:
+    served.booked()
+    served.file.rename(served.file.with_suffix(".away"))
+    answer = served.ask("GET", BOOKINGS)
+
+    told = problem(answer, 503)
+    assert str(served.file) not in told["detail"]
+    assert answer.headers["Retry-After"]
+    problem(served.book(user="bob", model=A100, duration="P1D"), 503)
+
+
+def test_a_booking_whose_devices_have_gone_is_at_risk_and_nothing_is_cancelled(served: Served) -> None:
+    booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
+    assert "at_risk" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
+    served.capacity = Capacity({A100: {"node-a": 2}, A6000: {"node-a": 4}})
+
+    (listed,) = served.ask("GET", BOOKINGS).get_json()["bookings"]
+    assert (listed["id"], listed["state"], listed["at_risk"]) == (booking, "planned", True)
+    shown = served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
+    assert shown["at_risk"] is True
+    assert shown["alternatives"]
+    assert {offer["why"] for offer in shown["alternatives"]} & {"fewer-gpus", "other-model"}
+    assert served.stored == 1
+
+
+def test_what_is_at_risk_is_not_said_while_the_devices_are_not_known(served: Served) -> None:
+    booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
+    served.capacity = Capacity({})
+    served.unknown_capacity = "The nodes of the cluster have not been read yet."
+
+    assert "at_risk" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()

@@ -1,0 +1,64 @@
+"""Signing in with a Kubernetes token, where there is no identity provider: a page that everybody can read."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, expect
+
+from tests.booking.web.login.entrance import Entrance
+from tests.browser.visitor import DESK, PATIENCE, PHONE, Visitors, address_of, findings, width_of
+
+expect.set_options(timeout=PATIENCE)
+REFUSED = "error: Failed to load resource: the server responded with a status of 401 (UNAUTHORIZED)"
+
+
+@pytest.fixture
+def strangers(browser: Browser, tmp_path: Path) -> Iterator[Visitors]:
+    """Visitors whom nobody knows yet."""
+    entrance = Entrance(tmp_path)
+    with address_of(entrance) as address:
+        made = Visitors(browser, address)
+        yield made
+        made.close()
+    entrance.close()
+
+
+@pytest.mark.parametrize("path", ["/login", "/login?out=1"], ids=["the form", "after signing out"])
+def test_everybody_can_read_the_login(strangers: Visitors, path: str) -> None:
+    page = strangers.page(None, screen=DESK, scheme="light")
+    page.goto(path)
+    assert findings(page) == []
+    assert width_of(page) <= DESK.width
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": PHONE.width, "height": PHONE.height})
+    assert findings(page) == []
+    assert width_of(page) <= PHONE.width
+    assert strangers.heard() == []
+
+
+def test_colours_are_judged_when_they_have_come_to_rest(strangers: Visitors) -> None:
+    page = strangers.page(None, screen=DESK, scheme="light")
+    page.goto("/login?out=1")
+    page.evaluate("document.querySelector('.button').style.transition = 'background-color 2s'")
+    page.emulate_media(color_scheme="dark")
+    assert findings(page) == []
+
+
+@pytest.mark.parametrize("scripts", [True, False], ids=["with scripts", "without scripts"])
+def test_somebody_signs_in_by_keyboard_goes_on_and_signs_out(strangers: Visitors, *, scripts: bool) -> None:
+    page = strangers.page(None, scripts=scripts)
+    page.goto("/mine")
+    page.get_by_label("Token").fill("a-guess")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("status")).to_contain_text("unknown, has expired or is meant for somebody else")
+    assert strangers.heard() == [REFUSED]
+    page.get_by_label("Token").fill("alice-token")
+    page.keyboard.press("Enter")
+    expect(page.locator("h1")).to_have_text("My bookings")
+    expect(page.locator(".who")).to_contain_text("alice")
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("status")).to_contain_text("You are signed out.")
+    page.goto("/mine")
+    expect(page.get_by_label("Token")).to_be_visible()
+    assert strangers.heard() == []

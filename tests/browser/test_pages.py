@@ -1,0 +1,71 @@
+"""Every page in Chromium, in both schemes, at a desk and on a phone: no complaint, nothing unreachable."""
+
+from collections.abc import Iterator
+from typing import Final
+
+import pytest
+from playwright.sync_api import Browser
+
+from tests.booking.web.pages.site import Site
+from tests.browser.story import live, rule, tell
+from tests.browser.visitor import DESK, PHONE, Visitors, address_of, findings, open_all, width_of
+from tests.fakes.objects import A100
+
+PAGES: Final = {
+    "availability": f"/?open={A100}",
+    "refused": f"/?model={A100}&count=7&amount=20&check=1",
+    "mine": "/mine",
+    "past": "/mine?past=1",
+    "missing": "/mine?booked=b-nobody",
+    "now": "/now",
+    "why": "/why/vision/ablation",
+    "maintenance": "/admin",
+    "exemptions": "/admin/exemptions",
+    "everybody's": "/admin/bookings",
+    "policy": "/admin/policy",
+    "audit": "/admin/audit",
+    "denied": "/admin/denied",
+}
+"""Name -> address. A page that is added here is looked at in every way."""
+MISSING: Final = "error: Failed to load resource: the server responded with a status of 404 (NOT FOUND)"
+
+
+@pytest.fixture(scope="module")
+def told(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitors]:
+    """Visitors of a site that nobody changes."""
+    site = Site(tmp_path_factory.mktemp("site"))
+    tell(site)
+    live(site)
+    rule(site)
+    site.signing_in.administrators.add("alice")
+    with address_of(site) as address:
+        made = Visitors(browser, address)
+        yield made
+        made.close()
+    site.store.close()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_everybody_can_read_a_page(told: Visitors, name: str) -> None:
+    page = told.page(screen=DESK, scheme="light")
+    page.goto(PAGES[name])
+    open_all(page)
+    assert findings(page) == []
+    assert width_of(page) <= DESK.width
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": PHONE.width, "height": PHONE.height})
+    assert findings(page) == []
+    assert width_of(page) <= PHONE.width
+    assert told.heard() == ([MISSING] if name == "missing" else [])
+
+
+def test_who_looks_at_pages_sees_what_is_wrong_with_one(told: Visitors) -> None:
+    page = told.page(screen=PHONE)
+    page.goto("/mine")
+    page.evaluate("document.querySelector('main').innerHTML = '<input><p class=wide>wide</p>'")
+    page.evaluate("document.querySelector('.wide').style.minWidth = '500px'")
+    assert [found.split(":")[0] for found in findings(page)] == ["label"]
+    assert width_of(page) > PHONE.width
+    with page.expect_console_message():
+        page.evaluate("fetch('/nowhere')")
+    assert told.heard() == [MISSING]

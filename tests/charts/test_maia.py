@@ -1,0 +1,166 @@
+"""What MAIA's own tools find: nothing, unless an administrator wants it."""
+
+import re
+from base64 import b64decode
+from typing import Any
+
+import pytest
+import yaml
+
+from booking.settings import ControllerSettings, ServerSettings
+from booking.web import maia
+from cluster import names
+from cluster.runtime.settings import load
+from devcluster.failure import ClusterError
+from tests.charts.conftest import Render
+from tests.charts.test_pods_rendered import environment, workloads
+from tests.charts.test_rendered import of_kind
+
+pytestmark = pytest.mark.controlplane
+
+TERMINATOR = "pod-terminator"
+DOOR = f"{names.PRODUCT}-{TERMINATOR}"
+OURS = f"http://{names.BOOKING_SERVER}.{names.NAMESPACE}"
+TOKEN_SECRET = f"{names.PRODUCT}-maia"
+ON = {"maia": {"enabled": True, "namespaces": ["maia"]}}
+
+
+def test_by_default_there_is_no_door_for_them(render: Render) -> None:
+    documents = render()
+    assert TERMINATOR not in of_kind(documents, "Service")
+    assert DOOR not in of_kind(documents, "NetworkPolicy")
+
+
+def test_they_find_the_name_and_port_that_they_know(render: Render) -> None:
+    service = of_kind(render(ON), "Service")[TERMINATOR]
+    (port,) = service["spec"]["ports"]
+    assert (port["port"], port["targetPort"]) == (8080, ControllerSettings().maia_port)
+
+
+def test_only_the_named_namespaces_reach_it_and_the_webhook_stays_open(render: Render) -> None:
+    policy = of_kind(render(ON), "NetworkPolicy")[DOOR]
+    opened = {
+        port["port"]: yaml.safe_dump(rule.get("from"))
+        for rule in policy["spec"]["ingress"]
+        for port in rule["ports"]
+    }
+    settings = ControllerSettings()
+    assert opened.keys() == {settings.webhook_port, settings.probe_port, settings.maia_port}
+    assert "maia" in opened[settings.maia_port]
+    assert "maia" not in opened[settings.webhook_port]
+
+
+def test_without_a_namespace_nobody_reaches_it(render: Render) -> None:
+    policy = of_kind(render({"maia": {"enabled": True}}), "NetworkPolicy")[DOOR]
+    (door,) = (rule for rule in policy["spec"]["ingress"] if rule.get("from"))
+    (who,) = door["from"]
+    assert who["namespaceSelector"]["matchExpressions"][0]["values"] == [names.NAMESPACE]
+
+
+def test_no_other_policy_opens_the_door(render: Render) -> None:
+    others = {name: p for name, p in of_kind(render(ON), "NetworkPolicy").items() if name != DOOR}
+    component = {name: p["spec"]["podSelector"]["matchLabels"] for name, p in others.items()}
+    assert others
+    for name, policy in others.items():
+        if component[name]["app.kubernetes.io/component"] == "controller":
+            opened = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
+            assert ControllerSettings().maia_port not in opened
+
+
+def test_what_is_no_namespace_is_refused(render: Render) -> None:
+    with pytest.raises(ClusterError):
+        render({"maia": {"enabled": True, "namespaces": [""]}})
+
+
+def served(documents: list[dict[str, Any]]) -> tuple[ServerSettings, ControllerSettings]:
+    """What the server and the controller are told."""
+    found = {part: environment(pod["spec"]["containers"][0]) for part, pod in workloads(documents).items()}
+    return load(ServerSettings, found["server"]), load(ControllerSettings, found["controller"])
+
+
+@pytest.mark.parametrize(
+    ("address", "ending", "stats", "more"),
+    [
+        (OURS, "/", maia.STATS[1], {}),
+        (f"{OURS}.svc.cluster.local:80", "", maia.STATS[0], {}),
+        (f"http://{names.BOOKING_SERVER}", "", maia.STATS[1], {}),
+        ("https://gpus.example.org", "/", maia.STATS[0], {"server": {"url": "https://gpus.example.org"}}),
+    ],
+)
+def test_maias_values_are_understood_where_they_lead_to_us(
+    render: Render, address: str, ending: str, stats: str, more: dict[str, Any]
+) -> None:
+    theirs = {
+        "apiUrl": address + maia.SCHEDULABILITY + ending,
+        "gpuStatsUrl": address + stats + ending,
+        "apiToken": "secret",
+    }
+    documents = render({**theirs, "namespace": names.NAMESPACE, **more})
+    server, controller = served(documents)
+    assert (server.maia, controller.maia) == (True, True)
+    assert TERMINATOR in of_kind(documents, "Service")
+    secret = of_kind(documents, "Secret")[TOKEN_SECRET]
+    assert b64decode(secret["data"]["token"]) == b"secret"
+    pod = workloads(documents)["server"]["spec"]
+    (volume,) = (v["name"] for v in pod["volumes"] if v.get("secret", {}).get("secretName") == TOKEN_SECRET)
+    (mount,) = (m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == volume)
+    assert str(server.maia_token_file) == f"{mount}/token"
+
+
+@pytest.mark.parametrize("value", [{"apiToken": "secret"}, {"maia": {"enabled": True}}])
+def test_any_of_them_is_the_mode(render: Render, value: dict[str, Any]) -> None:
+    server, controller = served(render(value))
+    assert (server.maia, controller.maia) == (True, True)
+
+
+def test_a_token_of_ones_own_secret_makes_no_other(render: Render) -> None:
+    values = {"apiUrl": OURS + maia.SCHEDULABILITY, "maia": {"tokenSecret": "mine"}}
+    documents = render(values)
+    assert TOKEN_SECRET not in of_kind(documents, "Secret")
+    assert served(documents)[0].maia_token_file is not None
+
+
+THEIRS = f"https://maia.example.org{maia.SCHEDULABILITY}/"
+
+
+@pytest.mark.parametrize(
+    ("values", "sentence"),
+    [
+        (
+            {"apiUrl": THEIRS, "apiToken": "secret"},
+            f"apiUrl is {THEIRS}, and GPU Booking asks no other service",
+        ),
+        (
+            {"apiUrl": THEIRS, "apiToken": "secret"},
+            f"answers MAIA's webhook at {OURS}{maia.SCHEDULABILITY}/. Give MAIA's webhook that address, and",
+        ),
+        (
+            {"gpuStatsUrl": THEIRS, "apiToken": "secret"},
+            f"at {OURS}{maia.STATS[1]}/. Give MAIA's webhook that address, and leave gpuStatsUrl out",
+        ),
+        ({"apiUrl": f"{OURS}{maia.STATS[0]}", "apiToken": "secret"}, "Give MAIA's webhook that address"),
+        ({"apiUrl": OURS + maia.SCHEDULABILITY}, "answer nobody without a token: give apiToken, or a Secret"),
+        ({"apiToken": "S#perS3crEt_007"}, "which everybody knows. Choose another"),
+        (
+            {"apiToken": "secret", "maia": {"tokenSecret": "mine"}},
+            "apiToken and maia.tokenSecret both say what MAIA's webhook shows: leave one of them out.",
+        ),
+        (
+            {"namespace": "gpus"},
+            f"namespace is gpus, and this release goes into {names.NAMESPACE}: a release's namespace is said",
+        ),
+        ({"namespace": "gpus"}, "Leave namespace out, or install with --namespace gpus."),
+    ],
+)
+def test_what_we_do_not_serve_is_refused_with_what_to_do(
+    render: Render, values: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ClusterError, match=re.escape(sentence)):
+        render(values)
+
+
+def test_by_default_nothing_of_maia_is_there(render: Render) -> None:
+    documents = render()
+    server, controller = served(documents)
+    assert (server.maia, controller.maia, server.maia_token_file) == (False, False, None)
+    assert TOKEN_SECRET not in of_kind(documents, "Secret")

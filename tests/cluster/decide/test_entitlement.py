@@ -1,0 +1,170 @@
+"""Which pods are booked."""
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.decide.entitlement import Candidate, candidate, entitlement
+from cluster.objects.bookings import Booking
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
+
+HOUR = timedelta(hours=1)
+MODELS = {"GPU-n0-0": A100, "GPU-n0-1": A100, "GPU-n0-2": A6000}
+
+
+def of_alice(name: str, *, minutes: int = 0, gpus: int = 1) -> PodBuilder:
+    return a_pod(name).of("alice").asks(gpus).created(EPOCH + timedelta(minutes=minutes))
+
+
+def covered(*pods: PodBuilder, bookings: tuple[Booking, ...] = (), now: datetime = EPOCH) -> dict[str, str]:
+    found = [candidate(p.obj, held=None, models={}) for p in pods]
+    result = entitlement(bookings or (a_booking(),), [c for c in found if c], now)
+    return {uid.removeprefix("uid-"): booking.name for uid, booking in result.items()}
+
+
+def test_a_pod_of_a_running_booking_is_covered() -> None:
+    assert covered(of_alice("p")) == {"p": "b-1"}
+
+
+def test_a_booking_covers_from_its_start_up_to_but_not_at_its_end() -> None:
+    booking = a_booking(start=EPOCH, end=EPOCH + HOUR)
+    moments = [
+        EPOCH - timedelta(microseconds=1),
+        EPOCH,
+        EPOCH + HOUR - timedelta(microseconds=1),
+        EPOCH + HOUR,
+    ]
+    covers = [bool(covered(of_alice("p"), bookings=(booking,), now=now)) for now in moments]
+    assert covers == [False, True, True, False]
+
+
+def test_a_pod_that_refuses_the_booked_model_is_not_covered() -> None:
+    pod = of_alice("p")
+    assert covered(pod.with_annotation(names.NOT_MODEL, A100)) == {}
+    assert covered(pod.with_annotation(names.NOT_MODEL, A6000)) == {"p": "b-1"}
+
+
+def test_nobody_elses_pod_is_covered() -> None:
+    assert covered(a_pod("p").of("bob").asks(1)) == {}
+    assert covered(a_pod("p").asks(1)) == {}
+
+
+def test_older_pods_are_covered_first_and_no_more_than_were_booked() -> None:
+    pods = [of_alice("third", minutes=3), of_alice("first", minutes=1), of_alice("second", minutes=2)]
+    assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"first", "second"}
+
+
+def test_of_pods_created_in_the_same_second_the_first_by_name_is_covered_whatever_its_uid() -> None:
+    pods = [replace(of_alice("worker-1"), uid="uid-0"), replace(of_alice("worker-0"), uid="uid-9")]
+    assert covered(*pods) == {"9": "b-1"}
+
+
+def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None:
+    pods = [of_alice("big", gpus=3), of_alice("small", minutes=1)]
+    assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"small"}
+
+
+def test_a_pod_that_has_cover_keeps_it_beside_an_older_one() -> None:
+    returned, running = of_alice("returned"), of_alice("running", minutes=5)
+    stamped = running.with_annotation(names.BOOKING, "b-1")
+    assert set(covered(returned, stamped)) == {"running"}
+
+
+def test_a_forged_stamp_reaches_nobody_elses_booking() -> None:
+    forged = a_pod("p").of("bob").asks(1).with_annotation(names.BOOKING, "b-1")
+    assert covered(forged, of_alice("hers")) == {"hers": "b-1"}
+
+
+def test_a_pod_that_came_back_keeps_its_place() -> None:
+    returned = of_alice("returned", minutes=9).with_annotation(names.BORN, "2026-11-23T09:00:00Z")
+    assert set(covered(returned, of_alice("other", minutes=1))) == {"returned"}
+
+
+def test_pods_that_leave_or_have_ended_use_no_cover() -> None:
+    gone = [of_alice("leaving").terminating(), of_alice("ended").ended()]
+    assert set(covered(*gone, of_alice("next", minutes=1))) == {"next"}
+
+
+def test_a_wish_for_another_model_is_not_covered() -> None:
+    assert covered(of_alice("p").wants(A6000)) == {}
+    assert covered(of_alice("p").wants(A6000, A100)) == {"p": "b-1"}
+
+
+def test_a_bound_pod_is_covered_only_on_the_booked_model() -> None:
+    def bound(uuid: str) -> Candidate:
+        found = candidate(of_alice("p").on("n0").obj, held={"main": (uuid,)}, models=MODELS)
+        assert found is not None
+        return found
+
+    assert entitlement([a_booking()], [bound("GPU-n0-0")], EPOCH)
+    assert not entitlement([a_booking()], [bound("GPU-n0-2")], EPOCH)
+    assert not entitlement([a_booking()], [bound("GPU-unknown")], EPOCH)
+
+
+def test_a_booking_of_a_namespace_covers_only_pods_in_it() -> None:
+    assert covered(of_alice("p"), bookings=(a_booking(namespace="elsewhere"),)) == {}
+    assert covered(of_alice("p"), bookings=(a_booking(namespace="default"),)) == {"p": "b-1"}
+
+
+def test_two_bookings_add_up() -> None:
+    pods = [of_alice("p"), of_alice("q", minutes=1), of_alice("r", minutes=2)]
+    both = (a_booking("b-1"), a_booking("b-2", start=EPOCH - HOUR))
+    assert covered(*pods, bookings=both) == {"p": "b-2", "q": "b-1"}
+
+
+candidates = st.builds(
+    Candidate,
+    uid=st.uuids().map(str),
+    name=st.sampled_from(["a", "b", "c"]),
+    user=st.sampled_from(["alice", "bob"]),
+    namespace=st.sampled_from(["lab", "class"]),
+    born=st.integers(0, 5).map(lambda minutes: EPOCH + timedelta(minutes=minutes)),
+    stamped=st.sampled_from([None, "b-0", "b-1", "b-2"]),
+    gpus=st.integers(1, 4),
+    accepts=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000})]),
+    has=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000}), frozenset({A100, A6000})]),
+)
+bookings = st.lists(
+    st.builds(
+        lambda user, model, count, hours: (user, model, count, hours),
+        st.sampled_from(["alice", "bob"]),
+        st.sampled_from([A100, A6000]),
+        st.integers(1, 4),
+        st.integers(-1, 1),
+    ),
+    max_size=4,
+).map(
+    lambda rows: [
+        a_booking(f"b-{n}", user=u, model=m, count=c, start=EPOCH + h * HOUR, end=EPOCH + (h + 1) * HOUR)
+        for n, (u, m, c, h) in enumerate(rows)
+    ]
+)
+
+
+@given(bookings, st.lists(candidates, max_size=8, unique_by=lambda c: c.uid))
+def test_cover_is_never_more_than_was_booked_and_does_not_depend_on_order(
+    booked: list[Booking], pods: list[Candidate]
+) -> None:
+    result = entitlement(booked, pods, EPOCH)
+    by_uid = {pod.uid: pod for pod in pods}
+    for booking in booked:
+        theirs = [by_uid[uid] for uid, found in result.items() if found.name == booking.name]
+        assert sum(pod.gpus for pod in theirs) <= booking.spec.count
+        assert not theirs or booking.is_running(EPOCH)
+        assert all(pod.user == booking.spec.user for pod in theirs)
+        assert all(pod.has <= {booking.spec.model} for pod in theirs)
+    assert entitlement(reversed(booked), list(reversed(pods)), EPOCH) == result
+
+
+@given(bookings, st.lists(candidates, max_size=8, unique_by=lambda c: c.uid))
+def test_what_is_covered_stays_covered_when_its_stamp_is_written(
+    booked: list[Booking], pods: list[Candidate]
+) -> None:
+    result = entitlement(booked, pods, EPOCH)
+    stamped = [replace(pod, stamped=result[pod.uid].name if pod.uid in result else None) for pod in pods]
+    assert {u: b.name for u, b in entitlement(booked, stamped, EPOCH).items()} == {
+        u: b.name for u, b in result.items()
+    }

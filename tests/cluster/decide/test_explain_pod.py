@@ -1,0 +1,495 @@
+"""What is told about a pod: one test per case, and what is true of every pod of any cluster."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.decide.entitlement import candidate, entitlement
+from cluster.decide.explain import Explanation, Scene, explain_pod
+from cluster.decide.ledger import Ledger
+from cluster.objects.assignment import assignment_of
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.orders import EvictOrder, encode_order
+from cluster.objects.pods import Gate, asks_for_gpus, is_terminal
+from cluster.picture import Look
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+
+NOW = EPOCH + timedelta(hours=1)
+DAY = timedelta(days=1)
+UNTIL = (
+    "Nobody takes its GPUs before 2026-11-25 09:00 UTC, unless an administrator does so by name and reason."
+)
+
+
+def scene(
+    *pods: PodBuilder, bookings: tuple[Booking, ...] = (), holds: Mapping[str, Hold] | None = None
+) -> Scene:
+    """Two nodes of two A100 and one A6000; each pod and booking as given."""
+    ledger = Ledger()
+    for node in ("n0", "n1"):
+        ledger.apply_node(a_node(node, a100(0, node), a100(1, node), a6000(2, node)))
+    found = {pod.obj.metadata.uid: pod.obj for pod in pods}
+    for pod in found.values():
+        ledger.apply_pod(pod)
+    living = {uid: pod for uid, pod in found.items() if not is_terminal(pod) and asks_for_gpus(pod)}
+    models = {device: model for view in ledger.views(ledger.nodes()) for device, model in view.models.items()}
+    candidates = [
+        one for pod in living.values() if (one := candidate(pod, held=assignment_of(pod), models=models))
+    ]
+    return Scene(
+        now=NOW,
+        pods=living,
+        looks={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
+        bookings={one.name: one for one in bookings},
+        cover=entitlement(bookings, candidates, NOW),
+        holds={**ledger.holds, **(holds or {})},
+    )
+
+
+def told(pod: PodBuilder, *others: PodBuilder, bookings: tuple[Booking, ...] = ()) -> Explanation:
+    """About a pod among others."""
+    return explain_pod(pod.obj, scene(pod, *others, bookings=bookings))
+
+
+def alices(name: str = "p") -> PodBuilder:
+    return a_pod(name).of("alice").created(EPOCH)
+
+
+def running(name: str = "p", index: int = 0) -> PodBuilder:
+    return alices(name).asks(1).on("n0", {"main": (f"GPU-n0-{index}",)})
+
+
+def test_a_running_pod_that_a_booking_covers() -> None:
+    found = told(running(), bookings=(a_booking(),))
+    assert found.state == "running, booked"
+    assert found.because == (
+        "It belongs to alice.",
+        f"The booking b-1 of 1 x {A100} covers it until 2026-11-25 09:00 UTC.",
+        f"It is on n0 and holds GPU 0 ({A100}).",
+        f"GPU Booking chose it when the pod was bound: its booking is for {A100}.",
+        UNTIL,
+    )
+    assert found.would_change == ("Extending the booking b-1 before 2026-11-25 09:00 UTC keeps its cover.",)
+
+
+def test_a_running_pod_without_a_booking_may_lose_its_gpus_at_any_time() -> None:
+    found = told(running())
+    assert found.state == "running, not booked"
+    assert "No booking of alice's is running." in found.because
+    assert found.because[-1] == "A booked pod that finds no free GPU may take its GPUs at any time."
+    assert found.would_change[0].startswith("A running booking of alice's")
+
+
+def test_a_running_pod_that_its_booking_does_not_cover_where_it_stands_is_told_why_and_what_to_do() -> None:
+    pod = running()
+    seen = replace(scene(pod, bookings=(a_booking(),)), cover={}, barred=frozenset({("uid-p", "b-1")}))
+    found = explain_pod(pod.obj, seen)
+    assert found.state == "running, not booked"
+    where = "does not cover it where it runs: others are promised GPUs of n0."
+    assert f"The booking b-1 of 1 x {A100} {where}" in found.because
+    assert found.would_change[0].startswith("Created anew, it gets its GPUs on another node for certain.")
+
+
+def test_a_pod_of_nobody_is_told_why() -> None:
+    pod = a_pod().asks(1).with_annotation(names.NOBODY, "ServiceAccounts are nobody.")
+    found = told(pod, bookings=(a_booking(),))
+    assert found.because[:2] == (
+        "It belongs to nobody: ServiceAccounts are nobody.",
+        "So no booking can cover it.",
+    )
+    assert names.OWNER in found.would_change[-1]
+
+
+def test_why_a_running_booking_does_not_cover_the_pod() -> None:
+    cases = {
+        "it is for pods of the namespace research alone": a_booking(namespace="research"),
+        f"it accepts {A6000} only.": a_booking(),
+        "it asks for 2 GPUs": a_booking(model=A6000, count=1),
+    }
+    pod = alices().asks(2).wants(A6000)
+    for words, booking in cases.items():
+        found = told(pod, bookings=(booking,))
+        assert any(f"does not cover it: {words}" in sentence for sentence in found.because), found
+        assert found.state == "waiting, not booked"
+
+
+def test_a_pod_that_refuses_the_booked_model_is_told_so() -> None:
+    found = told(alices().asks(1).with_annotation(names.NOT_MODEL, A100), bookings=(a_booking(),))
+    assert f"The booking b-1 of 1 x {A100} does not cover it: it refuses that model." in found.because
+
+
+def test_a_bound_pod_is_judged_by_the_devices_that_it_has() -> None:
+    found = told(alices().asks(1).on("n0", {"main": ("GPU-n0-2",)}), bookings=(a_booking(),))
+    assert "its GPUs are NVIDIA-RTX-A6000" in found.because[1]
+
+
+def test_a_booking_that_is_used_up_names_the_pods_that_use_it() -> None:
+    found = told(alices().asks(1).created(EPOCH + DAY), running("first"), bookings=(a_booking(),))
+    assert f"The booking b-1 of 1 x {A100} does not cover it: all of it is used by first." in found.because
+    assert (
+        found.would_change[-1]
+        == "When pods that use the booking end and leave 1 GPU of it, it covers this one."
+    )
+
+
+def test_a_booking_that_has_not_begun_and_one_that_is_over() -> None:
+    later = a_booking("b-2", start=NOW + DAY, end=NOW + 2 * DAY)
+    over = a_booking("b-0", start=EPOCH - DAY, end=EPOCH)
+    assert (
+        "does not cover it yet: it begins at 2026-11-24 10:00 UTC"
+        in told(running(), bookings=(later,)).because[1]
+    )
+    assert "The last one, b-0, was over at 2026-11-23 09:00 UTC." in told(running(), bookings=(over,)).because
+
+
+def test_a_waiting_pod_is_told_what_it_waits_for() -> None:
+    full = [
+        a_pod(f"q{i}").of("bob").asks(2).on(f"n{i}", {"main": (f"GPU-n{i}-0", f"GPU-n{i}-1")}) for i in (0, 1)
+    ]
+    found = told(alices().asks(1).wants(A100), *full)
+    assert f"All 4 healthy GPUs of model {A100} are in use." in found.because
+    booked = told(alices().asks(1), *full, bookings=(a_booking(),))
+    assert booked.state == "waiting, booked"
+    assert booked.would_change[0].startswith("Its booking makes room for it")
+
+
+def test_a_pod_for_which_there_are_free_gpus_is_told_what_the_scheduler_says() -> None:
+    fresh = told(alices().asks(1))
+    assert "There are free GPUs for it on n0 and n1." in fresh.because
+    assert fresh.would_change[0] == "It is bound by itself once the scheduler has looked at it."
+    assert not any("bound by itself" in one for one in told(alices().asks(1).unschedulable()).would_change)
+    assert "The scheduler says: no." in told(alices().asks(1).unschedulable()).because
+
+
+def test_a_bound_pod_is_told_who_chose_its_gpus_and_by_what() -> None:
+    chose = "GPU Booking chose it when the pod was bound: "
+    assert f"{chose}it takes any model." in told(running()).because
+    assert f"{chose}it asks for {A100}." in told(running().wants(A100)).because
+    two = alices().asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")})
+    assert "GPU Booking chose them when the pod was bound: it takes any model." in told(two).because
+    foreign = replace(scene(running()), looks=scene(running()).looks)
+    unchosen = alices().asks(1).on("n0")
+    assert (
+        "The kubelet chose among its GPUs: the pod was bound by somebody else than GPU Booking."
+        in explain_pod(unchosen.obj, foreign).because
+    )
+
+
+def taken() -> list[PodBuilder]:
+    """Every A100: one by a booked pod, one by alice's own, two by a pod of bob's that says when it ends."""
+    granted = a_pod("granted").of("bob").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
+    return [
+        a_pod("booked").of("bob").asks(1).on("n0", {"main": ("GPU-n0-0",)}),
+        running("mine", index=1),
+        granted.with_annotation(names.TERMINATE_AT, "2026-11-23T18:00:00Z"),
+    ]
+
+
+def test_a_waiting_pod_is_told_who_has_the_gpus_that_would_fit_and_until_when() -> None:
+    found = told(alices().asks(1).wants(A100), *taken(), bookings=(a_booking(user="bob"),))
+    assert found.because[-2:] == (
+        (
+            "Of the GPUs that would fit, booked pods use 1 (until 2026-11-25 09:00 UTC)"
+            " and pods without a booking use 3 (the first until 2026-11-23 18:00 UTC)."
+        ),
+        "They are used by default/mine.",
+    )
+
+
+def test_names_of_other_peoples_pods_are_told_only_to_who_may_know_them() -> None:
+    pods = [alices().asks(1).wants(A100), *taken()]
+    seen = scene(*pods, bookings=(a_booking(user="bob"),))
+    everything = explain_pod(pods[0].obj, seen, may_name=lambda _pod: True).because[-1]
+    assert everything == (
+        "They are used by default/granted until 2026-11-23 18:00 UTC,"
+        " default/booked until 2026-11-25 09:00 UTC and default/mine."
+    )
+    nothing = explain_pod(pods[0].obj, seen, may_name=lambda _pod: False).because
+    assert not any("default/" in sentence for sentence in nothing)
+
+
+def test_gpus_that_are_kept_for_a_booked_pod_are_told_of() -> None:
+    booked = a_pod("booked").of("bob").asks(1).kept("n0", "GPU-n0-0")
+    found = told(alices().asks(1).wants(A100), booked, *taken()[2:], running("mine", index=1))
+    assert "1 GPU that would fit is kept for booked pods." in found.because
+
+
+def test_what_the_schedulers_own_filters_say_is_told_without_what_is_told_already() -> None:
+    message = (
+        "0/4 nodes are available: 1 Insufficient nvidia.com/gpu, 2 node(s) had untolerated taint(s) "
+        "{a: b, c: d}, 1 Insufficient cpu. preemption: 0/4 nodes are available: 4 No victims found."
+    )
+    found = told(alices().asks(9).unschedulable(message))
+    assert (
+        "The scheduler's own filters say of 2 nodes: node(s) had untolerated taint(s) {a: b, c: d};"
+        " 1 node: Insufficient cpu." in found.because
+    )
+    only_ours = told(
+        alices().asks(9).unschedulable("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
+    )
+    assert not any("own filters" in sentence for sentence in only_ours.because)
+
+
+def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() -> None:
+    message = (
+        "0/3 nodes are available: 1 GPUs of this node are kept for a booked pod [kept],"
+        " 1 Insufficient nvidia.com/mig-1g.5gb, 1 the GPU agent of the node is silent [agent-silent]."
+        " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims found."
+    )
+    found = told(alices().asks(9).unschedulable(message))
+    assert not any("own filters" in sentence for sentence in found.because)
+
+
+def test_what_the_scheduler_says_of_the_pod_and_of_no_node_is_told() -> None:
+    message = "0/3 nodes are available: pod has unbound immediate PersistentVolumeClaims. preemption: 0/3 no."
+    found = told(alices().asks(9).unschedulable(message))
+    assert (
+        "The scheduler's own filters say: pod has unbound immediate PersistentVolumeClaims." in found.because
+    )
+
+
+def test_a_bind_that_failed_is_told_as_it_was_said() -> None:
+    message = "The API server refused the Binding (403 Forbidden)."
+    found = told(alices().asks(9).unschedulable(message))
+    assert f"The scheduler says: {message}" in found.because
+
+
+def test_a_pod_that_nobody_looks_at_is_told_whose_scheduler_it_waits_for() -> None:
+    found = told(alices().asks(1).scheduled_by("volcano"))
+    assert "The scheduler volcano has not looked at it yet, or is about to bind it." in found.because
+
+
+def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
+    for pod in (alices().asks(9), alices().asks(1).wants("NVIDIA B300")):
+        for bookings in ((), (a_booking(count=9), a_booking("b-2", model="NVIDIA-B300"))):
+            found = told(pod, bookings=bookings)
+            assert found.would_change in {
+                ("Fewer GPUs, or a larger node.",),
+                ("Another wish, or a node that has such GPUs.",),
+            }
+    gated = msgspec.structs.replace(
+        alices().asks(1).obj.spec, scheduling_gates=(Gate(name="kueue.x-k8s.io/admission"),)
+    )
+    pod = msgspec.structs.replace(alices().asks(1).obj, spec=gated)
+    assert explain_pod(pod, scene()).would_change[0] == (
+        "It is offered once whoever has set kueue.x-k8s.io/admission takes that off."
+    )
+
+
+def test_a_pod_in_line_behind_our_gate_is_told_who_has_the_gpus_that_it_wants() -> None:
+    full = [
+        a_pod(f"b{n}{i}").of("bob").asks(1).on(n, {"main": (f"GPU-{n}-{i}",)})
+        for n in ("n0", "n1")
+        for i in (0, 1)
+    ]
+    pod = a_pod("p").of("alice").asks(1).wants(A100)
+    queued, loose = told(pod.behind(), *full), told(pod, *full)
+    in_line = (
+        f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
+    )
+    assert in_line in queued.because
+    assert [one for one in queued.because if one != in_line] == list(loose.because)
+    assert (queued.state, queued.would_change) == (loose.state, loose.would_change)
+
+
+def test_a_pod_in_line_for_which_a_gpu_is_free_is_told_that_its_turn_comes() -> None:
+    found = told(a_pod("p").of("alice").asks(1).wants(A100).behind())
+    assert "There are free GPUs for it on n0 and n1." in found.because
+    assert (
+        "It is offered to the scheduler by itself, after those that were there before it."
+        in found.would_change
+    )
+
+
+def test_of_two_gates_somebody_elses_is_told() -> None:
+    found = told(a_pod("p").of("alice").asks(1).behind(names.QUEUE, "kueue.x-k8s.io/admission"))
+    assert (
+        "It has not been offered to the scheduler: scheduling gate kueue.x-k8s.io/admission." in found.because
+    )
+
+
+def tainted(name: str) -> Node:
+    return msgspec.convert(
+        {"metadata": {"name": name}, "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]}}, Node
+    )
+
+
+def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
+    pod = alices().asks(1)
+    seen = scene(pod)
+    seen = replace(seen, looks={"n0": (seen.looks["n0"][0], "silent"), "n1": seen.looks["n1"]})
+    seen = replace(seen, nodes={"n1": tainted("n1")})
+    found = explain_pod(pod.obj, seen)
+    assert "n0: the GPU agent of the node is silent." in found.because
+    assert "n1: the node has a taint that the pod does not tolerate." in found.because
+    assert "n0: the node agent renews its Lease again; it has not for 75 s." in found.would_change
+    assert "n1: a toleration of the node's taint." in found.would_change
+    nowhere = explain_pod(pod.obj, replace(seen, nodes={"n0": tainted("n0"), "n1": tainted("n1")}))
+    assert nowhere.would_change == ("n0 and n1: a toleration of the node's taint.",)
+
+
+def test_a_node_whose_agent_has_written_what_nobody_can_read_is_told_of() -> None:
+    ledger = Ledger()
+    ledger.apply_node(a_node("n0", a100(0), drift="{"))
+    ledger.apply_node(a_node("n1", a6000(0, "n1")))
+    pod = alices().asks(1).wants(A100, A6000)
+    looks: dict[str, Look] = {view.name: (view, "alive") for view in ledger.views(ledger.nodes())}
+    found = explain_pod(pod.obj, replace(scene(pod), looks=looks))
+    assert "n0: what the node agent says about drifted pods cannot be read." in found.because
+
+
+def test_what_keeps_room_from_being_made_for_a_booked_pod_is_told() -> None:
+    pod = alices().asks(1).with_annotation(names.BARRED, "n7,n8")
+    pod = pod.with_annotation(names.BUDGETS_SINCE, "2026-11-23T09:30:00Z")
+    found = told(pod, *taken()[:1], *holding_all(), bookings=(a_booking(), a_booking("b-2", user="bob")))
+    assert "Nothing is kept for it on n7 and n8 for a while: it was in vain there." in found.because
+    assert (
+        "Disruption budgets alone keep others from leaving for it, since 2026-11-23T09:30:00Z."
+        in found.because
+    )
+
+
+def holding_all() -> list[PodBuilder]:
+    """Every A100 but the first."""
+    return [
+        a_pod(f"q{node}{index}").of("bob").asks(1).on(node, {"main": (f"GPU-{node}-{index}",)})
+        for node, index in (("n0", 1), ("n1", 0), ("n1", 1))
+    ]
+
+
+def test_devices_that_the_node_does_not_know_or_nobody_has_named_are_told_of() -> None:
+    lost = told(alices().asks(1).on("n0", {"main": ("GPU-gone",)}))
+    assert "Of what it was given, n0 does not know GPU-gone any more." in lost.because
+    assert not any("holds GPUs" in sentence for sentence in lost.because)
+    ledger = Ledger()
+    pod = alices().asks(2).on("n0")
+    ledger.apply_node(a_node("n0", a100(0), a100(1), drift='{"uid-p":{"main":["GPU-n0-0"]}}'))
+    ledger.apply_pod(pod.obj)
+    partly = explain_pod(pod.obj, replace(scene(pod), looks={"n0": (ledger.view("n0"), "alive")}))
+    assert f"It is on n0 and holds GPU 0 ({A100})." in partly.because
+    assert "Of 1 more GPU that it asks for, nobody has said which it holds." in partly.because
+
+
+def test_a_part_of_a_gpu_is_called_by_its_profile() -> None:
+    ledger = Ledger()
+    part = a100(0, uuid="MIG-a", parent="GPU-n0-9", profile="1g.5gb")
+    pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb").on("n0", {"main": ("MIG-a",)})
+    ledger.apply_node(a_node("n0", part))
+    ledger.apply_pod(pod.obj)
+    found = explain_pod(pod.obj, replace(scene(pod), looks={"n0": (ledger.view("n0"), "alive")}))
+    assert f"It is on n0 and holds GPU 0 ({A100}, 1g.5gb)." in found.because
+
+
+def test_a_booked_pod_is_told_that_its_booking_is_planned_where_it_runs() -> None:
+    there = a_booking(places=[{"node": "n0", "count": 1}])
+    assert "Its booking is planned on this node." in told(running(), bookings=(there,)).because
+    elsewhere = a_booking(places=[{"node": "n1", "count": 1}])
+    assert not any("planned" in one for one in told(running(), bookings=(elsewhere,)).because)
+
+
+def test_hold_and_notice_are_told_on_both_sides() -> None:
+    victim = running("v")
+    waiting = alices("w").asks(1)
+    hold = Hold(node="n0", devices=("GPU-n0-0",), victims=("uid-v",), at=NOW)
+    kept = waiting.kept("n0", "GPU-n0-0")
+    seen = replace(scene(victim, kept, bookings=(a_booking(start=NOW - DAY),)), cover={"uid-w": a_booking()})
+    seen = replace(seen, holds={"uid-w": hold})
+    found = explain_pod(kept.obj, seen)
+    assert found.because[-2:] == (
+        "1 GPU of node n0 is kept for this pod.",
+        "Of 1 kept for it 0 are free already.",
+    )
+    assert found.would_change == ("It is bound by itself as soon as all of its GPUs are free.",)
+    told_to_go = explain_pod(victim.obj, seen)
+    assert (told_to_go.state, told_to_go.because[-1]) == (
+        "told to go",
+        "A booked pod needs its GPUs: it must leave.",
+    )
+
+
+def test_who_is_spared_granted_or_ordered_to_go_is_told_so() -> None:
+    pod = running()
+    spared = Namespace(metadata=a_pod("default").with_annotation(names.NEVER_EVICT, "true").obj.metadata)
+    seen = replace(scene(pod), namespaces={"default": spared})
+    assert "no pod of the namespace default is evicted" in explain_pod(pod.obj, seen).because[-1]
+    granted = explain_pod(pod.obj, scene(pod), granted=NOW + DAY)
+    assert "MAIA has granted it its GPUs until 2026-11-24 10:00 UTC" in granted.because[-1]
+    order = encode_order(EvictOrder(by="bob", reason="The rack is on fire.", at=NOW))
+    ordered = told(pod.with_annotation(names.EVICT, order), bookings=(a_booking(),))
+    assert "bob, an administrator, has ordered it to go: The rack is on fire." in ordered.because
+
+
+def test_pods_that_leave_have_ended_or_have_no_gpu() -> None:
+    assert told(running().terminating()).state == "leaving"
+    assert told(running().ended()).state == "finished"
+    assert told(a_pod()) == Explanation("without GPU", ("It asks for no GPU.",))
+    stripped = told(alices().with_annotation(names.STRIPPED, "All GPUs are booked."))
+    assert (stripped.state, stripped.because) == (
+        "without its GPU",
+        ("It belongs to alice.", "All GPUs are booked."),
+    )
+    assert stripped.would_change
+
+
+def test_a_pod_that_came_back_is_told_why() -> None:
+    found = told(
+        alices().asks(1).with_annotation(names.COMEBACK_SENTENCE, "The booked pod x needed its GPUs.")
+    )
+    assert "It stands in for a pod that had to go: The booked pod x needed its GPUs." in found.because
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[tuple[PodBuilder, ...], tuple[Booking, ...]]:
+    pods = []
+    for number in range(draw(st.integers(1, 5))):
+        pod = a_pod(f"p{number}").created(EPOCH + timedelta(minutes=number)).asks(draw(st.integers(0, 3)))
+        pod = pod.of(draw(st.sampled_from(("alice", "bob")))) if draw(st.booleans()) else pod
+        pod = pod.wants(draw(st.sampled_from((A100, A6000)))) if draw(st.booleans()) else pod
+        node = draw(st.sampled_from((None, "n0", "n1", "gone")))
+        device = f"GPU-n0-{draw(st.integers(0, 4))}"
+        pod = pod.on(node, {"main": (device,)} if draw(st.booleans()) else None) if node else pod
+        pod = draw(st.sampled_from((pod, pod.terminating(), pod.ended(), pod.unschedulable())))
+        pods.append(pod)
+    bookings = tuple(
+        a_booking(
+            f"b-{number}",
+            user=draw(st.sampled_from(("alice", "bob"))),
+            model=draw(st.sampled_from((A100, A6000))),
+            count=draw(st.integers(1, 3)),
+            start=NOW + draw(st.integers(-3, 2)) * DAY,
+            end=NOW + 3 * DAY - draw(st.sampled_from((0, 4))) * DAY,
+        )
+        for number in range(draw(st.integers(0, 3)))
+    )
+    return tuple(pods), bookings
+
+
+@given(clusters())
+def test_every_pod_is_told_something_and_nothing_contradicts_itself(
+    cluster: tuple[tuple[PodBuilder, ...], tuple[Booking, ...]],
+) -> None:
+    pods, bookings = cluster
+    seen = scene(*pods, bookings=bookings)
+    for builder in pods:
+        pod = builder.obj
+        found = explain_pod(pod, seen)
+        assert found == explain_pod(pod, seen)
+        text = " ".join(found.because)
+        assert found.because
+        assert all(sentence.endswith(".") for sentence in (*found.because, *found.would_change))
+        is_covered = pod.metadata.uid in seen.cover
+        if is_covered:
+            assert "covers it until" in text
+        assert ("covers it until" in text) == found.state.endswith(", booked") == is_covered
+        assert not ("covers it until" in text and "belongs to nobody" in text)
+        assert found.state.startswith("running") == bool(
+            pod.spec.node_name and pod.metadata.uid in seen.pods and not pod.metadata.deletion_timestamp
+        )

@@ -1,0 +1,95 @@
+"""Who somebody is."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.decide.hublabels import labels_of
+from cluster.decide.identity import DEFAULT_RULES, Rule, Source, is_account, user_of, users_by_label
+
+
+@pytest.mark.parametrize(
+    ("source", "raw", "user"),
+    [
+        ("kubernetes", "alice", "alice"),
+        ("jupyterhub", "alice@example.org", "alice@example.org"),
+        ("kubernetes", "system:serviceaccount:lab:default", None),
+        ("kubernetes", "system:admin", None),
+        ("kubernetes", "", None),
+    ],
+)
+def test_by_default_people_are_who_they_say_and_machines_are_nobody(
+    source: Source, raw: str, user: str | None
+) -> None:
+    assert user_of(source, raw, DEFAULT_RULES) == user
+
+
+def test_the_first_rule_that_matches_the_whole_name_counts() -> None:
+    rules = (
+        Rule(source="kubernetes", match=r"oidc:(\w+)@kth\.se", user=r"\1"),
+        Rule(source="kubernetes", match=r"oidc:(.*)", user=r"guest-\1"),
+    )
+    assert user_of("kubernetes", "oidc:alice@kth.se", rules) == "alice"
+    assert user_of("kubernetes", "oidc:alice@kth.se.evil", rules) == "guest-alice@kth.se.evil"
+    assert user_of("kubernetes", "alice", rules) is None
+
+
+def test_a_rule_of_one_source_says_nothing_about_another() -> None:
+    rules = (Rule(source="jupyterhub", match=".+"),)
+    assert user_of("kubernetes", "alice", rules) is None
+
+
+def test_a_rule_that_is_no_regular_expression_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"The identity rule '\(' is no regular expression"):
+        Rule(source="kubernetes", match="(")
+
+
+@pytest.mark.parametrize("user", [r"\3", r"\g<nope>", "\\"])
+def test_a_rule_whose_user_cannot_be_filled_in_is_refused(user: str) -> None:
+    with pytest.raises(
+        ValueError, match=r"The user .* of the identity rule 'oidc:\(\.\+\)' cannot be filled in"
+    ):
+        Rule(source="kubernetes", match="oidc:(.+)", user=user)
+
+
+@pytest.mark.parametrize(
+    ("raw", "is_program"),
+    [
+        ("system:serviceaccount:kube-system:job-controller", True),
+        ("system:serviceaccount:lab:default", True),
+        ("system:kube-controller-manager", True),
+        ("system:admin", False),
+        ("alice", False),
+        ("", False),
+    ],
+)
+def test_controllers_are_programs_and_people_are_not(raw: str, *, is_program: bool) -> None:
+    assert is_account(raw) == is_program
+
+
+class TestLabels:
+    """JupyterHub's labels, from which nobody can read a name."""
+
+    def test_each_encoding_of_a_known_name_leads_to_its_user(self) -> None:
+        known = users_by_label(["alice@kth.se", "bob"])
+        assert known["alice-40kth-2ese"] == known["alice-kth-se---5fc1f5b8"] == {"alice@kth.se"}
+        assert known["bob"] == {"bob"}
+        assert "alice" not in known
+
+    def test_two_people_of_one_label_are_both_named(self) -> None:
+        assert users_by_label(["a@b", "a-40b"])["a-40b"] == {"a@b", "a-40b"}
+
+    def test_two_names_of_one_person_are_one(self) -> None:
+        rules = (Rule(source="jupyterhub", match=r"(\w+)(@kth\.se)?", user=r"\1"),)
+        known = users_by_label(["alice", "alice@kth.se"], rules)
+        assert known["alice"] == known["alice-40kth-2ese"] == {"alice"}
+
+    def test_a_name_that_no_rule_maps_is_known_to_nobody(self) -> None:
+        assert users_by_label(["alice"], (Rule(source="kubernetes", match=".+"),)) == {}
+
+    @given(st.sets(st.text("ab@-A.", min_size=1, max_size=8), max_size=6))
+    def test_a_label_names_exactly_those_who_may_have_it(self, known: set[str]) -> None:
+        found = users_by_label(known)
+        for label, users in found.items():
+            assert users == {name for name in known if label in labels_of(name)}
+        assert found.keys() == {label for name in known for label in labels_of(name)}

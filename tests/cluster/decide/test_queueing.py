@@ -1,0 +1,255 @@
+"""Who is let go from behind our scheduling gate: one by one, and what is true of every line."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.decide.ledger import Ledger
+from cluster.decide.placement import choose
+from cluster.decide.predicates import obstacle
+from cluster.decide.queueing import AHEAD, MOST, Line, everybody, step
+from cluster.decide.wish import wish_of
+from cluster.objects.gates import is_queued, other_gates
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, born
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
+
+OTHERS = "kueue.x-k8s.io/admission"
+
+
+def waiting(name: str, *, age: int = 0, gpus: int = 1, wants: str | None = None) -> PodBuilder:
+    """A pod of bob's that was created so many minutes ago."""
+    pod = a_pod(name).of("bob").of_priority(0).asks(gpus).created(EPOCH - timedelta(minutes=age))
+    return pod.wants(wants) if wants else pod
+
+
+def line(*pods: PodBuilder, free: int = 0, booked: Sequence[str] = ()) -> Line:
+    """One node with so many free GPUs, and everybody who waits; alice's booking covers some."""
+    ledger = Ledger()
+    node = a_node("n0", *(a100(index) for index in range(free)))
+    ledger.apply_node(node)
+    return Line(
+        pods=[pod.obj for pod in pods],
+        looks={"n0": (ledger.view("n0"), "alive")},
+        nodes={"n0": node},
+        cover={f"uid-{name}": a_booking() for name in booked},
+    )
+
+
+def let_go(found: Line) -> list[str]:
+    return [pod.metadata.name for pod in step(found).let_go]
+
+
+class TestInTheirTurn:
+    def test_as_many_as_find_a_gpu_and_a_few_ahead(self) -> None:
+        pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
+        assert let_go(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
+
+    def test_who_has_been_let_go_already_is_counted(self) -> None:
+        pods = [waiting("old", age=9).behind(), waiting("new", age=1)]
+        assert let_go(line(*pods, free=1)) == ["old"]
+        assert let_go(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
+
+    def test_who_is_too_large_for_what_is_free_holds_nobody_up(self) -> None:
+        pods = [waiting("large", age=9, gpus=4).behind(), waiting("small").behind(), waiting("l2", gpus=4)]
+        assert let_go(line(*pods, free=1)) == ["small"]
+
+    def test_the_first_of_each_wish_is_let_go_though_nothing_is_free(self) -> None:
+        kinds = [A100, A100, A6000, "NVIDIA-H100"]
+        pods = [
+            waiting(f"p{9 - age}", age=age, wants=kind).behind()
+            for age, kind in zip((9, 8, 7, 6), kinds, strict=True)
+        ]
+        assert let_go(line(*pods)) == ["p0", "p2"]
+
+    def test_priority_comes_before_age(self) -> None:
+        pods = [
+            waiting("old", age=9).behind(),
+            waiting("urgent").of_priority(5).behind(),
+            waiting("x", age=1),
+        ]
+        assert let_go(line(*pods, free=1)) == ["urgent"]
+
+    def test_who_came_back_keeps_its_place(self) -> None:
+        long_ago = (EPOCH - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
+        back = waiting("back").with_annotation(names.BORN, long_ago).behind()
+        assert let_go(line(waiting("old", age=9).behind(), back, free=1))[0] == "back"
+
+    def test_who_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
+        found = line(waiting("stuck", age=9), waiting("ahead", age=8), waiting("next").behind(), free=1)
+        assert let_go(found) == []
+        assert let_go(replace(found, averse=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
+            "next"
+        ]
+
+    def test_a_node_whose_agent_is_silent_has_nothing_for_anybody(self) -> None:
+        found = line(waiting("p").behind(), waiting("x"), waiting("y"), free=1)
+        view, _ = found.looks["n0"]
+        assert let_go(replace(found, looks={"n0": (view, "silent")})) == []
+
+
+class TestOthers:
+    def test_whom_a_booking_covers_is_let_go_at_once(self) -> None:
+        pods = [waiting("a").behind(), waiting("x"), waiting("y"), waiting("b").behind()]
+        assert let_go(line(*pods, booked=["b"])) == ["b"]
+
+    def test_our_gate_stays_as_long_as_somebody_elses_does(self) -> None:
+        held = waiting("held").behind(names.QUEUE, OTHERS)
+        assert let_go(line(held, free=1)) == []
+        assert let_go(line(held, booked=["held"])) == ["held"]
+
+    def test_whose_wish_cannot_be_read_is_let_go(self) -> None:
+        assert let_go(line(waiting("odd").asks(1, resource="nvidia.com/mig-1g.10gb").behind())) == ["odd"]
+        unreadable = a_pod("odd").needing(cpu="1").behind().raw
+        limits = {"limits": {names.GPU_RESOURCE: "half"}}
+        unreadable["spec"] = {
+            "schedulingGates": [{"name": names.QUEUE}],
+            "containers": [{"resources": limits}],
+        }
+        found = replace(line(waiting("x"), waiting("y")), pods=[msgspec.convert(unreadable, Pod)])
+        assert let_go(found) == ["odd"]
+
+    def test_everybody_is_all_of_them_a_few_at_a_time(self) -> None:
+        pods = [waiting(f"p{age:03}", age=age).behind() for age in range(MOST + 5)]
+        found = everybody([*(pod.obj for pod in pods), waiting("loose", age=99).obj])
+        assert [pod.metadata.name for pod in found.let_go] == [f"p{a:03}" for a in range(MOST + 4, 4, -1)]
+        assert not found.is_all
+        assert everybody(pod.obj for pod in pods[:3]).is_all
+
+
+# --- every line --------------------------------------------------------------------------------------------
+KINDS = st.sampled_from([None, A100, A6000])
+
+
+@dataclass
+class World:
+    """Nodes, pods that wait, and a scheduler that refuses some nodes for reasons of its own."""
+
+    nodes: Mapping[str, Node]
+    pods: dict[str, Pod]
+    booked: frozenset[str]
+    refused: frozenset[str]
+    averse: set[tuple[str, str]] = field(default_factory=set)
+    bound: dict[str, Pod] = field(default_factory=dict)
+
+    def line(self) -> Line:
+        ledger = Ledger()
+        for node in self.nodes.values():
+            ledger.apply_node(node)
+        for pod in self.bound.values():
+            ledger.apply_pod(pod)
+        return Line(
+            pods=self.pods.values(),
+            looks={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
+            nodes=self.nodes,
+            cover={uid: a_booking() for uid in self.booked & self.pods.keys()},
+            averse=frozenset(self.averse),
+        )
+
+    def lift(self, pods: Sequence[Pod]) -> None:
+        for pod in pods:
+            gates = tuple(g for g in pod.spec.scheduling_gates or () if g.name != names.QUEUE)
+            spec = msgspec.structs.replace(pod.spec, scheduling_gates=gates or None)
+            self.pods[pod.metadata.uid] = msgspec.structs.replace(pod, spec=spec)
+
+    def schedule(self) -> bool:
+        """Bind one pod that has been let go, the last that fits and not the first; whether one did."""
+        found = self.line()
+        for uid, pod in sorted(self.pods.items(), reverse=True):
+            wish = wish_of(pod, found.cover.get(uid))
+            for name, (view, _) in found.looks.items():
+                if pod.spec.scheduling_gates or name in self.refused or obstacle(wish, view, "alive"):
+                    continue
+                taken = {"main": tuple(d for one in choose(wish, view).values() for d in one)}
+                self.bound[uid] = PodBuilder(pod.metadata.name).asks(len(taken["main"])).on(name, taken).obj
+                del self.pods[uid]
+                return True
+        return False
+
+
+@st.composite
+def worlds(draw: st.DrawFn, most: int = 25) -> World:
+    nodes = {}
+    for name in ("n0", "n1", "n2")[: draw(st.integers(1, 3))]:
+        models = draw(st.lists(st.sampled_from([a100, a6000]), max_size=3))
+        nodes[name] = a_node(name, *(make(index, name) for index, make in enumerate(models)))
+    pods = {}
+    for number in range(draw(st.integers(0, most))):
+        pod = waiting(
+            f"p{number:02}", age=draw(st.integers(0, 3)), gpus=draw(st.integers(1, 2)), wants=draw(KINDS)
+        )
+        gates = draw(st.sampled_from([(), (names.QUEUE,), (names.QUEUE,), (names.QUEUE, OTHERS), (OTHERS,)]))
+        made = replace(pod.of_priority(draw(st.sampled_from([0, 0, 5]))), gates=gates).obj
+        pods[made.metadata.uid] = made
+    booked = draw(st.frozensets(st.sampled_from(sorted(pods)), max_size=3)) if pods else frozenset[str]()
+    return World(nodes, pods, booked, draw(st.frozensets(st.sampled_from(sorted(nodes)))))
+
+
+@given(world=worlds())
+def test_a_step_is_bounded_and_when_it_is_done_nothing_is_left_to_do(world: World) -> None:
+    found = step(world.line())
+    assert len(found.let_go) <= MOST
+    assert all(map(is_queued, found.let_go))
+    world.lift(found.let_go)
+    again = step(world.line())
+    assert not (found.is_all and again.let_go)
+    assert found.is_all or len(found.let_go) == MOST
+
+
+@given(world=worlds())
+def test_no_more_are_let_go_than_find_room_but_a_few(world: World) -> None:
+    free = sum(len(view.devices) for view, _ in world.line().looks.values())
+    opportunists = [pod for pod in step(world.line()).let_go if pod.metadata.uid not in world.booked]
+    assert len(opportunists) <= free + AHEAD
+
+
+@given(world=worlds())
+def test_nobody_is_let_go_before_an_older_one_that_wishes_the_same(world: World) -> None:
+    gone = step(world.line()).let_go
+    left = [
+        pod for uid, pod in world.pods.items() if is_queued(pod) and pod not in gone and not other_gates(pod)
+    ]
+    for pod in gone:
+        for other in left:
+            is_like = (
+                wish_of(pod).key == wish_of(other).key
+                and not {
+                    pod.metadata.uid,
+                    other.metadata.uid,
+                }
+                & world.booked
+            )
+            assert not is_like or (born(pod), pod.metadata.uid) < (born(other), other.metadata.uid)
+
+
+@given(world=worlds())
+def test_whom_a_booking_covers_is_in_the_first_step(world: World) -> None:
+    gone = {pod.metadata.uid for pod in step(world.line()).let_go}
+    assert {uid for uid in world.booked if is_queued(world.pods[uid])} <= gone
+
+
+@settings(max_examples=40)
+@given(world=worlds(most=8))
+def test_nobody_waits_behind_the_gate_while_a_gpu_is_free_that_the_scheduler_would_give_it(
+    world: World,
+) -> None:
+    for _ in range(200):
+        found = step(world.line())
+        world.lift(found.let_go)
+        if world.schedule() or found.let_go:
+            continue
+        late = set(found.expected.items()) - world.averse
+        if not late:
+            break
+        world.averse |= late
+    last = world.line()
+    for uid, pod in world.pods.items():
+        if is_queued(pod) and not other_gates(pod):
+            wish = wish_of(pod, last.cover.get(uid))
+            open_to_it = [view for name, (view, _) in last.looks.items() if name not in world.refused]
+            assert all(obstacle(wish, view, "alive") for view in open_to_it), pod.key

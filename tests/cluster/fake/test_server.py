@@ -1,0 +1,137 @@
+import pytest
+
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import NotFound, TooManyRequests
+from cluster.kube.port import Kube, Selection
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from tests.contracts.kube import KubeContract, pod_body
+from tests.contracts.kube_ground import PRIORITY_CLASSES
+from tests.controlplane.access import NAMESPACES
+
+EVICTION = {"metadata": {"name": "a"}}
+
+
+class TestContract(KubeContract):
+    @pytest.fixture
+    def kube(self) -> Kube:
+        kube = FakeKube()
+        kube.put(NAMESPACES, {"metadata": {"name": "team"}})
+        return kube
+
+    @pytest.fixture
+    def namespace(self) -> str:
+        return "team"
+
+    def protect(self, kube: Kube, pod: Pod) -> None:
+        assert isinstance(kube, FakeKube)
+        kube.protect(pod.metadata.uid)
+
+    def pass_a_minute(self, kube: Kube) -> None:
+        assert isinstance(kube, FakeKube)
+        kube.bookmark()
+
+    def forget_history(self, kube: Kube) -> None:
+        assert isinstance(kube, FakeKube)
+        kube.forget_history()
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    return FakeKube()
+
+
+@pytest.fixture
+def bound(kube: FakeKube) -> Pod:
+    return kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}))
+
+
+class TestPut:
+    def test_an_object_is_set_up_as_it_is_said(self, kube: FakeKube) -> None:
+        status = {"phase": "Running"}
+        pod = kube.put(PODS, {**pod_body("a", namespace="team", uid="mine"), "status": status})
+        assert (pod.metadata.uid, pod.status.phase) == ("mine", "Running")
+        assert kube.calls == []
+
+    def test_what_is_put_again_is_the_same_object(self, kube: FakeKube, bound: Pod) -> None:
+        kube.delete(PODS, "a", namespace="team")
+        again = kube.put(PODS, pod_body("a", namespace="team", labels={"x": "1"}))
+        assert again.metadata.uid == bound.metadata.uid
+        assert again.metadata.deletion_timestamp
+        assert again.metadata.labels == {"x": "1"}
+
+    def test_what_is_put_unchanged_is_no_write(self, kube: FakeKube, bound: Pod) -> None:
+        again = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}))
+        assert again == bound
+
+    def test_a_pod_that_is_put_as_terminating_has_the_grace_of_one(self, kube: FakeKube) -> None:
+        going = {"deletionTimestamp": "2026-03-02T09:00:00Z"}
+        pod = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}, **going))
+        assert pod.metadata.deletion_grace_period_seconds == 30
+        unbound = kube.put(PODS, pod_body("b", namespace="team", **going))
+        assert unbound.metadata.deletion_grace_period_seconds == 0
+
+    def test_what_is_read_raw_is_a_copy(self, kube: FakeKube, bound: Pod) -> None:
+        kube.raw(PODS, "a", namespace="team")["spec"]["nodeName"] = "other"
+        assert kube.get(PODS, "a", namespace="team") == bound
+
+
+class TestKubelet:
+    def test_a_terminating_pod_stays_until_its_kubelet_lets_go(self, kube: FakeKube, bound: Pod) -> None:
+        kube.delete(PODS, "a", namespace="team")
+        assert kube.get(PODS, "a", namespace="team").metadata.uid == bound.metadata.uid
+        kube.finish(PODS, "a", namespace="team")
+        with pytest.raises(NotFound):
+            kube.get(PODS, "a", namespace="team")
+
+    def test_the_last_that_is_seen_of_such_a_pod_is_how_it_ended(self, kube: FakeKube, bound: Pod) -> None:
+        kube.delete(PODS, bound.metadata.name, namespace="team")
+        watch = kube.watch(PODS)
+        kube.finish(PODS, "a", namespace="team", phase="Succeeded")
+        seen = [(event.type, event.object.status.phase) for event in watch.ready()]
+        assert seen == [("ADDED", None), ("MODIFIED", "Succeeded"), ("DELETED", "Succeeded")]
+
+    def test_a_pod_that_its_kubelet_finished_stays_for_its_finalizers(self, kube: FakeKube) -> None:
+        kube.put(PODS, pod_body("a", namespace="team", finalizers=["x/y"], spec={"nodeName": "n0"}))
+        kube.delete(PODS, "a", namespace="team")
+        kube.finish(PODS, "a", namespace="team", phase="Succeeded")
+        assert kube.get(PODS, "a", namespace="team").status.phase == "Succeeded"
+        kube.patch(PODS, "a", {"metadata": {"finalizers": None}}, namespace="team")
+        assert kube.list(PODS, Selection(namespace="team")).items == ()
+
+    def test_what_is_not_there_cannot_be_finished(self, kube: FakeKube) -> None:
+        with pytest.raises(KeyError):
+            kube.finish(PODS, "a", namespace="team")
+
+
+class TestWhatItDoesNotKnow:
+    def test_until_there_is_a_namespace_every_one_is_believed(self, kube: FakeKube) -> None:
+        assert kube.create(PODS, pod_body("a"), namespace="anywhere").metadata.namespace == "anywhere"
+        kube.put(NAMESPACES, {"metadata": {"name": "team"}})
+        with pytest.raises(NotFound):
+            kube.create(PODS, pod_body("b"), namespace="anywhere")
+
+    def test_until_there_is_a_priority_class_every_one_is_believed(self, kube: FakeKube) -> None:
+        body = pod_body("a", spec={"priorityClassName": "any", "priority": 5})
+        assert kube.create(PODS, body, namespace="team").spec.priority == 5
+
+    def test_a_default_class_is_that_of_pods_that_say_nothing(self, kube: FakeKube) -> None:
+        kube.put(PRIORITY_CLASSES, {"metadata": {"name": "usual"}, "value": 7, "globalDefault": True})
+        pod = kube.create(PODS, pod_body("a"), namespace="team")
+        assert (pod.spec.priority_class_name, pod.spec.priority) == ("usual", 7)
+
+
+def test_a_budget_forbids_evictions_as_long_as_a_test_says_so(kube: FakeKube, bound: Pod) -> None:
+    kube.protect(bound.metadata.uid)
+    with pytest.raises(TooManyRequests, match="disruption budget"):
+        kube.create_subresource(PODS, "eviction", EVICTION, name="a", namespace="team")
+    assert kube.get(PODS, "a", namespace="team") == bound
+    kube.protect(bound.metadata.uid, protected=False)
+    kube.create_subresource(PODS, "eviction", EVICTION, name="a", namespace="team")
+    assert kube.get(PODS, "a", namespace="team").metadata.deletion_timestamp
+
+
+def test_generated_names_are_never_the_same(kube: FakeKube) -> None:
+    body = pod_body("", generateName="a-")
+    made = {kube.create(PODS, body, namespace="team", dry_run=True).metadata.name for _ in range(2000)}
+    assert len(made) == 2000

@@ -1,0 +1,163 @@
+"""Who is told of changes, in which order, and how far back."""
+
+import threading
+
+import pytest
+
+from cluster.fake.server import FakeKube, News
+from cluster.kube.errors import Gone, Request, Unprocessable, Unreachable
+from cluster.kube.port import Selection, WatchOptions
+from cluster.kube.resources import LEASES, PODS
+from tests.contracts.kube import pod_body
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    return FakeKube()
+
+
+def annotate(kube: FakeKube, text: str) -> None:
+    kube.patch(PODS, "a", {"metadata": {"annotations": {"x": text}}}, namespace="team")
+
+
+class BrokenLawError(Exception):
+    """What a listener raises."""
+
+
+class TestListeners:
+    def test_they_are_told_of_every_stored_change(self, kube: FakeKube) -> None:
+        told: list[tuple[str, bool, bool]] = []
+        kube.on_change(lambda news: told.append((news.plural, bool(news.before), bool(news.after))))
+        kube.create(PODS, pod_body("a"), namespace="team")
+        kube.create(PODS, pod_body("b"), namespace="team", dry_run=True)
+        kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
+        kube.delete(LEASES, "l", namespace="team")
+        assert told == [("pods", False, True), ("leases", False, True), ("leases", True, False)]
+
+    def test_they_see_what_was_and_what_is(self, kube: FakeKube) -> None:
+        seen: list[News] = []
+        kube.put(PODS, pod_body("a", namespace="team"))
+        kube.on_change(seen.append)
+        annotate(kube, "1")
+        annotate(kube, "2")
+        values = [
+            [(state or {})["metadata"].get("annotations", {}).get("x") for state in (news.before, news.after)]
+            for news in seen
+        ]
+        assert values == [[None, "1"], ["1", "2"]]
+        assert [news.version for news in seen] == sorted(news.version for news in seen)
+
+    def test_what_they_do_to_what_they_see_changes_nothing(self, kube: FakeKube) -> None:
+        def vandal(news: News) -> None:
+            assert news.after
+            news.after["metadata"]["name"] = "other"
+
+        kube.on_change(vandal)
+        kube.create(PODS, pod_body("a"), namespace="team")
+        assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
+
+    def test_what_they_raise_reaches_the_writer_and_the_change_stays(self, kube: FakeKube) -> None:
+        def watcher(_news: News) -> None:
+            raise BrokenLawError
+
+        kube.on_change(watcher)
+        watch = kube.watch(PODS)
+        with pytest.raises(BrokenLawError):
+            kube.create(PODS, pod_body("a"), namespace="team")
+        assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
+        assert [event.type for event in watch.ready()] == ["ADDED"]
+
+    def test_one_that_writes_is_told_of_it_after_the_others_were_told(self, kube: FakeKube) -> None:
+        heard: list[tuple[str, str]] = []
+
+        def scheduler(news: News) -> None:
+            heard.append(("scheduler", news.plural))
+            if news.plural == "pods":
+                kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
+
+        kube.on_change(scheduler)
+        kube.on_change(lambda news: heard.append(("watcher", news.plural)))
+        kube.create(PODS, pod_body("a"), namespace="team")
+        assert heard == [
+            ("scheduler", "pods"),
+            ("watcher", "pods"),
+            ("scheduler", "leases"),
+            ("watcher", "leases"),
+        ]
+
+
+class TestWatches:
+    def test_what_has_come_is_read_without_waiting(self, kube: FakeKube) -> None:
+        watch = kube.watch(PODS, Selection(namespace="team"))
+        kube.put(PODS, pod_body("a", namespace="team"))
+        assert [event.type for event in watch.ready()] == ["ADDED"]
+        annotate(kube, "1")
+        assert [event.type for event in watch.ready()] == ["MODIFIED"]
+        assert list(watch.ready()) == []
+        assert not watch.over
+
+    def test_the_end_is_read_after_what_came_before_it(self, kube: FakeKube) -> None:
+        watch = kube.watch(PODS)
+        kube.put(PODS, pod_body("a", namespace="team"))
+        kube.break_watches()
+        assert [event.type for event in watch.ready()] == ["ADDED"]
+        assert watch.over
+
+    def test_an_error_is_raised_where_it_is_read(self, kube: FakeKube) -> None:
+        watch = kube.watch(PODS)
+        kube.break_watches(Unreachable(Request("GET", "pods"), "reset by peer"))
+        with pytest.raises(Unreachable):
+            list(watch.ready())
+        assert watch.over
+
+    def test_those_that_run_are_counted(self, kube: FakeKube) -> None:
+        first, _ = kube.watch(PODS), kube.watch(LEASES)
+        assert kube.watches == 2
+        first.close()
+        assert kube.watches == 1
+        kube.break_watches()
+        assert kube.watches == 0
+
+    def test_a_silent_watch_is_ended_from_another_thread(self, kube: FakeKube) -> None:
+        watch = kube.watch(PODS)
+        thread = threading.Thread(target=lambda: list(watch), daemon=True)
+        thread.start()
+        watch.close()
+        thread.join(60)
+        assert not thread.is_alive()
+
+    def test_a_server_can_be_one_that_streams_no_lists(self) -> None:
+        kube = FakeKube(streams_lists=False)
+        with pytest.raises(Unprocessable):
+            kube.watch(PODS, options=WatchOptions(initial_events=True))
+
+
+class TestHistory:
+    def test_a_watch_begins_at_the_newest_version_after_a_compaction(self, kube: FakeKube) -> None:
+        old = kube.list(PODS).resource_version
+        kube.put(PODS, pod_body("a", namespace="team"))
+        kube.forget_history()
+        with pytest.raises(Gone):
+            list(kube.watch(PODS, options=WatchOptions(resource_version=old)))
+        new = kube.list(PODS).resource_version
+        assert list(kube.watch(PODS, options=WatchOptions(resource_version=new)).ready()) == []
+
+    def test_no_list_goes_on_after_a_compaction(self, kube: FakeKube) -> None:
+        for name in "ab":
+            kube.put(PODS, pod_body(name, namespace="team"))
+        token = kube.list(PODS, limit=1).continue_
+        kube.forget_history()
+        with pytest.raises(Gone):
+            kube.list(PODS, limit=1, continue_=token)
+
+    def test_only_the_newest_changes_are_kept(self) -> None:
+        kube = FakeKube(history=3)
+        versions = [kube.list(PODS).resource_version]
+        kube.put(PODS, pod_body("a", namespace="team"))
+        for text in "123":
+            versions.append(kube.list(PODS).resource_version)
+            annotate(kube, text)
+        with pytest.raises(Gone):
+            list(kube.watch(PODS, options=WatchOptions(resource_version=versions[0])))
+        kept = kube.watch(PODS, options=WatchOptions(resource_version=versions[1]))
+        assert [event.object.metadata.annotation("x") for event in kept.ready()] == ["1", "2", "3"]

@@ -1,0 +1,99 @@
+"""Connections that fail in the middle leave nothing open."""
+
+import gc
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cluster.fake.clock import FakeClock
+from cluster.kube.connection import Connection
+from cluster.kube.errors import Request, Unreachable
+from cluster.kube.transport import Call, Stream, Timeouts, Transport
+from tests.fakes.certificates import authority
+
+RESETS = struct.pack("ii", 1, 0)
+"""SO_LINGER: whoever closes does not say goodbye."""
+
+
+def open_sockets() -> set[str]:
+    """Those of this process."""
+    return {name for name in _targets() if name.startswith("socket:")}
+
+
+def _targets() -> Iterator[str]:
+    for entry in Path("/proc/self/fd").iterdir():
+        try:
+            yield str(entry.readlink())
+        except OSError:  # the folder's own descriptor
+            continue
+
+
+@pytest.fixture
+def _uncollected() -> Iterator[None]:
+    gc.disable()
+    yield
+    gc.enable()
+
+
+@pytest.mark.usefixtures("_uncollected")
+def test_whoever_is_hung_up_on_before_the_first_word_of_tls_keeps_no_socket(tmp_path: Path) -> None:
+    """An API server that is killed resets whom it has not greeted yet; the authority is read in between."""
+    trusted = tmp_path / "ca.crt"
+    trusted.touch()
+    given = authority(tmp_path, "made-up").certificate.read_bytes()
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        connection = Connection(server=f"https://127.0.0.1:{listener.getsockname()[1]}", ca_file=trusted)
+        transport = Transport(connection, FakeClock(), user_agent="tester/1", timeouts=Timeouts())
+        trusted.unlink()
+        os.mkfifo(trusted)
+
+        def hang_up() -> None:
+            accepted, _ = listener.accept()
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESETS)
+            with trusted.open("wb") as awaited:  # somebody has connected, and reads it now
+                accepted.close()
+                awaited.write(given)
+
+        server = threading.Thread(target=hang_up)
+        server.start()
+        before = open_sockets()
+        with pytest.raises(Unreachable):
+            transport.send(Call(verb="GET", path="/"))
+        server.join()
+        assert open_sockets() <= before
+
+
+class SlowToClose:
+    """An answer whose connection takes its time to be closed, and is counted when it is given back."""
+
+    def __init__(self) -> None:
+        self.closing, self.go_on = threading.Event(), threading.Event()
+        self.released = 0
+
+    def close(self) -> None:
+        self.closing.set()
+        assert self.go_on.wait(60)
+
+    def release_conn(self) -> None:
+        self.released += 1
+
+
+def test_who_begins_to_read_while_another_closes_gives_no_connection_back_a_second_time() -> None:
+    """It would stand in the pool twice then, and two would ask by it at once."""
+    answer = SlowToClose()
+    stream = Stream(answer, Request("GET", "/"))
+    read: list[bytes] = []
+    closer = threading.Thread(target=stream.close)
+    closer.start()
+    assert answer.closing.wait(60)
+    reader = threading.Thread(target=lambda: read.extend(stream.lines()))
+    reader.start()
+    answer.go_on.set()
+    for thread in (closer, reader):
+        thread.join(60)
+    assert (answer.released, read) == (1, [])

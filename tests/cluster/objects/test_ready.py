@@ -1,0 +1,51 @@
+"""msgspec learns a type when it is read first; two threads that do so at one moment end the process."""
+
+import subprocess
+import sys
+
+MODULES = (
+    "booking.admission.wire",
+    "cluster.kube.client",
+    "cluster.kube.tokens",
+    "cluster.objects.hold",
+    "cluster.objects.inventory",
+    "cluster.objects.replaced",
+    "deviceplugin.checkpoint",
+    "extender.wire",
+)
+"""Of everything that is read off the wire by several threads."""
+ONLY_WRITTEN = {
+    *("Answer", "BindingResult", "ContainerNeed"),
+    *("HostPriority", "Partial", "PreemptionResult", "Response", "_Wire"),
+}
+SCRIPT = """
+import importlib, sys
+for module in sys.argv[1].split():
+    importlib.import_module(module)
+import msgspec
+
+def below(kind):
+    for one in kind.__subclasses__():
+        yield one
+        yield from below(one)
+
+learning = []
+
+def heard(frame, event, _):
+    if frame.f_code.co_name == "get_class_annotations":
+        learning.append(event)
+
+sys.setprofile(heard)
+for kind in [*below(msgspec.Struct)]:
+    learning.clear()
+    if kind.__module__.partition(".")[0] != "msgspec":
+        msgspec.json.Decoder(kind)
+    if learning:
+        print(kind.__name__)
+"""
+
+
+def test_whatever_is_read_off_the_wire_is_learnt_when_its_module_is_imported() -> None:
+    command = [sys.executable, "-c", SCRIPT, " ".join(MODULES)]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert sorted(set(said.split()) - ONLY_WRITTEN) == []

@@ -1,0 +1,310 @@
+"""Patch and replacement: what merges, what is guarded, what cannot be changed."""
+
+from typing import Any
+
+import pytest
+
+from cluster.kube.errors import BadRequest, Conflict, NotFound, Unprocessable
+from cluster.kube.port import Kube
+from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
+from cluster.objects.pods import Gate, Pod, Toleration
+from tests.contracts.kube_ground import GATES, OTHERS, KubeGround, counted, pod_body, template_body
+
+TOLERATION = {"key": "example.com/taint", "operator": "Exists"}
+AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [{"matchExpressions": [{"key": "x", "operator": "Exists"}]}]
+        }
+    }
+}
+
+
+class KubePatching(KubeGround):
+    def test_a_patch_merges_and_null_removes(self, kube: Kube, pod: Pod) -> None:
+        self.annotate(kube, pod, x="1", y="2")
+        after = self.annotate(kube, pod, x=None)
+        assert after.metadata.annotations == {"y": "2"}
+        assert after.metadata.resource_version != pod.metadata.resource_version
+
+    def test_the_last_one_that_is_removed_leaves_nothing(self, kube: Kube, pod: Pod) -> None:
+        self.annotate(kube, pod, x="1")
+        assert not self.annotate(kube, pod, x=None).metadata.annotations
+
+    def test_a_patch_replaces_lists_whole(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        for finalizers in (["example.com/one", "example.com/two"], ["example.com/three"]):
+            patch = {"metadata": {"finalizers": finalizers}}
+            after = kube.patch(PODS, pod.metadata.name, patch, namespace=namespace)
+        assert after.metadata.finalizers == ("example.com/three",)
+
+    def test_a_patch_that_changes_nothing_is_no_write(self, kube: Kube, pod: Pod) -> None:
+        assert self.annotate(kube, pod, x=None) == pod
+        changed = self.annotate(kube, pod, x="1")
+        assert self.annotate(kube, pod, x="1") == changed
+
+    @pytest.mark.parametrize("key", ["uid", "resourceVersion"])
+    def test_a_patch_for_another_object_is_a_conflict(
+        self, kube: Kube, pod: Pod, namespace: str, key: str
+    ) -> None:
+        patch = {"metadata": {key: OTHERS[key], "annotations": {"x": "1"}}}
+        with pytest.raises(Conflict) as caught:
+            kube.patch(PODS, "a", patch, namespace=namespace)
+        assert not caught.value.already_exists
+        assert self.now(kube, pod) == pod
+
+    def test_a_patch_for_this_object_is_done(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        meant = {"uid": pod.metadata.uid, "resourceVersion": pod.metadata.resource_version}
+        patch = {"metadata": {**meant, "annotations": {"x": "1"}}}
+        assert kube.patch(PODS, "a", patch, namespace=namespace).metadata.annotation("x") == "1"
+
+    def test_what_is_not_there_is_not_patched(self, kube: Kube, namespace: str) -> None:
+        with pytest.raises(NotFound):
+            kube.patch(PODS, "a", {"metadata": {"annotations": {"x": "1"}}}, namespace=namespace)
+
+    # --- status ----------------------------------------------------------------------------------------
+
+    def test_the_status_has_its_own_door(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        patch = {"status": {"message": "hello"}}
+        assert kube.patch(PODS, "a", patch, namespace=namespace) == pod
+        assert self.report(kube, pod, message="hello").status.message == "hello"
+
+    def test_through_the_door_of_the_status_goes_no_spec(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        patch = {"status": {"message": "hello"}, "spec": {"activeDeadlineSeconds": 5, "nodeName": "n"}}
+        after = kube.patch(PODS, "a", patch, namespace=namespace, subresource="status")
+        assert (after.status.message, after.spec) == ("hello", pod.spec)
+
+    def test_through_the_door_of_a_pods_status_go_annotations(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
+        patch = {"metadata": {"annotations": {"x": "1"}}}
+        after = kube.patch(PODS, pod.metadata.name, patch, namespace=namespace, subresource="status")
+        assert after.metadata.annotation("x") == "1"
+
+    def test_the_door_of_a_status_knows_what_is_meant(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        patch = {"metadata": {"resourceVersion": "1"}, "status": {"message": "hello"}}
+        with pytest.raises(Conflict):
+            kube.patch(PODS, "a", patch, namespace=namespace, subresource="status")
+        assert self.now(kube, pod) == pod
+
+    def test_what_has_no_status_has_no_door_for_it(self, kube: Kube, namespace: str) -> None:
+        kube.create(LEASES, {"metadata": {"name": "l"}}, namespace=namespace)
+        with pytest.raises(NotFound):
+            kube.patch(LEASES, "l", {"status": {}}, namespace=namespace, subresource="status")
+
+    # --- generation ------------------------------------------------------------------------------------
+
+    def generation(self, kube: Kube, namespace: str) -> int | None:
+        return kube.get(counted(PODS), "a", namespace=namespace).metadata.generation
+
+    def test_generation_counts_changes_of_the_spec(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        kube.patch(PODS, "a", {"spec": {"activeDeadlineSeconds": 5}}, namespace=namespace)
+        assert self.generation(kube, namespace) == 2
+        self.annotate(kube, pod, x="1")
+        self.report(kube, pod, message="hello")
+        assert self.generation(kube, namespace) == 2
+
+    def test_a_binding_is_not_counted_and_a_deletion_is(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        self.bind(kube, pod)
+        assert self.generation(kube, namespace) == 1
+        kube.delete(PODS, "a", namespace=namespace)
+        assert self.generation(kube, namespace) == 2
+
+    def test_nobody_sets_a_generation(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        kube.patch(PODS, pod.metadata.name, {"metadata": {"generation": 7}}, namespace=namespace)
+        assert self.generation(kube, namespace) == 1
+
+    def test_generation_counts_changes_of_a_template(self, kube: Kube, namespace: str) -> None:
+        kind = counted(POD_TEMPLATES)
+        kube.create(kind, template_body("t"), namespace=namespace)
+        labelled = kube.patch(kind, "t", {"metadata": {"labels": {"x": "1"}}}, namespace=namespace)
+        changed = {"template": {"metadata": {"labels": {"x": "1"}}}}
+        after = kube.patch(kind, "t", changed, namespace=namespace)
+        assert (labelled.metadata.generation, after.metadata.generation) == (1, 2)
+
+
+class KubeReplacing(KubeGround):
+    @pytest.fixture
+    def lease(self, kube: Kube, namespace: str) -> dict[str, Any]:
+        """The body of a replacement of a lease that is there."""
+        made = kube.create(LEASES, {"metadata": {"name": "l"}}, namespace=namespace)
+        spec = {"holderIdentity": "me", "renewTime": "2026-03-02T09:00:00.000000Z"}
+        return {"metadata": {"name": "l", "resourceVersion": made.metadata.resource_version}, "spec": spec}
+
+    def test_a_replacement_is_a_compare_and_swap(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        assert kube.replace(LEASES, "l", lease, namespace=namespace).spec.holder_identity == "me"
+        other = {**lease, "spec": {"holderIdentity": "you"}}
+        with pytest.raises(Conflict) as caught:
+            kube.replace(LEASES, "l", other, namespace=namespace)
+        assert not caught.value.already_exists
+        assert kube.get(LEASES, "l", namespace=namespace).spec.holder_identity == "me"
+
+    def test_a_replacement_keeps_what_the_server_wrote(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        before = kube.get(LEASES, "l", namespace=namespace).metadata
+        after = kube.replace(LEASES, "l", lease, namespace=namespace).metadata
+        assert (after.uid, after.creation_timestamp) == (before.uid, before.creation_timestamp)
+
+    def test_a_replacement_leaves_nothing_of_before(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        body = {**lease, "metadata": {**lease["metadata"], "labels": {"x": "1"}}}
+        version = kube.replace(LEASES, "l", body, namespace=namespace).metadata.resource_version
+        bare = {"metadata": {"name": "l", "resourceVersion": version}, "spec": {}}
+        after = kube.replace(LEASES, "l", bare, namespace=namespace)
+        assert (after.metadata.labels, after.spec.holder_identity) == (None, None)
+
+    def test_a_lease_is_not_replaced_without_a_version(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        body = {**lease, "metadata": {"name": "l"}}
+        with pytest.raises(Unprocessable, match="must be specified for an update"):
+            kube.replace(LEASES, "l", body, namespace=namespace)
+
+    def test_a_replacement_for_another_object_is_a_conflict(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        body = {**lease, "metadata": {**lease["metadata"], "uid": OTHERS["uid"]}}
+        with pytest.raises(Conflict):
+            kube.replace(LEASES, "l", body, namespace=namespace)
+
+    def test_a_replacement_has_the_name_of_what_it_replaces(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        body = {**lease, "metadata": {**lease["metadata"], "name": "other"}}
+        with pytest.raises(BadRequest):
+            kube.replace(LEASES, "l", body, namespace=namespace)
+
+    def test_a_lease_that_vanished_is_created_anew_whatever_its_version(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        old = kube.get(LEASES, "l", namespace=namespace).metadata
+        kube.delete(LEASES, "l", namespace=namespace)
+        new = kube.replace(LEASES, "l", lease, namespace=namespace)
+        assert new.spec.holder_identity == "me"
+        assert new.metadata.uid != old.uid
+        assert int(new.metadata.resource_version) > int(old.resource_version)
+
+    def test_the_uid_keeps_a_lease_that_vanished_from_being_created_anew(
+        self, kube: Kube, lease: dict[str, Any], namespace: str
+    ) -> None:
+        uid = kube.get(LEASES, "l", namespace=namespace).metadata.uid
+        kube.delete(LEASES, "l", namespace=namespace)
+        with pytest.raises(Conflict) as caught:
+            kube.replace(LEASES, "l", {**lease, "metadata": {"name": "l", "uid": uid}}, namespace=namespace)
+        assert not caught.value.already_exists
+
+    def test_a_pod_that_is_not_there_is_not_replaced(self, kube: Kube, namespace: str) -> None:
+        with pytest.raises(NotFound):
+            kube.replace(PODS, "a", pod_body("a"), namespace=namespace)
+
+    def test_a_template_is_replaced_without_a_version(self, kube: Kube, namespace: str) -> None:
+        kube.create(POD_TEMPLATES, template_body("t"), namespace=namespace)
+        body = template_body("t", labels={"x": "1"})
+        assert kube.replace(POD_TEMPLATES, "t", body, namespace=namespace).metadata.labels == {"x": "1"}
+
+
+class KubeImmutable(KubeGround):
+    @pytest.mark.parametrize(
+        "spec",
+        [
+            {"nodeName": "n"},
+            {"priority": 5},
+            {"priorityClassName": "system-node-critical"},
+            {"schedulerName": "another"},
+            {"nodeSelector": {"x": "1"}},
+            {"affinity": AFFINITY},
+            {"terminationGracePeriodSeconds": 5},
+            {"schedulingGates": GATES},
+            {"restartPolicy": "Never"},
+            {"containers": [{"name": "other", "image": "example.invalid/none"}]},
+            {"containers": [{"name": "main", "image": "i", "env": [{"name": "X", "value": "1"}]}]},
+            {
+                "containers": [
+                    {"name": "main", "image": "i", "resources": {"limits": {"example.com/gpu": "1"}}}
+                ]
+            },
+        ],
+        ids="-".join,
+    )
+    def test_the_spec_of_a_pod_stays(
+        self, kube: Kube, pod: Pod, namespace: str, spec: dict[str, Any]
+    ) -> None:
+        with pytest.raises(Unprocessable):
+            kube.patch(PODS, "a", {"spec": spec}, namespace=namespace)
+        assert self.now(kube, pod) == pod
+
+    def test_a_refused_change_takes_the_rest_with_it(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        patch = {"metadata": {"annotations": {"x": "1"}}, "spec": {"nodeName": "n"}}
+        with pytest.raises(Unprocessable):
+            kube.patch(PODS, "a", patch, namespace=namespace)
+        assert self.now(kube, pod) == pod
+
+    def test_a_pod_can_be_given_a_deadline_and_a_shorter_one(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
+        def set_to(seconds: int | None) -> None:
+            patch = {"spec": {"activeDeadlineSeconds": seconds}}
+            kube.patch(PODS, pod.metadata.name, patch, namespace=namespace)
+
+        set_to(10)
+        set_to(5)
+        for longer in (6, None):
+            with pytest.raises(Unprocessable):
+                set_to(longer)
+
+    def test_a_pod_tolerates_more_and_never_less(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        own = kube.get(WHOLE_PODS, pod.metadata.name, namespace=namespace).spec.get("tolerations") or []
+        more = {"spec": {"tolerations": [*own, TOLERATION]}}
+        after = kube.patch(PODS, "a", more, namespace=namespace)
+        assert Toleration(key="example.com/taint", operator="Exists") in (after.spec.tolerations or ())
+        with pytest.raises(Unprocessable):
+            kube.patch(PODS, "a", {"spec": {"tolerations": own}}, namespace=namespace)
+
+    def test_an_image_can_be_changed(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        container = {"name": "main", "image": "example.invalid/other"}
+        after = kube.patch(PODS, "a", {"spec": {"containers": [container]}}, namespace=namespace)
+        assert after.metadata.resource_version != pod.metadata.resource_version
+
+    # --- gates -----------------------------------------------------------------------------------------
+
+    @pytest.fixture
+    def gated(self, kube: Kube, namespace: str) -> Pod:
+        spec = {"schedulingGates": GATES, "nodeSelector": {"x": "1"}, "affinity": AFFINITY}
+        return kube.create(PODS, pod_body("gated", spec=spec), namespace=namespace)
+
+    def change(self, kube: Kube, pod: Pod, **spec: Any) -> Pod:
+        return kube.patch(PODS, pod.metadata.name, {"spec": spec}, namespace=pod.metadata.namespace)
+
+    def test_gates_come_off(self, kube: Kube, gated: Pod) -> None:
+        assert gated.spec.scheduling_gates == (Gate(name=GATES[0]["name"]),)
+        assert not self.change(kube, gated, schedulingGates=None).spec.scheduling_gates
+
+    def test_no_gate_is_added(self, kube: Kube, gated: Pod) -> None:
+        with pytest.raises(Unprocessable, match="only deletion is allowed"):
+            self.change(kube, gated, schedulingGates=[*GATES, {"name": "example.com/another"}])
+
+    def test_a_gated_pod_can_be_bound_to_fewer_nodes(self, kube: Kube, gated: Pod) -> None:
+        assert self.change(kube, gated, nodeSelector={"y": "2"}).spec.node_selector == {"x": "1", "y": "2"}
+
+    @pytest.mark.parametrize("value", ["2", None])
+    def test_a_gated_pod_is_not_bound_to_other_nodes(self, kube: Kube, gated: Pod, value: str | None) -> None:
+        with pytest.raises(Unprocessable, match="only additions"):
+            self.change(kube, gated, nodeSelector={"x": value})
+
+    @pytest.mark.parametrize("keys", [["x", "y"], ["y"], []])
+    def test_the_affinity_of_a_gated_pod_only_grows(self, kube: Kube, gated: Pod, keys: list[str]) -> None:
+        terms = [{"matchExpressions": [{"key": key, "operator": "Exists"} for key in keys]}] if keys else []
+        required = {"nodeSelectorTerms": terms} if terms else None
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+        if keys == ["x", "y"]:
+            assert self.change(kube, gated, affinity=affinity).spec.affinity
+            return
+        with pytest.raises(Unprocessable):
+            self.change(kube, gated, affinity=affinity)
+
+    def test_a_gated_pod_still_asks_for_the_same(self, kube: Kube, gated: Pod) -> None:
+        with pytest.raises(Unprocessable):
+            self.change(kube, gated, priority=5)

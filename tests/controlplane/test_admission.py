@@ -1,0 +1,448 @@
+"""The webhook, asked by a real API server, over its own authority and with the chart's match conditions."""
+
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from threading import Event, Thread
+from typing import Any, Final
+
+import msgspec
+import pytest
+import urllib3
+from prometheus_client import CollectorRegistry
+
+from booking.admission.admit import Admit, Reply
+from booking.admission.endpoint import PATH, Endpoint
+from booking.admission.installed import Installed
+from booking.admission.metrics import Metrics
+from booking.admission.owner import Creators
+from booking.admission.review import Review
+from booking.admission.sight import Sight
+from cluster import names
+from cluster.fake.clock import eventually
+from cluster.kube.client import KubeClient
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import NAMESPACES
+from cluster.objects.bookings import Booking, BookingSpec
+from cluster.objects.meta import Meta
+from cluster.objects.stamps import text_of
+from cluster.picture import Picture
+from cluster.picture.handlers import Namespaces
+from cluster.runtime.clock import SystemClock
+from cluster.runtime.https import TlsServer
+from devcluster.cluster import Cluster
+from devcluster.spec import ClusterSpec, NodeSpec
+from tests.clusters import own
+from tests.controlplane.access import client
+from tests.controlplane.webhooks import address_towards, configuration
+from tests.fakes.objects import A100, a100, a_lease, a_node
+from tests.fakes.objects import a_pod as a_held_pod
+
+pytestmark = pytest.mark.controlplane
+
+Json = dict[str, Any]
+
+CLOCK: Final = SystemClock()
+HUB: Final = "system:serviceaccount:default:hub"
+OURSELVES: Final = f"system:serviceaccount:{names.NAMESPACE}:{names.CONTROLLER}"
+TODAY: Final = CLOCK.now().replace(microsecond=0)
+BOOKING: Final = Booking(
+    metadata=Meta(name="b-1"),
+    spec=BookingSpec(user="alice", model=A100, count=1, start=TODAY, end=TODAY + timedelta(days=1)),
+)
+BOUND_TO_EDIT: Final = {
+    "apiVersion": "rbac.authorization.k8s.io/v1",
+    "kind": "ClusterRoleBinding",
+    "metadata": {"name": "people"},
+    "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+    "subjects": [
+        {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
+        for name in ("alice", "bob", "alice@kth.se", HUB, OURSELVES)
+    ],
+}
+
+
+def priority_class(name: str, value: int) -> Json:
+    return {
+        "apiVersion": "scheduling.k8s.io/v1",
+        "kind": "PriorityClass",
+        "metadata": {"name": name},
+        "value": value,
+        "preemptionPolicy": "Never",
+    }
+
+
+@dataclass
+class Webhook:
+    """The webhook under test, what it sees, and how often it was asked."""
+
+    admit: Admit
+    picture: Picture
+    asked: int = 0
+
+    def __call__(self, body: bytes) -> Reply:
+        self.asked += 1
+        return self.admit(body)
+
+
+@dataclass
+class Created:
+    """What the API server made of a pod, or why not."""
+
+    status: int
+    body: Json
+    warnings: tuple[str, ...]
+
+    @property
+    def annotations(self) -> Json:
+        found: Json = self.body["metadata"].get("annotations", {})
+        return found
+
+    @property
+    def spec(self) -> Json:
+        found: Json = self.body["spec"]
+        return found
+
+
+@dataclass
+class People:
+    """Creates pods as this or that person."""
+
+    cluster: Cluster
+    pool: urllib3.PoolManager = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.pool = urllib3.PoolManager(ca_certs=str(self.cluster.ca_file), retries=False, timeout=30)
+
+    def create(self, who: str, pod: Json, *, namespace: str = "default", dry_run: bool = False) -> Created:
+        where = f"{self.cluster.api_server}/api/v1/namespaces/{namespace}/pods"
+        answer = self.pool.request(
+            "POST",
+            f"{where}{'?dryRun=All' if dry_run else ''}",
+            body=msgspec.json.encode(pod),
+            headers={
+                "Authorization": f"Bearer {self.cluster.administrator_token}",
+                "Content-Type": "application/json",
+                "Impersonate-User": who,
+            },
+        )
+        return Created(answer.status, answer.json(), tuple(answer.headers.getlist("Warning")))
+
+
+def a_pod(*, gpus: int = 1, where: str = "containers", **metadata: Any) -> Json:
+    """A pod that nobody runs."""
+    containers: Json = {"containers": [{"name": "main", "image": "example.invalid/none"}]}
+    asking: Json = {"name": "asks", "image": "example.invalid/none"}
+    if gpus:
+        asking |= {"resources": {"limits": {names.GPU_RESOURCE: str(gpus)}}}
+    containers[where] = [asking]
+    return {
+        "metadata": {"generateName": "p-", **metadata},
+        "spec": {"schedulerName": "nobody", **containers},
+    }
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(ClusterSpec(name=own("admission"), nodes=(NodeSpec(name="idle"),))) as running:
+        eventually(lambda: "default" in running.kubectl("get", "serviceaccounts"), deadline=60)
+        objects = [
+            BOUND_TO_EDIT,
+            priority_class(names.BOOKED_CLASS, 1_000_000_000),
+            priority_class(names.OPPORTUNISTIC_CLASS, 0),
+            {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": names.NAMESPACE}},
+        ]
+        for made in objects:
+            running.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kube(cluster: Cluster) -> Iterator[KubeClient]:
+    kube = client(cluster, cluster.administrator_token)
+    yield kube
+    kube.close()
+
+
+@pytest.fixture(scope="module")
+def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[Webhook]:
+    """Served on the host, installed as the controller does it."""
+    metrics, picture = Metrics(CollectorRegistry()), Picture(CLOCK)
+    picture.apply_booking(BOOKING)
+    review = Review(creators=Creators(trusted=frozenset({HUB}), ourselves=OURSELVES))
+    sight = Sight(picture, known=["alice@kth.se"])
+    admit = Admit(review, sight, CLOCK, metrics, obstacle=lambda: None, read_bookings=lambda: None)
+    webhook = Webhook(admit, picture)
+    host = address_towards(cluster.address)
+    server = TlsServer(Endpoint(webhook, CLOCK, metrics), CLOCK, host=host, port=0)
+    made = configuration(f"https://{host}:{server.port}{PATH}")
+    cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
+    installed = Installed(kube, CLOCK, server.present, namespace=names.NAMESPACE, hosts=[host])
+    stop = Event()
+    namespaces = Reflector(kube, NAMESPACES, Namespaces(picture), CLOCK)
+    threads = [Thread(target=one.run, args=(stop,), daemon=True) for one in (installed, namespaces)]
+    for thread in threads:
+        thread.start()
+    eventually(lambda: installed.trouble() is None, deadline=60)
+    people = People(cluster)
+    # The API server reads its webhooks by a watch: it is asked at the latest when it has seen the newest.
+    eventually(lambda: names.USER in created_or_empty(people), deadline=60)
+    yield webhook
+    stop.set()
+    for thread in threads:
+        thread.join(10)
+    server.close()
+
+
+def created_or_empty(people: People) -> Json:
+    created = people.create("bob", a_pod(), dry_run=True)
+    return created.annotations if created.status == 201 else {}
+
+
+@pytest.fixture
+def people(cluster: Cluster, webhook: Webhook) -> People:
+    webhook.asked = 0
+    return People(cluster)
+
+
+def test_a_booked_pod_gets_its_stamps_and_a_priority(people: People) -> None:
+    pod = people.create("alice", a_pod())
+    assert pod.annotations == {
+        names.ADMITTED: "true",
+        names.USER: "alice",
+        names.BOOKING: "b-1",
+        names.TERMINATE_AT: text_of(BOOKING.spec.end),
+        names.REPLACED: '{"schedulerName":"nobody"}',
+    }
+    assert pod.spec["schedulerName"] == names.SCHEDULER_NAME
+    chosen = (names.BOOKED_CLASS, 1_000_000_000, "Never")
+    assert (pod.spec["priorityClassName"], pod.spec["priority"], pod.spec["preemptionPolicy"]) == chosen
+    assert f"Your booking of 1 x {A100} (b-1) covers this pod until" in pod.warnings[0]
+
+
+def test_another_persons_pod_is_opportunistic(people: People) -> None:
+    pod = people.create("bob", a_pod())
+    assert pod.annotations == {
+        names.ADMITTED: "true",
+        names.USER: "bob",
+        names.REPLACED: '{"schedulerName":"nobody"}',
+    }
+    assert (pod.spec["priorityClassName"], pod.spec["priority"]) == (names.OPPORTUNISTIC_CLASS, 0)
+    assert "this pod may be evicted" in pod.warnings[0]
+
+
+def test_l7_forged_keys_are_overwritten_or_removed(people: People) -> None:
+    forged = {
+        names.USER: "alice",
+        names.BOOKING: "b-1",
+        names.TERMINATE_AT: "2999-01-01T00:00:00Z",
+        names.ASSIGNED: "{}",
+        "note": "n",
+    }
+    labels = {names.USER: "alice", names.TERMINATE_AT: "never", "app": "x"}
+    pod = people.create(
+        "bob", a_pod(annotations=forged, labels=labels, finalizers=[names.COMEBACK, "example.org/kept"])
+    )
+    assert pod.annotations == {
+        names.ADMITTED: "true",
+        names.USER: "bob",
+        names.REPLACED: '{"schedulerName":"nobody"}',
+        "note": "n",
+    }
+    assert pod.body["metadata"]["labels"] == {"app": "x"}
+    assert pod.body["metadata"]["finalizers"] == ["example.org/kept"]
+    assert any("only GPU Booking writes such keys" in sentence for sentence in pod.warnings)
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"annotations": {names.TERMINATE_AT: "2999-01-01T00:00:00Z"}},
+        {"annotations": {names.USER: "alice"}},
+        {"labels": {names.COMEBACK: "true"}},
+        {"labels": {names.TERMINATE_AT: "never"}},
+        {"finalizers": [names.COMEBACK]},
+    ],
+)
+def test_l7_forged_keys_on_a_pod_without_gpus_are_removed(people: People, forged: Json) -> None:
+    pod = people.create("bob", a_pod(gpus=0, **forged))
+    metadata = pod.body["metadata"]
+    assert not [part for part in ("annotations", "labels", "finalizers") if metadata.get(part)]
+    assert pod.spec["schedulerName"] == "nobody"
+    assert "priorityClassName" not in pod.spec
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        a_pod(gpus=0),
+        a_pod(gpus=0, annotations={names.MODEL: A100, f"x.{names.STATE_DOMAIN}/user": "alice"}),
+        a_pod(gpus=0, labels={"app": "x"}, finalizers=["example.org/x"]),
+    ],
+)
+def test_other_pods_never_reach_the_webhook(people: People, webhook: Webhook, pod: Json) -> None:
+    assert people.create("bob", pod).status == 201
+    assert webhook.asked == 0
+
+
+@pytest.mark.parametrize("where", ["containers", "initContainers"])
+@pytest.mark.parametrize("resource", [names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"])
+def test_gpus_anywhere_reach_it(people: People, webhook: Webhook, where: str, resource: str) -> None:
+    pod = a_pod(where=where)
+    pod["spec"][where][0]["resources"]["limits"] = {resource: "1"}
+    assert people.create("bob", pod).annotations[names.USER] == "bob"
+    assert webhook.asked == 1
+
+
+def test_a_dry_run_shows_what_would_be_stored_and_changes_nothing(people: People, cluster: Cluster) -> None:
+    cluster.kubectl("create", "namespace", "quiet")
+    told = people.create("alice", a_pod(), namespace="quiet", dry_run=True)
+    assert told.annotations[names.BOOKING] == "b-1"
+    assert cluster.kubectl("get", "pods,events,podtemplates", "--namespace=quiet", "--output=name") == ""
+    stored = people.create("alice", a_pod(), namespace="quiet")
+    assert (stored.annotations, stored.warnings) == (told.annotations, told.warnings)
+
+
+def test_a_trusted_creator_says_for_whom_and_nobody_else_does(people: People) -> None:
+    named = a_pod(annotations={names.HUB_USER: "alice"})
+    assert people.create(HUB, named).annotations[names.USER] == "alice"
+    assert people.create("bob", named).annotations[names.USER] == "bob"
+
+
+@pytest.mark.parametrize("label", ["alice-40kth-2ese", "alice-kth-se---5fc1f5b8"])
+def test_a_hubs_pod_with_nothing_but_a_label_is_its_users(people: People, label: str) -> None:
+    pod = a_pod(labels={names.HUB_USER: label})
+    assert people.create(HUB, pod).annotations[names.USER] == "alice@kth.se"
+    assert people.create("bob", pod).annotations[names.USER] == "bob"
+
+
+def test_a_notebook_for_which_no_gpu_is_free_starts_without_one(people: People, webhook: Webhook) -> None:
+    notebook = a_pod(annotations={names.HUB_USER: "bob"})
+    with full(webhook.picture):
+        pod, other = people.create(HUB, notebook), people.create("bob", a_pod())
+    (asks,) = pod.spec["containers"]
+    assert not asks["resources"].get("limits")
+    assert asks["env"] == [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "none"}]
+    assert pod.spec["schedulerName"] == "nobody"
+    assert "priorityClassName" not in pod.spec
+    assert pod.annotations.keys() == {names.HUB_USER, names.STRIPPED}
+    assert "it was created without a GPU" in pod.warnings[0]
+    assert other.annotations[names.ADMITTED] == "true"
+
+
+@contextmanager
+def full(picture: Picture) -> Iterator[None]:
+    """One node, whose one GPU is held."""
+    node, lease = a_node("n0", a100(0)), a_lease("n0", renewed=CLOCK.now())
+    held = a_held_pod("held").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj
+    picture.apply_node(node)
+    picture.apply_lease(lease)
+    picture.apply_pod(held)
+    yield
+    picture.remove_pod(held)
+    picture.remove_lease(lease)
+    picture.remove_node(node)
+
+
+@pytest.mark.parametrize(
+    ("who", "sentence"),
+    [
+        ("alice", f"Warning: Your booking of 1 x {A100} (b-1) covers this pod until "),
+        ("bob", "Warning: No running booking: this pod may be evicted when a booked pod needs its GPU."),
+    ],
+)
+@pytest.mark.usefixtures("webhook")
+def test_kubectl_shows_what_they_got(cluster: Cluster, who: str, sentence: str) -> None:
+    argv, environment = cluster.kubectl_command("create", "-f", "-", f"--as={who}")
+    pod = {"apiVersion": "v1", "kind": "Pod", **a_pod()}
+    done = subprocess.run(
+        argv, input=msgspec.json.encode(pod), env=environment, capture_output=True, check=True
+    )
+    assert sentence in done.stderr.decode()
+
+
+def test_nobody_names_gpus_to_the_runtime(people: People) -> None:
+    everything = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}
+    pod = a_pod(where="initContainers")
+    pod["spec"]["initContainers"][0]["env"] = [everything]
+    pod["spec"]["containers"][0]["env"] = [everything]
+    spec = people.create("bob", pod).spec
+    assert "env" not in spec["initContainers"][0]
+    assert spec["containers"][0]["env"] == [{**everything, "value": "void"}]
+
+
+def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
+    ours = {names.USER: "alice", names.RECREATED_FROM: "uid-1", names.BORN: text_of(TODAY)}
+    back = a_pod(gpus=0, annotations=ours, labels={names.COMEBACK: "true"}, finalizers=[names.COMEBACK])
+    pod = people.create(OURSELVES, back)
+    assert pod.annotations == ours
+    assert pod.body["metadata"]["labels"] == {names.COMEBACK: "true"}
+    assert pod.body["metadata"]["finalizers"] == [names.COMEBACK]
+    assert pod.spec["schedulerName"] == "nobody"
+    assert pod.warnings == ()
+
+
+@pytest.mark.parametrize("kind", ["Job", "Deployment"])
+def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: Webhook, kind: str) -> None:
+    namespace = f"unowned-{kind.lower()}"
+    pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
+    told = f"no administrator has set {names.OWNER} on namespace {namespace}."
+    assert pod["metadata"]["annotations"].pop(names.NOBODY).endswith(told)
+    assert pod["metadata"]["annotations"] == {
+        names.ADMITTED: "true",
+        names.REPLACED: '{"schedulerName":"nobody"}',
+    }
+    assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
+
+
+def test_in_a_namespace_with_an_owner_it_is_the_owners(cluster: Cluster, webhook: Webhook) -> None:
+    pod = made_by_a_controller(cluster, webhook, "Deployment", namespace="owned", owner="alice")
+    assert pod["metadata"]["annotations"][names.USER] == "alice"
+    assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"
+    assert pod["spec"]["priorityClassName"] == names.BOOKED_CLASS
+
+
+def made_by_a_controller(
+    cluster: Cluster, webhook: Webhook, kind: str, *, namespace: str, owner: str | None = None
+) -> Json:
+    """A pod that says that it is Bob's, made by Kubernetes in a namespace of its own."""
+    annotations = {names.OWNER: owner} if owner else {}
+    given = {"apiVersion": "v1", "kind": "Namespace"}
+    made = {**given, "metadata": {"name": namespace, "annotations": annotations}}
+    cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
+    eventually(lambda: namespace in webhook.picture.namespaces, deadline=60)
+    template = a_pod(annotations={names.USER: "bob"}, labels={"app": "x"})
+    template["spec"]["restartPolicy"] = "Never" if kind == "Job" else "Always"
+    selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "x"}}}
+    controller = {
+        "apiVersion": "batch/v1" if kind == "Job" else "apps/v1",
+        "kind": kind,
+        "metadata": {"name": "c", "namespace": namespace},
+        "spec": {**selector, "template": {"metadata": template["metadata"], "spec": template["spec"]}},
+    }
+    cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(controller).decode())
+    words = ("get", "pods", f"--namespace={namespace}", "--selector=app=x", "--output=json")
+    eventually(lambda: msgspec.json.decode(cluster.kubectl(*words))["items"], deadline=60)
+    (pod,) = msgspec.json.decode(cluster.kubectl(*words))["items"]
+    found: Json = pod
+    return found
+
+
+def test_before_the_first_picture_gpu_pods_are_refused_and_others_are_not(
+    people: People, webhook: Webhook
+) -> None:
+    whole = webhook.admit
+    unread = "The pods of the cluster have not been read yet."
+    review = Review(creators=Creators(ourselves=OURSELVES))
+    metrics = Metrics(CollectorRegistry())
+    sight = Sight(Picture(CLOCK))
+    webhook.admit = Admit(review, sight, CLOCK, metrics, obstacle=lambda: unread, read_bookings=lambda: None)
+    try:
+        refused = people.create("bob", a_pod())
+        assert refused.status == 500
+        assert "failed calling webhook" in refused.body["message"]
+        assert people.create("bob", a_pod(gpus=0)).status == 201
+    finally:
+        webhook.admit = whole

@@ -1,0 +1,302 @@
+"""Pods leave and come back on a real API server; the test plays the kubelet."""
+
+import contextlib
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from booking.reclaimer.departing.departure import Departure
+from booking.reclaimer.leaving import ProtectedError, Reason, Why
+from cluster import names
+from cluster.fake.clock import eventually
+from cluster.kube.client import KubeClient
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.port import Selection
+from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS
+from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
+from cluster.objects.replaced import Replaced, encode_replaced
+from cluster.picture import Following, Picture
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.spec import ClusterSpec, NodeSpec
+from tests.clusters import own
+from tests.controlplane.access import ACCOUNTS, BUDGETS, NAMESPACES, PRIORITY_CLASSES, client
+
+pytestmark = pytest.mark.controlplane
+
+GPU = {names.GPU_RESOURCE: "1", "cpu": "10m"}
+TERM = {"matchExpressions": [{"key": "nvidia.com/gpu.present", "operator": "Exists"}]}
+
+
+def notebook(name: str = "p") -> dict[str, Any]:
+    """A bare pod with everything that could be refused when it comes back."""
+    sidecar = {"name": "side", "image": "example.invalid/none", "restartPolicy": "Always"}
+    setup = {"name": "setup", "image": "example.invalid/none", "resources": {"limits": GPU}}
+    main = {
+        "name": "main",
+        "image": "example.invalid/none",
+        "resources": {"limits": GPU, "requests": GPU},
+        "env": [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}, {"name": "A", "value": "b"}],
+        "volumeMounts": [{"name": "data", "mountPath": "/data"}],
+    }
+    required = {"nodeSelectorTerms": [TERM]}
+    return {
+        "metadata": {
+            "name": name,
+            "labels": {"app": name},
+            "annotations": {
+                names.USER: "bob",
+                names.REPLACED: encode_replaced(Replaced(scheduler_name="nobody")),
+            },
+        },
+        "spec": {
+            "schedulerName": names.SCHEDULER_NAME,
+            "priorityClassName": names.OPPORTUNISTIC_CLASS,
+            "initContainers": [setup, sidecar],
+            "containers": [main],
+            "volumes": [{"name": "data", "emptyDir": {}}],
+            "nodeSelector": {"nvidia.com/gpu.count": "4"},
+            "affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}},
+            "hostname": "h",
+        },
+    }
+
+
+class Ears:
+    """What people are told."""
+
+    def __init__(self) -> None:
+        self.reasons: list[str] = []
+
+    def normal(self, _about: Pod, reason: str, _message: str) -> None:
+        self.reasons.append(reason)
+
+    def warning(self, _about: Pod, reason: str, _message: str) -> None:
+        self.reasons.append(reason)
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    with Cluster.start(ClusterSpec(name=own("comeback"), nodes=(NodeSpec(name="idle"),))) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def kube(cluster: Cluster) -> Iterator[KubeClient]:
+    administrator = client(cluster, cluster.administrator_token)
+    priority = {"metadata": {"name": names.OPPORTUNISTIC_CLASS}, "value": 0}
+    administrator.create(PRIORITY_CLASSES, priority)
+    yield administrator
+    administrator.close()
+
+
+@pytest.fixture
+def namespace(kube: KubeClient) -> Iterator[str]:
+    name = kube.create(NAMESPACES, {"metadata": {"generateName": "test-"}}).metadata.name
+    eventually(lambda: kube.list(ACCOUNTS, Selection(namespace=name)).items, deadline=60)
+    yield name
+    for pod in kube.list(PODS, Selection(namespace=name)).items:
+        with contextlib.suppress(NotFound):
+            kube.patch(PODS, pod.metadata.name, {"metadata": {"finalizers": None}}, namespace=name)
+            kube.delete(PODS, pod.metadata.name, namespace=name, grace_seconds=0)
+    # A namespace that a test has deleted may vanish at any moment.
+    with contextlib.suppress(NotFound):
+        kube.delete(NAMESPACES, name)
+
+
+class Scene:
+    """One victim, the reclaimer's hand, and a kubelet."""
+
+    def __init__(self, kube: KubeClient, namespace: str, stop: threading.Event) -> None:
+        self.kube = kube
+        self.namespace = namespace
+        self.ears = Ears()
+        self.victim = self.running(notebook())
+        clock = SystemClock()
+        self.departure = Departure(kube, clock, self.ears)
+        following = Following(kube, Picture(clock), clock, namespace=namespace)
+        self.departure.follow(following)
+        for kind in ("comebacks", "templates", "failed pods"):
+            threading.Thread(target=following.threads[kind], args=(stop,), daemon=True).start()
+
+    def running(self, body: dict[str, Any]) -> Pod:
+        """A pod that a node has begun to run; the node is none, so that no real kubelet meddles."""
+        name = body["metadata"]["name"]
+        self.kube.create(PODS, body, namespace=self.namespace)
+        binding = {"metadata": {"name": name}, "target": {"kind": "Node", "name": "nowhere"}}
+        self.kube.create_subresource(PODS, "binding", binding, name=name, namespace=self.namespace)
+        ready = {"type": "Ready", "status": "True"}
+        return self.status(name, {"phase": "Running", "conditions": [ready]})
+
+    def status(self, name: str, status: dict[str, Any]) -> Pod:
+        return self.kube.patch(PODS, name, {"status": status}, namespace=self.namespace, subresource="status")
+
+    def pod(self) -> Pod | None:
+        pods = self.kube.list(PODS, Selection(namespace=self.namespace)).items
+        return next((pod for pod in pods if pod.metadata.name == "p"), None)
+
+    def kubelet(self) -> None:
+        """All containers of a terminating pod end."""
+        pod = self.pod()
+        if pod is None or not is_terminating(pod) or pod.metadata.deletion_grace_period_seconds == 0:
+            return
+        self.status("p", {"phase": "Failed"})
+        uid = pod.metadata.uid
+        self.kube.delete(PODS, "p", namespace=self.namespace, uid=uid, grace_seconds=0)
+
+    @property
+    def templates(self) -> int:
+        return len(self.kube.list(POD_TEMPLATES, Selection(namespace=self.namespace)).items)
+
+    def settles(self) -> bool:
+        """One more pass; whether nothing of a comeback is left."""
+        try:
+            self.departure.look(frozenset())
+            self.kubelet()
+        except ApiError:
+            return False
+        pod = self.pod()
+        leaves = pod is not None and (is_terminating(pod) or bool(pod.metadata.finalizers))
+        gone = pod is None or pod.metadata.uid != self.victim.metadata.uid or not leaves
+        return gone and not leaves and self.templates == 0
+
+    def returned(self) -> bool:
+        """One more pass; whether another pod stands in the victim's place, and nothing else is left."""
+        pod = self.pod() if self.settles() else None
+        return pod is not None and pod.metadata.uid != self.victim.metadata.uid
+
+
+@pytest.fixture
+def scene(kube: KubeClient, namespace: str) -> Iterator[Scene]:
+    stop = threading.Event()
+    yield Scene(kube, namespace, stop)
+    stop.set()
+
+
+def why(reason: Reason) -> Why:
+    return Why(reason=reason, sentence="A booked pod needs the GPU.", grace_seconds=20)
+
+
+@pytest.mark.parametrize("reason", ["evicted", "ended"])
+def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(scene: Scene, reason: Reason) -> None:
+    scene.departure.leave(scene.victim, why(reason))
+    leaving = scene.pod()
+    assert leaving is not None
+    assert is_terminating(leaving)
+    assert leaving.metadata.deletion_grace_period_seconds == 20
+    assert has_condition(leaving, names.DISRUPTION_TARGET)
+    eventually(scene.settles, deadline=60)
+    pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
+    annotations = pod.metadata.annotations or {}
+    assert annotations[names.RECREATED_FROM] == scene.victim.metadata.uid
+    assert annotations[names.USER] == "bob"
+    assert pod.metadata.labels == {"app": "p"}
+    assert pod.metadata.finalizers is None
+    now = scene.pod()
+    assert now is not None
+    assert not asks_for_gpus(now)
+    assert (pod.spec["schedulerName"], pod.spec["hostname"]) == ("nobody", "h")
+    assert pod.spec.get("nodeSelector") is None
+    assert pod.spec["affinity"] == {"nodeAffinity": {}}
+    mounts = [mount["mountPath"] for mount in pod.spec["containers"][0]["volumeMounts"]]
+    assert mounts == ["/data", "/var/run/secrets/kubernetes.io/serviceaccount"]
+    assert scene.ears.reasons[1:] == [names.CAME_BACK]
+
+
+def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(scene: Scene) -> None:
+    requeued = replace(why("evicted"), back="as-it-was", notice="At 09:00.")
+    scene.departure.leave(scene.victim, requeued)
+    leaving = scene.pod()
+    assert leaving is not None
+    assert leaving.metadata.annotation(names.NOTICE) == "At 09:00."
+    eventually(scene.returned, deadline=60)
+    pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
+    before = notebook()["spec"]
+    assert pod.spec["nodeSelector"] == before["nodeSelector"]
+    assert pod.spec["affinity"] == before["affinity"]
+    assert pod.spec["containers"][0]["resources"] == before["containers"][0]["resources"]
+    assert (pod.spec["schedulerName"], "nodeName" in pod.spec) == ("nobody", False)
+    annotations = pod.metadata.annotations or {}
+    assert annotations[names.EVICTIONS] == "1"
+    assert names.NOTICE not in annotations
+    assert scene.ears.reasons[1:] == [names.REQUEUED]
+
+
+@pytest.mark.parametrize("began", [False, True], ids=["new", "after a reboot"])
+def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, *, began: bool) -> None:
+    ended = {"name": "main", "ready": False, "restartCount": 0, "image": "x", "imageID": ""}
+    killed = {**ended, "state": {"terminated": {"exitCode": 137}}}
+    refused = {
+        "phase": "Failed",
+        "reason": "UnexpectedAdmissionError",
+        "message": "Pod was rejected: Allocate failed due to no healthy devices present",
+        **({"containerStatuses": [killed]} if began else {"conditions": None}),
+    }
+    scene.status("p", refused)
+    eventually(scene.returned, deadline=60)
+    pod = scene.pod()
+    assert pod is not None
+    assert asks_for_gpus(pod)
+    assert pod.metadata.annotation(names.RECREATED_FROM) == scene.victim.metadata.uid
+    assert pod.metadata.annotation(names.REFUSALS) == "1"
+    assert scene.ears.reasons == [names.REFUSED_BY_KUBELET, names.REFUSED_BY_KUBELET]
+
+
+def test_law_l4_a_user_who_deletes_a_refused_pod_wins(scene: Scene) -> None:
+    scene.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
+    eventually(lambda: scene.departure.look(frozenset()) or scene.ears.reasons, deadline=60)
+    scene.kube.delete(PODS, "p", namespace=scene.namespace)
+    eventually(lambda: scene.settles() and scene.pod() is None, deadline=60)
+
+
+def test_a_budget_that_is_passed_over_keeps_nobody(scene: Scene) -> None:
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
+    }
+    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
+    scene.departure.leave(scene.victim, replace(why("evicted"), overrides_budget=True))
+    eventually(scene.returned, deadline=60)
+    pod = scene.pod()
+    assert pod is not None
+    assert not asks_for_gpus(pod)
+
+
+def test_law_l4_a_user_who_deletes_the_victim_first_wins(scene: Scene) -> None:
+    uid = scene.victim.metadata.uid
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
+    }
+    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
+    with pytest.raises(ProtectedError, match="cannot be evicted now"):
+        scene.departure.leave(scene.victim, why("evicted"))
+    assert scene.templates == 1
+    scene.kube.delete(PODS, "p", namespace=scene.namespace, uid=uid)
+    scene.departure.leave(scene.victim, why("evicted"))
+    eventually(scene.settles, deadline=60)
+    assert scene.pod() is None
+
+
+def test_what_was_prepared_is_undone_when_the_pod_need_not_go(scene: Scene) -> None:
+    budget = {
+        "metadata": {"name": "keep"},
+        "spec": {"minAvailable": 1, "selector": {"matchLabels": {"app": "p"}}},
+    }
+    scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
+    with pytest.raises(ProtectedError):
+        scene.departure.leave(scene.victim, why("evicted"))
+    scene.departure.withdraw(scene.victim.metadata.uid)
+    now = scene.pod()
+    assert now is not None
+    assert (now.metadata.uid, now.metadata.finalizers) == (scene.victim.metadata.uid, None)
+    assert scene.templates == 0
+
+
+def test_in_a_namespace_that_ends_the_victim_does_not_stay(scene: Scene) -> None:
+    scene.departure.leave(scene.victim, why("evicted"))
+    scene.kube.delete(NAMESPACES, scene.namespace)
+    eventually(lambda: scene.settles() and scene.pod() is None, deadline=60)

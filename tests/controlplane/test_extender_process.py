@@ -1,0 +1,62 @@
+"""The real extender beside a real API server that has nothing new to tell."""
+
+import threading
+from collections.abc import Iterator
+from http import HTTPStatus
+
+import pytest
+import urllib3
+
+from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.picture.following import NO_NEWS
+from cluster.runtime.clock import SystemClock
+from cluster.runtime.settings import load
+from devcluster.cluster import Cluster
+from devcluster.parts import chart, extender, identity
+from devcluster.spec import ClusterSpec, NodeSpec
+from extender.__main__ import build
+from extender.settings import Settings
+from tests.clusters import own
+from tests.extender.settings import free_port
+
+pytestmark = pytest.mark.controlplane
+
+
+@pytest.fixture
+def settings() -> Iterator[Settings]:
+    with Cluster.start(ClusterSpec(name=own("news"), nodes=(NodeSpec(name="idle"),))) as cluster:
+        chart.install(cluster, chart.beside_the_api_server(cluster.address))
+        folder = cluster.state / "parts"
+        folder.mkdir(mode=0o700)
+        ports = {"port": "0", "probe_host": "127.0.0.1", "probe_port": str(free_port())}
+        alone = {"leader_election": "false"}
+        given = {names.setting(name): value for name, value in (ports | alone).items()}
+        yield load(Settings, identity.environment(cluster, folder, extender.ACCOUNT) | given)
+
+
+def test_l6_without_news_for_150_seconds_it_is_not_ready(settings: Settings) -> None:
+    clock = FakeClock(SystemClock().now())
+    process = build(settings, clock)
+    thread = threading.Thread(target=process.run)
+    thread.start()
+
+    def probed() -> tuple[int, str]:
+        url = f"http://{settings.probe_host}:{settings.probe_port}/readyz"
+        answer = urllib3.request("GET", url, timeout=60, retries=False)
+        return answer.status, answer.data.decode()
+
+    def is_ready() -> bool:
+        clock.advance(0.1)  # for whatever is tried again
+        return probed()[0] == HTTPStatus.OK
+
+    try:
+        eventually(is_ready, deadline=60)
+        clock.advance(NO_NEWS + 1)
+        status, said = probed()
+        assert status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert said.startswith("cluster: There has been no news of ")
+        assert "for 150 seconds" in said
+    finally:
+        process.end("the test is over")
+        thread.join()

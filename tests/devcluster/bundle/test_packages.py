@@ -1,0 +1,41 @@
+"""Which packages of the lock for development go along, and which libraries of a program."""
+
+import importlib.metadata
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster.bundle import lent, packages
+from devcluster.failure import ClusterError
+from devcluster.places import CHECKOUT
+
+LOCK = CHECKOUT / "requirements/dev.txt"
+
+
+def test_an_entry_goes_along_with_its_hashes_and_nothing_of_its_neighbours() -> None:
+    alpha = "alpha==1 \\\n    --hash=sha256:aa\n    # via beta\n"
+    beta = "beta==2 ; sys_platform == 'x' \\\n    --hash=sha256:bb\n"
+    lock = alpha + beta
+    assert packages.chosen(lock, ("beta",)) == beta
+    with pytest.raises(ClusterError, match="gamma"):
+        packages.chosen(lock, ("beta", "gamma"))
+
+
+def test_what_the_tests_run_by_is_in_the_lock_with_all_that_it_needs() -> None:
+    assert packages.chosen(LOCK.read_text(), packages.TESTING).count("==") >= len(packages.TESTING)
+    for name in packages.TESTING:
+        for need in importlib.metadata.requires(name) or ():
+            if ";" not in need:
+                assert re.split(r"[\[<>=!~ ]", need)[0].lower() in packages.TESTING, f"{name} needs {need}"
+
+
+def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ClusterError, match="newest"):
+        packages.install(tmp_path, python="newest", machine="x86_64")
+
+
+def test_the_c_library_stays_at_home() -> None:
+    names = {path.name for path in lent.libraries_of(Path(sys.executable).resolve())}
+    assert not {name for name in names if name.startswith(("libc.so", "ld-linux", "linux-vdso"))}

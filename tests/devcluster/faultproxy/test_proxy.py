@@ -1,0 +1,248 @@
+"""The proxy between a client and a real HTTPS server: our own client, because it is the one that matters."""
+
+import threading
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from cluster.fake.clock import eventually
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection
+from cluster.kube.errors import Conflict, Forbidden, Gone, ServerError, TooManyRequests, Unreachable
+from cluster.kube.port import WatchOptions
+from cluster.kube.resources import NODES, PODS
+from cluster.kube.transport import Timeouts
+from cluster.runtime.clock import SystemClock
+from devcluster.faultproxy import Answer, Call, Cut, FaultProxy, Lose, Match, Refuse, Rule, Slow, Stall
+from tests.devcluster.faultproxy.upstream import Upstream, upstream
+
+BODY = {"metadata": {"uid": "1"}}
+WATCH = Match(watch=True)
+
+
+class Token:
+    def token(self) -> str:
+        return "secret"
+
+    def refused(self) -> None:
+        """There is no other."""
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Upstream]:
+    with upstream(tmp_path / "upstream") as running:
+        yield running
+
+
+@pytest.fixture
+def proxy(server: Upstream, tmp_path: Path) -> Iterator[FaultProxy]:
+    with FaultProxy(server.url, server.ca_file, tmp_path / "proxy") as running:
+        yield running
+
+
+@pytest.fixture
+def kube(proxy: FaultProxy) -> Iterator[KubeClient]:
+    connection = Connection(server=proxy.url, ca_file=proxy.ca_file, credentials=Token())
+    client = KubeClient(connection, SystemClock(), user_agent="part/1", timeouts=Timeouts(read=1.0))
+    yield client
+    client.close()
+
+
+def patch(kube: KubeClient, name: str = "n0") -> str:
+    return kube.patch(NODES, name, BODY).metadata.name
+
+
+def test_requests_and_answers_pass_with_token_and_date(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream
+) -> None:
+    assert patch(kube) == "PATCH /api/v1/nodes/n0"
+    verb, path, headers, body = server.asked[0]
+    assert (verb, path, body) == ("PATCH", "/api/v1/nodes/n0", b'{"metadata":{"uid":"1"}}')
+    assert headers["Authorization"] == "Bearer secret"
+    assert headers["Content-Type"] == "application/merge-patch+json"
+    skew = kube.skew()
+    assert skew is not None
+    assert abs(skew) > timedelta(hours=1), "the date is the server's, not the proxy's"
+    (record,) = proxy.rules.records
+    assert (str(record.call), record.status) == ("part: PATCH nodes of n0", 200)
+
+
+def test_a_refusal_of_the_server_passes_as_it_is(kube: KubeClient, proxy: FaultProxy) -> None:
+    with pytest.raises(Forbidden):
+        patch(kube, "forbidden")
+    assert proxy.rules.records[0].status == 403
+
+
+def test_connections_are_kept_on_both_sides(kube: KubeClient, server: Upstream) -> None:
+    for _ in range(5):
+        patch(kube)
+    assert len(server.asked) == 5
+    assert server.connections == 1
+
+
+@pytest.mark.parametrize(
+    ("answer", "error"),
+    [
+        (Answer(code=409, reason="Conflict"), Conflict),
+        (Answer(code=410, reason="Expired"), Gone),
+        (Answer(code=429, reason="TooManyRequests", retry_after=3), TooManyRequests),
+        (Answer(code=500, reason="InternalError"), ServerError),
+    ],
+)
+def test_an_answer_is_made_up_and_the_server_is_not_asked(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream, answer: Answer, error: type[Exception]
+) -> None:
+    proxy.rules.set(Rule(match=Match(verbs=frozenset({"PATCH"})), action=answer))
+    with pytest.raises(error) as caught:
+        patch(kube)
+    assert caught.value.reason == answer.reason
+    assert caught.value.refusal.retry_after == answer.retry_after
+    assert not server.asked
+    assert patch(kube), "the next one passes, on the same connection"
+    assert [record.status for record in proxy.rules.records] == [answer.code, 200]
+
+
+@pytest.mark.parametrize(("action", "arrived"), [(Refuse, 0), (Lose, 1)])
+def test_a_connection_ends_before_or_after_the_server_has_acted(
+    kube: KubeClient,
+    proxy: FaultProxy,
+    server: Upstream,
+    action: Callable[..., Refuse | Lose],
+    arrived: int,
+) -> None:
+    seen: list[tuple[str, int]] = []
+
+    def meanwhile(call: Call) -> None:
+        seen.append((call.step, len(server.asked)))
+
+    proxy.rules.set(Rule(match=Match(), action=action(meanwhile=meanwhile)))
+    with pytest.raises(Unreachable):
+        patch(kube)
+    assert seen == [("PATCH nodes", arrived)]
+    assert patch(kube), "the next one passes, on another connection"
+    assert len(server.asked) == arrived + 1
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_slow_call_is_given_up_by_the_client_and_reaches_the_server_all_the_same(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream, *, late: bool
+) -> None:
+    proxy.rules.set(Rule(match=Match(), action=Slow(seconds=2.0, forwarded_late=late)))
+    with pytest.raises(Unreachable):
+        patch(kube)
+    assert len(server.asked) == (0 if late else 1)
+    eventually(lambda: len(server.asked) == 1)
+
+
+def test_a_server_that_is_away_shows_as_no_answer(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream
+) -> None:
+    server.shutdown()
+    server.server_close()
+    with pytest.raises(Unreachable):
+        patch(kube)
+    assert proxy.rules.records[0].status is None
+
+
+# --- watches -------------------------------------------------------------------------------------------
+def event(number: int) -> bytes:
+    return b'{"type":"ADDED","object":{"metadata":{"name":"p%d"}}}\n' % number
+
+
+class Watcher:
+    """Follows pods in a thread of its own."""
+
+    def __init__(self, kube: KubeClient) -> None:
+        self.seen: list[str] = []
+        self.error: Exception | None = None
+        self.watch = kube.watch(PODS, options=WatchOptions(silence_seconds=20.0))
+        self.thread = threading.Thread(target=self._follow, daemon=True)
+        self.thread.start()
+
+    def _follow(self) -> None:
+        try:
+            for one in self.watch:
+                self.seen.append(one.object.metadata.name)
+        except (Unreachable, Gone) as error:
+            self.error = error
+
+    def ended(self) -> Exception | None:
+        self.thread.join(20)
+        assert not self.thread.is_alive()
+        return self.error
+
+
+def test_events_pass_one_by_one_and_a_watch_ends_in_good_order(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream
+) -> None:
+    watcher = Watcher(kube)
+    for number in range(3):
+        server.events.put(event(number))
+        eventually(lambda seen=number + 1: len(watcher.seen) == seen)
+    assert proxy.watches() == 1
+    server.events.put(None)
+    assert watcher.ended() is None
+    eventually(lambda: proxy.watches() == 0)
+
+
+def test_a_watch_is_cut_after_some_events(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
+    proxy.rules.set(Rule(match=WATCH, action=Cut(events=2)))
+    for number in range(4):
+        server.events.put(event(number))
+    watcher = Watcher(kube)
+    assert isinstance(watcher.ended(), Unreachable)
+    assert watcher.seen == ["p0", "p1"]
+
+
+def test_a_running_watch_is_cut_from_outside(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
+    watcher = Watcher(kube)
+    server.events.put(event(0))
+    eventually(lambda: watcher.seen == ["p0"])
+    assert proxy.cut_watches(lambda call: call.place.resource == "nodes") == 0
+    assert proxy.cut_watches(lambda call: call.place.resource == "pods") == 1
+    assert isinstance(watcher.ended(), Unreachable)
+
+
+def test_events_of_a_stalled_watch_come_late_and_complete(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream
+) -> None:
+    proxy.rules.set(Rule(match=WATCH, action=Stall(seconds=1.0, events=1)))
+    watcher = Watcher(kube)
+    clock = SystemClock()
+    begin = clock.monotonic()
+    for number in range(4):
+        server.events.put(event(number))
+    eventually(lambda: len(watcher.seen) == 4)
+    assert watcher.seen == ["p0", "p1", "p2", "p3"]
+    assert clock.monotonic() - begin >= 1.0
+
+
+def test_a_watch_hears_410_in_its_stream(kube: KubeClient, proxy: FaultProxy, server: Upstream) -> None:
+    proxy.rules.set(Rule(match=WATCH, action=Answer(code=410, reason="Expired")))
+    watcher = Watcher(kube)
+    assert isinstance(watcher.ended(), Gone)
+    assert not server.asked
+
+
+def test_a_client_that_goes_is_missed_by_the_server_at_once(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream
+) -> None:
+    watcher = Watcher(kube)
+    server.events.put(event(0))
+    eventually(lambda: watcher.seen == ["p0"])
+    watcher.watch.close()
+    assert watcher.ended() is None
+    eventually(lambda: proxy.watches() == 0)
+    # A byte that nobody takes any more tells the server, too.
+    eventually(lambda: server.events.put(event(1)) or server.watch_broke.wait(0.01))
+
+
+def test_closing_the_proxy_ends_its_watches(server: Upstream, tmp_path: Path) -> None:
+    with FaultProxy(server.url, server.ca_file, tmp_path / "other") as proxy:
+        connection = Connection(server=proxy.url, ca_file=proxy.ca_file)
+        client = KubeClient(connection, SystemClock(), user_agent="part")
+        watcher = Watcher(client)
+    assert isinstance(watcher.ended(), Unreachable)
+    client.close()

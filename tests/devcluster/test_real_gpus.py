@@ -1,0 +1,33 @@
+"""A node that has this machine's own GPUs: nothing is simulated for it."""
+
+from pathlib import Path
+
+from cluster import names
+from devcluster import gpus
+from devcluster.addresses import Addresses
+from devcluster.fakenvml import FakeNvml
+from devcluster.parts import node_agent
+from devcluster.places import Places
+from devcluster.plan import Plan, Programs
+from devcluster.spec import ClusterSpec, NodeSpec
+
+
+def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
+    nodes = (NodeSpec(name="node-a", real=True), NodeSpec(name="node-b"))
+    plan = Plan(ClusterSpec(nodes=nodes), Places("trial", tmp_path), Addresses(2), Programs({}), 2)
+    for node in plan.nodes:
+        node.folder.mkdir(parents=True)
+        gpus.make(node)
+    real, simulated = plan.nodes
+    assert not real.gpu_folder.exists()
+    assert simulated.gpu_folder.exists()
+
+
+def test_its_agent_is_told_of_no_library_and_no_device_nodes(tmp_path: Path) -> None:
+    told = {"node": "node-a", "name": "agent", "port": 9500, "program": (), "settings": {}}
+    real = node_agent.part(gpus=None, **told).environment
+    simulated = node_agent.part(gpus=tmp_path, **told).environment
+    only = {*FakeNvml(tmp_path).environment(), names.setting("dev_root")}
+    assert real is not None
+    assert simulated is not None
+    assert simulated.keys() - real.keys() == only

@@ -1,0 +1,89 @@
+"""MIG devices that are gone, and an agent that was not there when they went (law L1)."""
+
+import pytest
+
+from deviceplugin.allocate import Nodes, Strategy
+from deviceplugin.mig.strategy import MigStrategy
+from deviceplugin.nvml.inventory import MIG_GONE
+from deviceplugin.nvml.port import MigFacts
+from deviceplugin.nvml.remembered import Known
+from deviceplugin.nvml.watch import GpuWatch, NoGpusError, Report
+from deviceplugin.offer import IN_ITS_PLACE, TAKEN_IN_PARTS, Way, offered
+from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu, no_driver
+
+WAY = Way(strategy=Strategy.ENVIRONMENT, mig=MigStrategy.MIXED)
+
+
+class Notes:
+    """A memory that outlives an agent."""
+
+    def __init__(self) -> None:
+        self.known = Known()
+
+    def era(self, driver: str) -> str:
+        return driver
+
+    def recall(self) -> Known:
+        return self.known
+
+    def keep(self, known: Known) -> None:
+        self.known = known
+
+
+def a_life(notes: Notes, *gpus: MemoryGpu) -> Report:
+    """What an agent has reported last."""
+    nvml, told = MemoryNvml(list(gpus)), list[Report]()
+    nvml.script.append(lambda: None)
+    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, memory=notes).run(nvml.stop)
+    return told[-1]
+
+
+def cut_gpu(**instances: int) -> MemoryGpu:
+    gpu = a_gpu(0)
+    gpu.mig = [MigFacts(name, "1g.10gb", number, 0, 9856) for name, number in instances.items()]
+    return gpu
+
+
+def reasons(report: Report) -> dict[str, str | None]:
+    """As it is published while a pod has the MIG device that is gone."""
+    return {device.uuid: device.reason for device in offered(report.devices, Nodes(), WAY, held={"MIG_old"})}
+
+
+def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_a_part() -> None:
+    notes = Notes()
+    a_life(notes, cut_gpu(MIG_old=1))
+    told = {"GPU-0": TAKEN_IN_PARTS, "GPU-1": None, "MIG_old": MIG_GONE}
+    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == told
+    assert reasons(a_life(notes, a_gpu(0), a_gpu(1))) == told, "and after another start"
+
+
+def test_another_mig_device_in_its_place_waits_for_its_pod() -> None:
+    notes = Notes()
+    a_life(notes, cut_gpu(MIG_old=1))
+    report = a_life(notes, cut_gpu(MIG_new=1, MIG_beside=2))
+    assert reasons(report) == {
+        "GPU-0": None,
+        "MIG_new": IN_ITS_PLACE,
+        "MIG_beside": None,
+        "MIG_old": MIG_GONE,
+    }
+
+
+def test_one_whose_gpu_is_away_is_known_when_the_gpu_is_back() -> None:
+    notes = Notes()
+    a_life(notes, cut_gpu(MIG_old=1), a_gpu(1))
+    report = a_life(notes, a_gpu(1))
+    assert [device.uuid for device in offered(report.devices, Nodes(), WAY)] == ["GPU-1"], "nobody has it"
+    assert reasons(a_life(notes, a_gpu(0), a_gpu(1)))["GPU-0"] == TAKEN_IN_PARTS
+
+
+def test_what_was_cut_is_not_forgotten_while_no_gpu_answers() -> None:
+    notes = Notes()
+    a_life(notes, cut_gpu(MIG_old=1))
+    told: list[Report] = []
+    for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
+        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False, memory=notes)
+        with pytest.raises(NoGpusError):
+            watch.run(nvml.stop)
+    assert [report.devices for report in told] == [(), ()]
+    assert reasons(a_life(notes, a_gpu(0)))["GPU-0"] == TAKEN_IN_PARTS

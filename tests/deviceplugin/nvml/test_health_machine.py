@@ -1,0 +1,137 @@
+"""The health of GPUs through long random histories, beside what a naive reference remembers."""
+
+from collections.abc import Callable
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from deviceplugin.nvml.health import (
+    PATIENCE,
+    TABLE,
+    Answered,
+    Cleared,
+    Failed,
+    Happened,
+    HealthState,
+    Observation,
+    Scope,
+    Sign,
+    State,
+)
+from deviceplugin.nvml.port import EventKind, GpuEvent, Rows
+from deviceplugin.nvml.xids import DEFAULT
+
+QUIET = 60.0
+GPUS = ("GPU-a", "GPU-b")
+gpus = st.sampled_from(GPUS)
+
+
+class HealthMachine(RuleBasedStateMachine):
+    """Two GPUs, one of them with MIG instances 1 and 2, and time that passes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.health = HealthState(QUIET)
+        self.alone = {gpu: HealthState(QUIET) for gpu in GPUS}
+        self.now = 0.0
+        self.locked: set[Scope] = set()
+        self.failures = dict.fromkeys(GPUS, 0)
+
+    def see(self, gpu: str, seen: Observation) -> None:
+        """Tell the state of both GPUs, and that of this one alone."""
+        self.health = self.health.apply(seen)
+        self.alone[gpu] = self.alone[gpu].apply(seen)
+
+    @rule(seconds=st.floats(0, 100))
+    def time_passes(self, seconds: float) -> None:
+        self.now += seconds
+
+    @rule(gpu=gpus, number=st.sampled_from([13, 48, 79, 95, 154]), instance=st.none() | st.integers(1, 2))
+    def xid(self, gpu: str, number: int, instance: int | None) -> None:
+        self.see(gpu, Happened(GpuEvent(gpu, EventKind.XID, number, instance), self.now))
+        scope = Scope(gpu, instance)
+        if DEFAULT.is_critical(number):
+            assert self.health.state(scope) is State.UNHEALTHY
+        if DEFAULT.needs_reset(number):
+            self.locked.add(scope)
+
+    @rule(gpu=gpus)
+    def probe_fails(self, gpu: str) -> None:
+        self.see(gpu, Failed(gpu, "the GPU is lost", self.now))
+        self.failures[gpu] += 1
+        if self.failures[gpu] >= PATIENCE:
+            assert self.health.state(Scope(gpu)) is State.UNHEALTHY
+        assert self.health.state(Scope(gpu)) is not State.HEALTHY
+
+    @rule(gpu=gpus, action=st.sampled_from([0, 0, 0, 1, 2]), pending=st.booleans())
+    def probe_is_answered(self, *, gpu: str, action: int, pending: bool) -> None:
+        before = self.health.state(Scope(gpu))
+        self.see(gpu, Answered(gpu, action, self.now, Rows(pending=pending)))
+        self.failures[gpu] = 0
+        if action:
+            assert self.health.state(Scope(gpu)) is State.UNHEALTHY
+        elif before is State.HEALTHY:
+            assert self.health.state(Scope(gpu)) is State.HEALTHY
+
+    @rule(gpu=gpus)
+    def it_is_cleared(self, gpu: str) -> None:
+        self.see(gpu, Cleared(gpu))
+        self.locked = {at for at in self.locked if at.gpu != gpu}
+        self.failures[gpu] = 0
+
+    @rule()
+    def the_driver_is_loaded_anew(self) -> None:
+        self.health = self.health.renewed()
+        self.alone = {gpu: one.renewed() for gpu, one in self.alone.items()}
+        self.locked = set()
+        self.failures = dict.fromkeys(GPUS, 0)
+
+    @rule()
+    def the_agent_is_started_anew(self) -> None:
+        self.health = HealthState(QUIET).locked(self.health.locks)
+        self.alone = {gpu: HealthState(QUIET).locked(one.locks) for gpu, one in self.alone.items()}
+        self.failures = dict.fromkeys(GPUS, 0)
+
+    @invariant()
+    def what_needs_a_reset_stays(self) -> None:
+        assert set(self.health.locks) == self.locked
+        assert all(self.health.state(at) is State.UNHEALTHY for at in self.locked)
+
+    @invariant()
+    def one_gpu_never_concerns_another(self) -> None:
+        for gpu in GPUS:
+            for scope in (Scope(gpu), Scope(gpu, 1, 0), Scope(gpu, 2, 0)):
+                assert self.health.reason(scope) == self.alone[gpu].reason(scope)
+
+    @invariant()
+    def whoever_is_not_healthy_has_a_reason(self) -> None:
+        for gpu in GPUS:
+            for scope in (Scope(gpu), Scope(gpu, 1, 0)):
+                sick = self.health.state(scope) is not State.HEALTHY
+                assert sick == (self.health.reason(scope) is not None)
+
+    @invariant()
+    def what_concerns_the_gpu_concerns_its_instances(self) -> None:
+        for gpu in GPUS:
+            if self.health.state(Scope(gpu)) is not State.HEALTHY:
+                assert self.health.state(Scope(gpu, 1, 0)) is not State.HEALTHY
+
+    @invariant()
+    def two_quiet_answers_heal_whatever_needs_no_reset(self) -> None:
+        health = self.health
+        for at in (self.now + QUIET, self.now + QUIET + 5):
+            for gpu in GPUS:
+                health = health.apply(Answered(gpu, 0, at))
+        assert {
+            at for at, record in health.records.items() if record.state is not State.HEALTHY
+        } == self.locked
+
+
+TestHealthMachine: Callable[..., object] = HealthMachine.TestCase
+
+
+def test_nothing_but_an_answer_leads_back_to_healthy() -> None:
+    ways = {
+        sign for state, row in TABLE.items() for sign, to in row.items() if to is State.HEALTHY is not state
+    }
+    assert ways == {Sign.EARLY, Sign.QUIET, Sign.PENDING}

@@ -1,0 +1,188 @@
+"""While the kubelet waits: no NVML, no file but its record, no exception, no wait for anybody else.
+
+Its calls GetPreferredAllocation and Allocate have no time limit, and an error fails the pod for good.
+"""
+
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import grpc
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.objects.pods import Pod
+from deviceplugin.admission import Admission, Sources
+from deviceplugin.board import Board, Devices
+from deviceplugin.caller import Question, Verdict
+from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.metrics import AgentMetrics
+from deviceplugin.nodepods import NodePods
+from deviceplugin.podresources import PodResourcesError
+from deviceplugin.podsapi import PodsApiError
+from tests.deviceplugin.agents import RunningAgent, devices
+from tests.deviceplugin.pods import pod
+from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
+from tests.fakes.kubelet import FakeContainer, FakeKubelet
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+QUIET = ("object.", "sys._", "import", "compile", "exec", "marshal.", "code.", "builtins.id")
+"""Audit events that are no I/O."""
+
+
+class Onlooker:
+    """Writes down what Python code of the kubelet's calls asks of the operating system.
+
+    An audit hook cannot be taken away again: it listens while it is told to.
+    """
+
+    def __init__(self) -> None:
+        self.seen: list[tuple[str, str]] | None = None
+        sys.addaudithook(self._hook)
+
+    def _hook(self, event: str, arguments: tuple[object, ...]) -> None:
+        if self.seen is None or not threading.current_thread().name.startswith("kubelet-call"):
+            return
+        if not event.startswith(QUIET):
+            self.seen.append((event, str(arguments[0]) if arguments else ""))
+
+    @contextmanager
+    def looking(self) -> Iterator[list[tuple[str, str]]]:
+        self.seen = found = []
+        try:
+            yield found
+        finally:
+            self.seen = None
+
+
+@pytest.fixture(scope="module")
+def onlooker() -> Onlooker:
+    return Onlooker()
+
+
+def test_nothing_is_read_but_the_kubelets_record_and_its_pods(
+    kubelet: FakeKubelet, onlooker: Onlooker
+) -> None:
+    def stored() -> tuple[Pod, ...]:
+        raise AssertionError("the API server is asked")
+
+    with RunningAgent(kubelet, offers=devices(8), stored=stored):
+        # Whatever is loaded or looked up once is so by now.
+        kubelet.admit(a_pod("GPU-7"))
+        kubelet.calls.clear()
+        containers = [FakeContainer("setup", 1, init=True), FakeContainer("main", 2)]
+        with onlooker.looking() as seen:
+            for one in (a_pod("GPU-1"), a_pod("GPU-2", "GPU-3"), a_pod(), a_pod(containers=containers)):
+                assert kubelet.admit(one)
+    assert {event for event, _ in seen} == {"open"}
+    assert {what for _, what in seen} == {str(kubelet.checkpoint)}
+    assert set(kubelet.calls) == {"ListPods"}
+
+
+def test_the_onlooker_would_see_a_file_a_connection_and_a_process(onlooker: Onlooker, tmp_path: Path) -> None:
+    def body() -> None:
+        (tmp_path / "file").write_text("x")
+        with pytest.raises(OSError, match="No such file"):
+            connect_to_nobody(tmp_path)
+        subprocess.run(["/bin/true"], check=True)
+
+    with onlooker.looking() as seen:
+        thread = threading.Thread(target=body, name="kubelet-call-0")
+        thread.start()
+        thread.join()
+    assert {"open", "socket.connect", "subprocess.Popen"} <= {event for event, _ in seen}
+
+
+def connect_to_nobody(folder: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as one:
+        one.connect(str(folder / "nobody.sock"))
+
+
+def test_what_answers_the_kubelet_loads_no_nvml_and_no_http() -> None:
+    program = "import sys, deviceplugin.plugin; print(*sorted(sys.modules))"
+    loaded = subprocess.run(
+        [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    ).stdout.split()
+    assert "deviceplugin.admission" in loaded
+    foreign = {"pynvml", "urllib3", "waitress", "deviceplugin.nvml.real", "deviceplugin.nvml.watch"}
+    assert foreign.isdisjoint(loaded)
+
+
+class Faulty:
+    """Every source at once; each fails as the test says."""
+
+    def __init__(self, error: BaseException) -> None:
+        self.error = error
+
+    def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
+        del patient
+        raise self.error
+
+    def is_missing(self) -> bool:
+        raise self.error
+
+    def names(self) -> frozenset[tuple[str, str]]:
+        raise self.error
+
+    def read(self) -> Holdings:
+        raise self.error
+
+    def stored(self) -> tuple[Pod, ...]:
+        raise self.error
+
+
+FAULTS = [
+    PodsApiError("flooded", code=grpc.StatusCode.RESOURCE_EXHAUSTED),
+    PodResourcesError("away"),
+    CheckpointError("another form"),
+    OSError(28, "No space left on device"),
+    PermissionError(13, "Permission denied"),
+    KeyError("null"),
+    RecursionError(),
+    MemoryError(),
+    UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+]
+
+
+@pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("broken", ["everything", "record", "pods"])
+def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> None:
+    faulty, board = Faulty(error), Board()
+    board.put(Devices(devices(4), reported=True))
+
+    class Well(Faulty):
+        def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
+            del patient
+            return (pod("a", promise=["GPU-2"]),)
+
+        def read(self) -> Holdings:
+            return Holdings()
+
+    well = Well(error)
+    kubelet = faulty if broken in {"everything", "pods"} else well
+    admission = Admission(
+        Sources(
+            resource=names.GPU_RESOURCE,
+            board=board,
+            record=faulty if broken in {"everything", "record"} else well,
+            pods=NodePods(kubelet, faulty, faulty.stored),
+        ),
+        metrics=AgentMetrics(CollectorRegistry()),
+        clock=FakeClock(),
+    )
+    everything = frozenset(device.uuid for device in devices(4))
+    with capture_logs():
+        for size in (1, 4):
+            for must in (frozenset[str](), frozenset({"GPU-3"})):
+                choice = admission.prefer(Question(everything, must, size))
+                assert choice.verdict is not Verdict.REFUSED
+                assert len(choice.devices) == size
+                assert must <= set(choice.devices) <= everything
+        assert admission.held(everything) is None

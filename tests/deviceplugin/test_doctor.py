@@ -1,0 +1,191 @@
+"""What is wrong with a node, in sentences."""
+
+import socket
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import pytest
+
+from cluster.kube.access import Right
+from cluster.kube.errors import Request, Unreachable
+from cluster.objects.nodes import Node, NodeInfo, NodeStatus
+from deviceplugin.doctor import Finding, Tools, examine, runtime, told
+from deviceplugin.nvml.port import NvmlError
+from deviceplugin.settings import Settings
+from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
+
+CONTAINERD = "containerd://2.1.4"
+
+
+class Patient:
+    """A node on which all is well, unless a test spoils it."""
+
+    def __init__(self, root: Path) -> None:
+        self.dev, self.kubelet, self.driver = root / "dev", root / "kubelet", root / "driver"
+        self.settings = Settings(
+            node_name="node-a",
+            dev_root=self.dev,
+            kubelet_root=self.kubelet,
+            driver_root=self.driver,
+            cdi_dir=root / "cdi",
+            proc_root=root / "proc",
+        )
+        libraries = self.driver / "usr/lib64"
+        for folder in (self.dev, libraries, root / "cdi"):
+            folder.mkdir(parents=True)
+        self.first = root / "proc/1/cmdline"
+        self.first.parent.mkdir(parents=True)
+        self.first.write_text("/sbin/init\0")
+        for name in ("nvidia0", "nvidiactl", "nvidia-uvm"):
+            (self.dev / name).touch()
+        (libraries / "libnvidia-ml.so.580.159.04").touch()
+        self.nvml = MemoryNvml([a_gpu(0)])
+        self.forbidden: set[str] = set()
+        self.runtime = CONTAINERD
+        self.away = False
+        self.patience = 30.0
+        self.sockets = [
+            self._listening(path)
+            for path in (
+                self.settings.device_plugins / "kubelet.sock",
+                self.settings.pods_api_socket,
+                self.settings.pod_resources_socket,
+            )
+        ]
+
+    def _listening(self, path: Path) -> socket.socket:
+        path.parent.mkdir(parents=True)
+        server = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        server.bind(str(path))
+        server.listen()
+        return server
+
+    def may(self, right: Right) -> bool:
+        if self.away:
+            raise Unreachable(Request("POST", "/"), "connection refused")
+        return str(right) not in self.forbidden
+
+    def findings(self) -> list[Finding]:
+        node = Node(status=NodeStatus(node_info=NodeInfo(container_runtime_version=self.runtime)))
+        tools = Tools(nvml=self.nvml, node=lambda: node, may=self.may, patience=self.patience)
+        return list(examine(self.settings, tools))
+
+    def wrong(self) -> list[str]:
+        """What is wrong or doubtful, as sentences."""
+        return [f"{one.about}: {one.sentence}" for one in self.findings() if one.severity != "fine"]
+
+
+@pytest.fixture
+def patient() -> Iterator[Patient]:
+    with TemporaryDirectory(prefix="d", dir="/tmp") as folder:  # sockets' paths have to be short
+        made = Patient(Path(folder))
+        try:
+            yield made
+        finally:
+            for server in made.sockets:
+                server.close()
+
+
+def test_of_a_node_that_is_well_nothing_is_wrong(patient: Patient) -> None:
+    text, is_well = told(patient.findings())
+    assert is_well, text
+    assert patient.wrong() == []
+    assert "fine    driver: Version 580.159.04 answers and lists GPUs: 1.\n" in text
+
+
+def test_a_driver_that_is_not_loaded_is_said_and_the_rest_is_looked_at(patient: Patient) -> None:
+    patient.nvml.fault = no_driver()
+    patient.forbidden.add("patch nodes")
+    assert patient.wrong() == [
+        "driver: The NVIDIA driver is not loaded",
+        "API server: The agent may not patch nodes: install the chart's roles.",
+    ]
+    assert not told(patient.findings())[1]
+
+
+def test_an_agent_that_sees_no_processes_of_the_node_says_what_is_not_known_then(patient: Patient) -> None:
+    patient.first.write_text("python\0-m\0deviceplugin\0")
+    (sentence,) = patient.wrong()
+    assert "nodeAgent.hostPID" in sentence
+    assert told(patient.findings())[1], "a doubt, not a fault"
+
+
+def test_a_node_without_gpus_is_told_apart_from_one_without_a_driver(patient: Patient) -> None:
+    patient.nvml.gpus.clear()
+    (sentence,) = patient.wrong()
+    assert "lists no GPU" in sentence
+
+
+def test_a_driver_that_hangs_is_said(patient: Patient) -> None:
+    free = threading.Event()
+
+    class Hanging(MemoryNvml):
+        def open(self) -> None:
+            free.wait()
+
+    patient.nvml, patient.patience = Hanging([a_gpu(0)]), 0.1
+    try:
+        assert "it hangs" in patient.wrong()[0]
+    finally:
+        free.set()
+
+
+@pytest.mark.parametrize("name", ["nvidia0", "nvidiactl", "nvidia-uvm"])
+def test_a_device_node_that_is_missing_is_named(patient: Patient, name: str) -> None:
+    (patient.dev / name).unlink()
+    (sentence,) = patient.wrong()
+    assert f"There is no {patient.dev}/{name}" in sentence
+
+
+def test_a_driver_root_without_a_driver_is_said(patient: Patient) -> None:
+    (patient.driver / "usr/lib64/libnvidia-ml.so.580.159.04").unlink()
+    (sentence,) = patient.wrong()
+    assert sentence.startswith(f"driver files: No libnvidia-ml.so.<version> is under {patient.driver}")
+
+
+def test_a_kubelet_that_does_not_listen_is_wrong_and_its_other_sockets_are_warnings(patient: Patient) -> None:
+    for server in patient.sockets:
+        server.close()
+    severities = {one.about: one.severity for one in patient.findings() if "kubelet" in one.about}
+    assert severities == {
+        "kubelet": "wrong",
+        "kubelet's Pods API": "warning",
+        "kubelet's PodResources API": "warning",
+    }
+
+
+def test_a_missing_cdi_folder_is_said(patient: Patient) -> None:
+    patient.settings.cdi_dir.rmdir()
+    (sentence,) = patient.wrong()
+    assert sentence.startswith("CDI: There is no folder")
+
+
+def test_an_api_server_that_is_away_is_said(patient: Patient) -> None:
+    patient.away = True
+    (sentence,) = patient.wrong()
+    assert sentence.startswith("API server: ")
+    assert "connection refused" in sentence
+
+
+@pytest.mark.parametrize(
+    ("version", "severity"),
+    [
+        (CONTAINERD, "fine"),
+        ("containerd://1.7.27", "warning"),
+        ("containerd://1.6.9", "wrong"),
+        ("cri-o://1.30.1", "fine"),
+        ("cri-o://1.22.0", "wrong"),
+        ("docker://29.0", "warning"),
+        ("", "warning"),
+        ("containerd://Unknown", "warning"),
+    ],
+)
+def test_what_a_runtime_understands_is_known_by_its_version(version: str, severity: str) -> None:
+    assert runtime(version).severity == severity
+
+
+def test_an_error_of_nvml_is_a_sentence_of_its_own(patient: Patient) -> None:
+    patient.nvml.fault = NvmlError("nvmlInit answers Unknown Error", code=999, call="nvmlInit")
+    assert patient.wrong()[0] == "driver: nvmlInit answers Unknown Error"

@@ -1,0 +1,93 @@
+"""Settings that are hostile or cut off are refused with a sentence: which, what it is, what it may be."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.runtime.settings import SettingsError, load
+from deviceplugin.settings import Settings
+
+HOSTILE = {
+    "node_name": ("../etc", "matching regex"),
+    "instance": ("a/../../b", "matching regex"),
+    "namespace": ("x" * 64, "length <= 63"),
+    "strategy": ("magic", "Allowed: cdi, environment, device-nodes."),
+    "mig_strategy": ("all", "Allowed: none, single, mixed."),
+    "mig_packing": ("tight", "Allowed: distributed, packed."),
+    "mig_capabilities": ("proc/driver", "an absolute path of 1 to 4095 bytes"),
+    "node_labels": ("some", "Allowed: "),
+    "kubelet_root": ("/deep" * 20, "an absolute path of 1 to 54 bytes"),
+    "cdi_dir": ("var/run/cdi", "an absolute path of 1 to 4095 bytes"),
+    "host_cdi_dirs": ("/etc/cdi,cdi", "an absolute path of 1 to 4095 bytes"),
+    "dev_root": ("/dev\0", "an absolute path of 1 to 4095 bytes"),
+    "host_dev_root": (".", "an absolute path of 1 to 4095 bytes"),
+    "sys_root": ("~", "an absolute path of 1 to 4095 bytes"),
+    "driver_root": (f"/{'x' * 5000}", "an absolute path of 1 to 4095 bytes"),
+    "host_driver_root": ("..", "an absolute path of 1 to 4095 bytes"),
+    "nvml_library": ("libnvidia-ml.so.1", "an absolute path of 1 to 4095 bytes"),
+    "without_gpus": ("panic", "Allowed: wait, fail."),
+    "nvml_deadline_seconds": ("nan", "Allowed: 1 to 50."),
+    "quiet_seconds": ("inf", "Allowed: 0 to 86400."),
+    "ignore_xids": ("79,-1", "`int` >= 0"),
+    "heed_xids": ("65536", "`int` <= 65535"),
+    "proc_root": ("proc", "an absolute path of 1 to 4095 bytes"),
+    "tolerated_processes": ("x" * 65, "length <= 64"),
+    "metrics_name_people": ("perhaps", "Allowed: true, false."),
+    "tell_use_seconds": ("-1", "Allowed: 0 to 60."),
+    "host": ("0.0.0.0; rm", "matching regex"),
+    "port": ("70000", "Allowed: 0 to 65535."),
+    "kube_server": ("file:///etc/passwd", "matching regex"),
+    "kube_ca_file": ("ca.crt", "an absolute path of 1 to 4095 bytes"),
+    "kube_token_file": ("token", "an absolute path of 1 to 4095 bytes"),
+    "log_level": ("loud", "Allowed: debug, info, warning, error."),
+    "log_style": ("xml", "Allowed: json, console."),
+}
+"""Field -> a value that it may not have, and how the sentence says what it may be."""
+
+USUAL = {names.setting("node_name"): "node-a", names.setting("instance"): "a"}
+
+
+def test_every_field_is_tried() -> None:
+    assert {field.name for field in msgspec.structs.fields(Settings)} <= HOSTILE.keys()
+
+
+@pytest.mark.parametrize("field", [field.name for field in msgspec.structs.fields(Settings)])
+def test_a_hostile_value_is_refused_with_field_value_and_range(field: str) -> None:
+    value, allowed = HOSTILE[field]
+    with pytest.raises(SettingsError) as refused:
+        load(Settings, {**USUAL, names.setting(field): value})
+    (sentence,) = str(refused.value).splitlines()
+    assert names.setting(field) in sentence
+    assert allowed in sentence
+    assert repr(value.split(",")[-1])[1:-1] in sentence
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ('{"node_name": "node-a", "por', "is not JSON"),
+        ('["node_name"]', "must hold an object"),
+        ('{"node_name": "node-a", "prot": 1}', "unknown key 'prot' (is 'port' meant?)"),
+        ('{"node_name": "node-a", "port": "9400"}', "Expected `int`"),
+        ('{"node_name": "node-a\\u0000"}', "matching regex"),
+        ("", "is not JSON"),
+    ],
+)
+def test_a_file_that_is_cut_off_or_hostile_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+    file = tmp_path / "settings.json"
+    file.write_text(text)
+    with pytest.raises(SettingsError) as refused:
+        load(Settings, {names.SETTINGS_PREFIX + "SETTINGS_FILE": str(file)})
+    assert sentence in str(refused.value)
+
+
+def test_several_paths_are_told_at_once() -> None:
+    with pytest.raises(SettingsError) as refused:
+        load(Settings, {**USUAL, names.setting("dev_root"): "dev", names.setting("sys_root"): "sys"})
+    assert len(str(refused.value).splitlines()) == 2
+
+
+def test_no_folder_for_specifications_of_the_host_is_a_choice() -> None:
+    assert load(Settings, {**USUAL, names.setting("host_cdi_dirs"): "[]"}).host_cdi_dirs == ()

@@ -1,0 +1,80 @@
+"""What docs/reclaiming.md and its example say about settings, keys and Events is what the code has."""
+
+import re
+from datetime import timedelta
+from typing import Any
+
+import msgspec
+import pytest
+import yaml
+
+from booking.settings import ControllerSettings
+from cluster import names
+from docs.tables.markdown import ROOT
+from docs.tables.settings import written
+
+TEXT = (ROOT / "docs" / "reclaiming.md").read_text()
+POLICIES = (
+    "notice_seconds",
+    "longest_notice_seconds",
+    "longest_grace_seconds",
+    "restart_cost_seconds",
+    "budget_override_seconds",
+    "end_action_bare",
+    "end_action_owned",
+    "warn_before",
+    "unbooked",
+    "unbooked_notebooks",
+    "queue_gate",
+    "maia",
+)
+"""Settings of the controller by which it is chosen what becomes of pods."""
+FIELDS = {field.name: field for field in msgspec.structs.fields(ControllerSettings)}
+
+
+@pytest.mark.parametrize("policy", POLICIES)
+def test_every_policy_is_named_with_its_default(policy: str) -> None:
+    said = re.search(rf"`{names.setting(policy)}` \(([^)]*)\)", re.sub(r"\s+", " ", TEXT))
+    assert said, f"{names.setting(policy)} is not told with its default."
+    default = FIELDS[policy].default
+    if isinstance(default, tuple):
+        assert msgspec.convert(said[1].split(", "), tuple[timedelta, ...], strict=False) == default
+    else:
+        assert said[1] == (written(default) or "for ever")
+
+
+def test_every_setting_that_is_named_is_one() -> None:
+    said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", TEXT))
+    assert said - {names.setting(field) for field in FIELDS} == set()
+
+
+def constants(*, of: str) -> set[str]:
+    """Values of the names that begin so."""
+    return {value for value in vars(names).values() if isinstance(value, str) and value.startswith(of)}
+
+
+def test_every_key_that_is_named_is_one_of_ours() -> None:
+    said = set(re.findall(rf"(?:state\.)?{re.escape(names.DOMAIN)}/[a-z-]+", TEXT))
+    assert said <= constants(of=names.DOMAIN) | constants(of=names.STATE_DOMAIN)
+
+
+def job() -> dict[str, Any]:
+    documents = yaml.safe_load_all((ROOT / "docs" / "examples" / "job.yaml").read_text())
+    return next(document for document in documents if document["kind"] == "Job")
+
+
+def test_the_example_spells_our_keys_as_we_do() -> None:
+    pod = job()["spec"]["template"]
+    (container,) = pod["spec"]["containers"]
+    assert pod["metadata"]["annotations"].keys() == {names.NOTICE_WISH}
+    told = {one["name"]: one["value"] for one in container["env"]}
+    assert told == {"CHECKPOINT_AT": names.CHECKPOINT_AT, "CHECKPOINT_DONE": names.CHECKPOINT_DONE}
+    (volume,) = (one["downwardAPI"] for one in pod["spec"]["volumes"] if "downwardAPI" in one)
+    assert volume["items"][0]["fieldRef"]["fieldPath"] == f"metadata.annotations['{names.NOTICE}']"
+    assert container["resources"]["limits"].keys() == {names.GPU_RESOURCE}
+
+
+def test_the_example_counts_evictions_as_no_failures() -> None:
+    (rule,) = job()["spec"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "Ignore"
+    assert rule["onPodConditions"] == [{"type": names.DISRUPTION_TARGET, "status": "True"}]

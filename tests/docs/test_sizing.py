@@ -1,0 +1,51 @@
+"""What docs/sizing.md says is what was measured, and what the chart gives is enough for it."""
+
+import json
+import re
+
+import pytest
+import yaml
+
+from devcluster.parts import chart
+from docs.tables.markdown import ROOT
+
+TEXT = (ROOT / "docs" / "sizing.md").read_text()
+MEASURED = {row["name"]: row["value"] for row in json.loads((ROOT / "bench" / "results.json").read_text())}
+ROW = re.compile(r"`((?:memory|extender|plan|pod|schedule|book|page|eviction|filter|recovery)[a-z0-9-]*)`")
+SAID = re.compile(r"about ([\d.]+) (?:MiB|s|ms|bytes|a second)")
+GENEROUS = 1.6
+"""How far what is said may be from what was measured last: figures move from day to day."""
+BIGGEST = {"nodeAgent": "memory-agent", "extender": "extender-memory", "controller": "plan-memory"}
+"""Part, as the chart's values name it -> its memory on the largest cluster that was tried."""
+
+
+def pairs() -> list[tuple[float, str]]:
+    """Every figure with its row: those of one line, in their order."""
+    lines = ((SAID.findall(line), ROW.findall(line)) for line in TEXT.splitlines())
+    return [
+        (float(n), row)
+        for said, rows in lines
+        if len(said) == len(rows)
+        for n, row in zip(said, rows, strict=True)
+    ]
+
+
+def test_every_row_that_is_named_was_measured() -> None:
+    assert set(ROW.findall(TEXT)) <= MEASURED.keys()
+
+
+@pytest.mark.parametrize(("said", "row"), sorted(set(pairs())))
+def test_a_figure_is_near_what_was_measured(said: float, row: str) -> None:
+    assert said / GENEROUS <= MEASURED[row] <= said * GENEROUS
+
+
+def test_figures_are_found() -> None:
+    assert len(pairs()) >= 14
+
+
+@pytest.mark.parametrize(("part", "row"), BIGGEST.items())
+def test_the_chart_gives_three_times_the_memory_that_the_largest_cluster_took(part: str, row: str) -> None:
+    values = yaml.safe_load((chart.CHART / "values.yaml").read_text())
+    limit = values[part]["resources"]["limits"]["memory"]
+    number, unit = limit[:-2], limit[-2:]
+    assert float(number) * {"Mi": 1, "Gi": 1024}[unit] >= 3 * MEASURED[row]

@@ -1,0 +1,163 @@
+"""What the booking server has promised to people, by its own answers: afterwards it must all be so. Pure.
+
+A request whose answer got lost has happened, or has not, and may yet happen after one that was answered. So
+each booking stands in one of several ways, of which one must be found.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from http import HTTPStatus
+from typing import Any, Final
+
+from cluster.objects.bookings import Booking
+from devcluster.demo.rest import Answer, Json, Rest
+from devcluster.failure import ClusterError
+
+BOOKINGS: Final = "/bookings"
+OVER: Final = {"release": "ended", "cancel": "cancelled"}
+
+
+@dataclass(frozen=True)
+class Stand:
+    """How a booking may stand."""
+
+    model: str
+    count: int
+    start: datetime
+    end: datetime | None
+    """None: whenever it was released."""
+    over: str | None = None
+    """``ended`` or ``cancelled`` by its owner; None: it begins and ends by itself."""
+
+    def state(self, now: datetime) -> str:
+        """What the booking server says of it."""
+        if self.over:
+            return self.over
+        if now < self.start:
+            return "planned"
+        return "active" if self.end is None or now < self.end else "ended"
+
+    def is_so(self, shown: Json, now: datetime) -> bool:
+        """Whether a booking that is shown stands like this."""
+        said = (shown["model"], shown["count"], moment(shown["start"]), shown["state"])
+        ends = self.end is None or moment(shown["end"]) == self.end
+        return ends and said == (self.model, self.count, self.start, self.state(now))
+
+
+class Promises:
+    """Of all bookings that were accepted."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._stands: dict[str, frozenset[Stand]] = {}
+        self._doubtful: dict[str, frozenset[Stand]] = {}
+
+    @property
+    def bookings(self) -> tuple[str, ...]:
+        """The ids of everything that was accepted."""
+        with self._lock:
+            return tuple(self._stands)
+
+    def answered(self, method: str, path: str, body: Json | None, answer: Answer) -> None:
+        """A request was answered."""
+        if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            self.unanswered(method, path, body)
+        elif not answer.is_refusal and (method, path) == ("POST", BOOKINGS):
+            self._promise(str(answer.body["id"]), answer.body)
+        elif not answer.is_refusal and (asked := _asked(method, path)):
+            self._promise(asked[0], answer.body)
+
+    def unanswered(self, method: str, path: str, body: Json | None) -> None:
+        """Nobody knows what has become of a request."""
+        asked = _asked(method, path)
+        if asked is None:
+            return
+        booking, deed = asked
+        with self._lock:
+            before = self._stands.get(booking, frozenset())
+            after = frozenset(_after(stand, deed, body or {}) for stand in before)
+            self._doubtful[booking] = self._doubtful.get(booking, frozenset()) | after
+
+    def broken(self, shown: Mapping[str, Json | None], now: datetime) -> list[str]:
+        """Sentences about bookings that are gone, or are not as promised.
+
+        Args:
+            shown: booking -> what the server says of it; None where it knows none.
+            now: when it said so.
+        """
+        with self._lock:
+            return [
+                f"{booking} is {shown.get(booking)}, and was promised to be one of {sorted(map(str, stands))}"
+                for booking, promised in self._stands.items()
+                if not _is_one_of(shown.get(booking), stands := promised | self._late(booking), now)
+            ]
+
+    def _promise(self, booking: str, said: Json) -> None:
+        over = said["state"] if said.get("released") or said.get("cancelled") else None
+        stand = Stand(said["model"], said["count"], moment(said["start"]), moment(said["end"]), over)
+        with self._lock:
+            self._stands[booking] = frozenset({stand})
+
+    def _late(self, booking: str) -> frozenset[Stand]:
+        return self._doubtful.get(booking, frozenset())
+
+
+class Recorded(Rest):
+    """Somebody's access to the booking server, of whose answers all are remembered."""
+
+    def __init__(self, promises: Promises, url: str, token: str) -> None:
+        super().__init__(url, token)
+        self._promises = promises
+
+    def ask(self, method: str, path: str, body: Json | None = None) -> Answer:
+        """One request, as ``Rest`` makes it."""
+        try:
+            answer = super().ask(method, path, body)
+        except ClusterError:
+            self._promises.unanswered(method, path, body)
+            raise
+        self._promises.answered(method, path, body, answer)
+        return answer
+
+
+def unmirrored(shown: Mapping[str, Json | None], objects: Mapping[str, Booking]) -> list[str]:
+    """Sentences about running bookings that the cluster does not know as they are.
+
+    Args:
+        shown: booking -> what the server says of it.
+        objects: the Booking objects by name.
+    """
+    running = {name: said for name, said in shown.items() if said and said["state"] == "active"}
+    return [
+        f"{name} is {said}, and in the cluster {objects.get(name)}"
+        for name, said in running.items()
+        if name not in objects
+        or (objects[name].spec.count, objects[name].spec.end) != (said["count"], moment(said["end"]))
+    ]
+
+
+def moment(text: Any) -> datetime:
+    """An instant as the API writes it."""
+    return datetime.fromisoformat(str(text))
+
+
+def _asked(method: str, path: str) -> tuple[str, str] | None:
+    """Whose change was asked for, and which; None where nothing was to change."""
+    words = path.removeprefix(f"{BOOKINGS}/").split("/")
+    if method == "POST" and words[1:] == ["release"]:
+        return words[0], "release"
+    deeds = {"PATCH": "change", "DELETE": "cancel"}
+    return (words[0], deeds[method]) if method in deeds else None
+
+
+def _after(stand: Stand, deed: str, body: Json) -> Stand:
+    if deed in OVER:
+        return replace(stand, over=OVER[deed], end=None if deed == "release" else stand.end)
+    start, end = (moment(body[key]) if key in body else None for key in ("start", "end"))
+    return replace(stand, start=start or stand.start, end=end or stand.end)
+
+
+def _is_one_of(shown: Json | None, stands: frozenset[Stand], now: datetime) -> bool:
+    return shown is not None and any(stand.is_so(shown, now) for stand in stands)

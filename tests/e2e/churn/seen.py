@@ -1,0 +1,40 @@
+"""What people see of their pods. Pure."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
+from devcluster.demo import milestones
+
+Stand = Literal["missing", "taken", "leaving", "over", "waits", "starts", "runs", "without"]
+"""``taken``: told to go, and not by its user; ``without``: it came back without a GPU."""
+
+
+@dataclass(frozen=True)
+class Tally:
+    """How many pods stand how."""
+
+    stands: dict[Stand, int]
+
+    def __str__(self) -> str:
+        return ", ".join(f"{number} {stand}" for stand, number in sorted(self.stands.items()))
+
+
+def stand_of(pod: Pod) -> Stand:
+    """How a pod stands."""
+    if is_terminating(pod):
+        return "taken" if milestones.is_evicted(pod) else "leaving"
+    if is_terminal(pod):
+        return "over"
+    if not asks_for_gpus(pod):
+        return "without"
+    if not pod.spec.node_name:
+        return "waits"
+    return "runs" if milestones.is_running(pod) else "starts"
+
+
+def tally(stands: Iterable[Stand]) -> Tally:
+    """Count them."""
+    return Tally(dict(Counter(stands)))

@@ -1,0 +1,86 @@
+"""A cluster whose own kube-scheduler asks two extenders behind a Service (mode ``existing``)."""
+
+import json
+import threading
+from collections.abc import Iterator
+from typing import Self
+
+import pytest
+
+from cluster import names
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
+from devcluster.fakenvml import default_gpus
+from devcluster.parts import Parts, existing
+from devcluster.spec import ClusterSpec, NodeSpec
+from tests.clusters import own
+from tests.laws.live import LiveWatch, checkpoints_of
+
+NODES = ("node-a", "node-b")
+POLICY = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
+
+
+class Endpoints:
+    """Does for the extenders what kubelet and endpoint controller do for pods: who is Ready is asked."""
+
+    def __init__(self, cluster: Cluster, parts: Parts) -> None:
+        self._cluster, self._parts = cluster, parts
+        self._ready: tuple[bool, ...] | None = None
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._look()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not SystemClock().wait(self._stop, 0.5):
+            self._look()
+
+    def _look(self) -> None:
+        daemons = [self._cluster.daemon(name) for name in existing.NAMES]
+        ready = tuple(self._parts.is_ready(daemon) for daemon in daemons)
+        if ready == self._ready:
+            return
+        for number, is_ready in enumerate(ready):
+            slice_ = existing.endpoints(number, self._cluster.address, ready=is_ready)
+            self._cluster.kubectl("apply", "--server-side", "--filename=-", given=json.dumps(slice_))
+        self._ready = ready
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Cluster]:
+    nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
+    with Cluster.start(ClusterSpec(name=own("existing"), nodes=nodes)) as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def parts(cluster: Cluster) -> Iterator[Parts]:
+    deployed = Parts(cluster)
+    deployed.deploy(mode="existing", server=POLICY)
+    with Endpoints(cluster, deployed):
+        yield deployed
+
+
+@pytest.fixture(scope="session")
+def live_watch(cluster: Cluster, parts: Parts) -> Iterator[LiveWatch]:
+    assert parts
+    watch = LiveWatch(
+        administrator(cluster), SystemClock(), checkpoints_of(cluster), resources=(names.GPU_RESOURCE,)
+    )
+    with watch:
+        yield watch
+        watch.check()
+
+
+@pytest.fixture
+def laws(live_watch: LiveWatch, request: pytest.FixtureRequest) -> LiveWatch:
+    live_watch.begin(request.node.name)
+    return live_watch

@@ -1,0 +1,50 @@
+"""Plays a document: its commands in their order, in one shell, as a reader types them."""
+
+import os
+import re
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from tests.architecture import commands
+from tests.architecture.checkout import ROOT
+
+_NEXT: Final = "@@ next"
+
+
+def typed(document: str, replaced: Mapping[str, str], environment: Mapping[str, str]) -> dict[str, str]:
+    """Every command of the document's blocks, as it stands there, and what it printed.
+
+    Args:
+        document: its path in the checkout.
+        replaced: what differs from reader to reader, in the order in which it is replaced.
+        environment: of the shell.
+    """
+    lines = [line for block in commands.blocks_in((ROOT / document).read_text()) for line in block]
+    script = f"\necho; echo '{_NEXT}'\n".join(lines)
+    for theirs, ours in replaced.items():
+        script = script.replace(theirs, ours)
+    # Whatever is left in the background ends with the shell.
+    whole = f"exec 2>&1\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n{script}\n"
+    done = subprocess.run(
+        ["/bin/bash", "-euo", "pipefail", "-c", whole],
+        cwd=ROOT,
+        env={"PATH": os.environ["PATH"], **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = re.split(rf"\n?^{_NEXT}$\n?", done.stdout, flags=re.MULTILINE)
+    assert done.returncode == 0, (
+        f"{document}: {lines[len(said) - 1]} ended with {done.returncode}:\n{said[-1]}"
+    )
+    return dict(zip(lines, said, strict=True))
+
+
+def programs(folder: Path, found: Mapping[str, Path]) -> str:
+    """A PATH on which these programs come first."""
+    folder.mkdir()
+    for name, path in found.items():
+        (folder / name).symlink_to(path)
+    return f"{folder}:{os.environ['PATH']}"

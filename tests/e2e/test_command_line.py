@@ -1,0 +1,66 @@
+"""The command line as a plugin of kubectl, with nothing but somebody's kubeconfig."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.parts import Parts
+from tests.e2e.persons import A100, Person
+from tests.e2e.playground import Playground
+
+pytestmark = pytest.mark.e2e
+
+
+class Shell:
+    """Somebody's, with kubectl and its plugins on the PATH."""
+
+    def __init__(self, cluster: Cluster, kubeconfig: Path) -> None:
+        kubectl = cluster.program("kubectl").parent
+        installed = Path(sys.executable).parent
+        self._environment = {
+            "PATH": os.pathsep.join([str(kubectl), str(installed), os.environ["PATH"]]),
+            "HOME": str(kubeconfig.parent),
+            "KUBECONFIG": str(kubeconfig),
+        }
+
+    def run(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """One command, whatever comes of it."""
+        return subprocess.run(
+            words, env=self._environment, capture_output=True, text=True, check=False, timeout=120
+        )
+
+    def says(self, *words: str) -> str:
+        """What a command prints that does what it was told."""
+        done = self.run(*words)
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def shell(cluster: Cluster, parts: Parts, alice: Person) -> Shell:
+    assert alice
+    return Shell(cluster, parts.people.kubeconfig("alice"))
+
+
+def test_the_server_is_found_and_somebody_is_known_by_their_kubeconfig(
+    shell: Shell, playground: Playground
+) -> None:
+    said = shell.says("kubectl", "gpu", "book", A100, "--for", "2h", "-o", "name").strip()
+    identifier = said.removeprefix("booking/")
+    assert identifier in playground.kubectl("get", "bookings", "--output", "name")
+    row = shell.says("kubectl", "gpu", "bookings").splitlines()[1]
+    assert row.split()[:4] == [identifier, A100, "1", "active"]
+    offered = shell.says("kubectl", "__complete", "gpu", "release", "")
+    assert identifier in offered
+    assert shell.says("kubectl", "gpu", "release", identifier) == f"Released {identifier}.\n"
+
+
+def test_who_may_not_do_it_is_told_in_a_sentence(shell: Shell) -> None:
+    done = shell.run("kubectl", "gpu", "admin", "audit")
+    assert done.returncode == 1
+    assert "administrator" in done.stderr.lower()
+    assert "Traceback" not in done.stderr

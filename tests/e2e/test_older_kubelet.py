@@ -1,0 +1,63 @@
+"""A real kubelet without the Pods API, as before Kubernetes 1.37: our own watch says who it is."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.daemons import Daemon
+from devcluster.parts import Parts
+from tests.e2e.playground import Playground
+
+pytestmark = pytest.mark.e2e
+
+NODE = "node-a"
+GPUS = 4
+PODS_API = "var/lib/kubelet/pods-api/pods-api.sock"
+WATCHED = "pods of this node are watched"
+SECONDS = 120.0
+
+
+@pytest.fixture
+def agent(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[Daemon]:
+    """The node's agent, beside a kubelet that was told to do without the API."""
+    kubelet, agent = cluster.daemon(f"{NODE}/kubelet"), parts.agent(NODE)
+    file = cluster.state / NODE / "kubelet.json"
+    before = file.read_text()
+    file.write_text(json.dumps({**json.loads(before), "featureGates": {"PodsAPI": False}}))
+    kubelet.restart()
+    Path(f"/proc/{kubelet.pid}/root", PODS_API).unlink(missing_ok=True)
+    agent.restart()
+    playground.await_gpus(NODE, GPUS, seconds=SECONDS)
+    yield agent
+    file.write_text(before)
+    kubelet.restart()
+    agent.restart()
+    playground.await_gpus(NODE, GPUS, seconds=SECONDS)
+
+
+def test_pods_get_what_was_promised_and_their_names_may_be_used_again(
+    parts: Parts, playground: Playground, agent: Daemon
+) -> None:
+    playground.await_that(
+        "the pods are watched", lambda: WATCHED in agent.log.read_text() or None, seconds=SECONDS
+    )
+    served = [playground.simple(f"served-{n}", node=NODE) for n in range(GPUS - 1)]
+    playground.await_phase(served, seconds=SECONDS)
+    for name in served:
+        playground.check_agreement(name)
+    playground.delete("served-0")
+    playground.await_that(
+        "it is gone", lambda: "served-0" not in {p.metadata.name for p in playground.pods()} or None
+    )
+    again = [playground.simple(name, node=NODE) for name in ("served-0", "another")]
+    playground.await_phase(again, seconds=SECONDS)
+    for name in again:
+        playground.check_agreement(name)
+    playground.check_law_1()
+    samples = parts.ask(agent, "/metrics")[1].splitlines()
+    verdicts = {line for line in samples if "_agent_admissions_total{" in line}
+    assert [line.rpartition(" ")[2] for line in verdicts] == [f"{GPUS + 1:.1f}"], verdicts
+    assert all('verdict="promised"' in line for line in verdicts)

@@ -1,0 +1,25 @@
+"""Our parts as they are in the session's cluster: an odd one stands in the place of one only for a while."""
+
+from typing import Final
+
+from cluster import names
+from devcluster.parts import Parts, booking_controller, booking_server, extender
+from devcluster.parts.part import Part
+from tests.e2e.hubs import HUB
+
+POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
+"""Environment of the server: tests book again and again."""
+CONTROLLER: Final = {names.setting("trusted_creators"): HUB.user}
+"""Environment of the controller."""
+
+
+def usual(parts: Parts) -> dict[str, Part]:
+    """Name of the daemon -> extender, controller and server."""
+    controller = parts._account(booking_controller.ACCOUNT) | CONTROLLER
+    server = parts._account(booking_server.ACCOUNT) | POLICY
+    found = (
+        booking_controller.part(name=booking_controller.NAME, number=0, settings=controller),
+        extender.part(parts._account(extender.ACCOUNT)),
+        booking_server.part(database=parts.database, settings=server),
+    )
+    return {part.name: part for part in found}

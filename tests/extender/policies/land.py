@@ -1,0 +1,60 @@
+"""Nodes as policies see them, drawn at random."""
+
+from hypothesis import strategies as st
+
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.wish import Wish, wish_of
+from cluster.objects.inventory import Device
+from tests.fakes.objects import a100, a_node, a_pod
+
+
+def devices(links: dict[int, dict[int, int]], numa: list[int | None]) -> tuple[Device, ...]:
+    """As many as there are NUMA nodes in the list; links by index."""
+    return tuple(
+        a100(
+            index,
+            "n",
+            numa=numa[index],
+            links={f"GPU-n-{other}": count for other, count in links.get(index, {}).items()} or None,
+        )
+        for index in range(len(numa))
+    )
+
+
+def view(has: tuple[Device, ...], held: frozenset[int] = frozenset(), *, unknown: int = 0) -> NodeView:
+    """A node, some of whose devices somebody holds; of ``unknown`` more nobody has said which they are."""
+    ledger = Ledger()
+    ledger.apply_node(a_node("n", *has))
+    if held:
+        taken = {"main": tuple(f"GPU-n-{index}" for index in sorted(held))}
+        ledger.apply_pod(a_pod("holds").asks(len(held)).on("n", taken).obj)
+    if unknown:
+        ledger.apply_pod(a_pod("stranger").asks(unknown).on("n").obj)
+    return ledger.view("n")
+
+
+def plain(count: int, used: int, unknown: int = 0) -> NodeView:
+    """A node of so many devices without links, the first of them held."""
+    return view(devices({}, [None] * count), frozenset(range(used)), unknown=unknown)
+
+
+def asking(count: int) -> Wish:
+    """A pod that wants any so many devices."""
+    return wish_of(a_pod().asks(count).obj)
+
+
+@st.composite
+def fills(draw: st.DrawFn, need: int) -> tuple[int, int]:
+    """A node on which so many devices are free: how many it has, how many are in use."""
+    count = draw(st.integers(need, 16))
+    return count, draw(st.integers(0, count - need))
+
+
+def paired(count: int) -> dict[int, dict[int, int]]:
+    """Devices 0 and 1 are linked, 2 and 3, and so on."""
+    return {index: {index ^ 1: 4} for index in range(count)}
+
+
+def meshed(count: int) -> dict[int, dict[int, int]]:
+    """Each is linked to each."""
+    return {one: {other: 2 for other in range(count) if other != one} for one in range(count)}

@@ -1,0 +1,84 @@
+"""What topology promises: linked devices stay together, and on one NUMA node."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.placement import choose
+from cluster.objects.assignment import devices_of
+from extender.policies import NOTHING
+from extender.policies.topology import topology
+from extender.wire import MAX_SCORE
+from tests.extender.policies.land import asking, devices, meshed, paired, plain, view
+
+TWO_HALVES = [0, 0, 0, 0, 1, 1, 1, 1]
+
+
+def score(need: int, node: NodeView) -> int:
+    return topology(asking(need), node, NOTHING)
+
+
+def test_a_single_device_is_taken_where_it_breaks_up_no_pair() -> None:
+    whole = view(devices(paired(4), [0] * 4))
+    broken = view(devices(paired(4), [0] * 4), frozenset({0}))
+
+    assert score(1, broken) == MAX_SCORE
+    assert score(1, whole) < score(1, broken)
+
+
+def test_a_pair_is_taken_where_a_whole_one_is_free() -> None:
+    whole = view(devices(paired(4), [0] * 4), frozenset({0, 1}))
+    halves = view(devices(paired(4), [0] * 4), frozenset({0, 2}))
+
+    assert score(2, whole) == MAX_SCORE
+    assert score(2, halves) < score(2, whole)
+
+
+def test_of_two_nodes_alike_the_one_is_better_where_one_numa_node_has_room() -> None:
+    one_side = view(devices({}, TWO_HALVES), frozenset({0, 1, 4, 5, 6}))
+    both_sides = view(devices({}, TWO_HALVES), frozenset({0, 1, 2, 4, 5, 6}))
+
+    assert score(2, one_side) > score(2, both_sides)
+
+
+def test_a_node_whose_devices_are_all_joined_is_best_for_who_takes_all_of_it() -> None:
+    assert score(8, view(devices(meshed(8), [0] * 8))) == MAX_SCORE
+    assert score(4, view(devices(meshed(8), [0] * 8))) < MAX_SCORE
+    assert score(4, view(devices(meshed(8), [0] * 8), frozenset(range(4)))) == MAX_SCORE
+
+
+def test_a_node_that_has_too_few_and_a_pod_that_wants_none_score_nothing() -> None:
+    assert score(3, plain(4, 2)) == 0
+    assert score(0, plain(4, 2)) == 0
+
+
+LINKS = st.dictionaries(
+    st.integers(0, 5), st.dictionaries(st.integers(0, 5), st.integers(1, 12), max_size=3), max_size=6
+)
+
+
+def linked(node: NodeView, pair: Iterable[str]) -> bool:
+    one, other = pair
+    links = {device.uuid: device.links or {} for device in node.devices}
+    return other in links[one] or one in links[other]
+
+
+@given(LINKS, st.lists(st.sampled_from([0, 1, None]), min_size=6, max_size=6), st.integers(1, 6))
+def test_the_highest_score_has_exactly_who_is_joined_on_one_numa_node_and_leaves_no_partner_behind(
+    links: dict[int, dict[int, int]], numa: list[int | None], need: int
+) -> None:
+    node = view(
+        devices({at: {to: n for to, n in ends.items() if to != at} for at, ends in links.items()}, numa)
+    )
+    taken = devices_of(choose(asking(need), node))
+    places = {device.numa for device in node.devices if device.uuid in taken}
+    left = {device.uuid for device in node.devices} - taken
+    joined = all(linked(node, pair) for pair in combinations(sorted(taken), 2))
+    near = need == 1 or (len(places) == 1 and None not in places)
+    alone = not any(linked(node, (one, other)) for one in taken for other in left)
+
+    assert (score(need, node) == MAX_SCORE) == (joined and near and alone)
+    assert 0 <= score(need, node) <= MAX_SCORE

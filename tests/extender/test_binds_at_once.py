@@ -1,0 +1,111 @@
+"""Binds at the same time: of one pod, of many pods on one node, and a filter in the middle of one."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from cluster.fake.clock import eventually
+from cluster.fake.server import FakeKube
+from extender.bind import Bind
+from extender.flights import Flights
+from extender.leadership import always
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import a100, a_pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.add_node("n0")
+    return made
+
+
+class SlowKube(FakeKube):
+    """An API server that answers a Binding only when it is allowed to."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.allowed = threading.Event()
+
+    def create_subresource(self, *args: Any, **named: Any) -> None:
+        """Wait, then do it."""
+        assert self.allowed.wait(10)
+        super().create_subresource(*args, **named)
+
+
+def in_background(target: Any, answers: list[str]) -> threading.Thread:
+    thread = threading.Thread(target=lambda: answers.append(target()))
+    thread.start()
+    return thread
+
+
+@pytest.fixture
+def slow(cluster: Cluster) -> SlowKube:
+    kube = SlowKube()
+    cluster.kube = kube
+    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(), leads=always)
+    return kube
+
+
+def test_two_binds_for_one_pod_at_once_end_in_one_binding(cluster: Cluster, slow: SlowKube) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    answers: list[str] = []
+
+    threads = [in_background(lambda: cluster.bind_to(pod), answers) for _ in range(2)]
+    eventually(lambda: cluster.view().held)
+    slow.allowed.set()
+    for thread in threads:
+        thread.join(10)
+
+    assert answers == ["", ""]
+    assert cluster.bindings() == ["n0"]
+
+
+class CrowdedKube(FakeKube):
+    """An API server that answers no Binding before so many have come."""
+
+    def __init__(self, count: int) -> None:
+        super().__init__()
+        self._all = threading.Barrier(count)
+
+    def create_subresource(self, *args: Any, **named: Any) -> None:
+        """Wait for the others, then do it."""
+        self._all.wait(60)
+        super().create_subresource(*args, **named)
+
+
+def test_any_number_of_pods_are_bound_to_one_node_at_the_same_time(cluster: Cluster) -> None:
+    count = 40
+    cluster.kube = CrowdedKube(count)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=always)
+    cluster.add_node("large", *(a100(index, "large") for index in range(count)))
+    pods = [cluster.create(a_pod(f"p{number}").asks(1)) for number in range(count)]
+    for pod in pods:
+        assert cluster.ask(pod, "large").node_names == ["large"]
+
+    with ThreadPoolExecutor(count) as pool:
+        answers = list(pool.map(lambda pod: cluster.bind_to(pod, "large"), pods))
+
+    assert answers == [""] * count
+    given = [cluster.given(pod.metadata.name) for pod in pods]
+    assert len({device for one in given for device in (one or {}).get("main", ())}) == count
+
+
+def test_l1_a_pod_that_is_filtered_during_a_bind_does_not_see_its_device(
+    cluster: Cluster, slow: SlowKube
+) -> None:
+    first, second = cluster.create(a_pod("a").asks(4)), cluster.create(a_pod("b").asks(1))
+    cluster.ask(first)
+    answers: list[str] = []
+
+    thread = in_background(lambda: cluster.bind_to(first), answers)
+    eventually(lambda: cluster.view().held)
+    result = cluster.ask(second)
+    slow.allowed.set()
+    thread.join(10)
+
+    assert result.node_names == []
+    assert answers == [""]

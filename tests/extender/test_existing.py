@@ -1,0 +1,104 @@
+"""Mode ``existing``: one of several replicas decides, and shows its clients the certificate of its files."""
+
+from cluster.fake.clock import FakeClock
+from cluster.runtime.certificates import Clients, Pair
+from extender.bind import DEADLINE
+from extender.existing import NOT_LEADING, SETTLES, SETTLING, OwnLease, Presented, Shown
+
+
+class Holding:
+    """Whether the Lease is held."""
+
+    def __init__(self) -> None:
+        self.held = False
+
+    def __call__(self) -> bool:
+        return self.held
+
+
+def test_a_replica_without_the_lease_decides_nothing() -> None:
+    lease = OwnLease(Holding(), FakeClock())
+    assert not lease.leads()
+    assert lease.obstacle() == NOT_LEADING
+
+
+def test_a_new_leader_waits_until_the_last_binding_of_the_former_one_has_been_posted() -> None:
+    clock, holding = FakeClock(), Holding()
+    lease = OwnLease(holding, clock)
+    holding.held = True
+    assert lease.obstacle() == SETTLING
+    clock.advance(DEADLINE)
+    assert not lease.leads()
+    clock.advance(SETTLES - DEADLINE)
+    assert lease.leads()
+
+
+def test_whoever_has_lost_the_lease_in_between_waits_again() -> None:
+    clock, holding = FakeClock(), Holding()
+    lease = OwnLease(holding, clock)
+    holding.held = True
+    lease.obstacle()
+    clock.advance(SETTLES)
+    assert lease.leads()
+    holding.held = False
+    assert not lease.leads()
+    holding.held = True
+    assert lease.obstacle() == SETTLING
+
+
+class Files:
+    """Certificate and key on a disk; None where they cannot be read."""
+
+    def __init__(self, pair: tuple[bytes, bytes] | None) -> None:
+        self.pair = pair
+        self.authority = b"ours"
+
+    def __call__(self) -> Shown:
+        if self.pair is None:
+            raise FileNotFoundError("no such file: server.crt")
+        return Pair(*self.pair), Clients(self.authority.decode(), frozenset())
+
+
+def test_a_certificate_is_served_as_soon_as_its_files_are_there_and_again_when_they_change() -> None:
+    files, served = Files(None), list[Pair]()
+    presented = Presented(files, lambda pair, _: served.append(pair), FakeClock())
+    presented.look()
+    trouble = presented.trouble()
+    assert trouble is not None
+    assert "no such file: server.crt" in trouble
+    files.pair = (b"one", b"key")
+    presented.look()
+    presented.look()
+    assert presented.trouble() is None
+    files.pair = (b"two", b"key")
+    presented.look()
+    assert served == [Pair(b"one", b"key"), Pair(b"two", b"key")]
+
+
+def test_a_certificate_that_cannot_be_served_leaves_the_former_one() -> None:
+    files, refused = Files((b"good", b"key")), {b"bad"}
+
+    def present(pair: Pair, _: Clients | None) -> None:
+        if pair.certificate in refused:
+            raise OSError("that is no certificate")
+
+    presented = Presented(files, present, FakeClock())
+    presented.look()
+    files.pair = (b"bad", b"key")
+    presented.look()
+    assert presented.trouble() is None
+
+
+def test_whose_certificates_count_is_read_again_too() -> None:
+    files, admitted = Files((b"one", b"key")), list[str]()
+    presented = Presented(
+        files, lambda _, clients: admitted.append(clients.authorities if clients else ""), FakeClock()
+    )
+    presented.look()
+    presented.look()
+    files.authority = b"theirs"
+    presented.look()
+    files.authority = b"\xff"
+    presented.look()
+    assert admitted == ["ours", "theirs"]
+    assert presented.trouble() is None

@@ -1,0 +1,112 @@
+"""Booked pods, and those that stay for ever, leave alone what others are promised; all others may have it."""
+
+from datetime import timedelta
+
+import pytest
+
+from cluster.decide import predicates
+from cluster.objects.bookings import Booking
+from extender.prioritize import Prioritize
+from extender.wire import Arguments
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import A6000, a100, a6000, a_booking, a_pod
+
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    """Alice's booking runs, planned on n1; bob is promised all of n0 in two hours."""
+    made = Cluster()
+    made.add_node("n0", a100(0, "n0"), a100(1, "n0"))
+    made.add_node("n1", a100(0, "n1"))
+    made.book(booked(made, "b-alice", "n1", start=0))
+    made.book(booked(made, "b-bob", "n0", start=2, user="bob", count=2, topology="single-node"))
+    return made
+
+
+def booked(cluster: Cluster, name: str, node: str, *, start: int, count: int = 1, **more: object) -> Booking:
+    now = cluster.clock.now()
+    return a_booking(
+        name,
+        count=count,
+        start=now + start * HOUR,
+        end=now + 9 * HOUR,
+        places=[{"node": node, "count": count}],
+        **more,
+    )
+
+
+def test_a_booked_pod_is_kept_from_a_node_that_another_booking_is_promised(cluster: Cluster) -> None:
+    result = cluster.ask(cluster.create(a_pod().of("alice").asks(1)), "n0", "n1")
+    assert result.node_names == ["n1"]
+    assert result.failed_and_unresolvable_nodes == {"n0": predicates.PROMISED.told}
+
+
+def test_the_sentence_is_the_same_each_time(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().of("alice").asks(1))
+    first = cluster.ask(pod, "n0")
+    cluster.clock.advance(30)
+    cluster.book(booked(cluster, "b-late", "n0", start=5, user="carol"))
+    assert cluster.ask(pod, "n0") == first
+
+
+def test_a_pod_that_must_leave_anyway_may_be_anywhere(cluster: Cluster) -> None:
+    assert cluster.ask(cluster.create(a_pod().of("carol").asks(1)), "n0", "n1").node_names == ["n0", "n1"]
+
+
+def test_bind_looks_once_more(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().of("alice").asks(1))
+    assert predicates.PROMISED in cluster.bind_to(pod, "n0")
+    assert cluster.bindings() == []
+    assert cluster.bind_to(pod, "n1") == ""
+
+
+def test_devices_that_are_kept_for_a_pod_are_not_asked_about_again(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().of("alice").asks(1).kept("n0", "GPU-n0-0"))
+    assert cluster.ask(pod, "n0", "n1").node_names == ["n0"]
+
+
+def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
+    cluster.add_node("n2", a100(0, "n2"))
+    pod = cluster.create(a_pod().of("alice").asks(1))
+    asked = Arguments(pod=pod, node_names=("n2", "n1"))
+    assert cluster.ask(pod, "n2", "n1").node_names == ["n2", "n1"]
+    ranked = Prioritize(cluster.state, cluster.clock)(asked)
+    assert {one.host: one.score for one in ranked} == {"n2": 9, "n1": 10}
+
+
+# --- pods that nobody will ever take away ------------------------------------------------------------------
+def test_l5_a_pod_that_stays_for_ever_takes_nothing_that_is_promised(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1).of_a_daemon_set())
+    refused = cluster.ask(pod, "n0", "n1")
+    assert refused.failed_and_unresolvable_nodes == dict.fromkeys(("n0", "n1"), predicates.PROMISED.told)
+    assert predicates.PROMISED in cluster.bind_to(pod, "n0")
+    cluster.add_node("n2", a100(0, "n2"))
+    assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]
+    assert cluster.bind_to(pod, "n2") == ""
+
+
+def test_l5_single_devices_are_promised_as_well() -> None:
+    cluster = Cluster()
+    for name in ("n0", "n1"):
+        cluster.add_node(name, a100(0, name))
+    cluster.book(booked(cluster, "b-bob", "n0", start=2, user="bob"))
+    first = cluster.create(a_pod("first").asks(1).of_a_daemon_set())
+    second = cluster.create(a_pod("second").asks(1).of_a_daemon_set())
+    # The booking has not begun: its place may still be the other one.
+    assert cluster.ask(first, "n0", "n1").node_names == ["n0", "n1"]
+    assert cluster.bind_to(first, "n0") == ""
+    assert not cluster.ask(second, "n0", "n1").node_names
+
+
+def test_a_pod_that_stays_for_ever_may_have_what_is_of_another_model(cluster: Cluster) -> None:
+    cluster.add_node("n2", a6000(0, "n2"))
+    pod = cluster.create(a_pod().asks(1).wants(A6000).of_a_daemon_set())
+    assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]
+
+
+def test_a_pod_that_stays_for_ever_may_be_anywhere_where_nothing_is_booked() -> None:
+    cluster = Cluster()
+    cluster.add_node("n0", a100(0, "n0"))
+    assert cluster.ask(cluster.create(a_pod().asks(1).of_a_daemon_set()), "n0").node_names == ["n0"]

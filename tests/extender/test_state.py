@@ -1,0 +1,87 @@
+"""What the extender's picture keeps beyond the common one."""
+
+import pytest
+
+from cluster.kube.resources import PODS
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import PodBuilder, a_pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.add_node()
+    return made
+
+
+def waiting(cluster: Cluster) -> set[str]:
+    with cluster.state.locked():
+        return {pod.metadata.name for pod in cluster.state.waiting.values()}
+
+
+def test_pods_that_ask_us_for_gpus_wait(cluster: Cluster) -> None:
+    cluster.create(a_pod("ours").asks(1))
+    cluster.create(a_pod("cpu"))
+    cluster.create(a_pod("foreign").asks(1).scheduled_by("default-scheduler"))
+    cluster.create(a_pod("bound").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+
+    assert waiting(cluster) == {"ours"}
+
+
+@pytest.mark.parametrize(
+    "after",
+    [a_pod().asks(1).on("n0"), a_pod().asks(1).ended(), a_pod().asks(1).terminating(), None],
+    ids=["bound", "ended", "terminating", "gone"],
+)
+def test_a_pod_waits_no_longer_than_it_must(cluster: Cluster, after: PodBuilder | None) -> None:
+    pod = cluster.create(a_pod().asks(9))
+    cluster.ask(pod)
+
+    if after is None:
+        cluster.pods.remove(pod)
+    else:
+        cluster.pods.upsert(after.at(9_999).obj)
+
+    assert waiting(cluster) == set()
+    assert cluster.state.remembered(pod.metadata.uid) is None
+    assert cluster.state.rejections == {}
+
+
+def test_an_older_state_of_a_bound_pod_does_not_let_it_wait_again(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.create(a_pod().asks(1).on("n0", {"main": ("GPU-n0-0",)}))
+
+    cluster.pods.upsert(pod)
+
+    assert waiting(cluster) == set()
+
+
+def test_a_pod_that_is_missing_in_a_newer_list_waits_no_longer(cluster: Cluster) -> None:
+    cluster.create(a_pod().asks(1))
+
+    cluster.pods.replace((), "999999")
+
+    assert waiting(cluster) == set()
+
+
+def test_l1_a_list_that_is_older_than_a_bind_does_not_free_its_device(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    listed = cluster.kube.list(PODS).resource_version
+    cluster.ask(pod)
+    assert cluster.bind_to(pod) == ""
+    cluster.state.apply_pod(cluster.stored())
+
+    cluster.pods.replace((), listed)
+
+    assert sum(cluster.view().held.values()) == 1000
+
+
+def test_a_pod_that_is_missing_in_a_newer_list_holds_nothing(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    assert cluster.bind_to(pod) == ""
+    cluster.kube.delete(PODS, "p", namespace="default", grace_seconds=0)
+
+    cluster.pods.replace((), cluster.kube.list(PODS).resource_version)
+
+    assert not cluster.view().held

@@ -1,0 +1,88 @@
+"""Pods that stay for ever and were refused what bookings are promised: kube-scheduler hears of no booking."""
+
+from datetime import timedelta
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.decide.predicates import AGENT
+from cluster.objects.bookings import Booking
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
+from extender.wake import EVERY, PROMISES_EVERY, Wake
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import a100, a_booking, a_pod
+
+NAMESPACE = "gpu-booking"
+HOUR = timedelta(hours=1)
+
+
+class Barred:
+    """Bob is promised the only GPU that there is: a pod of a DaemonSet does not get it."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.add_node("n0", a100(0, "n0"))
+        self.wake = Wake(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
+        now = self.cluster.clock.now()
+        self.booking: Booking = self.cluster.book(
+            a_booking("b-bob", user="bob", start=now + 2 * HOUR, end=now + 9 * HOUR)
+        )
+        self.pod: Pod = self.cluster.create(a_pod().asks(1).of_a_daemon_set())
+        assert not self.cluster.ask(self.pod).node_names
+        self.wake.look()
+        self.pass_time(2 * PROMISES_EVERY, looks=8)
+        assert self.rings == 0
+
+    def pass_time(self, seconds: float, *, looks: int) -> None:
+        """Let time go by, looking so often; the agents go on."""
+        for _ in range(looks):
+            self.cluster.clock.advance(seconds / looks)
+            for node in sorted(self.cluster.state.nodes):
+                self.cluster.renew(node)
+            self.wake.look()
+
+    @property
+    def rings(self) -> int:
+        """How often the scheduler was woken."""
+        verbs = [call.verb for call in self.cluster.kube.calls if "csistoragecapacities" in call.path]
+        return len(verbs) - verbs.count("POST")
+
+
+@pytest.fixture
+def barred() -> Barred:
+    return Barred()
+
+
+def test_the_end_of_a_booking_that_was_in_its_way_wakes_the_scheduler(barred: Barred) -> None:
+    barred.cluster.bookings.remove(barred.booking)
+    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    assert barred.rings
+
+
+def test_a_gpu_elsewhere_that_the_booking_may_have_instead_wakes_the_scheduler(barred: Barred) -> None:
+    barred.cluster.add_node("n1", a100(0, "n1"))
+    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    assert barred.rings
+
+
+def test_a_namespace_whose_pods_may_be_evicted_from_now_on_wakes_the_scheduler(barred: Barred) -> None:
+    spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
+    barred.cluster.state.replace_namespaces([msgspec.convert(spared, Namespace)])
+    assert not barred.cluster.ask(barred.cluster.create(a_pod("bare").asks(1))).node_names
+    barred.pass_time(2 * PROMISES_EVERY, looks=8)
+    assert barred.rings == 0
+    barred.cluster.state.replace_namespaces([])
+    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    assert barred.rings
+
+
+def test_a_pod_that_was_turned_down_for_its_agent_first_is_looked_at_too(barred: Barred) -> None:
+    barred.cluster.clock.advance(100)
+    assert AGENT["silent"].told in barred.cluster.ask(barred.pod).failed_and_unresolvable_nodes["n0"]
+    barred.pass_time(2 * PROMISES_EVERY, looks=8)
+    assert barred.rings == 0
+    barred.cluster.bookings.remove(barred.booking)
+    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    assert barred.rings

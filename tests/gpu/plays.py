@@ -1,0 +1,166 @@
+"""What a GPU's pods must do, on a card (``test_pods_with_the_card``) and rehearsed on a simulated one.
+
+Every play takes the ground it is played on and fails with an AssertionError.
+"""
+
+from dataclasses import dataclass
+
+from cluster import names
+from cluster.objects.pods import Pod, asks_for_gpus
+from devcluster.failure import ClusterError
+from devcluster.parts import Parts
+from tests.e2e.persons import Person
+from tests.e2e.playground import Playground
+from tests.gpu.work import CHEAP, Seen, Work, annotated, launches_in, seen_in
+
+PATIENCE = 180.0
+"""Seconds: a card that sleeps takes its time for the first CUDA context."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ground:
+    """Where it is played: a node with GPUs of which all are free and well."""
+
+    playground: Playground
+    parts: Parts
+    node: str
+    work: Work
+
+    @property
+    def gpus(self) -> tuple[str, ...]:
+        """The UUIDs of the node's GPUs."""
+        found = self.playground.inventory().items()
+        return tuple(sorted(uuid for uuid, (node, _) in found if node == self.node))
+
+    def log(self, name: str) -> str:
+        """What a pod has said up to now."""
+        try:
+            return self.playground.kubectl("logs", "-n", self.playground.namespace, name, "-c", "main")
+        except ClusterError:  # its container is not there yet
+            return ""
+
+    def seen(self, name: str) -> Seen:
+        """What a pod's program has found."""
+        wait = self.playground.await_that
+        return wait(f"{name} says what it sees", lambda: seen_in(self.log(name)), seconds=PATIENCE)
+
+    def create(self, *pods: str, gpus: int = 1) -> None:
+        """Pods of this node, which run when this returns."""
+        for name in pods:
+            self.playground.create(self.work.pod(name, gpus=gpus, node=self.node))
+        self.playground.await_phase(pods, seconds=PATIENCE)
+
+    def await_computing(self, name: str) -> None:
+        """Wait until a pod has computed once more, rightly."""
+        before = launches_in(self.log(name))
+        wait = self.playground.await_that
+        wait(f"{name} computes", lambda: launches_in(self.log(name)) > before or None, seconds=PATIENCE)
+
+
+def a_pod_computes_on_the_gpu_that_it_was_given(ground: Ground) -> None:
+    """And sees no other, however many there are."""
+    ground.create("one")
+    seen = ground.seen("one")
+    assert set(seen.uuids) == set(ground.playground.assignment("one")["main"]), seen
+    assert len(seen.nodes) == 1, seen
+    ground.await_computing("one")
+
+
+def a_pod_without_a_request_sees_none(ground: Ground) -> None:
+    """Not even when it asks for all by NVIDIA's variable."""
+    body = ground.work.pod("none", gpus=0, node=ground.node)
+    body["spec"]["containers"][0]["env"].append({"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"})
+    ground.playground.create(body)
+    ground.playground.await_phase(["none"], seconds=PATIENCE)
+    seen = ground.seen("none")
+    assert (seen.uuids, seen.nodes) == ((), ()), seen
+    assert seen.why
+
+
+def who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
+    """And gets the one that somebody leaves."""
+    holders = [f"holder-{number}" for number in range(len(ground.gpus))]
+    ground.create(*holders)
+    ground.playground.create(ground.work.pod("late", node=ground.node))
+    assert ground.playground.await_waiting("late")
+    left = ground.playground.assignment(holders[0])["main"]
+    ground.playground.delete(holders[0])
+    ground.playground.await_phase(["late"], seconds=PATIENCE)
+    assert set(ground.seen("late").uuids) == set(left)
+    ground.await_computing("late")
+    ground.playground.check_law_1()
+
+
+def an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
+    """Who computes computes on, and who comes afterwards is given what is free."""
+    ground.create("before")
+    ground.await_computing("before")
+    was = _containers(ground, "before")
+    assert was
+    ground.parts.agent(ground.node).kill()
+    ground.await_computing("before")
+    ground.parts.agent(ground.node).restart()
+    ground.playground.await_gpus(ground.node, len(ground.gpus))
+    assert _containers(ground, "before") == was
+    ground.await_computing("before")
+    if len(ground.gpus) > 1:
+        ground.create("after")
+        assert set(ground.seen("after").uuids).isdisjoint(ground.seen("before").uuids)
+
+
+def whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
+    ground: Ground, alice: Person, bob: Person
+) -> None:
+    """The whole story: bob's CUDA programs have every GPU of a model, and alice books one of them."""
+    playground = ground.playground
+    model = playground.inventory()[ground.gpus[0]][1].model
+    count = sum(device.model == model for _, device in playground.inventory().values())
+    names_ = [f"bob-{number}" for number in range(count)]
+    for name in names_:
+        body = ground.work.pod(name, model=model)
+        bob.create(annotated(body, CHEAP) if name == names_[0] else body)
+    playground.await_phase(names_, seconds=PATIENCE)
+    for name in names_:
+        ground.await_computing(name)
+    victim, others = playground.pod(names_[0]), [playground.pod(name) for name in names_[1:]]
+    given = playground.assignment(names_[0])["main"]
+
+    booking = alice.book(model=model)
+    alice.create(ground.work.pod("alice", model=model))
+    playground.await_phase(["alice"], seconds=PATIENCE)
+    assert set(ground.seen("alice").uuids) == set(given)
+    ground.await_computing("alice")
+    _comes_back(ground, victim)
+    for other in others:
+        assert playground.pod(other.metadata.name).metadata.uid == other.metadata.uid
+        ground.await_computing(other.metadata.name)
+
+    hers = playground.pod("alice")
+    bob.create(ground.work.pod("bob-late", model=model))
+    assert playground.await_waiting("bob-late")
+    alice.release(booking)
+    playground.await_phase(["bob-late"], seconds=PATIENCE)
+    assert set(ground.seen("bob-late").uuids) == set(given)
+    ground.await_computing("bob-late")
+    _comes_back(ground, hers)
+    playground.check_law_1()
+
+
+def _comes_back(ground: Ground, was: Pod) -> None:
+    """Under its name, without a GPU, and its program finds none."""
+    name = was.metadata.name
+
+    def back() -> bool | None:
+        pods = [pod for pod in ground.playground.pods() if pod.metadata.name == name]
+        came = [pod for pod in pods if pod.metadata.annotation(names.RECREATED_FROM) == was.metadata.uid]
+        return any(pod.status.phase == "Running" and not asks_for_gpus(pod) for pod in came) or None
+
+    ground.playground.await_that(f"{name} comes back without a GPU", back, seconds=PATIENCE)
+    seen = ground.seen(name)
+    assert (seen.uuids, seen.nodes) == ((), ()), seen
+
+
+def _containers(ground: Ground, name: str) -> str:
+    """The runtime's ids of a pod's containers: others after every start."""
+    words = ("get", "pod", name, "--namespace", ground.playground.namespace)
+    return ground.playground.kubectl(*words, "--output=jsonpath={.status.containerStatuses[*].containerID}")

@@ -1,0 +1,34 @@
+"""The real agent under a real kubelet and containerd gives pods the real GPU, and CUDA computes on it. Root.
+
+Every play is rehearsed on simulated GPUs, with a simulated CUDA, by tests/e2e/test_gpu_rehearsal.py.
+"""
+
+import pytest
+
+from tests.e2e.persons import Person
+from tests.gpu import plays
+from tests.gpu.plays import Ground
+
+pytestmark = pytest.mark.gpu
+
+
+def test_a_pod_computes_on_the_gpu_that_it_was_given(ground: Ground) -> None:
+    plays.a_pod_computes_on_the_gpu_that_it_was_given(ground)
+
+
+def test_a_pod_without_a_request_sees_none(ground: Ground) -> None:
+    plays.a_pod_without_a_request_sees_none(ground)
+
+
+def test_who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
+    plays.who_finds_no_gpu_waits_for_one(ground)
+
+
+def test_an_agent_that_is_killed_changes_nothing(ground: Ground) -> None:
+    plays.an_agent_that_is_killed_changes_nothing(ground)
+
+
+def test_whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
+    ground: Ground, alice: Person, bob: Person
+) -> None:
+    plays.whoever_has_booked_gets_a_gpu_on_which_somebody_computes(ground, alice, bob)

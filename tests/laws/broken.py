@@ -1,0 +1,18 @@
+"""What is raised at the moment when a law is broken, with what led there."""
+
+from collections.abc import Sequence
+
+
+class LawBrokenError(AssertionError):
+    """A law is broken.
+
+    law: its id, ``L1``. sentence: what is wrong. history: the newest events before it and the event itself, a
+    line each: instant, resourceVersion, object, what changed.
+    """
+
+    def __init__(self, law: str, sentence: str, history: Sequence[str] = ()) -> None:
+        self.law = law
+        self.sentence = sentence
+        self.history = tuple(history)
+        lines = "".join(f"\n    {line}" for line in self.history)
+        super().__init__(f"Law {law} is broken: {sentence}\n  What led there:{lines or ' nothing'}")

@@ -1,0 +1,40 @@
+"""The kubelets' checkpoints, read whenever they have changed."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from deviceplugin.checkpoint import NAME, Holdings, decode
+
+
+class Checkpoints:
+    """One file for each node. A kubelet puts a new one in its place each time."""
+
+    def __init__(self, folders: Mapping[str, Path], resources: Iterable[str]) -> None:
+        """Args: folders: node -> its kubelet's folder ``device-plugins``; resources: whose devices count."""
+        self._resources = tuple(resources)
+        self._files = {node: folder / NAME for node, folder in folders.items()}
+        self._read: dict[str, tuple[int, int]] = {}
+
+    def news(self) -> Iterator[tuple[str, Holdings]]:
+        """The nodes whose checkpoint has changed, with what it says now.
+
+        Raises:
+            CheckpointError: a file is none.
+        """
+        for node, file in self._files.items():
+            try:
+                status = file.stat()
+                mark = (status.st_ino, status.st_mtime_ns)
+                if self._read.get(node) != mark:
+                    content = file.read_bytes()
+                    self._read[node] = mark
+                    yield node, self._holdings(content)
+            except FileNotFoundError:
+                continue  # the kubelet has written none yet
+
+    def _holdings(self, content: bytes) -> Holdings:
+        entries: dict[tuple[str, str], frozenset[str]] = {}
+        for resource in self._resources:
+            for key, devices in decode(content, resource).of_containers.items():
+                entries[key] = entries.get(key, frozenset()) | devices
+        return Holdings(entries)

@@ -1,0 +1,104 @@
+"""Which pods are booked, computed a second time from DESIGN's words: a fault of the product's own shows here.
+
+Per user, live pods in the order (already covered by this booking, original creation instant, name, uid) are
+covered where their GPUs still fit into count and model. A terminating pod uses no cover. Only whole GPUs are
+booked.
+
+A pod that runs already when its booking begins is covered where others keep a place: that is asked of the
+product's own predicate. Namespaces are not watched: who is spared in one may be called unbooked here.
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from datetime import datetime
+
+from cluster import names
+from cluster.decide.adoption import Pair, is_new
+from cluster.fake.clock import FakeClock
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod, born, is_live, is_terminal
+from cluster.objects.wishes import wished
+from cluster.picture import Picture
+from tests.laws.devices import held, needed, whole_devices
+from tests.laws.groups import NOBODY
+from tests.laws.state import State
+
+Uid = str
+
+
+def cover(state: State, now: datetime, users: AbstractSet[str] | None = None) -> Mapping[Uid, Booking]:
+    """Uid of each booked pod -> the booking that covers it at this instant.
+
+    Args:
+        state: of the cluster.
+        now: the instant.
+        users: whose pods are asked for; None: everybody's.
+    """
+    served = _served(state, now, users, frozenset())
+    if not any(is_new(state.pods[uid], booking) for uid, booking in served.items()):
+        return served
+    return _served(state, now, users, _barred(state, now)) if _places_matter(state, now) else served
+
+
+def _places_matter(state: State, now: datetime) -> bool:
+    return any(
+        b.spec.end > now and b.spec.count > 1 and b.spec.topology == "single-node"
+        for b in state.bookings.values()
+    ) or any(node.metadata.annotation(names.BLOCKS) for node in state.nodes.values())
+
+
+def _barred(state: State, now: datetime) -> frozenset[Pair]:
+    picture = Picture(FakeClock(now))
+    picture.replace_nodes(list(state.nodes.values()))
+    picture.replace_pods([pod for pod in state.pods.values() if not is_terminal(pod)], "1")
+    picture.replace_bookings(list(state.bookings.values()))
+    return picture.barred(now)
+
+
+def _served(
+    state: State, now: datetime, users: AbstractSet[str] | None, barred: AbstractSet[Pair]
+) -> Mapping[Uid, Booking]:
+    running = [b for b in state.bookings.values() if b.spec.start <= now < b.spec.end]
+    asked = {b.spec.user for b in running if users is None or b.spec.user in users}
+    running = [b for b in running if b.spec.user in asked]
+    theirs = (state.by_user.get(user, NOBODY).pods.values() for user in sorted(asked))
+    pods = [pod for group in theirs for pod in group if is_live(pod)]
+    served: dict[Uid, Booking] = {}
+    for booking in sorted(running, key=lambda b: (b.spec.start, b.name)):
+        left = booking.spec.count
+        for pod in _in_order(pods, booking):
+            gpus = _whole_gpus(pod)
+            if (pod.metadata.uid, booking.name) in barred:
+                continue
+            if pod.metadata.uid not in served and gpus and gpus <= left and _fits(pod, booking, state):
+                served[pod.metadata.uid] = booking
+                left -= gpus
+    return served
+
+
+def _in_order(pods: Iterable[Pod], booking: Booking) -> list[Pod]:
+    theirs = (p for p in pods if p.metadata.annotation(names.USER) == booking.spec.user)
+
+    def place(pod: Pod) -> tuple[bool, datetime, str, Uid]:
+        meta = pod.metadata
+        return (meta.annotation(names.BOOKING) != booking.name, born(pod), meta.name, meta.uid)
+
+    return sorted(theirs, key=place)
+
+
+def _whole_gpus(pod: Pod) -> int:
+    """How many whole GPUs the pod needs; 0 for one that asks for anything else as well."""
+    wanted = needed(pod)
+    return wanted[names.GPU_RESOURCE] if set(wanted) == {names.GPU_RESOURCE} else 0
+
+
+def _fits(pod: Pod, booking: Booking, state: State) -> bool:
+    if booking.spec.namespace not in (None, pod.metadata.namespace):
+        return False
+    has = held(pod, state)
+    if not has:
+        wishes, model = wished(pod), booking.spec.model
+        return model not in wishes.not_models and (not wishes.models or model in wishes.models)
+    node = state.nodes.get(pod.spec.node_name or "")
+    models = {d.uuid: d.model for d in (whole_devices(node) if node else ())}
+    return {models.get(uuid) for uuid in has} == {booking.spec.model}

@@ -1,0 +1,78 @@
+"""Pods that are taken away, told from those that their users delete.
+
+Kubernetes' condition DisruptionTarget, true at the moment at which the deletion begins, says that it is not
+the user. The Eviction API writes one reason, we write others where we delete ourselves: a booking is over, a
+budget is passed over, a kubelet has refused the pod. Those of others (taint manager, preemption, kubelet) are
+not about us. Whoever else evicts a booked pod breaks the law as we would.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from cluster import names
+from cluster.objects.pods import Pod, is_terminating
+from cluster.objects.stamps import instant_in, terminate_at
+from tests.laws.changes import Change
+
+EVICTION_API: Final = "EvictionByEvictionAPI"
+
+Reason = Literal["evicted", "ended", "refused"]
+REASONS: Final[Mapping[str | None, Reason]] = {
+    EVICTION_API: "evicted",
+    names.EVICTED_FOR_BOOKING: "evicted",
+    names.BOOKING_ENDED: "ended",
+    names.REFUSED_BY_KUBELET: "refused",
+}
+"""The condition's reason -> why the pod leaves."""
+
+
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """A pod that is told to go, and not by its user."""
+
+    pod: Pod
+    reason: Reason
+
+
+def departure(change: Change) -> Departure | None:
+    """The departure that begins with this change, None for any other change."""
+    before, after = change.pods or (None, None)
+    if before is None or after is None or is_terminating(before) or not is_terminating(after):
+        return None
+    reason = taken_for(after)
+    return Departure(after, reason) if reason else None
+
+
+def is_ordered(change: Change) -> bool:
+    """Whether an administrator had ordered, by name and with a reason, that this pod be evicted.
+
+    The booking server alone may write that, and did before the write that tells the pod to go.
+    """
+    before, after = change.pods or (None, None)
+    told = before.metadata.annotation(names.EVICT) if before and after else None
+    try:
+        order = json.loads(told or "null")
+    except ValueError:
+        return False
+    return isinstance(order, dict) and bool(order.get("by")) and bool(order.get("reason"))
+
+
+def is_asked_for(change: Change, now: datetime) -> bool:
+    """Whether MAIA's tools had asked that this pod be ended, which was past its ``terminate-at`` by then.
+
+    The controller alone may write that, and did before the write that tells the pod to go.
+    """
+    before, _ = change.pods or (None, None)
+    asked = instant_in(before.metadata.annotation(names.END_ASKED)) if before else None
+    until = terminate_at(before) if before else None
+    return asked is not None and until is not None and until <= asked <= now
+
+
+def taken_for(pod: Pod) -> Reason | None:
+    """Why a pod is marked to be taken away, None where it is not, or by others."""
+    conditions = pod.status.conditions or ()
+    found = next((c for c in conditions if c.type == names.DISRUPTION_TARGET and c.status == "True"), None)
+    return REASONS.get(found.reason) if found else None

@@ -1,0 +1,214 @@
+"""Who holds which device of a state, and what is kept for whom: read off the objects alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from cluster import names
+from cluster.decide.reuse import demand
+from cluster.objects.assignment import AssignmentError, assignment_of, devices_of, drift_of
+from cluster.objects.hold import Hold, HoldError, hold_of
+from cluster.objects.inventory import Device, InventoryError, decode_inventory
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
+from cluster.objects.quantity import QuantityError
+from cluster.objects.wishes import mebibytes
+from tests.laws.changes import Change
+from tests.laws.groups import NOBODY, Group
+from tests.laws.state import State
+
+Uid = str
+Uuid = str
+
+
+def assigned(pod: Pod) -> frozenset[Uuid]:
+    """The devices that the Binding gave to a pod, which need not be bound or living."""
+    try:
+        return devices_of(assignment_of(pod) or {})
+    except AssignmentError:
+        return frozenset()
+
+
+def drifted(node: Node | None) -> Mapping[Uid, frozenset[Uuid]]:
+    """What the agent of a node says about pods that have other devices than they were given."""
+    try:
+        return {uid: devices_of(one) for uid, one in drift_of(node).items()} if node else {}
+    except AssignmentError:
+        return {}
+
+
+def is_bound(pod: Pod) -> bool:
+    """Whether it is on a node and has not ended: then it holds its devices, also while it terminates."""
+    return bool(pod.spec.node_name) and not is_terminal(pod)
+
+
+def held(pod: Pod, state: State) -> frozenset[Uuid]:
+    """The devices that a pod holds: drift wins over what was assigned (ADR 8)."""
+    if not is_bound(pod):
+        return frozenset()
+    real = drifted(state.nodes.get(pod.spec.node_name or ""))
+    return real.get(pod.metadata.uid, assigned(pod))
+
+
+def needed(pod: Pod) -> Mapping[str, int]:
+    """Resource -> devices that a pod needs at most at one time; nothing where that cannot be read."""
+    try:
+        return demand(container_needs(pod))
+    except QuantityError:
+        return {}
+
+
+def hold_on(pod: Pod) -> Hold | None:
+    """The hold on a pod that lives and is not bound."""
+    if pod.spec.node_name or not is_live(pod):
+        return None
+    try:
+        return hold_of(pod)
+    except HoldError:
+        return None
+
+
+def decided_at(change: Change) -> datetime | None:
+    """When the hold that a change writes was decided, as it says itself; None where none is written."""
+    before, after = change.pods or (None, None)
+    hold = hold_on(after) if after else None
+    if hold is None or (before is not None and hold_on(before) == hold):
+        return None
+    return hold.at
+
+
+def holds(state: State) -> Mapping[Uid, Hold]:
+    """Uid -> the hold on a pod that lives and is not bound."""
+    unbound = state.by_node.get("", NOBODY)
+
+    def found() -> Mapping[Uid, Hold]:
+        return {uid: hold for uid, pod in unbound.pods.items() if (hold := hold_on(pod))}
+
+    return unbound.reckoned("holds", found)
+
+
+def kept(state: State) -> Mapping[Uuid, frozenset[Uid]]:
+    """Device -> the pods for which it is kept."""
+
+    def found() -> Mapping[Uuid, frozenset[Uid]]:
+        uids: dict[Uuid, set[Uid]] = {}
+        for uid, hold in holds(state).items():
+            for uuid in hold.devices:
+                uids.setdefault(uuid, set()).add(uid)
+        return {uuid: frozenset(found) for uuid, found in uids.items()}
+
+    return state.by_node.get("", NOBODY).reckoned("kept", found)
+
+
+@dataclass(frozen=True)
+class Floor:
+    """Devices, holders and holds of all nodes of a state."""
+
+    state: State
+    holders: Mapping[Uuid, frozenset[Uid]]
+    """Who holds a device."""
+    kept: Mapping[Uuid, frozenset[Uid]]
+    """For whom a device is kept."""
+    murky: frozenset[str]
+    """Nodes on which some pod holds devices of which nobody has said which they are."""
+
+    def usable(self, node: str, model: str) -> frozenset[Uuid]:
+        """Healthy whole devices of a model on a node."""
+        known = self.state.nodes.get(node)
+        text = known.metadata.annotation(names.INVENTORY) if known else None
+        return _usable(text, model) if text else frozenset()
+
+
+@dataclass(frozen=True)
+class Plot:
+    """Who holds what on one node."""
+
+    holders: Mapping[Uuid, frozenset[Uid]]
+    is_murky: bool
+    """Whether some pod holds devices of which nobody has said which they are."""
+
+
+def floor_of(state: State) -> Floor:
+    """The devices of a state."""
+    plots = {name: plot_of(name, state) for name in state.by_node}
+    holders: dict[Uuid, frozenset[Uid]] = {}
+    for plot in plots.values():
+        for uuid, uids in plot.holders.items():
+            holders[uuid] = holders[uuid] | uids if uuid in holders else uids
+    murky = frozenset(name for name, plot in plots.items() if plot.is_murky)
+    return Floor(state=state, holders=holders, kept=kept(state), murky=murky)
+
+
+def plot_of(name: str, state: State) -> Plot:
+    """The devices of one node in a state."""
+    group, node = state.by_node.get(name, NOBODY), state.nodes.get(name)
+    text = node.metadata.annotation(names.DRIFT) if node else None
+    return group.reckoned(("plot", text), lambda: _plot(group, node))
+
+
+def _plot(group: Group, node: Node | None) -> Plot:
+    holders: dict[Uuid, set[Uid]] = {}
+    is_murky, real = False, drifted(node)
+    for uid, pod in group.pods.items():
+        if is_bound(pod):
+            devices = real.get(uid, assigned(pod))
+            is_murky = is_murky or bool(not devices and needed(pod))
+            for uuid in devices:
+                holders.setdefault(uuid, set()).add(uid)
+    return Plot({uuid: frozenset(uids) for uuid, uids in holders.items()}, is_murky)
+
+
+WISHES: Final = (names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
+"""Annotations by which a pod says which devices will not do; of models a booked pod has its booking's."""
+
+
+def fancied(pod: Pod, node: str, state: State, found: frozenset[Uuid]) -> frozenset[Uuid]:
+    """Those of some devices of a node that meet the pod's wishes."""
+    wishes = tuple(pod.metadata.annotation(key) or "" for key in WISHES)
+    known = state.nodes.get(node)
+    text = known.metadata.annotation(names.INVENTORY) if known else None
+    return found & _fancied(text or "", wishes) if any(wishes) else found
+
+
+@lru_cache(maxsize=4096)
+def _fancied(text: str, wishes: tuple[str, ...]) -> frozenset[Uuid]:
+    not_models, memory, uuids, not_uuids = wishes
+    try:
+        least = mebibytes(memory or "0")
+    except QuantityError:
+        least = 0
+    return frozenset(
+        device.uuid
+        for device in (_whole(text) if text else ())
+        if device.memory >= least
+        and device.model not in {names.model_label(one) for one in _parts(not_models)}
+        and (not _parts(uuids) or device.uuid in _parts(uuids))
+        and device.uuid not in _parts(not_uuids)
+    )
+
+
+def _parts(text: str) -> frozenset[str]:
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+@lru_cache(maxsize=4096)
+def _usable(text: str, model: str) -> frozenset[Uuid]:
+    return frozenset(d.uuid for d in _whole(text) if d.is_healthy and d.model == model)
+
+
+def whole_devices(node: Node) -> tuple[Device, ...]:
+    """The GPUs of a node that are handed out whole."""
+    text = node.metadata.annotation(names.INVENTORY)
+    return _whole(text) if text else ()
+
+
+@lru_cache(maxsize=4096)
+def _whole(text: str) -> tuple[Device, ...]:
+    try:
+        devices = decode_inventory(text)
+    except InventoryError:
+        return ()
+    cut = {device.parent for device in devices}
+    return tuple(d for d in devices if d.parent is None and d.profile is None and d.uuid not in cut)

@@ -1,0 +1,212 @@
+"""L3: no needless victim.
+
+Judged when a hold is written: it keeps just what its booked pod needs and wishes, its victims are just those
+who have that and may be taken, and there was no place without a victim, or with one fewer. And when a pod is
+evicted: a hold must name it and a device of it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
+from itertools import chain, combinations
+from typing import Final
+
+from cluster import names
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod, born, is_live
+from tests.laws.changes import Change
+from tests.laws.cover import cover
+from tests.laws.departures import departure, is_ordered
+from tests.laws.devices import Floor, fancied, floor_of, held, hold_on, holds, needed
+from tests.laws.groups import user_of
+from tests.laws.places import Places, for_nothing, takes_room
+from tests.laws.state import State
+
+LAW: Final = "L3"
+MOST_BEFORE: Final = 8
+"""Booked pods that wait before another, of whom all groups are tried out."""
+NOTHING: Final = frozenset[str]()
+
+
+def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
+    """A hold is written that should not be as it is."""
+    before, after = change.pods or (None, None)
+    hold = hold_on(after) if after else None
+    if after is None or hold is None or (before is not None and hold_on(before) == hold):
+        return
+    booking = cover(state, now, {user_of(after)}).get(after.metadata.uid)
+    if booking is None:
+        yield f"Devices are kept for {after.key}, which no booking covers."
+        return
+    case = _Case(after, hold, booking, state, now)
+    for wrong in (*case.of_devices(), *case.of_victims(), *case.of_places()):
+        yield f"The hold of {after.key} on {hold.node}: {wrong}."
+
+
+def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterator[str]:
+    """A pod is evicted that stands in nobody's way."""
+    leaves = departure(change)
+    if leaves is None or leaves.reason != "evicted" or is_ordered(change):
+        return
+    victim = state.pods.get(leaves.pod.metadata.uid, leaves.pod)
+    devices = held(victim, state)
+    for uid, hold in holds(state).items():
+        pod = state.pods[uid]
+        if victim.metadata.uid not in hold.victims:
+            continue
+        if devices & set(hold.devices) or takes_room(victim, pod, hold, state):
+            return
+    yield f"{leaves.pod.key} is evicted, though no hold names it and a device of it, or needs its room."
+
+
+@dataclass(frozen=True)
+class _Case:
+    """One hold in the state in which it was decided."""
+
+    pod: Pod
+    hold: Hold
+    booking: Booking
+    state: State
+    now: datetime
+
+    @cached_property
+    def floor(self) -> Floor:
+        return floor_of(self.state)
+
+    @property
+    def need(self) -> int:
+        return self._needed(self.pod)
+
+    @property
+    def model(self) -> str:
+        return self.booking.spec.model
+
+    @cached_property
+    def holders(self) -> frozenset[str]:
+        """Who has a device of the hold and has not been told to go."""
+        uids = (self.floor.holders.get(uuid, frozenset()) for uuid in self.hold.devices)
+        return frozenset(uid for uid in frozenset[str]().union(*uids) if is_live(self.state.pods[uid]))
+
+    def of_devices(self) -> Iterator[str]:
+        """What is wrong with the devices."""
+        devices = set(self.hold.devices)
+        if not len(devices) == len(self.hold.devices) == self.need:
+            yield f"it keeps {len(self.hold.devices)} devices, and the pod needs {self.need}"
+        for uuid in sorted(devices - self.floor.usable(self.hold.node, self.model)):
+            yield f"{uuid} is no healthy {self.model} of the node"
+        for uuid in sorted(devices - fancied(self.pod, self.hold.node, self.state, frozenset(devices))):
+            yield f"{uuid} is not what the pod wishes"
+        for uuid in sorted(devices):
+            if self.floor.kept.get(uuid, frozenset()) - {self.pod.metadata.uid}:
+                yield f"{uuid} is kept for another pod"
+
+    @cached_property
+    def victims(self) -> frozenset[str]:
+        """Who has to leave for it: those named who live."""
+        return frozenset(uid for uid in self.hold.victims if (p := self.state.pods.get(uid)) and is_live(p))
+
+    @cached_property
+    def places(self) -> Places:
+        return Places(self.state, self.floor, self.now)
+
+    def of_victims(self) -> Iterator[str]:
+        """What is wrong with the victims."""
+        victims = set(self.hold.victims)
+        theirs = {user_of(pod) for uid in victims if (pod := self.state.pods.get(uid))}
+        booked = cover(self.state, self.now, theirs)
+        for uid in sorted(self.holders - victims):
+            yield f"{self.state.pods[uid].key} has a device of it and is not among its victims"
+        for uid in sorted(victims):
+            victim = self.state.pods.get(uid)
+            name = victim.key if victim else uid
+            if uid in booked:
+                yield f"its victim {name} is booked by {booked[uid].name}"
+            elif victim is None or not held(victim, self.state) & self._usable():
+                yield f"its victim {name} has no device of the model there"
+            elif not held(victim, self.state) & set(self.hold.devices) and self._is_room_without(uid):
+                yield f"its victim {name} has no device of it, and nothing else that is needed"
+
+    def of_places(self) -> Iterator[str]:
+        """Where fewer would have had to go."""
+        if not self.victims:
+            return
+        there = self._free_for(self.pod, NOTHING)
+        mine = {node: there[node] for node in self._nodes_of(self.pod, there)}
+        if self._could_be_served(mine, NOTHING):
+            yield "; ".join(
+                f"{node} has {len(mine[node])} devices for which nobody has to go" for node in sorted(mine)
+            )
+        here, of = self.hold.node, {uid: self._usable_of(uid) for uid in self.victims}
+        for uid in sorted(self.victims):
+            others = frozenset[str]().union(*(of[other] for other in self.victims - {uid}))
+            found = self._free_for(self.pod, others).get(here, NOTHING)
+            is_enough = len(found) >= self.need and self._is_room_without(uid)
+            if is_enough and self._could_be_served({here: found}, others):
+                yield f"its victim {self.state.pods[uid].key} could be spared"
+
+    def _free_for(self, pod: Pod, others: frozenset[str]) -> Mapping[str, frozenset[str]]:
+        """Node -> devices that would do for the pod, these of the hold's node being free as well."""
+        found = {node: self._for_nothing(node) for node in self.state.nodes}
+        if self.hold.node in found:
+            found[self.hold.node] |= others
+        return {node: fancied(pod, node, self.state, devices) for node, devices in found.items()}
+
+    def _is_room_without(self, uid: str) -> bool:
+        """Whether the pod would find room on the node if this victim stayed."""
+        return self.places.suits(self.pod, self.hold.node, self.victims - {uid})
+
+    def _could_be_served(self, mine: Mapping[str, frozenset[str]], others: frozenset[str]) -> bool:
+        """Whether the pod could be served with these devices of these nodes, and those before it too.
+
+        Those who are served before it and fit on what is free have it in mind: of no group of them may the
+        nodes have too little that would do (Hall's condition). Of many, nobody tries out all groups.
+        """
+        if not mine or len(self._before) > MOST_BEFORE:
+            return False
+        wanting = [(self._needed(pod), self._in_mind(pod, others)) for pod in self._before]
+        for group in chain.from_iterable(combinations(wanting, n) for n in range(len(wanting) + 1)):
+            devices = NOTHING.union(*mine.values(), *(theirs for _, theirs in group))
+            if len(devices) < self.need + sum(need for need, _ in group):
+                return False
+        return True
+
+    def _in_mind(self, pod: Pod, others: frozenset[str]) -> frozenset[str]:
+        """Devices with which another pod could be served."""
+        there = self._free_for(pod, others)
+        return NOTHING.union(*(there[node] for node in self._nodes_of(pod, there)))
+
+    @cached_property
+    def _before(self) -> list[Pod]:
+        """Booked pods of the same model that wait without a hold and are served before it."""
+        booked, place = cover(self.state, self.now), (born(self.pod), self.pod.metadata.uid)
+        pods = [self.state.pods[uid] for uid, by in booked.items() if by.spec.model == self.model]
+        return [
+            pod
+            for pod in pods
+            if not pod.spec.node_name
+            and not pod.spec.scheduling_gates
+            and hold_on(pod) is None
+            and (born(pod), pod.metadata.uid) < place
+        ]
+
+    def _nodes_of(self, pod: Pod, there: Mapping[str, frozenset[str]]) -> Iterator[str]:
+        """Nodes with enough devices on which the pod could be bound."""
+        need = self._needed(pod)
+        enough = [name for name, devices in there.items() if len(devices) >= need]
+        return (node.metadata.name for node in self.places.open_to(pod, enough)) if enough else iter(())
+
+    @staticmethod
+    def _needed(pod: Pod) -> int:
+        return needed(pod).get(names.GPU_RESOURCE, 0)
+
+    def _usable(self) -> frozenset[str]:
+        return self.floor.usable(self.hold.node, self.model)
+
+    def _for_nothing(self, node: str) -> frozenset[str]:
+        return for_nothing(self.pod, node, self.model, self.state, self.floor, self.now)
+
+    def _usable_of(self, uid: str) -> frozenset[str]:
+        mine = self._usable() & held(self.state.pods[uid], self.state)
+        return mine - {u for u, uids in self.floor.kept.items() if uids - {self.pod.metadata.uid}}

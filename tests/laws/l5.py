@@ -1,0 +1,110 @@
+"""L5: every accepted booking can be honoured: never are more devices of a model booked than there are.
+
+And those that must lie on one node each have one for as long as they last, together with everybody else's
+devices: there is a place for every booking that is free at all its instants. Looked for by trying everything;
+where that takes too long, nothing is said.
+
+Judged when a Booking is written or grows, at every instant from then on at which its load rises. A device
+that falls sick later breaks no promise that was given before.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from functools import lru_cache
+from typing import Final
+
+from cluster.objects.bookings import Booking
+from tests.laws.changes import Change
+from tests.laws.devices import whole_devices
+from tests.laws.state import State
+
+LAW: Final = "L5"
+_PATIENCE: Final = 5_000
+"""Places that are tried for one change."""
+_MOST: Final = 300
+"""Devices and bookings on one node that are looked at together."""
+
+
+def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
+    """A Booking is written for which there are too few devices."""
+    before, after = change.bookings or (None, None)
+    if after is None:
+        return
+    model = after.spec.model
+    others = [b for b in state.bookings.values() if b.spec.model == model and b.name != after.name]
+    nodes = [sum(d.is_healthy and d.model == model for d in whole_devices(n)) for n in state.nodes.values()]
+    for instant in sorted({now, *(b.spec.start for b in (after, *others) if b.spec.start > now)}):
+        loads = [load for one in (after, *others) if (load := _load(one, instant))]
+        if _load(after, instant) <= (_load(before, instant) if before else 0):
+            continue
+        at = f"at {instant:%Y-%m-%d %H:%M:%S} UTC"
+        if sum(loads) > sum(nodes):
+            yield f"With {after.name} {sum(loads)} x {model} are booked {at}, and there are {sum(nodes)}."
+            return
+        bound = [b for b in (after, *others) if b.spec.topology == "single-node"]
+        whole = sorted((load for b in bound if (load := _load(b, instant))), reverse=True)
+        if not _fit(tuple(whole), tuple(sorted(nodes))):
+            yield f"With {after.name} {whole} x {model} are to lie on one node each {at}, of {nodes}."
+            return
+    if _has_grown(before, after) and not _has_witness(now, (after, *others), tuple(sorted(nodes))):
+        yield f"With {after.name} there is no place for every booking of {model} on nodes with {nodes}."
+
+
+@lru_cache(maxsize=4096)
+def _fit(whole: tuple[int, ...], nodes: tuple[int, ...]) -> bool:
+    """Whether each of these, the largest first, finds room on one node; the rest can lie anywhere."""
+    return not whole or any(
+        _fit(whole[1:], tuple(sorted((*nodes[:i], room - whole[0], *nodes[i + 1 :]))))
+        for i, room in enumerate(nodes)
+        if room >= whole[0]
+    )
+
+
+def _has_grown(before: Booking | None, after: Booking) -> bool:
+    """Whether it wants something that it did not want before; another plan is nothing of the kind."""
+    if before is None:
+        return True
+    was, now = before.spec, after.spec
+    return now.start < was.start or now.end > was.end or now.count > was.count
+
+
+def _has_witness(now: datetime, bookings: tuple[Booking, ...], nodes: tuple[int, ...]) -> bool:
+    """Whether every booking has its place for all its time; True where that cannot be found out in time."""
+    live = [b for b in bookings if b.spec.end > now]
+    if not any(b.spec.topology == "single-node" and b.spec.count > 1 for b in live):
+        return True  # single devices find one wherever the sum fits
+    items = [
+        (max(now, b.spec.start), b.spec.end, size)
+        for b in live
+        for size in ([b.spec.count] if b.spec.topology == "single-node" else [1] * b.spec.count)
+    ]
+    items.sort(key=lambda item: (item[0], -item[2]))
+    placed: list[list[tuple[datetime, int]]] = [[] for _ in nodes]
+    left = _PATIENCE
+
+    def search(index: int) -> bool:
+        nonlocal left
+        if index == len(items):
+            return True
+        start, end, size = items[index]
+        tried: set[tuple[int, tuple[tuple[datetime, int], ...]]] = set()
+        for devices, there in zip(nodes, placed, strict=True):
+            # By their starts: whatever is there and lasts, is there at the start.
+            lasting = tuple(sorted(each for each in there if each[0] > start))
+            if sum(each for _, each in lasting) + size > devices or (devices, lasting) in tried:
+                continue
+            tried.add((devices, lasting))
+            left -= 1
+            if left < 0:
+                return True
+            there.append((end, size))
+            if search(index + 1):
+                return True
+            there.remove((end, size))
+        return False
+
+    return len(items) > _MOST or search(0)
+
+
+def _load(booking: Booking, instant: datetime) -> int:
+    return booking.spec.count if booking.spec.start <= instant < booking.spec.end else 0

@@ -1,0 +1,47 @@
+"""The watcher on the API server in memory: it raises in the stack of whoever breaks a law, at that write."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from cluster.fake.server import FakeKube, News
+from cluster.kube.resources import Object, Resource
+from cluster.runtime.clock import Clock
+from tests.laws.changes import WATCHED, Change
+from tests.laws.watcher import LawWatcher
+
+
+def watch_memory(kube: FakeKube, clock: Clock, *, leeway: float = 0.0) -> LawWatcher:
+    """A watcher that sees everything that is stored there from now on; what is there already is only known.
+
+    What it finds is raised by the write itself, and again by ``check``: who swallows it hides nothing.
+
+    Args:
+        kube: the server.
+        clock: its clock.
+        leeway: seconds between the look and the write of an honest decision: 0 where nothing happens between
+            the two; more where a rival acts just before a call, or time passes there.
+    """
+    watcher = LawWatcher(clock, leeway=leeway)
+
+    def tell(news: News) -> None:
+        if resource := WATCHED.get(news.plural):
+            change = Change(
+                plural=news.plural,
+                before=_typed(resource, news.before),
+                after=_typed(resource, news.after),
+                version=news.version,
+                instant=clock.now(),
+            )
+            watcher.see(change)
+
+    for resource in WATCHED.values():
+        watcher.know(resource.plural, kube.list(resource).items)
+    kube.on_change(tell)
+    return watcher
+
+
+def _typed(resource: Resource[Any], raw: Mapping[str, Any] | None) -> Object | None:
+    obj: Object | None = None if raw is None else msgspec.convert(raw, resource.type)
+    return obj

@@ -1,0 +1,115 @@
+"""Where a booked pod could be served, and what that would cost: for law L3.
+
+What a node is good for, devices aside, is asked of the product's own predicate; devices are counted here.
+"""
+
+from collections.abc import Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster import names
+from cluster.decide.fitting import Around, Load, load_of, other_of, unsuited
+from cluster.objects.hold import Hold
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from tests.laws.devices import Floor, holds, plot_of
+from tests.laws.groups import NOBODY, Group
+from tests.laws.state import State
+
+SILENT_AFTER: Final = timedelta(seconds=75)
+"""Law L6."""
+HANGS_AFTER: Final = timedelta(minutes=5)
+"""Beyond the time that a pod has to stop: what it holds is not waited for then."""
+
+
+def is_alive(node: str, state: State, now: datetime) -> bool:
+    """Whether the agent of a node is heard and has not said goodbye."""
+    name = names.node_lease(node)
+    silence = state.silence(name, now)
+    stopping = name in state.leases and state.leases[name].lease.metadata.annotation(names.STOPPING)
+    return silence is not None and silence < SILENT_AFTER and not stopping
+
+
+class Places:
+    """Where pods would be placed in one state, devices aside."""
+
+    def __init__(self, state: State, floor: Floor, now: datetime) -> None:
+        self._state = state
+        self._now = now
+        self._floor = floor
+        self._around = around_of(state)
+
+    def open_to(self, pod: Pod, among: Iterable[str]) -> Iterator[Node]:
+        """Nodes on which the pod would be bound if there were devices; those who are leaving have left."""
+        barred = {part.strip() for part in (pod.metadata.annotation(names.BARRED) or "").split(",")}
+        for name in among:
+            if name not in barred and is_alive(name, self._state, self._now) and self.suits(pod, name):
+                yield self._state.nodes[name]
+
+    def suits(self, pod: Pod, node: str, without: frozenset[str] = frozenset()) -> bool:
+        """Whether there is room for it on a node once these have left, and who is expected has come."""
+        around = expecting(pod, node, self._state, self._around)
+        known = self._state.nodes.get(node)
+        return known is not None and unsuited(pod, known, around, without=without) is None
+
+
+def around_of(state: State) -> Around:
+    """Nodes and pods of a state. Volumes are not watched: a pod that mounts some suits no node by this."""
+    loads = {name: load for name, group in state.by_node.items() if name and (load := _load(group))}
+    return Around(nodes=state.nodes, loads=loads)
+
+
+def _load(group: Group) -> Load | None:
+    """What the pods of a node take of it; None where there are none."""
+
+    def found() -> Load | None:
+        others = [other for pod in group.pods.values() if (other := other_of(pod)) is not None]
+        return load_of(others) if others else None
+
+    return group.reckoned("load", found)
+
+
+def expecting(pod: Pod, node: str, state: State, around: Around) -> Around:
+    """With the other pods for which something is kept on a node, and without whom they wait for."""
+    for uid, hold in holds(state).items():
+        if hold.node == node and uid != pod.metadata.uid:
+            around = around.placing(state.pods[uid], node, without=frozenset(hold.victims))
+    return around
+
+
+def takes_room(victim: Pod, pod: Pod, hold: Hold, state: State) -> bool:
+    """Whether the pod would not be placed where devices are kept for it if this victim stayed."""
+    node = state.nodes.get(hold.node)
+    around = expecting(pod, hold.node, state, around_of(state))
+    others = frozenset(hold.victims) - {victim.metadata.uid}
+    return node is None or unsuited(pod, node, around, without=others) is not None
+
+
+def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now: datetime) -> frozenset[str]:
+    """Devices that the pod could get there without anybody's harm: free ones, and those of who leaves.
+
+    Who was told to go and hangs is not waited for. None of a node where nobody knows what some pod holds.
+    """
+    there = state.nodes.get(node)
+    texts = [there.metadata.annotation(key) if there else None for key in (names.INVENTORY, names.DRIFT)]
+    group = state.by_node.get(node, NOBODY)
+    going = frozenset(uid for uid, other in group.pods.items() if _goes(other, now))
+    found = group.reckoned(
+        ("for nothing", model, going, *texts), lambda: _unneeded(node, model, state, floor, going)
+    )
+    if not found:
+        return found
+    return frozenset(u for u in found if not floor.kept.get(u, frozenset()) - {pod.metadata.uid})
+
+
+def _goes(pod: Pod, now: datetime) -> bool:
+    until = pod.metadata.deletion_timestamp
+    return until is not None and now < until + HANGS_AFTER
+
+
+def _unneeded(node: str, model: str, state: State, floor: Floor, going: frozenset[str]) -> frozenset[str]:
+    """Devices of a node that nobody holds but who leaves."""
+    if node in floor.murky:
+        return frozenset()
+    holders = plot_of(node, state).holders
+    return frozenset(uuid for uuid in floor.usable(node, model) if going.issuperset(holders.get(uuid, ())))

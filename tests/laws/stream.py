@@ -1,0 +1,125 @@
+"""From five watches to one stream of changes: what followers tell, in order, to the watcher of the laws."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from cluster.kube.resources import Object
+from cluster.objects.meta import Meta
+from cluster.runtime.clock import Clock
+from tests.laws.broken import LawBrokenError
+from tests.laws.changes import WATCHED, Change
+from tests.laws.ordering import Ordering
+from tests.laws.watcher import LawWatcher
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """One event of a watch."""
+
+    plural: str
+    obj: Object
+    is_gone: bool
+    instant: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class _Listed:
+    """A whole list: nobody knows how it came to that."""
+
+    plural: str
+    items: tuple[Object, ...]
+
+
+class Stream:
+    """The listener of all followers. ``turn`` is called again and again by one thread."""
+
+    def __init__(self, watcher: LawWatcher, clock: Clock) -> None:
+        self._watcher = watcher
+        self._clock = clock
+        self._ordering = Ordering(WATCHED)
+        self._lock = threading.RLock()
+        self._listed: set[str] = set()
+        self._down: set[str] = set()
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every kind has been listed."""
+        return self._listed == set(WATCHED)
+
+    def has_told(self, version: int) -> bool:
+        """Whether everything that came up to this version has reached the watcher."""
+        with self._lock:
+            return self._ordering.has_let_out(version)
+
+    # --- what followers tell ---------------------------------------------------------------------------
+    def listed(self, plural: str, items: tuple[Object, ...], version: int) -> None:
+        """Every object of a kind as of this version."""
+        with self._lock:
+            self._listed.add(plural)
+            self._ordering.put(plural, version, _Listed(plural, items), self._clock.monotonic())
+
+    def changed(self, plural: str, obj: Object, *, is_gone: bool) -> None:
+        """One object is new, has changed, or is gone."""
+        with self._lock:
+            event = _Event(plural, obj, is_gone, self._clock.now())
+            if not self._ordering.put(plural, _version(obj.metadata), event, self._clock.monotonic()):
+                self._watcher.note(f"what follows came late: {plural} {obj.metadata.name}")
+
+    def is_up(self, plural: str) -> None:
+        """A watch is there."""
+        with self._lock:
+            self._ordering.up(plural, self._clock.monotonic())
+            if plural in self._down:
+                self._down.discard(plural)
+                self._watcher.fault(f"{plural} are watched again")
+
+    def is_down(self, plural: str, why: str) -> None:
+        """A watch is broken."""
+        with self._lock:
+            self._ordering.down(plural)
+            if plural not in self._down:
+                self._down.add(plural)
+                self._watcher.fault(f"{plural} cannot be watched: {why}")
+
+    # --- what the watcher is told ----------------------------------------------------------------------
+    def turn(self) -> None:
+        """Let out what is ready. A law that is broken is remembered by the watcher."""
+        with self._lock:
+            ready = [*self._ordering.ready(self._clock.monotonic())]
+        for news in ready:
+            if isinstance(news, _Listed):
+                self._watcher.know(news.plural, news.items)
+                continue
+            for change in self._changes(news):
+                with suppress(LawBrokenError):
+                    self._watcher.see(change)
+
+    def _changes(self, event: _Event) -> Iterator[Change]:
+        """The change that an event is; a deletion may tell of the beginning of the end as well."""
+        known: Object | None = self._watcher.state.object(event.plural, event.obj)
+        meta = event.obj.metadata
+        if known is not None and _version(meta) <= _version(known.metadata):
+            return  # told by a list already
+        if not event.is_gone:
+            yield _change(event, known, event.obj)
+        elif known is not None:
+            if meta.deletion_timestamp and not known.metadata.deletion_timestamp:
+                yield _change(event, known, event.obj)
+            yield _change(event, event.obj, None)
+
+
+def _change(event: _Event, before: Object | None, after: Object | None) -> Change:
+    return Change(
+        plural=event.plural,
+        before=before,
+        after=after,
+        version=_version(event.obj.metadata),
+        instant=event.instant,
+    )
+
+
+def _version(meta: Meta) -> int:
+    return int(meta.resource_version)

@@ -1,0 +1,115 @@
+"""L1: a device is held by at most one pod at a time."""
+
+import pytest
+
+from cluster import names
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.assignment import encode_drift
+from deviceplugin.checkpoint import Holdings
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import a_pod
+from tests.laws.breaking import breaks
+from tests.laws.broken import LawBrokenError
+from tests.laws.watcher import LawWatcher
+
+
+def run(scene: Scene, name: str) -> None:
+    """The kubelet says that it runs."""
+    scene.kube.patch(PODS, name, {"status": {"phase": "Running"}}, namespace="default", subresource="status")
+
+
+def drift(scene: Scene, **devices: str) -> None:
+    """The agent says that pods have other devices: pod=UUID."""
+    said = encode_drift({f"uid-{name}": {"main": (uuid,)} for name, uuid in devices.items()})
+    scene.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: said}}})
+
+
+def test_a_binding_that_names_a_held_device_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b", 0)
+    scene.waiting("a")
+    with breaks(laws, "L1", "default/a is given GPU-n0-0, which default/b holds"):
+        scene.bind("a", 0)
+
+
+def test_a_device_of_a_pod_that_has_not_ended_yet_is_still_held(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b", 0)
+    scene.waiting("a")
+    scene.kube.delete(PODS, "b", namespace="default")
+    with breaks(laws, "L1", "which default/b holds"):
+        scene.bind("a", 0)
+
+
+def test_a_device_goes_from_one_pod_to_the_next(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b", 0)
+    scene.waiting("a")
+    scene.gone("b")
+    scene.bind("a", 0)
+    run(scene, "a")
+    laws.finish()
+
+
+def test_a_device_of_a_pod_that_has_ended_is_free(scene: Scene, laws: LawWatcher) -> None:
+    pod = scene.opportunist("b", 0)
+    scene.kube.patch(PODS, "b", {"status": {"phase": "Succeeded"}}, namespace="default", subresource="status")
+    scene.waiting("a")
+    scene.bind("a", 0)
+    assert pod.status.phase == "Running"
+    laws.finish()
+
+
+def test_what_the_agent_says_wins_over_what_was_assigned(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b", 0)
+    drift(scene, b="GPU-n0-1")
+    scene.waiting("a")
+    scene.waiting("c")
+    scene.bind("a", 0)
+    laws.check()
+    with breaks(laws, "L1", "default/c is given GPU-n0-1, which default/b holds"):
+        scene.bind("c", 1)
+
+
+def test_two_bound_pods_may_name_one_device_while_one_of_them_runs(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b", 0)
+    scene.waiting("a")
+    scene.bind("a", 1)
+    drift(scene, b="GPU-n0-1")
+    run(scene, "b")
+    laws.check()
+    with breaks(laws, "L1", "GPU-n0-1 is in use by default/a and default/b at once"):
+        run(scene, "a")
+
+
+def test_the_kubelets_checkpoint_says_who_really_has_a_device(scene: Scene, laws: LawWatcher) -> None:
+    for name, index in (("a", 0), ("b", 1)):
+        scene.waiting(name)
+        scene.bind(name, index)
+        run(scene, name)
+    apart = {("uid-a", "main"): frozenset({"GPU-n0-2"}), ("uid-b", "main"): frozenset({"GPU-n0-3"})}
+    laws.kubelet("n0", Holdings(apart))
+    laws.check()
+    with breaks(laws, "L1", "GPU-n0-2 is in use by default/a and default/b at once"):
+        laws.kubelet("n0", Holdings({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
+
+
+def test_a_pod_that_is_held_back_may_stand_in_the_checkpoint(scene: Scene, laws: LawWatcher) -> None:
+    for name, index in (("a", 0), ("b", 1)):
+        scene.waiting(name)
+        scene.bind(name, index)
+    run(scene, "a")
+    both = {(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"}
+    laws.kubelet("n0", Holdings(both))
+    laws.finish()
+
+
+def test_a_kubelet_is_given_time_to_say_that_a_pod_has_ended(scene: Scene) -> None:
+    slow = LawWatcher(scene.clock, settles=5.0)
+    for name in "ab":
+        pod = a_pod(name).asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running").obj
+        slow.know("pods", [*slow.state.pods.values(), pod])
+    both = Holdings({(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"})
+    slow.kubelet("n0", both)
+    scene.clock.advance(4.9)
+    slow.check()
+    scene.clock.advance(0.2)
+    with pytest.raises(LawBrokenError, match="in use by default/a and default/b"):
+        slow.check()

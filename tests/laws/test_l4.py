@@ -1,0 +1,291 @@
+"""L4: a pod that we take away comes back exactly once, unless its user deletes it."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from cluster import names
+from cluster.kube.resources import BOOKINGS, POD_TEMPLATES, PODS
+from cluster.objects.hold import Hold
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import EPOCH, a_pod
+from tests.laws.breaking import breaks
+from tests.laws.broken import LawBrokenError
+from tests.laws.watcher import LawWatcher
+
+Evict = Callable[[str], None]
+
+
+@pytest.fixture
+def taken(scene: Scene, laws: LawWatcher, evict: Evict) -> Scene:
+    """Bob's ``b3`` has been evicted for alice, and is gone."""
+    told(scene)
+    evict("b3")
+    scene.gone("b3")
+    laws.check()
+    return scene
+
+
+def told(scene: Scene, **metadata: Any) -> None:
+    """Bob's four pods have all devices; ``b3`` must go for alice's."""
+    scene.fill()
+    if metadata:
+        scene.kube.patch(PODS, "b3", {"metadata": metadata}, namespace="default")
+    scene.book()
+    scene.waiting("a")
+    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+
+
+def comes_back(scene: Scene, name: str = "b3", *, place: str = "b3") -> None:
+    """A pod in the place of the victim."""
+    pod = a_pod(place).of("bob").with_annotation(names.RECREATED_FROM, f"uid-{name}")
+    scene.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": f"uid-new-{place}"}})
+
+
+def release(scene: Scene) -> None:
+    """Alice's pod is served: nothing is kept for it any more."""
+    scene.bind("a", 3)
+    scene.annotate("a", names.HOLD, None)
+
+
+def test_a_victim_that_comes_back_once_is_right(taken: Scene, laws: LawWatcher) -> None:
+    comes_back(taken)
+    release(taken)
+    taken.clock.advance(100)
+    laws.finish()
+
+
+def test_a_victim_that_does_not_come_back_breaks_it_after_a_minute(taken: Scene, laws: LawWatcher) -> None:
+    release(taken)
+    taken.clock.advance(59)
+    laws.check()
+    taken.clock.advance(2)
+    with pytest.raises(
+        LawBrokenError, match=r"default/b3 .* was taken away and has not come back for 60 s"
+    ) as e:
+        laws.check()
+    assert e.value.law == "L4"
+    assert any("disrupted evicted" in line for line in e.value.history)
+
+
+def test_a_fault_gives_another_minute(taken: Scene, laws: LawWatcher) -> None:
+    taken.clock.advance(50)
+    laws.fault("the controller is killed")
+    taken.clock.advance(59)
+    laws.check()
+    taken.clock.advance(2)
+    with pytest.raises(LawBrokenError, match="has not come back"):
+        laws.check()
+
+
+def test_at_the_end_of_a_test_everybody_must_be_back(taken: Scene, laws: LawWatcher) -> None:
+    release(taken)
+    with pytest.raises(LawBrokenError, match=r"default/b3 .* was taken away and has not come back"):
+        laws.finish()
+
+
+def test_a_victim_that_comes_back_twice_breaks_it(taken: Scene, laws: LawWatcher) -> None:
+    comes_back(taken)
+    with breaks(laws, "L4", "default/again comes back a second time for the pod uid-b3"):
+        comes_back(taken, place="again")
+
+
+def test_a_pod_that_its_user_deletes_when_it_is_back_must_stay_away(taken: Scene, laws: LawWatcher) -> None:
+    comes_back(taken)
+    taken.gone("b3")
+    release(taken)
+    laws.finish()
+    with breaks(laws, "L4", "comes back a second time"):
+        comes_back(taken, place="b3-again")
+
+
+def test_a_pod_that_comes_back_beside_the_living_one_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    scene.opportunist("b3", 3)
+    with breaks(laws, "L4", "though the pod uid-b3 for which it stands still lives"):
+        comes_back(scene, place="beside")
+
+
+def test_a_pod_that_its_user_has_deleted_must_not_come_back(scene: Scene, laws: LawWatcher) -> None:
+    told(scene)
+    scene.kube.delete(PODS, "b3", namespace="default")
+    scene.gone("b3")
+    release(scene)
+    laws.finish()
+    with breaks(laws, "L4", "though its user has deleted the pod uid-b3"):
+        comes_back(scene)
+
+
+def test_a_controllers_pod_is_left_to_it(scene: Scene, laws: LawWatcher, evict: Evict) -> None:
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs-1", "controller": True}
+    told(scene, ownerReferences=[owner])
+    evict("b3")
+    scene.gone("b3")
+    release(scene)
+    laws.finish()
+    with breaks(laws, "L4", "though a controller brings the pod uid-b3 back"):
+        comes_back(scene)
+
+
+def test_a_name_that_somebody_else_has_taken_excuses_us(taken: Scene, laws: LawWatcher) -> None:
+    stranger = a_pod("b3").of("carl").raw
+    taken.kube.put(PODS, {**stranger, "metadata": {**stranger["metadata"], "uid": "uid-stranger"}})
+    release(taken)
+    taken.clock.advance(100)
+    laws.finish()
+
+
+def test_nobody_is_missed_whose_name_was_taken_by_one_who_is_gone_since(
+    taken: Scene, laws: LawWatcher
+) -> None:
+    stranger = a_pod("b3").of("carl").raw
+    taken.kube.put(PODS, {**stranger, "metadata": {**stranger["metadata"], "uid": "uid-stranger"}})
+    release(taken)
+    taken.clock.advance(100)
+    taken.gone("b3")
+    laws.finish()
+
+
+@pytest.mark.parametrize("what", ["template", "finalizer", "hold"])
+def test_what_is_left_over_breaks_it_at_the_end(taken: Scene, laws: LawWatcher, what: str) -> None:
+    comes_back(taken)
+    release(taken)
+    laws.finish()
+    if what == "template":
+        metadata = {"name": f"{names.COMEBACK_PREFIX}uid-b3", "labels": {names.COMEBACK: "true"}}
+        taken.kube.put(POD_TEMPLATES, {"metadata": {**metadata, "namespace": "default"}, "template": {}})
+    elif what == "finalizer":
+        taken.kube.patch(PODS, "b3", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
+    else:
+        taken.annotate("a", names.HOLD, '{"node": "n0", "devices": ["GPU-n0-3"]}')
+    laws.check()
+    with pytest.raises(LawBrokenError, match="left over"):
+        laws.finish()
+
+
+def ends_for_good(scene: Scene, **status: object) -> None:
+    """Bob's ``b0`` ends with his booking, of which it was decided what becomes of it."""
+    scene.opportunist("b0", 0)
+    scene.book("b-2", user="bob")
+    scene.end_booking("b-2")
+    scene.kube.patch(BOOKINGS, "b-2", {"status": {"ending": ["uid-b0"], **status}}, subresource="status")
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.BOOKING_ENDED}
+    status_now = {"status": {"conditions": [condition]}}
+    scene.kube.patch(PODS, "b0", status_now, namespace="default", subresource="status")
+    scene.kube.delete(PODS, "b0", namespace="default")
+    scene.gone("b0")
+
+
+def test_a_pod_that_is_gone_for_good_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
+    ends_for_good(scene, back="never")
+    scene.clock.advance(100)
+    laws.finish()
+
+
+def test_a_pod_that_is_gone_for_good_and_comes_back_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    ends_for_good(scene, back="never")
+    with breaks(laws, "L4", "comes back, though it was decided that the pod uid-b0 is gone for good"):
+        comes_back(scene, "b0", place="b0")
+
+
+@pytest.mark.parametrize("status", [{}, {"back": "without-gpu"}])
+def test_a_pod_that_ends_and_is_not_gone_for_good_must_come_back(
+    scene: Scene, laws: LawWatcher, status: dict[str, str]
+) -> None:
+    ends_for_good(scene, **status)
+    scene.clock.advance(61)
+    with pytest.raises(LawBrokenError, match=r"default/b0 .* has not come back for 60 s"):
+        laws.check()
+
+
+# --- in which way ------------------------------------------------------------------------------------------
+
+
+def asks_again(scene: Scene) -> None:
+    """What comes back for ``b3`` asks for its GPU."""
+    pod = a_pod("b3").of("bob").asks(1).with_annotation(names.RECREATED_FROM, "uid-b3")
+    scene.kube.put(PODS, {**pod.raw, "metadata": {**pod.raw["metadata"], "uid": "uid-new-b3"}})
+
+
+def test_a_victim_that_comes_back_with_its_gpus_though_it_was_not_to_breaks_it(
+    taken: Scene, laws: LawWatcher
+) -> None:
+    with breaks(laws, "L4", "comes back with its GPUs"):
+        asks_again(taken)
+
+
+def test_a_victim_that_was_to_wait_comes_back_with_its_gpus(
+    scene: Scene, laws: LawWatcher, evict: Evict
+) -> None:
+    told(scene, annotations={names.COMEBACK_HOW: "as-it-was"})
+    evict("b3")
+    scene.gone("b3")
+    asks_again(scene)
+    laws.check()
+
+
+def test_a_victim_that_wished_to_be_deleted_need_not_come_back(
+    scene: Scene, laws: LawWatcher, evict: Evict
+) -> None:
+    told(scene, annotations={names.ON_EVICT: "delete"})
+    evict("b3")
+    scene.gone("b3")
+    release(scene)
+    scene.clock.advance(100)
+    laws.finish()
+
+
+def refused(scene: Scene, reason: str = "OutOfcpu") -> None:
+    """The kubelet refuses bob's ``b0``."""
+    pod = a_pod("b0").of("bob").asks(1).scheduled_by(names.SCHEDULER_NAME).on("n0", {"main": ("GPU-n0-0",)})
+    scene.kube.put(PODS, pod.raw)
+    status = {"phase": "Failed", "reason": reason, "message": "Pod was rejected"}
+    scene.kube.patch(PODS, "b0", {"status": status}, namespace="default", subresource="status")
+
+
+def test_a_pod_that_failed_by_its_own_fault_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
+    refused(scene, "SysctlForbidden")
+    scene.clock.advance(200)
+    laws.check()
+
+
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "OutOfcpu",
+        "OutOfnvidia.com/gpu",
+        "UnexpectedAdmissionError",
+        "NodeAffinity",
+        "TopologyAffinityError",
+        "NodeShutdown",
+    ],
+)
+def test_a_pod_that_its_kubelet_refused_must_be_brought_back(
+    scene: Scene, laws: LawWatcher, reason: str
+) -> None:
+    refused(scene, reason)
+    scene.clock.advance(119)
+    laws.check()
+    scene.clock.advance(2)
+    with pytest.raises(LawBrokenError, match=r"default/b0 .* was refused by its kubelet"):
+        laws.check()
+
+
+def test_a_refused_pod_that_its_user_deletes_need_not_come_back(scene: Scene, laws: LawWatcher) -> None:
+    refused(scene)
+    scene.gone("b0")
+    scene.clock.advance(200)
+    laws.check()
+
+
+def test_a_refused_pod_that_was_taken_away_must_come_back(scene: Scene, laws: LawWatcher) -> None:
+    refused(scene)
+    condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": names.REFUSED_BY_KUBELET}
+    conditions = {"status": {"conditions": [condition]}}
+    scene.kube.patch(PODS, "b0", {"metadata": {"finalizers": [names.COMEBACK]}}, namespace="default")
+    scene.kube.patch(PODS, "b0", conditions, namespace="default", subresource="status")
+    scene.kube.delete(PODS, "b0", namespace="default")
+    scene.gone("b0")
+    scene.clock.advance(61)
+    with pytest.raises(LawBrokenError, match=r"default/b0 .* was taken away"):
+        laws.check()

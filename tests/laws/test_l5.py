@@ -1,0 +1,98 @@
+"""L5: every accepted booking can be honoured."""
+
+from datetime import timedelta
+
+from cluster.kube.resources import BOOKINGS
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import A6000, EPOCH, a100, a6000
+from tests.laws.breaking import breaks
+from tests.laws.watcher import LawWatcher
+
+DAY = timedelta(days=1)
+
+
+def test_as_many_as_there_are_can_be_booked(scene: Scene, laws: LawWatcher) -> None:
+    scene.book("b-1", count=3)
+    scene.book("b-2", count=1)
+    laws.finish()
+
+
+def test_one_more_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    scene.book("b-1", count=3)
+    with breaks(
+        laws, "L5", "With b-2 5 x NVIDIA-A100-SXM4-80GB are booked at 2026-11-23 09:00:00 UTC, and .* 4"
+    ):
+        scene.book("b-2", count=2)
+
+
+def test_bookings_that_follow_each_other_use_the_same_devices(scene: Scene, laws: LawWatcher) -> None:
+    scene.book("b-1", count=4, end=EPOCH + DAY)
+    scene.book("b-2", count=4, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    laws.finish()
+
+
+def test_an_instant_in_the_future_counts(scene: Scene, laws: LawWatcher) -> None:
+    scene.book("b-1", count=3, start=EPOCH + 2 * DAY, end=EPOCH + 4 * DAY)
+    scene.book("b-2", count=2, end=EPOCH + 2 * DAY)
+    with breaks(laws, "L5", "With b-3 5 x .* are booked at 2026-11-25 09:00:00 UTC"):
+        scene.book("b-3", count=2, start=EPOCH + DAY, end=EPOCH + 3 * DAY)
+
+
+def test_a_booking_that_grows_into_another_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    scene.book("b-1", count=4, end=EPOCH + DAY)
+    scene.book("b-2", count=1, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    with breaks(laws, "L5", "With b-1 5 x"):
+        scene.kube.patch(BOOKINGS, "b-1", {"spec": {"end": "2026-11-25T09:00:00Z"}})
+
+
+def test_models_are_counted_apart_and_sick_devices_not_at_all(scene: Scene, laws: LawWatcher) -> None:
+    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"), a100(2, "n1"))
+    scene.book("b-1", count=5)
+    scene.book("b-2", model=A6000, count=1)
+    with breaks(laws, "L5", "With b-3 2 x NVIDIA-RTX-A6000 are booked"):
+        scene.book("b-3", model=A6000, count=1)
+
+
+def test_a_device_that_falls_sick_breaks_no_promise(scene: Scene, laws: LawWatcher) -> None:
+    booking = scene.book("b-1", count=4)
+    scene.add_node("n0", *(a100(i, health="unhealthy" if i else "healthy") for i in range(4)))
+    scene.end_booking("b-1", booking.spec.end - DAY)
+    laws.finish()
+
+
+def test_bookings_of_which_each_must_lie_on_one_node_need_room_there(scene: Scene, laws: LawWatcher) -> None:
+    scene.add_node("n1")
+    scene.book("b-1", count=3, topology="single-node")
+    scene.book("b-2", count=3, topology="single-node")
+    scene.book("b-3", count=1)
+    laws.finish()
+    scene.book("b-3", count=1, topology="single-node", end=EPOCH + DAY)
+    laws.finish()
+    with breaks(laws, "L5", r"With b-4 \[3, 3, 2\] x .* on one node each at 2026-11-24 .*, of \[4, 4\]"):
+        scene.book("b-4", count=2, topology="single-node", start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+
+
+def test_places_are_needed_for_all_the_time_and_not_only_for_each_instant(
+    scene: Scene, laws: LawWatcher
+) -> None:
+    def booked(name: str, start: int, end: int, count: int = 1) -> None:
+        topology = "single-node" if count > 1 else "any"
+        span = {"start": EPOCH + start * DAY, "end": EPOCH + end * DAY}
+        scene.book(name, model=A6000, count=count, topology=topology, **span)
+
+    for node in ("n1", "n2"):
+        scene.add_node(node, a6000(0, node), a6000(1, node))
+    booked("b-1", 0, 2, count=2)
+    booked("b-2", 0, 4)
+    booked("b-3", 0, 6)
+    booked("b-4", 3, 6)
+    with breaks(laws, "L5", "With b-5 there is no place for every booking of NVIDIA-RTX-A6000"):
+        booked("b-5", 4, 6, count=2)
+
+
+def test_another_plan_promises_nothing_new(scene: Scene, laws: LawWatcher) -> None:
+    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1"))
+    scene.book("b-1", model=A6000, count=2, topology="single-node")
+    scene.add_node("n1", a6000(0, "n1"), a6000(1, "n1", health="unhealthy"))
+    scene.kube.patch(BOOKINGS, "b-1", {"spec": {"places": [{"node": "n1", "count": 2}]}})
+    laws.finish()

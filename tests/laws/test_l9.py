@@ -1,0 +1,100 @@
+"""L9: the state after a restart equals the state before it, and no mirror deletes what has not run out."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from cluster import names
+from cluster.fake.merging import merged
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import EPOCH
+from tests.laws.breaking import breaks
+from tests.laws.broken import LawBrokenError
+from tests.laws.l9 import assert_unchanged
+from tests.laws.watcher import LawWatcher
+
+DAY = timedelta(days=1)
+
+
+def mirrored(scene: Scene, *, store: str) -> None:
+    """The mirror says of which database it is."""
+    lease = scene.kube.raw(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
+    scene.kube.put(LEASES, merged(lease, {"metadata": {"annotations": {names.STORE: store}}}))
+
+
+def booked(scene: Scene, **more: Any) -> None:
+    """A booking of the database ``s-1``."""
+    scene.book("b-1", **more)
+    scene.kube.patch(BOOKINGS, "b-1", {"spec": {"storeId": "s-1"}})
+
+
+@pytest.mark.parametrize("days", [0, 1, 8])
+def test_a_booking_that_is_deleted_before_its_time_breaks_it(
+    scene: Scene, laws: LawWatcher, days: int
+) -> None:
+    mirrored(scene, store="s-1")
+    booked(scene, end=EPOCH + 2 * DAY)
+    scene.clock.advance(DAY.total_seconds() * days)
+    with breaks(laws, "L9", "The Booking b-1 is deleted, which must stay until 2026-12-02"):
+        scene.kube.delete(BOOKINGS, "b-1")
+
+
+def test_a_booking_is_deleted_when_its_time_has_come(scene: Scene, laws: LawWatcher) -> None:
+    mirrored(scene, store="s-1")
+    booked(scene, end=EPOCH + 2 * DAY)
+    scene.clock.advance(DAY.total_seconds() * 9)
+    scene.kube.delete(BOOKINGS, "b-1")
+    laws.check()
+
+
+def test_a_booking_that_has_not_begun_may_be_cancelled(scene: Scene, laws: LawWatcher) -> None:
+    mirrored(scene, store="s-1")
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    scene.kube.delete(BOOKINGS, "b-1")
+    laws.check()
+
+
+def test_a_booking_of_another_database_is_a_persons_to_delete(scene: Scene, laws: LawWatcher) -> None:
+    mirrored(scene, store="s-2")
+    booked(scene)
+    scene.kube.delete(BOOKINGS, "b-1")
+    laws.check()
+
+
+@pytest.fixture
+def served(scene: Scene) -> Scene:
+    """Alice's pod runs by her booking."""
+    scene.book()
+    scene.waiting("a")
+    scene.bind("a", 0)
+    return scene
+
+
+def test_renewals_and_heartbeats_are_no_change(served: Scene, laws: LawWatcher) -> None:
+    before = laws.fingerprint()
+    served.clock.advance(30)
+    served.renew()
+    served.kube.patch(PODS, "a", {"status": {"phase": "Running"}}, namespace="default", subresource="status")
+    ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+    served.kube.patch(NODES, "n0", ready, subresource="status")
+    assert_unchanged(before, laws.fingerprint())
+
+
+@pytest.mark.parametrize("what", ["stamp", "hold", "pod", "booking", "drift"])
+def test_whatever_a_restart_changes_breaks_it(served: Scene, laws: LawWatcher, what: str) -> None:
+    before = laws.fingerprint()
+    if what == "stamp":
+        served.annotate("a", names.BOOKING, "b-1")
+    elif what == "hold":
+        served.annotate("a", names.HOLD, '{"node": "n0", "devices": []}')
+    elif what == "pod":
+        served.gone("a")
+    elif what == "booking":
+        served.end_booking()
+    else:
+        served.kube.patch(NODES, "n0", {"metadata": {"annotations": {names.DRIFT: "{}"}}})
+    with pytest.raises(LawBrokenError, match="A restart has changed") as caught:
+        assert_unchanged(before, laws.fingerprint())
+    assert caught.value.law == "L9"

@@ -1,0 +1,161 @@
+"""The live watcher, on the API server in memory: the same threads, watches and order as on a real cluster."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.fake.merging import merged
+from cluster.kube.errors import Request, Unreachable
+from cluster.kube.resources import PODS
+from cluster.runtime.clock import SystemClock
+from devcluster.waiting import poll
+from deviceplugin.checkpoint import NAME
+from tests.booking.reclaimer.scene import Scene
+from tests.laws.broken import LawBrokenError
+from tests.laws.l9 import assert_unchanged
+from tests.laws.live import LiveWatch
+
+PATIENCE = 60.0
+
+
+class Mixed(SystemClock):
+    """Instants are the scene's, waiting is real."""
+
+    def __init__(self, scene: Scene) -> None:
+        self._scene = scene
+
+    def now(self) -> datetime:
+        """The scene's virtual instant."""
+        return self._scene.clock.now()
+
+
+@pytest.fixture
+def live(scene: Scene, tmp_path: Path) -> Iterator[LiveWatch]:
+    with LiveWatch(scene.kube, Mixed(scene), {"n0": tmp_path}) as watch:
+        watch.begin("a test")
+        yield watch
+
+
+def await_breach(live: LiveWatch) -> LawBrokenError:
+    """The breach that the watcher finds by itself."""
+    found: list[LawBrokenError] = []
+
+    def is_found() -> bool:
+        try:
+            live.check()
+        except LawBrokenError as error:
+            found.append(error)
+        return bool(found)
+
+    assert poll(is_found, seconds=PATIENCE)
+    return found[0]
+
+
+def double(scene: Scene, *, live: LiveWatch) -> None:
+    """Two pods are bound to one device; their agents live."""
+    assert live
+    scene.opportunist("b", 0)
+    scene.waiting("a")
+    scene.bind("a", 0)
+
+
+def test_a_breach_is_found_without_being_asked_for(scene: Scene, live: LiveWatch) -> None:
+    double(scene, live=live)
+    broken = await_breach(live)
+    assert broken.law == "L1"
+    assert "default/a is given GPU-n0-0, which default/b holds" in broken.sentence
+    assert any("pods default/a: node n0, assigned" in line for line in broken.history)
+
+
+def test_what_is_expected_to_break_does_not_raise(scene: Scene, live: LiveWatch) -> None:
+    with live.expecting("L1") as found:
+        double(scene, live=live)
+    assert [error.law for error in found] == ["L1"]
+    live.finish()
+
+
+def test_a_breach_that_is_expected_must_happen(live: LiveWatch) -> None:
+    should = pytest.raises(AssertionError, match="L2 should have been broken")
+    with should, live.expecting("L2", within=0.0):
+        pass
+
+
+def test_a_breach_of_one_test_is_not_that_of_the_next(scene: Scene, live: LiveWatch) -> None:
+    double(scene, live=live)
+    await_breach(live)
+    live.begin("another test")
+    live.finish()
+
+
+def test_a_breach_that_nobody_has_seen_is_told_when_the_next_test_begins(
+    scene: Scene, live: LiveWatch
+) -> None:
+    double(scene, live=live)
+
+    def tells() -> bool:
+        try:
+            live.begin("another test")
+        except LawBrokenError:
+            return True
+        return False
+
+    assert poll(tells, seconds=PATIENCE)
+    live.finish()
+
+
+def test_a_gap_in_the_watches_is_bridged_and_noted(scene: Scene, live: LiveWatch) -> None:
+    scene.opportunist("b", 0)
+    live.finish()
+    scene.kube.down = True
+    scene.kube.break_watches(Unreachable(Request("WATCH", "/"), "the connection broke"))
+    ended = merged(scene.kube.raw(PODS, "b", namespace="default"), {"status": {"phase": "Succeeded"}})
+    scene.kube.put(PODS, ended)
+    scene.waiting("a")
+    scene.bind("a", 0)
+    scene.kube.forget_history()
+    scene.kube.down = False
+    live.finish()
+    scene.waiting("c")
+    scene.bind("c", 0)
+    broken = await_breach(live)
+    assert "default/c is given GPU-n0-0, which default/a holds" in broken.sentence
+    assert any("FAULT: pods cannot be watched" in line for line in broken.history)
+    assert any("FAULT: pods are watched again" in line for line in broken.history)
+
+
+def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path: Path) -> None:
+    with LiveWatch(scene.kube, Mixed(scene), {"n0": tmp_path}, settles=0.0) as live:
+        live.begin("a test")
+        for name, index in (("a", 0), ("b", 1)):
+            scene.waiting(name)
+            scene.bind(name, index)
+            scene.kube.patch(
+                PODS, name, {"status": {"phase": "Running"}}, namespace="default", subresource="status"
+            )
+        live.finish()
+        entries = [
+            {
+                "PodUID": f"uid-{name}",
+                "ContainerName": "main",
+                "ResourceName": names.GPU_RESOURCE,
+                "DeviceIDs": {"-1": ["GPU-n0-2"]},
+            }
+            for name in "ab"
+        ]
+        written = tmp_path / "written"
+        written.write_bytes(msgspec.json.encode({"Data": {"PodDeviceEntries": entries}}))
+        written.replace(tmp_path / NAME)
+        assert await_breach(live).sentence == "GPU-n0-2 is in use by default/a and default/b at once."
+
+
+def test_the_fingerprint_is_read_anew(scene: Scene, live: LiveWatch) -> None:
+    before = live.fingerprint()
+    scene.renew()
+    assert_unchanged(before, live.fingerprint())
+    scene.waiting("a")
+    with pytest.raises(LawBrokenError, match="default/a"):
+        assert_unchanged(before, live.fingerprint())

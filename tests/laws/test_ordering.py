@@ -1,0 +1,54 @@
+"""Changes of several watches come in the order in which they were written."""
+
+import pytest
+
+from tests.laws.ordering import WAITS, Ordering
+
+
+@pytest.fixture
+def ordering() -> Ordering:
+    """Two watches, both up."""
+    made = Ordering(("pods", "nodes"))
+    made.up("pods", 0.0)
+    made.up("nodes", 0.0)
+    return made
+
+
+def test_a_change_waits_until_every_watch_has_shown_something_later(ordering: Ordering) -> None:
+    ordering.put("pods", 7, "pod at 7", 1.0)
+    assert [*ordering.ready(1.1)] == []
+    ordering.put("nodes", 5, "node at 5", 1.1)
+    assert [*ordering.ready(1.1)] == ["node at 5"]
+    ordering.put("nodes", 9, "node at 9", 1.2)
+    assert [*ordering.ready(1.2)] == ["pod at 7"]
+
+
+def test_a_change_does_not_wait_for_ever_for_a_kind_that_rests(ordering: Ordering) -> None:
+    ordering.put("pods", 7, "pod at 7", 1.0)
+    assert [*ordering.ready(1.0 + WAITS - 0.01)] == []
+    assert [*ordering.ready(1.0 + WAITS)] == ["pod at 7"]
+
+
+def test_a_watch_that_is_down_holds_everything_back(ordering: Ordering) -> None:
+    ordering.down("nodes")
+    ordering.put("pods", 7, "pod at 7", 1.0)
+    assert [*ordering.ready(60.0)] == []
+    assert not ordering.has_let_out(7)
+    ordering.up("nodes", 60.0)
+    ordering.put("nodes", 6, "node at 6", 60.1)
+    assert [*ordering.ready(60.1)] == ["node at 6"]
+    assert [*ordering.ready(60.0 + WAITS)] == ["pod at 7"]
+    assert ordering.has_let_out(7)
+
+
+def test_events_of_one_version_come_as_they_arrived(ordering: Ordering) -> None:
+    ordering.put("pods", 7, "first", 1.0)
+    ordering.put("pods", 7, "second", 1.0)
+    assert [*ordering.ready(2.0)] == ["first", "second"]
+
+
+def test_news_that_come_too_late_are_said_to(ordering: Ordering) -> None:
+    assert ordering.put("pods", 7, "pod at 7", 1.0)
+    assert [*ordering.ready(2.0)] == ["pod at 7"]
+    assert not ordering.put("nodes", 6, "node at 6", 2.0)
+    assert [*ordering.ready(3.0)] == ["node at 6"]

@@ -1,0 +1,43 @@
+"""Long histories: played once per machine, and told at the end of the run with their seeds."""
+
+import logging
+from collections.abc import Callable, Iterator
+
+import pytest
+import structlog
+
+from tests.properties import history
+from tests.properties.history import SEED, Machine
+
+PROPERTY = "history"
+
+
+@pytest.fixture(autouse=True)
+def silence() -> Iterator[None]:
+    """What the parts log through ten thousand steps is nobody's to read."""
+    before = structlog.get_config()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    yield
+    structlog.configure(**before)
+
+
+@pytest.fixture
+def play(record_property: Callable[[str, object], None]) -> Callable[[type[Machine]], int]:
+    """Play a history as long as the profile says; the number of its steps."""
+
+    def played(kind: type[Machine]) -> int:
+        done = history.play(kind)
+        record_property(
+            PROPERTY, f"{kind.__name__}: {done.steps} steps without a broken law, {SEED}={done.seed}"
+        )
+        return done.steps
+
+    return played
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say which histories were played."""
+    for report in terminalreporter.stats.get("passed", []):
+        for name, value in report.user_properties:
+            if name == PROPERTY:
+                terminalreporter.write_line(str(value))

@@ -1,0 +1,209 @@
+"""A cluster of one model on which people book, run pods with and without a booking, and things break.
+
+The booking server's decisions and its keeper, and the extender's picture; pods and nodes are told by hand.
+"""
+
+import itertools
+import secrets
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from booking.keeper import Keeper
+from booking.mirror.plan import spec_of
+from booking.node_capacity import NodeCapacity
+from booking.policy.limits import Limits
+from booking.records import Record
+from booking.service import BookingService
+from booking.spans import Span
+from booking.store import open_store
+from booking.terms import Terms
+from cluster import names
+from cluster.fake.clock import START, FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import NODES
+from cluster.objects.bookings import Booking
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod
+from extender.state import ClusterState
+from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
+
+SIZES: Final = {"n0": 3, "n1": 2, "n2": 1}
+POLICY: Final = Limits(
+    cooldown=Span(seconds=0),
+    shortest=Span(seconds=3600),
+    longest=Span(seconds=24 * 3600),
+    horizon=Span(days=1),
+)
+
+
+@dataclass(frozen=True)
+class Running:
+    """A pod that is bound."""
+
+    builder: PodBuilder
+    user: str
+    node: str
+    devices: tuple[str, ...]
+    stamp: str | None = None
+
+    @property
+    def stays(self) -> bool:
+        """Whether nobody will ever take it away."""
+        return bool(self.builder.owner)
+
+
+class Ground:
+    """What is there, and how it is told."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock(START)
+        self.folder = tempfile.TemporaryDirectory(prefix=f"places-{secrets.token_hex(4)}-")
+        self.store = open_store(f"sqlite:///{Path(self.folder.name) / 'bookings.db'}")
+        self.state = ClusterState(self.clock)
+        self.nodes = NodeCapacity(self.state, self.clock, Terms(), obstacle=lambda: None)
+        numbers = itertools.count(100)
+        self.service = BookingService(
+            self.store, self.clock, POLICY, self.nodes.capacity, new_id=lambda: f"b-{next(numbers)}"
+        )
+        self.kube = FakeKube(self.clock)
+        self.keeper = Keeper(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
+        self.versions = itertools.count(1)
+        self.sick: set[str] = set()
+        self.pods: dict[str, Running] = {}
+        for name in SIZES:
+            self.kube.put(NODES, {"metadata": {"name": name}})
+        self.tell_nodes()
+
+    def close(self) -> None:
+        """Its files are closed."""
+        self.store.close()
+        self.folder.cleanup()
+
+    # --- telling -----------------------------------------------------------------------------------------
+    def tell_nodes(self) -> None:
+        """What agents and the keeper have written on the nodes."""
+        for node in self.kube.list(NODES).items:
+            name = node.metadata.name
+            devices = (a100(index, name, health=self._health(name, index)) for index in range(SIZES[name]))
+            told = a_node(name, *devices, version=next(self.versions))
+            blocks = node.metadata.annotation(names.BLOCKS)
+            annotations = {**(told.metadata.annotations or {}), **({names.BLOCKS: blocks} if blocks else {})}
+            meta = msgspec.structs.replace(told.metadata, annotations=annotations)
+            self.state.apply_node(msgspec.structs.replace(told, metadata=meta))
+
+    def _health(self, node: str, index: int) -> str:
+        return "unhealthy" if f"GPU-{node}-{index}" in self.sick else "healthy"
+
+    def mirror(self) -> None:
+        """The Booking objects as the store has them."""
+        version = str(next(self.versions))
+        records = self.store.records_ending_after(self.clock.now() - timedelta(hours=1))
+        self.state.replace_bookings([self._object(record, version) for record in records], version)
+
+    def _object(self, record: Record, version: str) -> Booking:
+        meta = Meta(name=record.id, uid=f"uid-{record.id}", resource_version=version)
+        return Booking(spec=spec_of(record, store_id=self.store.store_id), metadata=meta)
+
+    def keep(self) -> None:
+        """The keeper has looked, and what it has written is known."""
+        for _ in range(2):
+            self.keeper.round()
+            self.tell_nodes()
+        self.mirror()
+
+    def tell(self, name: str, running: Running) -> None:
+        """A pod is bound, or has another stamp."""
+        self.pods[name] = running
+        builder = running.builder.on(running.node, {"main": running.devices})
+        if running.stamp:
+            builder = builder.with_annotation(names.BOOKING, running.stamp)
+        self.state.apply_pod(builder.at(next(self.versions)).obj)
+
+    def wait(self, builder: PodBuilder) -> Pod:
+        """A pod is created."""
+        pod = builder.at(next(self.versions)).obj
+        self.state.apply_pod(pod)
+        return pod
+
+    def drop(self, name: str, builder: PodBuilder) -> None:
+        """A pod is gone."""
+        self.pods.pop(name, None)
+        self.state.remove_pod(builder.at(next(self.versions)).obj)
+
+    # --- seeing ------------------------------------------------------------------------------------------
+    @property
+    def cover(self) -> Mapping[str, Booking]:
+        """Name of each booked pod -> its booking."""
+        found = self.state.cover(self.clock.now())
+        return {uid.removeprefix("uid-"): booking for uid, booking in found.items()}
+
+    def live(self) -> list[Record]:
+        """Bookings that are not over."""
+        return list(self.store.records_ending_after(self.clock.now()))
+
+    def at_risk(self) -> frozenset[str]:
+        """Which of them cannot be kept."""
+        return self.service.at_risk(self.live())
+
+    # --- what the scheduler does -------------------------------------------------------------------------
+    def place(self, name: str, user: str, need: int, order: list[str], *, stays: bool = False) -> str | None:
+        """Create a pod and bind it where it may be; without a place it is deleted again.
+
+        Args:
+            name: the pod's.
+            user: whose it is; nobody's where it stays.
+            need: devices.
+            order: nodes, as they are tried.
+            stays: whether nobody will ever take it away.
+
+        Returns:
+            Its node.
+        """
+        created = a_pod(name).asks(need).created(self.clock.now())
+        created = created.of_a_daemon_set() if stays else created.of(user)
+        pod = self.wait(created)
+        wish, booking = self.state.wish(pod), self.state.cover_of(pod, self.clock.now())
+        promised = self.state.promises(pod, wish)
+        for node in order:
+            if promised(node) is not None:
+                continue
+            found = self._room(node, need, is_booked=booking is not None)
+            if found is not None:
+                stamp = booking.name if booking else None
+                self.tell(name, Running(created, user, node, found, stamp))
+                return node
+        self.drop(name, created)
+        return None
+
+    def _room(self, node: str, need: int, *, is_booked: bool) -> tuple[str, ...] | None:
+        """Devices for a pod; for a booked one others leave."""
+        held = {uuid: name for name, pod in self.pods.items() if pod.node == node for uuid in pod.devices}
+        healthy = [f"GPU-{node}-{index}" for index in range(SIZES[node])]
+        healthy = [uuid for uuid in healthy if uuid not in self.sick]
+        free = [uuid for uuid in healthy if uuid not in held]
+        if is_booked:
+            cover = self.cover
+            leaving = {name for name, pod in self.pods.items() if name not in cover and not pod.stays}
+            victims = [held[uuid] for uuid in healthy if uuid in held and held[uuid] in leaving]
+            for victim in dict.fromkeys(victims):
+                if len(free) >= need:
+                    break
+                free += [uuid for uuid in self.pods[victim].devices if uuid in healthy]
+                self.drop(victim, self.pods[victim].builder)
+        return tuple(free[:need]) if len(free) >= need else None
+
+    def stamp(self) -> Iterator[str]:
+        """The reclaimer writes what covers the pods; names of those that are adopted by it."""
+        cover = self.cover
+        for name, running in list(self.pods.items()):
+            stamp = cover[name].name if name in cover else None
+            if stamp != running.stamp:
+                self.tell(name, replace(running, stamp=stamp))
+                if stamp:
+                    yield name

@@ -1,0 +1,228 @@
+"""Places through long histories: what was promised stays so, whoever runs where (law L5).
+
+Where nothing breaks and nothing is taken out of service, no booking is ever at risk: not because pods are
+bound, or become booked where they stand, not by a change of another booking, not by time. A booked pod finds
+its GPU, and who has cover keeps it.
+"""
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.errors import RefusedError
+from booking.records import BookingRequest, Change, Record
+from tests.fakes.objects import A100
+from tests.fakes.principals import an_administrator, somebody
+from tests.properties.history import Machine, Pick, by_hypothesis, length, step
+from tests.properties.promising import SIZES, Ground
+
+HOUR: Final = timedelta(hours=1)
+USERS: Final = ("alice", "bob", "u2", "u3", "u4", "u5")
+ROOT: Final = an_administrator()
+PODS: Final = 7
+
+
+class PlacesMachine(Machine):
+    """Six users, six GPUs on three nodes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.ground = Ground()
+        self.created = 0
+        self.is_lossy = False
+        """Whether this step has taken GPUs away."""
+        self.risk = frozenset[str]()
+
+    def close(self) -> None:
+        self.ground.close()
+
+    # --- bookings ----------------------------------------------------------------------------------------
+    @step(6)
+    def somebody_books(self, pick: Pick) -> str:
+        who, number, begins, lasts, any_ = pick.many(6, 4, 8, 9, 3)
+        start = self._now() + begins * HOUR
+        request = BookingRequest(
+            model=A100,
+            count=(2, 1, 3, 1)[number],
+            start=start if begins else None,
+            end=start + (1 + lasts) * HOUR,
+            topology="any" if any_ == 2 else None,
+        )
+        return self._asked(lambda: self.ground.service.create(somebody(USERS[who]), request))
+
+    @step(2)
+    def a_booking_is_changed(self, pick: Pick) -> str:
+        mine = self._one(pick)
+        if mine is None:
+            return "there is none"
+        longer, later, more = pick.many(4, 3, 3)
+        change = Change(
+            end=mine.end + (longer + later - 1) * HOUR,
+            start=mine.start + later * HOUR if later else msgspec.UNSET,
+            count=mine.count + more - 1 if more else msgspec.UNSET,
+        )
+        return self._asked(lambda: self.ground.service.change(somebody(mine.user), mine.id, change))
+
+    @step(2)
+    def a_booking_is_given_back(self, pick: Pick) -> str:
+        mine = self._one(pick)
+        if mine is None:
+            return "there is none"
+        service, who = self.ground.service, somebody(mine.user)
+        is_planned = mine.state(self.ground.clock.now()) == "planned"
+        return self._asked(lambda: (service.cancel if is_planned else service.release)(who, mine.id))
+
+    # --- pods --------------------------------------------------------------------------------------------
+    @step(7)
+    def somebody_runs_a_pod(self, pick: Pick) -> str:
+        if len(self.ground.pods) >= PODS:
+            return self.a_pod_ends(pick)
+        who, two, turn, begun = pick.many(6, 4, 3, 2)
+        now = self.ground.clock.now()
+        booked = [each.user for each in self.ground.live() if each.state(now) == "active"]
+        user = booked[who % len(booked)] if booked and begun else USERS[who]
+        need = 2 if two == 3 else 1
+        self.created += 1
+        name, order = f"p{self.created}", [*SIZES]
+        order = [*order[turn:], *order[:turn]]
+        before = self._certain(user, need)
+        node = self.ground.place(name, user, need, order)
+        assert node or not before, f"a pod of {user}'s finds no GPU, though {before} is kept for it"
+        return f"{name} of {user} for {need}: {node}{', booked' if name in self.ground.cover else ''}"
+
+    @step()
+    def somebody_runs_a_pod_that_stays(self, pick: Pick) -> str:
+        if len(self.ground.pods) >= PODS:
+            return self.a_pod_ends(pick)
+        two, turn = pick.many(4, 3)
+        self.created += 1
+        name, order = f"p{self.created}", [*SIZES]
+        node = self.ground.place(name, "", 2 if two == 3 else 1, [*order[turn:], *order[:turn]], stays=True)
+        return f"{name}, which stays: {node}"
+
+    @step(2)
+    def a_pod_ends(self, pick: Pick) -> str:
+        if not self.ground.pods:
+            return "there is none"
+        name = pick.one(sorted(self.ground.pods))
+        self.ground.drop(name, self.ground.pods[name].builder)
+        return name
+
+    @step(3)
+    def time_passes(self, pick: Pick) -> str:
+        self.ground.clock.advance(pick.one((1800, 3600, 7200)))
+        refused = self.ground.state.barred(self.ground.clock.now())
+        return f"{self._now():%d %H:%M}{f', refused {len(refused)}' if refused else ''}"
+
+    # --- what breaks -------------------------------------------------------------------------------------
+    @step()
+    def a_gpu_falls_sick_or_gets_well(self, pick: Pick) -> str:
+        node = pick.one([*SIZES])
+        uuid = f"GPU-{node}-{pick.between(0, SIZES[node] - 1)}"
+        self.is_lossy = not self.ground.sick
+        self.ground.sick = {uuid} if self.is_lossy else set()
+        self.ground.tell_nodes()
+        return uuid if self.is_lossy else "all are well"
+
+    @step()
+    def a_node_is_maintained_or_is_not_any_more(self, pick: Pick) -> str:
+        service, known = self.ground.service, self.ground.service.blocks(ROOT)
+        node, begins, lasts = pick.many(3, 8, 4)
+        if known:
+            service.remove_block(ROOT, known[0].id)
+            return f"{known[0].node} is back"
+        start = self._now() + (1 + begins) * HOUR
+        end = start + (1 + lasts) * HOUR
+        self.is_lossy = True
+        block = service.add_block(ROOT, node=f"n{node}", start=start, end=end, reason="fans", count=1)
+        return f"1 of {block.node} from {begins + 1} for {lasts + 1}"
+
+    # --- words -------------------------------------------------------------------------------------------
+    def _now(self) -> datetime:
+        return self.ground.clock.now().replace(microsecond=0)
+
+    def _one(self, pick: Pick) -> Record | None:
+        live = self.ground.live()
+        return pick.one(live) if live else None
+
+    def _asked(self, ask: Callable[[], Record]) -> str:
+        try:
+            record = ask()
+        except RefusedError as refused:
+            return f"refused by {sorted({each.rule for each in refused.violations})}"
+        self.ground.mirror()
+        span = f"{record.start:%d %H:%M} to {record.end:%d %H:%M}"
+        where = [(place.node, place.count) for place in record.plan]
+        return f"{record.user} {record.count} {record.topology} {span} at {where}"
+
+    def _certain(self, user: str, need: int) -> str | None:
+        """A running booking of the user's, not at risk, that must give so many GPUs to one more pod."""
+        cover, now = self.ground.cover, self.ground.clock.now()
+        for record in self.ground.live():
+            if record.user != user or record.state(now) != "active" or record.id in self.risk:
+                continue
+            used = [self.ground.pods[name] for name, by in cover.items() if by.name == record.id]
+            left = record.count - sum(len(pod.devices) for pod in used)
+            is_together = record.topology == "single-node" and len({pod.node for pod in used}) <= 1
+            if need <= left and (need == 1 or is_together) and not self.ground.sick:
+                return record.id
+        return None
+
+    # --- what must be true -------------------------------------------------------------------------------
+    def check(self) -> None:
+        had = {name: pod for name, pod in self.ground.pods.items() if pod.stamp}
+        running = {each.id for each in self.ground.live() if each.start <= self.ground.clock.now()}
+        counts = {each.id: each.count for each in self.ground.live()}
+        cover = self.ground.cover
+        for name, pod in had.items():
+            used = sum(len(one.devices) for one in had.values() if one.stamp == pod.stamp)
+            if pod.stamp in running and used <= counts[pod.stamp]:
+                assert cover.get(name), f"{name} has lost the cover of {pod.stamp}"
+        # The keeper is quick: plans that were nobody's concern become true before somebody is adopted.
+        self.ground.keep()
+        if adopted := sorted(self.ground.stamp()):
+            self.said.append(f"adopted: {adopted}")
+        self.ground.keep()
+        risk = self.ground.at_risk()
+        assert self.is_lossy or self.risk or not risk, f"at risk though nothing was taken away: {risk}"
+        self.risk, self.is_lossy = risk, False
+        self._check_plans(risk)
+
+    def _check_plans(self, risk: frozenset[str]) -> None:
+        """Who is not at risk has a place in its plan, for all its time, if places matter."""
+        live, now = self.ground.live(), self._now()
+        there = self.ground.nodes.capacity().devices[A100]
+        blocks = [block for block in self.ground.service.blocks(ROOT) if there[block.node]]
+        if not blocks and not any(each.count > 1 and each.topology == "single-node" for each in live):
+            return
+        live = [each for each in live if each.id not in risk]
+        for each in live:
+            assert sum(place.count for place in each.plan) == each.count, f"{each} has no place"
+            assert each.topology == "any" or len(each.plan) == 1, f"{each} is torn apart"
+        edges = {now, *(each.start for each in (*live, *blocks) if each.start > now)}
+        for node, size in there.items():
+            for at in sorted(edges):
+                planned = [
+                    place.count
+                    for each in live
+                    if each.start <= at < each.end
+                    for place in each.plan
+                    if place.node == node
+                ]
+                away = sum(
+                    block.count or size
+                    for block in blocks
+                    if block.node == node and block.start <= at < block.end
+                )
+                assert sum(planned) <= max(0, size - away), f"{planned} of {size - away} on {node} at {at}"
+
+
+TestPlaces = by_hypothesis(PlacesMachine, examples=4)
+
+
+def test_l5_what_was_promised_stays_so_whoever_runs_where_through_a_long_history(
+    play: Callable[[type[Machine]], int],
+) -> None:
+    assert play(PlacesMachine) == length()

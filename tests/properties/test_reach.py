@@ -1,0 +1,47 @@
+"""The machines get to what they are about: a history in which nothing happens breaks no law."""
+
+import re
+
+import pytest
+
+from tests.properties import history
+from tests.properties.history import Dice, Machine
+from tests.properties.test_calendar_machine import CalendarMachine
+from tests.properties.test_entitlement_machine import EntitlementMachine
+from tests.properties.test_ledger_machine import LedgerMachine
+from tests.properties.test_placement_machine import PlacementMachine
+from tests.properties.test_places_machine import PlacesMachine
+from tests.properties.test_victims_machine import VictimsMachine
+
+SEED = 5
+HEARD = {
+    r"the_watch_tells: .* in version": 50,
+    r"the_watch_tells: .* is gone in version": 10,
+    r"it_tells_again: .* in version": 10,
+    r"news_are_lost: [1-9]": 5,
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "steps", "least"),
+    [
+        (LedgerMachine, 1000, HEARD | {r"a_bind_is_decided: p\d+ on": 10}),
+        (EntitlementMachine, 1000, HEARD | {r"stamps_are_written: [1-9]": 5}),
+        (PlacementMachine, 1000, HEARD | {r"fit: bound to": 10, r"\[\] fit: ": 10}),
+        (CalendarMachine, 200, {r": b-": 5, r"refused by": 20, r"(release|cancel) of [^ ]+$": 3}),
+        (
+            PlacesMachine,
+            400,
+            {r"^adopted: ": 2, r"time_passes: .*refused [1-9]": 1, r"^somebody_runs_a_pod: .*, booked$": 4},
+        ),
+        (VictimsMachine, 400, {r"holds \['": 3, r"'\] told to go": 2}),
+    ],
+    ids=lambda value: value.__name__ if isinstance(value, type) else "",
+)
+def test_what_a_machine_is_about_happens_in_its_histories(
+    kind: type[Machine], steps: int, least: dict[str, int]
+) -> None:
+    said: list[str] = []
+    assert history._failure(kind, history._rolling(kind, Dice(SEED), [], steps), said) is None
+    happened = {text: sum(bool(re.search(text, sentence)) for sentence in said) for text in least}
+    assert not {text: count for text, count in happened.items() if count < least[text]}, happened

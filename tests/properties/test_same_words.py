@@ -1,0 +1,112 @@
+"""L8: whoever explains a waiting pod uses the same words: extender, its Events, and the booking server."""
+
+from datetime import timedelta
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.live import about, take
+from booking.terms import Terms
+from cluster import names
+from cluster.decide.explain import explain_pod
+from cluster.decide.predicates import PROMISED
+from cluster.decide.reasons import ALL
+from cluster.objects.pods import Pod
+from cluster.picture import Witness
+from extender.explain import Explain
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_pod
+
+NODES = ("n0", "n1", "n2")
+HOUR = timedelta(hours=1)
+_CODES = tuple(f" [{cause.code}]" for cause in ALL)
+
+
+def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
+    """As the booking server tells it."""
+    witness = Witness(cluster.state)
+    sight = about(pod, take(cluster.state, cluster.clock, Terms(), witness), witness)
+    return explain_pod(pod, sight.scene, may_name=lambda _pod: True).because
+
+
+def events(cluster: Cluster, pod: Pod) -> list[str]:
+    """What the extender writes on the pod."""
+    told: list[tuple[str, str]] = []
+    explain = Explain(
+        cluster.state, cluster.clock, lambda one, _, said: told.append((one.metadata.uid, said)), lambda: None
+    )
+    explain.look()
+    return [said for uid, said in told if uid == pod.metadata.uid]
+
+
+def a_cluster() -> Cluster:
+    made = Cluster()
+    made.add_node("n0", a100(0, "n0"), a100(1, "n0"))
+    made.add_node("n1", a100(0, "n1"), a6000(1, "n1"))
+    made.add_node("n2", a6000(0, "n2"), a6000(1, "n2", health="unhealthy"))
+    return made
+
+
+def test_l8_a_node_that_is_promised_to_others_is_told_of_with_when_they_want_it() -> None:
+    cluster = Cluster()
+    cluster.add_node("n0", a100(0, "n0"), a100(1, "n0"))
+    now = cluster.clock.now()
+    plan = {"start": now + 2 * HOUR, "end": now + 9 * HOUR, "places": [{"node": "n0", "count": 2}]}
+    cluster.add_node("n1", a6000(0, "n1"))
+    cluster.book(a_booking("b-alice", start=now, end=now + 9 * HOUR, places=[]))
+    cluster.book(a_booking("b-bob", user="bob", count=2, topology="single-node", **plan))
+    pod = cluster.create(a_pod().of("alice").asks(1))
+
+    assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": PROMISED.told}
+    told = because(cluster, pod)
+    assert f"n0: {PROMISED}." in told
+    assert any(one.startswith("n0 is planned for 1 other booking, from ") for one in told)
+
+
+@st.composite
+def pods(draw: st.DrawFn) -> list[PodBuilder]:
+    """Some that hold devices, with and without saying which, then some that wait."""
+    made = []
+    for node, index in (("n0", 0), ("n0", 1), ("n1", 0), ("n1", 1), ("n2", 0)):
+        held = draw(st.sampled_from((None, None, {"main": (f"GPU-{node}-{index}",)}, {})))
+        if held is not None:
+            made.append(a_pod(f"q-{node}-{index}").of("bob").asks(1).on(node, held))
+    for number in range(draw(st.integers(1, 3))):
+        pod = a_pod(f"p{number}").asks(draw(st.integers(1, 3))).unschedulable()
+        pod = pod.of("alice") if draw(st.booleans()) else pod
+        pod = pod.wants(draw(st.sampled_from((A100, A6000, "B300")))) if draw(st.booleans()) else pod
+        pod = pod.with_annotation(names.MIN_MEMORY, "60Gi") if draw(st.booleans()) else pod
+        pod = pod.kept("n0", "GPU-n0-0") if draw(st.integers(0, 3)) == 0 else pod
+        pod = pod.of_a_daemon_set() if draw(st.integers(0, 3)) == 0 else pod
+        made.append(pod)
+    return made
+
+
+@given(builders=pods(), is_booked=st.booleans(), is_promised=st.booleans())
+def test_l8_extender_events_and_booking_server_say_the_same(
+    *, builders: list[PodBuilder], is_booked: bool, is_promised: bool
+) -> None:
+    cluster = a_cluster()
+    now = cluster.clock.now()
+    if is_booked:
+        cluster.book(a_booking("b-alice", count=2, start=now, end=now + 9 * HOUR))
+    if is_promised:
+        place = [{"node": "n0", "count": 2}]
+        more = {"start": now + HOUR, "end": now + 2 * HOUR, "topology": "single-node", "places": place}
+        cluster.book(a_booking("b-bob", user="bob", count=2, **more))
+    for builder in builders:
+        cluster.create(builder)
+    for pod in list(cluster.state.waiting.values()):
+        told = because(cluster, pod)
+        said = events(cluster, pod)
+        assert set(said) <= set(told)
+        answer = cluster.ask(pod, *NODES)
+        if said:
+            assert not answer.node_names
+        elif not pod.metadata.annotation(names.HOLD):
+            free = next((one for one in told if one.startswith("There are free GPUs for it on ")), "")
+            assert {node for node in NODES if node in free} == set(answer.node_names or ())
+            for node, reason in (answer.failed_and_unresolvable_nodes or {}).items():
+                assert reason.endswith(_CODES)
+                sentence = reason[: reason.rindex(" [")]
+                assert any(one.endswith(f": {sentence}.") and node in one for one in told), (reason, told)

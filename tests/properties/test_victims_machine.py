@@ -1,0 +1,485 @@
+"""Reclaiming through long histories, on a random cluster: laws L1, L2, L3, L6, and all is served in the end.
+
+Every hold that is written on a picture which is not behind is judged by trying out all sets of victims.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import timedelta
+from itertools import chain, combinations
+from typing import Final
+
+import msgspec
+
+from booking.reclaimer.ending.ends import about_to_end
+from booking.reclaimer.holding.bars import BARRED_FOR
+from booking.reclaimer.planning.asking import barred
+from booking.reclaimer.planning.plan import plan
+from booking.reclaimer.planning.sites import Outlook
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
+from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+from tests.booking.reclaimer.everything import Everything
+from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
+from tests.laws.places import HANGS_AFTER
+from tests.properties.history import Machine, Pick, by_hypothesis, length, step
+from tests.properties.land import RESTART, TERMS, Land
+from tests.properties.reference import standing, used_at_once
+from tests.properties.world import MODELS, USERS
+
+NODES: Final = ("n0", "n1", "n2")
+PODS_AT_ONCE: Final = 16
+LOST: Final = Unreachable(Request("PATCH", "/"), "connection refused")
+REFUSED: Final = Conflict(Request("PATCH", "/"), Refusal(code=409, reason="Conflict"))
+
+
+@dataclass(frozen=True)
+class Options:
+    """What a node could give to a pod, worked out by hand."""
+
+    free: frozenset[str]
+    leaving: frozenset[str]
+    coming: frozenset[str]
+    evictable: dict[str, tuple[frozenset[str], int, int]]
+    """Uid -> its devices of the model, what its eviction destroys, and how often it was evicted before."""
+
+    def sets(self, need: int) -> Iterator[tuple[int, int, int, frozenset[str]]]:
+        """(lost work, earlier evictions, number, uids) of every set of victims that frees enough."""
+        without = len(self.free | self.leaving | self.coming)
+        for uids in chain.from_iterable(
+            combinations(sorted(self.evictable), size) for size in range(len(self.evictable) + 1)
+        ):
+            if without + sum(len(self.evictable[uid][0]) for uid in uids) >= need:
+                lost, before = (sum(self.evictable[uid][n] for uid in uids) for n in (1, 2))
+                yield lost, before, len(uids), frozenset(uids)
+
+
+class VictimsMachine(Machine):
+    """Three nodes, bookings of both users, pods that are booked or not, and everything that goes wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.land = Land()
+        self.created = self.booked = 0
+        self.steps_taken = 0
+        self.is_disturbed = False
+        """A failure or a race waits for the next call."""
+        for name in NODES[:2]:
+            self.land.settle_node(name, tuple(a100(index, name) for index in range(4)))
+        self.land.settle_node("n2", _random_devices("n2", (0, 1, 1, 0)))
+        self.land.book("b0", count=3)
+        self.land.sync()
+
+    # --- users -------------------------------------------------------------------------------------------
+    @step(5)
+    def a_user_creates_a_pod(self, pick: Pick) -> str:
+        living = self.land.living()
+        if len(living) >= PODS_AT_ONCE:
+            gone = [pod.metadata.name for pod in pick.some(living[:12]) or living[:1]]
+            for name in gone:
+                self.land.delete(name)
+            return f"{gone} are deleted"
+        self.created += 1
+        who, gpus, more, wish, late = pick.many(3, 4, 6, 8, 3)
+        builder = a_pod(f"p{self.created}").of(USERS[who == 2]).asks((1, 1, 2, 3)[gpus])
+        if more == 5:
+            builder = builder.init("setup", 1 + gpus % 2)
+        if wish > 4:
+            builder = builder.wants(*((A100,), (A100, A6000), (A6000,))[wish - 5])
+        if late == 2:
+            saved = self.land.clock.now() + timedelta(minutes=pick.between(-30, 30))
+            builder = builder.with_annotation(names.CHECKPOINT_AT, saved.isoformat())
+        if gpus == 1 and who:
+            builder = builder.with_annotation(names.EVICTIONS, str(more))
+        self.land.enter(builder)
+        return f"{builder.name} of {USERS[who == 2]} for {(1, 1, 2, 3)[gpus]}"
+
+    @step(2)
+    def bob_takes_what_is_free(self, pick: Pick) -> str:
+        """As the opportunistic do: so that booked pods find nothing."""
+        if len(self.land.living()) >= PODS_AT_ONCE:
+            return "there are too many pods"
+        free = [
+            device
+            for view, _ in self.land.instant().looks.values()
+            for models in view.free_by_model.values()
+            for devices in models.values()
+            for device in devices
+        ]
+        for device in free:
+            self.created += 1
+            self.land.enter(a_pod(f"p{self.created}").of("bob").asks(1).wants(device.model))
+        self.the_scheduler_works(pick)
+        return f"{len(free)}, the last is p{self.created}"
+
+    @step()
+    def a_user_deletes_a_pod(self, pick: Pick) -> str:
+        living = self.land.living()
+        name = pick.one(living).metadata.name if living else "none"
+        self.land.delete(name)
+        return name
+
+    @step(2)
+    def somebody_books(self, pick: Pick) -> str:
+        self.land.forget_bookings_over()
+        self.booked += 1
+        who, model, count, begins, lasts = pick.many(4, 3, 4, 3, 4)
+        name = f"b{self.booked}"
+        start = self.land.clock.now() + timedelta(seconds=(0, 0, 90)[begins])
+        booking = a_booking(
+            name,
+            user=USERS[who == 3],
+            model=MODELS[model == 2],
+            count=1 + count,
+            start=start,
+            end=start + timedelta(seconds=(86_400, 3_600, 600, 60)[lasts]),
+        )
+        if not self._can_be_had(booking.spec.model, booking.spec.count):
+            return f"{name} would be too much"
+        spec = booking.spec
+        self.land.book(
+            name, user=spec.user, model=spec.model, count=spec.count, start=spec.start, end=spec.end
+        )
+        return f"{name}: {spec.count} x {spec.model} from {spec.start} to {spec.end}"
+
+    def _can_be_had(self, model: str, count: int) -> bool:
+        """Whether what is promised can be kept, were all devices well."""
+        there = sum(device.model == model for devices in self.land.devices.values() for device in devices)
+        booked = sum(
+            each.spec.count
+            for each in self.land.instant().bookings.values()
+            if each.spec.model == model and each.spec.end > self.land.clock.now()
+        )
+        return booked + count <= there
+
+    @step()
+    def a_booking_is_released(self, pick: Pick) -> str:
+        names_of = sorted(self.land.instant().bookings)
+        name = pick.one(names_of) if names_of else "none"
+        self.land.release(name)
+        return name
+
+    # --- nodes -------------------------------------------------------------------------------------------
+    @step()
+    def a_node_is_closed_or_opened(self, pick: Pick) -> str:
+        name, how = pick.one(NODES), pick.one(("open",) * 6 + ("cordoned", "tainted"))
+        self.land.close_node(name, how)
+        return f"{name} is {how}"
+
+    @step()
+    def a_device_falls_sick_or_is_well(self, pick: Pick) -> str:
+        name = pick.one(NODES)
+        devices = list(self.land.devices[name])
+        place, sick = pick.between(0, len(devices) - 1), pick.chance(3)
+        devices[place] = msgspec.structs.replace(devices[place], health="unhealthy" if sick else "healthy")
+        self.land.publish(name, tuple(devices))
+        return f"{devices[place].uuid} is {devices[place].health}"
+
+    @step()
+    def an_agent_goes_or_comes(self, pick: Pick) -> str:
+        name, how = pick.one(NODES), pick.one((0, 0, 0, 0, 1, 2))
+        for silent in set(NODES) - self.land.is_heard:
+            self.land.start_agent(silent)
+        if how:
+            (self.land.silence if how == 1 else self.land.stop_agent)(name)
+        return f"{name} is {('well', 'silent', 'stopping')[how]}"
+
+    # --- the parts ---------------------------------------------------------------------------------------
+    @step(4)
+    def the_scheduler_works(self, _pick: Pick) -> None:
+        with suppress(Conflict, NotFound):
+            self.land.schedule()
+
+    @step(3)
+    def kubelets_work(self, _pick: Pick) -> None:
+        self.land.run_kubelets()
+
+    @step(8)
+    def a_pass(self, pick: Pick) -> str:
+        """On a picture that has caught up."""
+        self.land.sync()
+        said = self._pass(is_current=True)
+        if self.is_disturbed and not pick.chance(4):
+            self._calm()
+        return said
+
+    @step()
+    def a_pass_that_lags(self, _pick: Pick) -> str:
+        return self._pass(is_current=False)
+
+    @step(4)
+    def time_passes(self, pick: Pick) -> str:
+        seconds = pick.one((1, 3, 3, 3, 11, 11, 45, 130))
+        self.land.pass_time(seconds)
+        return f"{seconds} seconds"
+
+    @step(3)
+    def everybody_works_for_a_while(self, pick: Pick) -> str:
+        """Nothing unexpected: a hold is written, stays, its victims leave, its pod is bound."""
+        said = []
+        for _ in range(3):
+            self.land.pass_time(2.5)
+            said.append(self.a_pass(pick))
+            self.kubelets_work(pick)
+            self.the_scheduler_works(pick)
+            self.check()
+        return "; ".join(said)
+
+    @step()
+    def another_process_goes_on(self, _pick: Pick) -> None:
+        self.land.restart()
+        self.land.sync()
+
+    # --- what goes wrong ---------------------------------------------------------------------------------
+    @step()
+    def a_call_will_fail(self, pick: Pick) -> str:
+        what, error = pick.one(("a write", "an eviction")), pick.one((LOST, REFUSED))
+        if what == "a write":
+            self.land.kube.fail("PATCH", error)
+        else:
+            self.land.leaving.failing.append(error)
+        self.is_disturbed = True
+        return f"{what}: {error}"
+
+    @step()
+    def an_answer_will_be_lost(self, _pick: Pick) -> None:
+        self.land.kube.lose("PATCH")
+        self.is_disturbed = True
+
+    @step()
+    def somebody_will_come_between(self, pick: Pick) -> str:
+        verb, what = pick.one(("GET", "PATCH")), pick.one(("scheduler", "kubelets", "user", "release"))
+        living = self.land.living()
+        name = pick.one(living).metadata.name if living else "none"
+        rivals: dict[str, Callable[[], object]] = {
+            "scheduler": self.land.schedule,
+            "kubelets": self.land.run_kubelets,
+            "user": lambda: self.land.delete(name),
+            "release": lambda: self.land.release(f"b{self.booked}"),
+        }
+        self.land.kube.before(verb, rivals[what])
+        self.is_disturbed = True
+        return f"{what} before {verb}"
+
+    @step()
+    def a_budget_protects_or_not(self, pick: Pick) -> str:
+        living = self.land.living()
+        protected = {pick.one(living).metadata.name} if living and pick.chance(2) else set()
+        self.land.leaving.protected = protected
+        return str(protected)
+
+    @step()
+    def it_may_act_or_not(self, pick: Pick) -> str:
+        leads, knows = not pick.chance(10), not pick.chance(10)
+        self.land.leads, self.land.obstacle = leads, None if knows else "there is no news"
+        return f"leads: {leads}, knows: {knows}"
+
+    @step()
+    def the_mirror_works_or_not(self, pick: Pick) -> str:
+        well = not pick.chance(3)
+        self.land.mirror(well=well)
+        return str(well)
+
+    @step()
+    def everything_calms_down(self, pick: Pick) -> str:
+        """Now and then nothing goes wrong for long enough: what is true in the end is true then."""
+        if not pick.chance(4):
+            return "not yet"
+        self.settle()
+        return "and everybody is served"
+
+    def _calm(self) -> None:
+        """What waits to go wrong does not."""
+        self.land.kube.calm()
+        self.land.leaving.failing.clear()
+        self.is_disturbed = False
+
+    # --- how it is judged --------------------------------------------------------------------------------
+    def _pass(self, *, is_current: bool) -> str:
+        land = self.land
+        before, disturbed = land.instant(), self.is_disturbed
+        version, left = land.version, len(land.leaving.left)
+        spared = land.reclaimer._holding.spared
+        land.reclaimer.look()
+        after = land.instant()
+        if not land.leads or land.obstacle:
+            assert land.version == version, "something was written by one that may not act"
+        fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
+        if is_current and not disturbed:
+            self._judge(before, fresh, spared)
+        gone = [name for name, _ in land.leaving.left[left:]]
+        return f"holds {sorted(fresh)}, {gone} told to go"
+
+    def _judge(self, before: Snapshot, fresh: dict[str, Hold], spared: frozenset[str]) -> None:
+        """Law L3: each new hold, in the order in which they were planned."""
+        standing_now = {uid: hold for uid, hold in before.holds.items() if uid not in fresh}
+        moved = {uid: hold for uid, hold in fresh.items() if uid in before.holds}
+        assert len(moved) <= 1, "more than one was moved in one pass"
+        for uid, hold in moved.items():
+            others = {other: one for other, one in before.holds.items() if other != uid}
+            self._judge_moved(before.pods[uid], hold, before, others, spared)
+            standing_now[uid] = hold
+        fresh = {uid: hold for uid, hold in fresh.items() if uid not in moved}
+        if self._somebody_fits(before, fresh):
+            # What they have in mind is free still: the plans are those that trying out everything finds.
+            outlook = Outlook(spared=spared, ending=about_to_end(before, TERMS))
+            seen = before.with_holds(moved)
+            tried = {one.pod.metadata.uid: one.hold for one in plan(seen, outlook, search=Everything)}
+            for uid, hold in fresh.items():
+                assert msgspec.structs.replace(hold, state=None) == msgspec.structs.replace(
+                    tried[uid], state=None, at=hold.at
+                ), "it is not what trying out everything finds"
+            return
+        for uid in sorted(fresh, key=lambda uid: (before.pods[uid].metadata.creation_timestamp, uid)):
+            self._judge_one(before.pods[uid], fresh[uid], before, standing_now, spared)
+            standing_now[uid] = fresh[uid]
+
+    def _judge_moved(
+        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
+    ) -> None:
+        """A pod for which others would have to leave has got what is free by now; nobody was told yet."""
+        old = before.holds[pod.metadata.uid]
+        assert old.victims, "nobody had to leave for it"
+        assert not any(before.pods[uid].metadata.deletion_timestamp for uid in old.victims), "it was too late"
+        assert not hold.victims, "others have to leave instead"
+        assert self._suits(hold.node, pod, before)
+        model = before.cover[pod.metadata.uid].spec.model
+        free = _options(hold.node, model, before, holds, spared).free
+        need = used_at_once(pod)[names.GPU_RESOURCE]
+        assert len(set(hold.devices)) == len(hold.devices) == need
+        assert free.issuperset(hold.devices), "they are not free"
+
+    @staticmethod
+    def _somebody_fits(before: Snapshot, fresh: dict[str, Hold]) -> bool:
+        """Whether booked pods wait that got no hold: because they fit, or wait for others who go."""
+        waiting = (uid for uid in before.cover if not before.pods[uid].spec.node_name)
+        return any(uid not in before.holds and uid not in fresh for uid in waiting)
+
+    def _judge_one(
+        self, pod: Pod, hold: Hold, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
+    ) -> None:
+        booking = before.cover[pod.metadata.uid]
+        need = used_at_once(pod)[names.GPU_RESOURCE]
+        options = {
+            name: _options(name, booking.spec.model, before, holds, spared)
+            for name in NODES
+            if self._suits(name, pod, before)
+        }
+        assert all(len(each.free) < need for each in options.values()), "it fits without any victim"
+        mine = options[hold.node]
+        assert len(set(hold.devices)) == len(hold.devices) == need
+        usable = mine.free | mine.leaving | frozenset(chain(*(mine.evictable[v][0] for v in hold.victims)))
+        assert usable.issuperset(hold.devices), "a device is sick, kept, of another model or not to be had"
+        assert all(mine.evictable[v][0] & set(hold.devices) for v in hold.victims), "a victim frees nothing"
+        best = min(chain.from_iterable(each.sets(need) for each in options.values()))
+        lost, evicted = (sum(mine.evictable[v][n] for v in hold.victims) for n in (1, 2))
+        assert (lost, evicted, len(hold.victims)) == best[:3], "other victims would have been cheaper"
+        enough = {uids for *_, uids in mine.sets(need)}
+        assert not any(frozenset(hold.victims) > uids for uids in enough), "a victim could be spared"
+
+    def _suits(self, name: str, pod: Pod, before: Snapshot) -> bool:
+        node = before.nodes[name]
+        is_open = not node.spec.unschedulable and not node.spec.taints
+        return is_open and before.looks[name][1] == "alive" and name not in barred(pod)
+
+    def check(self) -> None:
+        """Law L1, one victim for one purpose, and no device for two."""
+        now = self.land.instant()
+        for view, _ in now.looks.values():
+            assert view.conflicts == ()
+        holds = list(now.holds.values())
+        for what in ([u for h in holds for u in h.devices], [u for h in holds for u in h.victims]):
+            assert len(what) == len(set(what))
+        self.steps_taken += 1
+        if self.steps_taken % 200 == 0:
+            self.land.kube.forget_history()
+            self.land.kube.calls.clear()
+            self.land.told.clear()
+
+    def settle(self) -> None:
+        """No more surprises: then everybody is served who can be, and nothing is left lying about."""
+        land = self.land
+        self._calm()
+        land.leaving.protected = set()
+        land.leads, land.obstacle = True, None
+        land.mirror(well=True)
+        for name in NODES:
+            land.close_node(name, "open")
+            land.publish(
+                name, tuple(msgspec.structs.replace(d, health="healthy") for d in land.devices[name])
+            )
+            if name not in land.is_heard:
+                land.start_agent(name)
+        for pause in (3, BARRED_FOR):
+            land.pass_time(pause)
+            for _ in range(12):
+                land.after(3)
+                land.run_kubelets()
+                land.look()
+                land.schedule()
+                self.check()
+        self._check_served(land.instant())
+        for pod in land.living():
+            assert not standing(pod), f"{pod.key} keeps {standing(pod)}"
+            assert not pod.metadata.annotation(names.NOTICE), f"{pod.key} still is told to go"
+            assert not (pod.spec.node_name and pod.metadata.annotation(names.HOLD))
+
+    def _check_served(self, now: Snapshot) -> None:
+        """A booked pod that waits has no node where others could make room."""
+        for uid, booking in now.cover.items():
+            pod = now.pods[uid]
+            if not pod.spec.node_name:
+                need = used_at_once(pod)[names.GPU_RESOURCE]
+                found = [_options(name, booking.spec.model, now, {}, frozenset()) for name in NODES]
+                assert not any(list(each.sets(need)) for each in found), f"{pod.key} is not served"
+
+
+def _options(
+    name: str, model: str, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
+) -> Options:
+    """What the node could give: by the devices, whose they are, and what becomes of those."""
+    view = before.looks[name][0]
+    kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
+    going = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
+    usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept
+    free, leaving, coming = set(usable), set[str](), set[str]()
+    evictable: dict[str, tuple[frozenset[str], int, int]] = {}
+    for uid, pod in before.pods.items():
+        held = {uuid for uuid in view.held if uid in view.holders(uuid)}
+        free -= held
+        if pod.metadata.deletion_timestamp:
+            # Who hangs is not waited for, and cannot be told to go once more.
+            leaving |= held & usable if before.now < pod.metadata.deletion_timestamp + HANGS_AFTER else set()
+        elif uid in going:
+            coming |= held & usable
+        elif held & usable and uid not in before.cover and uid not in spared:
+            often = int(pod.metadata.annotation(names.EVICTIONS) or 0)
+            cost = len(held) * (_worked(pod, before) + RESTART * 1_000_000)
+            evictable[uid] = (frozenset(held & usable), cost, often)
+    return Options(frozenset(free), frozenset(leaving), frozenset(coming), evictable)
+
+
+def _worked(pod: Pod, before: Snapshot) -> int:
+    """Microseconds since the pod started or saved its work."""
+    since = min(pod.status.start_time or before.now, before.now)
+    text = pod.metadata.annotation(names.CHECKPOINT_AT)
+    if text:
+        since = min(max(since, msgspec.convert(text, type(since), strict=False)), before.now)
+    return (before.now - since) // timedelta(microseconds=1)
+
+
+def _random_devices(node: str, models: tuple[int, ...]) -> tuple[Device, ...]:
+    return tuple(a100(index, node, model=MODELS[model]) for index, model in enumerate(models))
+
+
+TestVictims = by_hypothesis(VictimsMachine, examples=4)
+
+
+def test_l3_nobody_leaves_in_vain_and_every_booked_pod_is_served_through_a_long_history(
+    play: Callable[[type[Machine]], int],
+) -> None:
+    assert play(VictimsMachine) == length()

@@ -1,0 +1,52 @@
+"""Worlds for scenarios: no fault of ours may stand in any log."""
+
+import itertools
+import logging
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from tests.scenarios.world import World
+
+Worlds = Callable[..., World]
+
+
+@pytest.fixture(autouse=True)
+def faults() -> Iterator[list[str]]:
+    """Faults of ours that were logged; empty at the end, unless the test has emptied it."""
+    found: list[str] = []
+
+    def keep(_logger: object, _name: str, event: dict[str, Any]) -> dict[str, Any]:
+        found.append(str(event))
+        raise structlog.DropEvent
+
+    before = structlog.get_config()
+    wrapper = structlog.make_filtering_bound_logger(logging.ERROR)
+    structlog.configure(processors=[keep], wrapper_class=wrapper, cache_logger_on_first_use=False)
+    yield found
+    structlog.configure(**before)
+    assert found == []
+
+
+@pytest.fixture
+def new_world(tmp_path: Path) -> Iterator[Worlds]:
+    """Makes worlds; the laws are judged at the end of each."""
+    with ExitStack() as stack:
+        numbers = itertools.count()
+
+        def make(*arguments: Any, **more: Any) -> World:
+            folder = tmp_path / str(next(numbers))
+            folder.mkdir()
+            return stack.enter_context(World(folder, *arguments, **more))
+
+        yield make
+
+
+@pytest.fixture
+def world(new_world: Worlds) -> World:
+    """Two nodes with two A100s each."""
+    return new_world()

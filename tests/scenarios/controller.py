@@ -1,0 +1,147 @@
+"""The controller: the real webhook and the real reclaimer, made by the real composition root."""
+
+import base64
+import itertools
+import threading
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from prometheus_client import CollectorRegistry
+
+from booking.admission.metrics import Metrics
+from booking.admission.patch import Operation
+from booking.controller import _admit, _Base, _reclaim
+from booking.reclaimer.aside import in_turn
+from booking.reclaimer.reclaimer import EVERY, Reclaimer
+from booking.settings import ControllerSettings
+from cluster.kube.elector import Elector
+from cluster.kube.errors import ApiError
+from cluster.kube.events import EventRecorder
+from cluster.kube.skew import clock_obstacle
+from cluster.picture import Following, Picture
+from tests.booking.admission.applying import applied
+from tests.scenarios.part import NoAnswerError, Part
+
+if TYPE_CHECKING:
+    from tests.scenarios.world import World
+
+Json = dict[str, Any]
+
+
+class Threads:
+    """Stands in for ``cluster.runtime.process.Process``: keeps what it is given, for the world's loop."""
+
+    def __init__(self) -> None:
+        self.bodies: dict[str, Callable[[threading.Event], None]] = {}
+
+    def thread(self, name: str, target: Callable[[threading.Event], None]) -> None:
+        """A thread that the process would start."""
+        self.bodies[name] = target
+
+    def owner(self, name: str) -> Any:
+        """Whose method the thread's body is."""
+        body: Any = self.bodies[name]
+        return body.__self__
+
+
+class Middle:
+    """Where attempts are spread over time by chance: always the middle, so that history repeats itself."""
+
+    def uniform(self, a: float, b: float, /) -> float:
+        """Half way."""
+        return (a + b) / 2
+
+
+class Controller(Part):
+    """One replica."""
+
+    latency = 0.02
+
+    def __init__(self, world: "World", name: str, **settings: Any) -> None:
+        super().__init__(world, name)
+        self._settings = settings
+        self._numbers = itertools.count(1)
+        self.user = ControllerSettings().service_account
+
+    def build(self) -> None:
+        """As ``booking.controller.build`` does, with one thread for all."""
+        settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
+        threads, registry = Threads(), CollectorRegistry()
+        picture = Picture(self.clock)
+        following = Following(self.kube, picture, self.clock, namespace=settings.namespace)
+        wrong_clock = clock_obstacle(self.kube.skew)
+        base: Any = _Base(
+            settings=settings,
+            clock=self.clock,
+            process=threads,
+            kube=self.kube,
+            registry=registry,
+            picture=picture,
+            following=following,
+            obstacle=lambda: following.obstacle() or wrong_clock(),
+            aside=in_turn,
+            random=Middle(),
+        )
+        self.admit = _admit(base, Metrics(registry))
+        _reclaim(base)
+        self.reclaimer: Reclaimer = threads.owner("reclaimer")
+        self.elector: Elector = threads.owner("elector")
+        self._events: EventRecorder = threads.owner("events")
+        self._looking = False
+        self._refused_at = -EVERY
+        self.follow(*following._reflectors.values())
+        self.every(2.2, self._elect, is_sign_of_life=True)
+        self.every(EVERY, self._look, first=EVERY)
+        self.every(1.0, self._events.flush, first=1.0)
+
+    def heard(self) -> None:
+        """Whoever was woken looks at once, but for a moment after a refusal."""
+        if self.reclaimer._changed.is_set() and not self._looking:
+            self._looking = True
+            pause = self._refused_at + EVERY - self.world.loop.now
+            self.after(max(0.001, pause), self._look)
+
+    def _elect(self) -> None:
+        try:
+            self.elector.attempt()
+        except ApiError:
+            self.after(0.5, self._elect)
+
+    def _look(self) -> None:
+        self._looking = False
+        self.reclaimer._changed.clear()
+        before = self.reclaimer._troubles.count
+        self.reclaimer.look()
+        if self.reclaimer._troubles.count != before:
+            self._refused_at = self.world.loop.now
+
+    # --- the webhook -----------------------------------------------------------------------------------
+    def reviewed(self, pod: Mapping[str, Any], *, namespace: str, user: str, dry_run: bool) -> Json:
+        """The pod as the webhook wants it stored.
+
+        Raises:
+            NoAnswerError: it does not answer, or not with what the API server wants to hear.
+        """
+        question = {
+            "apiVersion": "admission.k8s.io/v1",
+            "kind": "AdmissionReview",
+            "request": {
+                "uid": f"{self.name}-{next(self._numbers)}",
+                "kind": {"group": "", "version": "v1", "kind": "Pod"},
+                "operation": "CREATE",
+                "userInfo": {"username": user},
+                "namespace": namespace,
+                "name": pod["metadata"].get("name", ""),
+                "object": pod,
+                "dryRun": dry_run,
+            },
+        }
+        reply = self.asked(lambda: self.admit(msgspec.json.encode(question)))
+        if reply.status != HTTPStatus.OK:
+            raise NoAnswerError(reply.body.decode())
+        response = msgspec.json.decode(reply.body)["response"]
+        assert response["allowed"], "The webhook never refuses."
+        steps = base64.b64decode(response.get("patch") or "") or b"[]"
+        return applied(pod, msgspec.json.decode(steps, type=list[Operation]))

@@ -1,0 +1,140 @@
+"""kube-controller-manager, as far as our pods see it: silent nodes, and workloads that want their pods back.
+
+A node whose kubelet is silent for 40 s is not ready and tainted; 300 s later its pods are evicted (with
+DisruptionTarget). A workload creates a pod for every one that is missing.
+"""
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster import names
+from cluster.kube.errors import ApiError
+from cluster.kube.port import Selection
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.pods import Pod, is_live
+from tests.scenarios.part import Part
+
+if TYPE_CHECKING:
+    from tests.scenarios.world import World
+
+Json = dict[str, Any]
+
+LOOKS_EVERY: Final = 5.0
+SILENT_AFTER: Final = 40.0
+EVICTED_AFTER: Final = 300.0
+UNREACHABLE: Final = "node.kubernetes.io/unreachable"
+WORKLOADS: Final = "system:serviceaccount:kube-system:replicaset-controller"
+
+
+@dataclass
+class Workload:
+    """A ReplicaSet."""
+
+    name: str
+    namespace: str
+    replicas: int
+    template: Json
+
+    @property
+    def owner(self) -> Json:
+        """As its pods name it."""
+        kind = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "controller": True}
+        return {**kind, "name": self.name, "uid": f"uid-of-{self.name}"}
+
+
+class Controllers(Part):
+    """One process."""
+
+    latency = 0.01
+    user = WORKLOADS
+
+    def __init__(self, world: "World", name: str) -> None:
+        super().__init__(world, name)
+        self._heard: dict[str, float] = {}
+        self._silent: dict[str, float] = {}
+        self.workloads: list[Workload] = []
+        self._numbers = itertools.count(1)
+
+    def build(self) -> None:
+        """A new process."""
+        self.every(LOOKS_EVERY, self._look)
+
+    def hear(self, node: str) -> None:
+        """The node's kubelet has renewed its Lease."""
+        self._heard[node] = self.world.loop.now
+        if node in self._silent:
+            # A moment later: Kubernetes looks every five seconds.
+            self.after(LOOKS_EVERY / 2, self._look)
+
+    def _look(self) -> None:
+        try:
+            for node in sorted(self._heard):
+                self._judge(node)
+            for workload in self.workloads:
+                self._fill_up(workload)
+        except ApiError:
+            return
+
+    # --- nodes -----------------------------------------------------------------------------------------
+    def _judge(self, node: str) -> None:
+        now = self.world.loop.now
+        silent = now - self._heard[node] > SILENT_AFTER
+        if silent and node not in self._silent:
+            self._mark(node, ready="Unknown", taints=[_taint("NoSchedule"), _taint("NoExecute")])
+            self._silent[node] = now
+        elif not silent and node in self._silent:
+            self._mark(node, ready="True", taints=[])
+            del self._silent[node]
+        if silent and now - self._silent[node] > EVICTED_AFTER:
+            self._evict_all(node)
+
+    def _mark(self, node: str, *, ready: str, taints: Sequence[Json]) -> None:
+        condition = {"type": "Ready", "status": ready}
+        self.kube.patch(NODES, node, {"status": {"conditions": [condition]}}, subresource="status")
+        self.kube.patch(NODES, node, {"spec": {"taints": list(taints)}})
+
+    def _evict_all(self, node: str) -> None:
+        for pod in self.kube.list(PODS, Selection(field_selector=f"spec.nodeName={node}")).items:
+            if is_live(pod):
+                self._evict(pod)
+
+    def _evict(self, pod: Pod) -> None:
+        meta = pod.metadata
+        condition = {
+            "type": names.DISRUPTION_TARGET,
+            "status": "True",
+            "reason": "DeletionByTaintManager",
+            "message": "Taint manager: deleting due to NoExecute taint",
+        }
+        others = [{"type": c.type, "status": c.status} for c in pod.status.conditions or ()]
+        body = {"metadata": {"uid": meta.uid}, "status": {"conditions": [*others, condition]}}
+        self.kube.patch(PODS, meta.name, body, namespace=meta.namespace, subresource="status")
+        self.kube.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid)
+
+    # --- workloads -------------------------------------------------------------------------------------
+    def run(self, workload: Workload) -> None:
+        """Somebody has created a ReplicaSet."""
+        self.workloads.append(workload)
+        self.after(0.1, self._look)
+
+    def _fill_up(self, workload: Workload) -> None:
+        theirs = [
+            pod
+            for pod in self.kube.list(PODS, Selection(namespace=workload.namespace)).items
+            if is_live(pod)
+            and any(o.uid == workload.owner["uid"] for o in pod.metadata.owner_references or ())
+        ]
+        for _ in range(workload.replicas - len(theirs)):
+            name = f"{workload.name}-{next(self._numbers)}"
+            metadata: Mapping[str, Any] = workload.template.get("metadata") or {}
+            body = {
+                "metadata": {**metadata, "name": name, "ownerReferences": [workload.owner]},
+                "spec": workload.template["spec"],
+            }
+            self.kube.create(PODS, body, namespace=workload.namespace)
+
+
+def _taint(effect: str) -> Json:
+    return {"key": UNREACHABLE, "effect": effect}

@@ -1,0 +1,285 @@
+"""A kubelet: takes pods on with the devices that are written on them, runs them, ends them, says so.
+
+It asks the node agent as the real one does: without an agent, or where another living pod has a device, the
+pod fails at admission. What it gave stands in its checkpoint, which outlives it, as do the containers.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final
+
+from cluster import names
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
+from cluster.objects.assignment import AssignmentError, assignment_of
+from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
+from deviceplugin.checkpoint import Holdings
+from tests.scenarios.part import Part
+
+if TYPE_CHECKING:
+    from tests.scenarios.agent import Agent
+    from tests.scenarios.world import World
+
+Json = dict[str, Any]
+
+STARTS_WITHIN: Final = 1.0
+"""Seconds from admission to running containers; each init container takes as long."""
+ENDS_WITHIN: Final = 2.0
+"""Seconds that a container takes to end after SIGTERM."""
+REFUSED: Final = "UnexpectedAdmissionError"
+"""``status.reason`` of a pod that failed at admission."""
+HEARTBEAT: Final = 10.0
+AGAIN_AFTER: Final = 1.0
+
+
+@dataclass
+class Sandbox:
+    """A pod on the machine: it runs on while the kubelet is away."""
+
+    pod: Pod
+    whole: WholePod
+    starts: float
+    ends: float | None = None
+    """When its containers end; None while nothing ends them."""
+    killed_at: float | None = None
+    phase: str = "Succeeded"
+    """How it ends."""
+    refused: str | None = None
+    """Why it failed at admission."""
+    told: str = ""
+    """The phase that was written last."""
+
+    def state(self, now: float) -> str:
+        """Pending, Running, or its end."""
+        if self.refused:
+            return "Failed"
+        if self.ends is not None and now >= self.ends:
+            return self.phase
+        return "Running" if now >= self.starts else "Pending"
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether its end was seen."""
+        return self.told in ("Succeeded", "Failed")
+
+
+@dataclass
+class Machine:
+    """What stays when the kubelet dies: containers and checkpoint."""
+
+    sandboxes: dict[str, Sandbox] = field(default_factory=dict)
+    checkpoint: dict[tuple[str, str], frozenset[str]] = field(default_factory=dict)
+    """(pod uid, container) -> devices."""
+
+
+class Kubelet(Part):
+    """The kubelet of one node."""
+
+    latency = 0.01
+
+    def __init__(self, world: "World", node: str) -> None:
+        super().__init__(world, f"kubelet {node}")
+        self.user = f"system:node:{node}"
+        self.node = node
+        self.machine = Machine()
+        self.agent: Agent | None = None
+        """The node agent that is registered with it."""
+
+    def build(self) -> None:
+        """A new process on the same machine."""
+        self.follow(
+            Reflector(self.kube, WHOLE_PODS, self, self.clock, field_selector=f"spec.nodeName={self.node}")
+        )
+        self.every(HEARTBEAT, self._heartbeat, is_sign_of_life=True)
+        for sandbox in self.machine.sandboxes.values():
+            self._expect(sandbox)
+
+    @property
+    def holdings(self) -> Holdings:
+        """Its checkpoint."""
+        return Holdings(dict(self.machine.checkpoint))
+
+    @property
+    def pods(self) -> tuple[Pod, ...]:
+        """The pods that it knows."""
+        return tuple(sandbox.pod for sandbox in self.machine.sandboxes.values())
+
+    def _heartbeat(self) -> None:
+        try:
+            self._advertise()
+        except ApiError:
+            return
+        self.world.controllers.hear(self.node)
+
+    def advertise(self) -> None:
+        """The agent has told of other devices."""
+        try:
+            self._advertise()
+        except ApiError:
+            self.after(AGAIN_AFTER, self.advertise)
+
+    def _advertise(self) -> None:
+        devices = self.agent.devices if self.agent else ()
+        is_there = self.agent is not None and self.agent.life.alive
+        healthy = sum(device.is_healthy for device in devices) if is_there else 0
+        status = {"capacity": {names.GPU_RESOURCE: str(len(devices))}}
+        status["allocatable"] = {names.GPU_RESOURCE: str(healthy)}
+        self.kube.patch(NODES, self.node, {"status": status}, subresource="status")
+
+    # --- what it hears ---------------------------------------------------------------------------------
+    def replace(self, items: Sequence[WholePod], _version: str, /) -> None:
+        """Every pod of the node; the containers of others are ended."""
+        uids = {item.metadata.uid for item in items}
+        for uid, sandbox in list(self.machine.sandboxes.items()):
+            if uid not in uids:
+                self.remove(sandbox.whole)
+        for item in items:
+            self.upsert(item)
+
+    def upsert(self, whole: WholePod, /) -> None:
+        """A pod is bound to the node, or has changed."""
+        pod = self.world.read(whole)
+        uid = whole.metadata.uid
+        sandbox = self.machine.sandboxes.get(uid)
+        if sandbox is None:
+            if is_terminal(pod):
+                return
+            sandbox = self.machine.sandboxes[uid] = self._taken_on(pod, whole)
+        sandbox.pod, sandbox.whole = pod, whole
+        if is_terminating(pod):
+            self._terminate(sandbox)
+        self._tell(sandbox)
+
+    def remove(self, whole: WholePod, /) -> None:
+        """A pod is gone by force: its containers are ended."""
+        sandbox = self.machine.sandboxes.pop(whole.metadata.uid, None)
+        if sandbox:
+            self._free(whole.metadata.uid)
+
+    # --- what it does ----------------------------------------------------------------------------------
+    def _taken_on(self, pod: Pod, whole: WholePod) -> Sandbox:
+        now = self.world.loop.now
+        inits = [c for c in pod.spec.init_containers or () if not c.is_sidecar]
+        sandbox = Sandbox(pod=pod, whole=whole, starts=now + STARTS_WITHIN * (1 + len(inits)))
+        if is_terminating(pod):
+            sandbox.ends = now
+        elif container_needs(pod):
+            sandbox.refused = self._allocate(pod)
+        seconds = runs_for(whole)
+        if seconds is not None:
+            sandbox.ends = sandbox.starts + seconds
+        self._expect(sandbox)
+        return sandbox
+
+    def _allocate(self, pod: Pod) -> str | None:
+        """Give it what is written on it; why not."""
+        if self.agent is None or not self.agent.life.alive:
+            return REFUSED
+        try:
+            given = assignment_of(pod) or {}
+        except AssignmentError:
+            given = {}
+        uid, known = pod.metadata.uid, {device.uuid for device in self.agent.devices}
+        for need in container_needs(pod):
+            devices = frozenset(given.get(need.name, ()))
+            others = {d for (holder, _), ids in self.machine.checkpoint.items() if holder != uid for d in ids}
+            if len(devices) != need.count or devices & others or not devices <= known:
+                self._free(uid)
+                return REFUSED
+            self.machine.checkpoint[uid, need.name] = devices
+        self.world.watch_kubelet(self.node, self.holdings)
+        return None
+
+    def _free(self, uid: str) -> None:
+        for key in [key for key in self.machine.checkpoint if key[0] == uid]:
+            del self.machine.checkpoint[key]
+        self.world.watch_kubelet(self.node, self.holdings)
+
+    def _terminate(self, sandbox: Sandbox) -> None:
+        now = self.world.loop.now
+        if sandbox.killed_at is None:
+            sandbox.killed_at = now
+        grace = sandbox.pod.metadata.deletion_grace_period_seconds
+        runs = sandbox.state(now) == "Running"
+        wanted = min(ENDS_WITHIN if grace is None else grace, ends_within(sandbox.whole)) if runs else 0.0
+        ends = sandbox.killed_at + wanted
+        if sandbox.ends is None or ends < sandbox.ends:
+            sandbox.ends = max(now, ends)
+            sandbox.phase = "Failed"
+            self._expect(sandbox)
+
+    def _expect(self, sandbox: Sandbox) -> None:
+        """Look at it when something happens to it by time."""
+        now = self.world.loop.now
+        for at in (sandbox.starts, sandbox.ends):
+            if at is not None and at >= now:
+                self.after(at - now, lambda: self._tell(sandbox))
+
+    def _tell(self, sandbox: Sandbox) -> None:
+        uid = sandbox.pod.metadata.uid
+        if self.machine.sandboxes.get(uid) is not sandbox:
+            return
+        state = sandbox.state(self.world.loop.now)
+        try:
+            if state != sandbox.told and (state != "Pending" or not is_terminating(sandbox.pod)):
+                self._write(sandbox, state)
+            if sandbox.has_ended and is_terminating(sandbox.pod):
+                self._delete(sandbox)
+        except NotFound:
+            self.remove(sandbox.whole)
+        except ApiError:
+            self.after(AGAIN_AFTER, lambda: self._tell(sandbox))
+
+    def _write(self, sandbox: Sandbox, state: str) -> None:
+        meta = sandbox.pod.metadata
+        if state in ("Succeeded", "Failed"):
+            self._free(meta.uid)
+        body = {"metadata": {"uid": meta.uid}, "status": self._status(sandbox, state)}
+        self.kube.patch(PODS, meta.name, body, namespace=meta.namespace, subresource="status")
+        sandbox.told = state
+
+    def _delete(self, sandbox: Sandbox) -> None:
+        """All is over: the object may go, unless somebody's finalizer keeps it."""
+        meta = sandbox.pod.metadata
+        if meta.deletion_grace_period_seconds != 0:
+            self.kube.delete(PODS, meta.name, namespace=meta.namespace, uid=meta.uid, grace_seconds=0)
+
+    def _status(self, sandbox: Sandbox, state: str) -> Json:
+        at = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        over = state in ("Succeeded", "Failed")
+        inside: Json = {"terminated": {"exitCode": int(state == "Failed"), "finishedAt": at}}
+        if not over:
+            inside = {"running": {"startedAt": at}} if state == "Running" else {"waiting": {}}
+        containers = sandbox.whole.spec.get("containers") or []
+        status: Json = {
+            "phase": state,
+            "containerStatuses": [
+                {"name": c["name"], "ready": state == "Running", "state": inside} for c in containers
+            ],
+            "conditions": [*self._conditions(sandbox), _condition("Ready", met=state == "Running")],
+        }
+        if not sandbox.whole.status.get("startTime"):
+            status["startTime"] = at
+        return {**status, **({"reason": sandbox.refused} if sandbox.refused else {})}
+
+    def _conditions(self, sandbox: Sandbox) -> list[Json]:
+        known = sandbox.whole.status.get("conditions") or []
+        ours = ("Ready", "PodScheduled")
+        return [*(c for c in known if c["type"] not in ours), _condition("PodScheduled", met=True)]
+
+
+def _condition(kind: str, *, met: bool) -> Json:
+    return {"type": kind, "status": str(met)}
+
+
+def runs_for(whole: WholePod) -> float | None:
+    """Seconds after which its work is done, as its first container's arguments say; None for a server."""
+    args = (whole.spec.get("containers") or [{}])[0].get("args") or []
+    return float(args[0]) if args and whole.spec.get("restartPolicy") == "Never" else None
+
+
+def ends_within(whole: WholePod) -> float:
+    """Seconds that its containers take to end when they are told to."""
+    env = (whole.spec.get("containers") or [{}])[0].get("env") or []
+    return next((float(one["value"]) for one in env if one["name"] == "ENDS_WITHIN"), ENDS_WITHIN)

@@ -1,0 +1,280 @@
+"""kube-scheduler, as far as our pods see it: a queue by priority, a few filters, the extender's verbs.
+
+Source: kube-scheduler 1.37. A pod that finds no node waits until something happens: after a rejection by
+NodeResourcesFit until GPUs become free; after one by the extender for any change of a pod, a node or a
+CSIStorageCapacity; after an error 1 s and more; in any case not longer than five minutes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+from cluster import names
+from cluster.decide.reuse import demand
+from cluster.decide.suits import misfit
+from cluster.kube.elector import Elector
+from cluster.kube.errors import ApiError
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import NODES, PODS
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
+from cluster.objects.quantity import parse_count
+from extender.wake import BELLS
+from tests.scenarios.extender import SCHEDULER, Extender
+from tests.scenarios.part import NoAnswerError, Part
+
+if TYPE_CHECKING:
+    from tests.scenarios.world import World
+
+DEFAULT: Final = "default-scheduler"
+EXTENDER: Final = "http://127.0.0.1:8880/filter"
+"""What it names when the extender does not answer."""
+CYCLE: Final = 0.005
+"""Seconds that one pod takes."""
+FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0
+FLUSHED_AFTER: Final = 300.0
+"""Seconds that a pod waits without being tried."""
+
+State = Literal["active", "backoff", "fit", "extender"]
+
+
+@dataclass
+class Entry:
+    """A pod in the queue."""
+
+    pod: Pod
+    state: State = "active"
+    tried: float = 0.0
+    errors: int = 0
+
+
+@dataclass
+class Kind:
+    """A handler that tells the scheduler of one kind."""
+
+    tell: Any
+    objects: dict[str, Any] = field(default_factory=dict)
+
+    def replace(self, items: Sequence[Any], _version: str, /) -> None:
+        """All of them."""
+        for uid in self.objects.keys() - {item.metadata.uid for item in items}:
+            self.remove(self.objects[uid])
+        for item in items:
+            self.upsert(item)
+
+    def upsert(self, item: Any, /) -> None:
+        """New or changed."""
+        before = self.objects.get(item.metadata.uid)
+        self.objects[item.metadata.uid] = item
+        self.tell(before, item)
+
+    def remove(self, item: Any, /) -> None:
+        """Gone."""
+        before = self.objects.pop(item.metadata.uid, item)
+        self.tell(before, None)
+
+
+class Scheduler(Part):
+    """The profiles ``gpu-booking`` and ``default-scheduler`` in one process."""
+
+    latency = 0.01
+    user = "system:kube-scheduler"
+
+    def __init__(self, world: "World", name: str, extender: Extender) -> None:
+        super().__init__(world, name)
+        self._extender = extender
+        self.attempts = 0
+        """Scheduling cycles so far: a hot loop shows here."""
+
+    def build(self) -> None:
+        """A new process."""
+        self._queue: dict[str, Entry] = {}
+        self._assumed: dict[str, tuple[str, Pod]] = {}
+        self._pods, self._nodes, bells = Kind(self._on_pod), Kind(self._on_node), Kind(self._on_bell)
+        self._busy = False
+        self._elector = Elector(
+            self.kube, self.clock, name=names.SCHEDULER_LEASE, holder=f"{SCHEDULER}{self.lives}"
+        )
+        self.follow(
+            Reflector(self.kube, PODS, self._pods, self.clock),
+            Reflector(self.kube, NODES, self._nodes, self.clock),
+            Reflector(self.kube, BELLS, bells, self.clock, namespace=names.NAMESPACE),
+        )
+        self.every(2.0, self._elect, is_sign_of_life=True)
+        self.every(30.0, self._flush, first=30.0)
+
+    def heard(self) -> None:
+        """Go on with the queue."""
+        if not self._busy and any(entry.state == "active" for entry in self._queue.values()):
+            self._busy = True
+            self.after(CYCLE, self._cycle)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it schedules."""
+        return self._elector.leads()
+
+    # --- what happens ----------------------------------------------------------------------------------
+    def _on_pod(self, before: Pod | None, after: Pod | None) -> None:
+        pod = after or before
+        assert pod is not None
+        uid = pod.metadata.uid
+        if after is None or after.spec.node_name or not is_live(after) or after.spec.scheduling_gates:
+            self._queue.pop(uid, None)
+        elif after.spec.scheduler_name in (names.SCHEDULER_NAME, DEFAULT):
+            entry = self._queue.setdefault(uid, Entry(after, tried=self.world.loop.now))
+            entry.pod = after
+        if after is None or after.spec.node_name or is_terminal(after):
+            self._assumed.pop(uid, None)
+        frees = before is not None and bool(before.spec.node_name) and not is_terminal(before)
+        gone = after is None or is_terminal(after)
+        self._move("extender", *(("fit",) if frees and gone else ()))
+
+    def _on_node(self, before: Node | None, after: Node | None) -> None:
+        if before is None or after is None or (before.spec, before.status) != (after.spec, after.status):
+            self._move("extender", "fit")
+        elif before.metadata.annotations != after.metadata.annotations:
+            self._move("extender")
+
+    def _on_bell(self, _before: Any, _after: Any) -> None:
+        self._move("extender")
+
+    def _move(self, *states: State) -> None:
+        for entry in self._queue.values():
+            if entry.state in states:
+                entry.state = "active"
+
+    def _flush(self) -> None:
+        for entry in self._queue.values():
+            if self.world.loop.now - entry.tried > FLUSHED_AFTER:
+                entry.state = "active"
+        self.heard()
+
+    def _elect(self) -> None:
+        try:
+            self._elector.attempt()
+        except ApiError:
+            self.after(0.5, self._elect)
+        self.heard()
+
+    # --- one pod after the other -----------------------------------------------------------------------
+    def _cycle(self) -> None:
+        self._busy = False
+        active = [entry for entry in self._queue.values() if entry.state == "active"]
+        if not active or not self._elector.leads():
+            return
+        entry = min(active, key=lambda e: (-(e.pod.spec.priority or 0), e.tried))
+        self.attempts += 1
+        entry.tried = self.world.loop.now
+        try:
+            self._schedule(entry)
+        except NoAnswerError as error:
+            self._failed(entry, f'Post "{EXTENDER}": {error}')
+        self.heard()
+
+    def _schedule(self, entry: Entry) -> None:
+        pod, needed = entry.pod, _demand(entry.pod)
+        suitable, short = [], 0
+        for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
+            if misfit(pod, node) is not None:
+                continue
+            if needed > self._free(node):
+                short += 1
+            else:
+                suitable.append(node.metadata.name)
+        if not suitable:
+            why = f"{short} Insufficient {names.GPU_RESOURCE}" if short else "no node suits the pod"
+            self._rejected(entry, "fit", f"0/{len(self._nodes.objects)} nodes are available: {why}.")
+            return
+        if needed:
+            answer = self._extender.filter(pod, suitable)
+            if answer.error:
+                raise NoAnswerError(answer.error)
+            if not answer.node_names:
+                reasons = sorted(set(answer.failed_and_unresolvable_nodes.values()))
+                said = ", ".join(reasons)
+                self._rejected(
+                    entry, "extender", f"0/{len(self._nodes.objects)} nodes are available: {said}."
+                )
+                return
+            suitable = answer.node_names
+        self._bind(entry, self._best(pod, suitable, needed=needed))
+
+    def _best(self, pod: Pod, suitable: list[str], *, needed: int) -> str:
+        if len(suitable) == 1 or not needed:
+            return suitable[0]
+        scores = self._extender.prioritize(pod, suitable)
+        return max(sorted(suitable), key=lambda name: scores.get(name, 0))
+
+    def _bind(self, entry: Entry, node: str) -> None:
+        pod = entry.pod
+        error = self._extender.bind(pod, node) if _demand(pod) else self._bind_plainly(pod, node)
+        uid = pod.metadata.uid
+        if error:
+            self._failed(entry, error)
+        elif self._queue.pop(uid, None):
+            self._assumed[uid] = (node, pod)
+
+    def _bind_plainly(self, pod: Pod, node: str) -> str:
+        meta = pod.metadata
+        body = {"metadata": {"name": meta.name, "uid": meta.uid}, "target": {"kind": "Node", "name": node}}
+        try:
+            self.kube.create_subresource(PODS, "binding", body, name=meta.name, namespace=meta.namespace)
+        except ApiError as error:
+            return str(error)
+        return ""
+
+    # --- no --------------------------------------------------------------------------------------------
+    def _rejected(self, entry: Entry, by: State, message: str) -> None:
+        entry.state, entry.errors = by, 0
+        self._note(entry.pod, "Unschedulable", message)
+
+    def _failed(self, entry: Entry, message: str) -> None:
+        entry.state = "backoff"
+        entry.errors += 1
+        pause = min(LONGEST_BACKOFF, FIRST_BACKOFF * 2 ** (entry.errors - 1))
+
+        def again() -> None:
+            if entry.state == "backoff":
+                entry.state = "active"
+                self.heard()
+
+        self.after(pause, again)
+        self._note(entry.pod, "SchedulerError", message)
+
+    def _note(self, pod: Pod, reason: str, message: str) -> None:
+        """Write the condition where it has changed; nobody waits for it."""
+        conditions = pod.status.conditions or ()
+        known = next((c for c in conditions if c.type == "PodScheduled"), None)
+        if known and (known.reason, known.message) == (reason, message):
+            return
+        scheduled = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
+        others = [
+            {"type": c.type, "status": c.status, "reason": c.reason, "message": c.message}
+            for c in conditions
+            if c.type != "PodScheduled"
+        ]
+        self.after(0.0, lambda: self._write(pod.metadata, {"conditions": [*others, scheduled]}))
+
+    def _write(self, meta: Meta, status: dict[str, Any]) -> None:
+        body = {"metadata": {"uid": meta.uid}, "status": status}
+        try:
+            self.kube.patch(PODS, meta.name, body, namespace=meta.namespace, subresource="status")
+        except ApiError:
+            return
+
+    # --- what it knows of nodes ------------------------------------------------------------------------
+    def _free(self, node: Node) -> int:
+        name = node.metadata.name
+        allocatable = parse_count(str((node.status.allocatable or {}).get(names.GPU_RESOURCE, 0)))
+        bound = sum(
+            _demand(pod)
+            for pod in self._pods.objects.values()
+            if pod.spec.node_name == name and not is_terminal(pod)
+        )
+        return allocatable - bound - sum(_demand(pod) for on, pod in self._assumed.values() if on == name)
+
+
+def _demand(pod: Pod) -> int:
+    return demand(container_needs(pod)).get(names.GPU_RESOURCE, 0)

@@ -1,0 +1,116 @@
+"""The booking server: the real service, store and mirror, wired as in ``booking.server``."""
+
+import itertools
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from prometheus_client import CollectorRegistry
+
+from booking.keeper import EVERY as KEEPS
+from booking.keeper import Keeper
+from booking.mirror.lease import MirrorLease
+from booking.mirror.mirror import EVERY, Mirror
+from booking.node_capacity import NodeCapacity
+from booking.policy.limits import Limits
+from booking.records import BookingRequest, Record
+from booking.server_metrics import ServerMetrics
+from booking.service import BookingService
+from booking.store import Store, open_store
+from booking.terms import Terms
+from booking.web.guarantee import PATIENCE
+from cluster import names
+from cluster.kube.skew import clock_obstacle
+from cluster.picture import Following, Picture
+from tests.fakes.principals import somebody
+from tests.scenarios.part import NoAnswerError, Part
+
+if TYPE_CHECKING:
+    from tests.scenarios.world import World
+
+
+class UnavailableError(Exception):
+    """503: nothing can be promised now."""
+
+
+class Server(Part):
+    """The one booking server."""
+
+    latency = 0.02
+    user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
+
+    def __init__(self, world: "World", name: str, database: Path, policy: Limits) -> None:
+        super().__init__(world, name)
+        self.database = database
+        self.policy = policy
+        self.store: Store | None = None
+        self._numbers = itertools.count(1)
+        """Of bookings, over all lives: chance would give each history other names."""
+
+    def build(self) -> None:
+        """As ``booking.server.build`` does, with one thread for all."""
+        self.store = open_store(f"sqlite:///{self.database}")
+        picture = Picture(self.clock)
+        following = Following(self.kube, picture, self.clock, namespace=names.NAMESPACE)
+        following.follow_namespaces()
+        nodes = NodeCapacity(picture, self.clock, Terms(), obstacle=following.obstacle)
+        lease = MirrorLease(
+            self.kube, self.clock, namespace=names.NAMESPACE, holder=f"{self.name}-{self.lives}"
+        )
+        metrics = ServerMetrics(CollectorRegistry())
+        self.mirror = Mirror(self.kube, self.store, self.clock, lease=lease, metrics=metrics)
+        self.bookings = BookingService(
+            self.store, self.clock, self.policy, nodes.capacity, new_id=lambda: f"b-{next(self._numbers)}"
+        )
+        self._wrong_clock = clock_obstacle(self.kube.skew)
+        self._nodes = nodes
+        keeper = Keeper(self.kube, self.store, self.clock, nodes, moved=self._round)
+        self.follow(*following._reflectors.values())
+        self.every(KEEPS, keeper.round)
+        self.every(EVERY, self._round, is_sign_of_life=True)
+
+    def died(self) -> None:
+        """Its files are closed."""
+        if self.store is not None:
+            self.store.close()
+            self.store = None
+
+    def _round(self) -> None:
+        if not self.mirror.round():
+            self.after(1.0, self.mirror.round)
+
+    # --- what people ask -------------------------------------------------------------------------------
+    def book(self, user: str, request: BookingRequest) -> Record:
+        """``POST /bookings``.
+
+        Raises:
+            UnavailableError: nothing can be promised now.
+            RefusedError: it breaks a rule.
+        """
+        return self._changed(lambda: self.bookings.create(somebody(user), request))
+
+    def release(self, user: str, booking: str) -> Record:
+        """``POST /bookings/<id>/release``."""
+        return self._changed(lambda: self.bookings.release(somebody(user), booking))
+
+    def cancel(self, user: str, booking: str) -> Record:
+        """``DELETE /bookings/<id>``."""
+        return self._changed(lambda: self.bookings.cancel(somebody(user), booking))
+
+    def is_written(self, record: Record) -> bool:
+        """Whether the change stands in the cluster: the server answers 201 or 200 only then."""
+        return self.life.alive and self.mirror.written(record.change, PATIENCE)
+
+    def _changed(self, change: Callable[[], Record]) -> Record:
+        def answer() -> Record:
+            obstacle = self._wrong_clock() or self.mirror.obstacle() or self._nodes.obstacle()
+            if obstacle:
+                raise UnavailableError(obstacle)
+            record = change()
+            self.after(0.005, self._round)
+            return record
+
+        try:
+            return self.asked(answer)
+        except NoAnswerError as error:
+            raise UnavailableError("The booking server does not answer.") from error

@@ -1,0 +1,142 @@
+"""The whole story: as it is meant, and with every part killed, paused, late or cut off; it ends the same."""
+
+from collections.abc import Callable
+from itertools import product
+
+import pytest
+
+from tests.scenarios.conftest import Worlds
+from tests.scenarios.sampling import every, some
+from tests.scenarios.seeing import Value
+from tests.scenarios.story import FIRST_ACT, SECOND_ACT, SHORT, Harm, Story, nothing
+from tests.scenarios.world import World
+
+PARTS = ("server", "controller-0", "extender", "scheduler", "agent n0", "kubelet n0")
+LOST = {("agent n0", "gone"), ("agent n0", "bound")}
+"""A pod that comes to a node in the second in which its agent is dead fails (``test_machines``)."""
+
+SECONDS_LATE = 5.0
+
+Play = Callable[[Story], Value]
+
+
+@pytest.fixture(scope="module")
+def ends() -> dict[Play, Value]:
+    """How an act ends when nobody disturbs it: played once."""
+    return {}
+
+
+def plays(act: Play, harm: Harm, new_world: Worlds, ends: dict[Play, Value], *, lag: float = 0.0) -> None:
+    """With this harm the act ends as it does without."""
+    more = {"policy": SHORT} if act is Story.play_second_act else {}
+    if act not in ends:
+        ends[act] = act(Story(new_world(**more)))
+    assert act(Story(new_world(**more, leeway=0.1 + lag), harm)) == ends[act]
+
+
+def at(moment: str, act: Callable[[World], object]) -> Harm:
+    """Do it at this moment."""
+    return lambda world, now: act(world) if now == moment else None
+
+
+def test_the_story_is_played_to_its_end_through_every_moment(world: World) -> None:
+    story = Story(world)
+    end = story.play()
+    assert tuple(story.moments) == (*FIRST_ACT, *SECOND_ACT)
+    assert end["comebacks"] == 0
+    gpus = {key: pod["gpus"] for key, pod in end["pods"].items() if pod["live"]}
+    assert sum(gpus.values()) == 4
+    assert gpus["team/alice-1"] == gpus["team/alice-2"] == 0
+    assert not [key for key, pod in end["pods"].items() if pod["left over"] or pod["finalizers"]]
+
+
+@pytest.mark.parametrize(
+    ("part", "moment"),
+    some(product(["controller-0"], FIRST_ACT[5:14]), of=sorted(set(product(PARTS, FIRST_ACT)) - LOST)),
+)
+def test_a_part_that_is_killed_at_any_moment_changes_nothing(
+    part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    plays(Story.play_first_act, at(moment, lambda world: world.kill(part)), new_world, ends)
+
+
+@pytest.mark.parametrize(
+    ("part", "moment"),
+    some([("server", "over"), ("controller-0", "over")], of=product(PARTS[:4], SECOND_ACT)),
+)
+def test_a_part_that_is_killed_before_a_booking_ends_by_its_time_changes_nothing(
+    part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    plays(Story.play_second_act, at(moment, lambda world: world.kill(part)), new_world, ends)
+
+
+@pytest.mark.parametrize("moment", every(3, FIRST_ACT))
+def test_everything_of_ours_dies_at_once_and_goes_on(
+    moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    def all_die(world: World) -> None:
+        for part in PARTS[:4]:
+            world.kill(part)
+
+    plays(Story.play_first_act, at(moment, all_die), new_world, ends)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_dies_at_every_moment_of_the_story_changes_nothing(
+    part: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    def dies_again(world: World, moment: str) -> None:
+        if (part, moment) not in LOST:
+            world.kill(part)
+
+    plays(Story.play, dies_again, new_world, ends)
+
+
+@pytest.mark.parametrize("part", PARTS)
+@pytest.mark.parametrize(
+    "moment", some(["leaving"], of=["alice asks", "kept", "leaving", "released", "ends"])
+)
+def test_a_part_that_stands_still_for_twenty_seconds_changes_nothing(
+    part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    plays(Story.play_first_act, at(moment, lambda world: world.pause(part, 20.0)), new_world, ends)
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_part_that_hears_everything_seconds_late_changes_nothing(
+    part: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    late = at("nothing yet", lambda world: world.lag(part, SECONDS_LATE))
+    plays(Story.play_first_act, late, new_world, ends, lag=SECONDS_LATE)
+
+
+@pytest.mark.parametrize(
+    "parts", [("server",), ("controller-0",), ("extender",), ("extender", "scheduler")], ids=str
+)
+@pytest.mark.parametrize("moment", some(["leaving"], of=["alice asks", "leaving", "released"]))
+def test_a_part_that_cannot_reach_the_api_server_for_a_while_changes_nothing(
+    parts: tuple[str, ...], moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    def cut(world: World) -> None:
+        for part in parts:
+            world.cut(part)
+        world.run(25.0)
+        for part in parts:
+            world.cut(part, cut=False)
+
+    plays(Story.play_first_act, at(moment, cut), new_world, ends)
+
+
+@pytest.mark.parametrize("seconds", [60.0, 200.0])
+@pytest.mark.parametrize("moment", some(["leaving", "released"], of=FIRST_ACT))
+def test_an_api_server_that_is_away_for_minutes_changes_nothing(
+    moment: str, seconds: float, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    plays(Story.play_first_act, at(moment, lambda world: world.away(seconds)), new_world, ends)
+
+
+def test_two_replicas_of_the_controller_do_no_more_than_one(
+    new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    ends.setdefault(Story.play_first_act, Story(new_world()).play_first_act())
+    assert Story(new_world(replicas=2), nothing).play_first_act() == ends[Story.play_first_act]
