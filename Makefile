@@ -6,17 +6,19 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
-# Tests run in several processes, one more than cores, as clusters make them wait; a module stays in one of them.
-WORKERS ?= 3
-CHURN := tests/e2e/churn
+# Unit tests run in so many processes; a module stays in one of them.
+WORKERS ?= 2
 # Whatever is drawn at random is drawn anew each time, but where a landing is judged (.ci/run).
 DRAWS ?=
-SLOWEST := --durations=15 --durations-min=20
+# tests/long plays whole clusters for as long as it takes: make test-long.
+GATE := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=5 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+# Compiled once: hundreds of processes of one run import the same modules.
+unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-venv venv binaries run test check unit controlplane e2e soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
+.PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
 
 ##@ See it
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -35,9 +37,11 @@ kind-down: ## Delete the kind cluster
 	@kind delete cluster --name gpu-booking
 
 ##@ Test it
-# Twelve hundred pods need both cores, and everything else would wait for them: they have a minute of their own.
-test: check binaries ## Everything there is: checks, unit, control plane, end to end (WORKERS=3)
-	@$(PYTEST) -q $(DRAWS) $(SLOWEST) $(CHURN); churned=$$?; $(PYTEST) -q $(DRAWS) $(SLOWEST) $(PARALLEL) --ignore=$(CHURN) && exit $$churned
+test: binaries ## The gate: check, unit, component, controlplane, e2e; the first that is red ends it
+	@$(BIN)/python -m tests.running.gate
+
+test-long: binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
+	@$(BIN)/python -m tests.running.long $(if $(ONLY),--only "$(ONLY)")
 
 check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/ruff format --check .
@@ -47,23 +51,26 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/deptry .
 	@$(BIN)/codespell
 
-unit: $(READY) ## Tests that need no cluster
-	@$(PYTEST) -q $(PARALLEL) -m "not controlplane and not e2e and not gpu"
+unit: $(READY) ## Tests that need nothing but this checkout
+	@$(GATE) $(PARALLEL) -m "not component and not controlplane and not e2e"
+
+component: binaries ## Tests with a database server, a browser or another program
+	@$(GATE) $(PARALLEL) -m component
 
 controlplane: binaries ## Tests against a real API server
-	@$(PYTEST) -q $(PARALLEL) -m controlplane
+	@$(GATE) --randomly-dont-reorganize -m controlplane tests/controlplane
 
-e2e: binaries ## Tests on a whole cluster with real kubelets
-	@$(PYTEST) -q $(PARALLEL) -m e2e
+e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
+	@$(GATE) --randomly-dont-reorganize --maxfail=3 -m e2e tests/e2e
 
 soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
 	  tests/booking/web/test_openapi.py
-	@$(PYTEST) -q -s tests/e2e/fire/soak_every_call.py tests/e2e/fire/soak.py tests/e2e/churn/soak.py \
+	@$(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 
 chaos: binaries ## The chart's product under load while everything below and in it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
-	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(PYTEST) -q -s tests/e2e/chaos
+	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(PYTEST) -q -s tests/long/chaos
 
 bench: binaries ## Measure, beside a floor in the same run, and describe the machine
 	@$(BIN)/python -m tests.bench
@@ -113,7 +120,7 @@ $(READY): requirements/uv.txt requirements/dev.txt pyproject.toml | host-venv
 	@echo "Making the virtual environment in $(VENV)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@$(BIN)/python -m pip --disable-pip-version-check install --quiet --require-hashes -r requirements/uv.txt
-	@$(BIN)/uv pip sync --quiet --require-hashes --python $(BIN)/python requirements/dev.txt
+	@$(BIN)/uv pip sync --quiet --compile-bytecode --require-hashes --python $(BIN)/python requirements/dev.txt
 	@$(BIN)/uv pip install --quiet --no-deps --no-build-isolation --python $(BIN)/python --editable .
 	@touch $@
 

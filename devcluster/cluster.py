@@ -13,7 +13,7 @@ from typing import Any, Self
 
 import msgspec
 
-from devcluster import cleanup, kubeconfig, network, requirements
+from devcluster import cleanup, kubeconfig, limits, network, requirements
 from devcluster.addresses import Addresses
 from devcluster.boot import Boot, Report
 from devcluster.cgroups import CgroupTree
@@ -67,7 +67,7 @@ class Cluster:
         wished = checked(spec or ClusterSpec())
         where = places(wished.name, root)
         requirements.check()
-        requirements.make_room()
+        limits.ensure(report)
         programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
         ownership = Ownership(where.lock)

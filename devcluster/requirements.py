@@ -1,10 +1,8 @@
 """What must be there before a cluster can start, each with a sentence that says how to get it."""
 
-import contextlib
 import os
 import sys
 from pathlib import Path
-from typing import Final
 
 from cluster.runtime.clock import SystemClock
 from devcluster import binaries
@@ -13,10 +11,6 @@ from devcluster.commands import missing
 from devcluster.failure import ClusterError
 from devcluster.places import CHECKOUT, PRIVATE_TO_NODES
 from devcluster.plan import Programs
-
-INOTIFY: Final = Path("/proc/sys/fs/inotify/max_user_instances")
-_INSTANCES: Final = 1024
-"""A cluster of two nodes needs 22, and a user has 128 by default: the sixth kubelet would not start."""
 
 
 def check() -> None:
@@ -36,13 +30,6 @@ def check_user() -> None:
     """ClusterError where this user may not do what a cluster needs."""
     if os.geteuid() != 0:
         raise ClusterError("A cluster needs root: it makes namespaces, mounts and control groups. Try sudo.")
-
-
-def make_room(limit: Path = INOTIFY) -> None:
-    """Let root have as many inotify instances as some clusters at once need, where the machine allows it."""
-    if int(limit.read_text()) < _INSTANCES:
-        with contextlib.suppress(OSError):  # a container may not; few clusters need no more
-            limit.write_text(f"{_INSTANCES}\n")
 
 
 def programs() -> Programs:

@@ -21,16 +21,21 @@ def own(name: str) -> str:
     return checked_name(f"{name}-{os.getpid():07}")
 
 
-def remove_left_behind() -> None:
-    """Remove the clusters of test runs whose process has ended without doing so."""
-    for state in default_root().glob("*-*"):
+def remove_left_behind() -> list[str]:
+    """Remove the clusters of test runs whose process has ended without doing so; their names."""
+    removed = []
+    for state in sorted(default_root().glob("*-*")):
         process = _OWN.fullmatch(state.name)
         if process and not _lives(int(process[1])):
             with suppress(ClusterError):  # another run is at it
                 clusters.remove(state.name)
+                removed.append(state.name)
+    return removed
 
 
 def _lives(process: int) -> bool:
+    if process <= 0:
+        return False  # to kill(2) these are whole groups of processes
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -19,11 +19,15 @@ from pathlib import Path
 from typing import Final
 
 import psycopg
+import pytest
 from psycopg import sql
 
 from cluster.runtime.clock import SystemClock
 
 KINDS: Final = ("sqlite", "postgresql")
+NEEDS_A_SERVER: Final = pytest.mark.component
+EACH_KIND: Final = ("sqlite", pytest.param("postgresql", marks=NEEDS_A_SERVER))
+"""Of databases, for ``parametrize``."""
 _USER: Final = "postgres"
 _SETTINGS: Final = {
     "listen_addresses": "",

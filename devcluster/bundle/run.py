@@ -36,7 +36,7 @@ HIDDEN = ("/run", "/var/run", "/var/log", "/var/lib")
 """A node of the cluster sees empty folders of its own here."""
 PLAYS = {
     "hardware": ("-m", "gpu", "tests/gpu"),
-    "rehearsal": ("-m", "e2e", "tests/e2e/test_gpu_rehearsal.py"),
+    "rehearsal": ("-m", "e2e", "tests/long/test_gpu_rehearsal.py"),
 }
 OPTIONS = (
     *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "devcluster.bundle.noting"),

@@ -20,13 +20,14 @@ DOCUMENTS: Final = (
     "docs/device-plugin.md",
     "docs/security.md",
     "docs/sizing.md",
+    "docs/testing.md",
     "docs/troubleshooting.md",
 )
 LIFECYCLE: Final = ("Saving and restoring", "Upgrading", "Rolling back", "Removing it")
-"""Sections of docs/operations.md that a release goes through (tests/e2e/installed/test_lifecycle.py)."""
+"""Sections of docs/operations.md that a release goes through (tests/long/installed/test_lifecycle.py)."""
 
 PLAYED: Final = ("docs/getting-started.md", "docs/migration-from-nvidia.md")
-"""Whose commands make sense in their order alone: tests/e2e/installed/test_first_steps.py types them."""
+"""Whose commands make sense in their order alone: tests/long/installed/test_first_steps.py types them."""
 
 _FENCE: Final = re.compile(r"^```(?P<language>\w*)\n(?P<body>.*?)^```$", re.DOTALL | re.MULTILINE)
 _SHELLS: Final = {"bash", "console", "sh", "shell"}

@@ -44,7 +44,7 @@ OF_PODS = {
 """What the pods of the chart are made of: a claim, a ConfigMap, a Secret, a binding."""
 MOUNTED = (f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}")
 """Where the chart's pods, and the cluster's own kube-scheduler, find their files;
-tests/charts/test_pods_rendered.py loads what the settings say."""
+tests/long/charts/test_pods_rendered.py loads what the settings say."""
 OF_THE_API = {f"{names.DOMAIN}/v1"}
 """Group and version of our custom resource, as objects say them."""
 GUARDED = (

@@ -24,7 +24,7 @@ RECORDED = ("tests/fixtures/", "requirements/")
 """What others have written, as it came."""
 STOCK = "charts/gpu-booking/values.yaml:"
 """The one image of others' that an administrator's nodes pull: Kubernetes' own scheduler."""
-PRINTING = ("devcluster/", "tests/bench/", "tests/e2e/actors/")
+PRINTING = ("devcluster/", "tests/bench/", "tests/long/actors/")
 """Command lines and programs of their own: they print for people."""
 
 

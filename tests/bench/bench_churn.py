@@ -12,11 +12,11 @@ from devcluster.demo.access import administrator
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
-from tests.e2e.churn.churning import ROUND, Churning, Scale
-from tests.e2e.churn.conftest import LEEWAY
-from tests.e2e.churn.ground import ground
-from tests.e2e.churn.recoveries import slowest
 from tests.laws.live import LiveWatch, checkpoints_of
+from tests.long.churn.churning import ROUND, Churning, Scale
+from tests.long.churn.conftest import LEEWAY
+from tests.long.churn.ground import ground
+from tests.long.churn.recoveries import slowest
 
 SEED: Final = "bench"
 """Every run the same moments."""

@@ -3,11 +3,14 @@
 import re
 from typing import Final
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.booking.web.pages.site import Site
 from tests.browser.story import H100, tell
 from tests.browser.visitor import PATIENCE, PHONE, Visitors
+
+pytestmark = pytest.mark.component
 
 expect.set_options(timeout=PATIENCE)
 TUESDAY: Final = "2026-03-03T00:00"

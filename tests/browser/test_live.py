@@ -9,6 +9,8 @@ from tests.booking.web.pages.site import Site
 from tests.browser.story import live, tell
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Screen, Visitors
 
+pytestmark = pytest.mark.component
+
 expect.set_options(timeout=PATIENCE)
 REASON: Final = "The power supply is replaced."
 

@@ -9,6 +9,8 @@ from playwright.sync_api import Browser, expect
 from tests.booking.web.login.entrance import Entrance
 from tests.browser.visitor import DESK, PATIENCE, PHONE, Visitors, address_of, findings, width_of
 
+pytestmark = pytest.mark.component
+
 expect.set_options(timeout=PATIENCE)
 REFUSED = "error: Failed to load resource: the server responded with a status of 401 (UNAUTHORIZED)"
 

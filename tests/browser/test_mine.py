@@ -11,6 +11,8 @@ from tests.booking.web.pages.site import DAY, Site
 from tests.browser.story import tell
 from tests.browser.visitor import PATIENCE, Visitors
 
+pytestmark = pytest.mark.component
+
 expect.set_options(timeout=PATIENCE)
 IN_MARCH: Final = "2026-03-{:02}T10:00"
 

@@ -11,6 +11,8 @@ from tests.browser.story import live, rule, tell
 from tests.browser.visitor import DESK, PHONE, Visitors, address_of, findings, open_all, width_of
 from tests.fakes.objects import A100
 
+pytestmark = pytest.mark.component
+
 PAGES: Final = {
     "availability": f"/?open={A100}",
     "refused": f"/?model={A100}&count=7&amount=20&check=1",

@@ -11,10 +11,10 @@ from cluster.runtime.settings import load
 from devcluster.failure import ClusterError
 from tests.charts.conftest import Render
 from tests.charts.matrix import MATRIX
-from tests.charts.test_pods_rendered import environment, workloads
 from tests.charts.test_rendered import of_kind, rules
+from tests.long.charts.test_pods_rendered import environment, workloads
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 OWN = MATRIX["a site's own"]
 URL = "https://gpus.example.org"

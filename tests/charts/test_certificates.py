@@ -7,7 +7,7 @@ from cluster import names
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind, rules
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 BY_CERT_MANAGER = {"admission": {"certificates": "cert-manager"}}
 INJECTED = "cert-manager.io/inject-ca-from"

@@ -13,10 +13,10 @@ from cluster import names
 from cluster.runtime.settings import load
 from devcluster.failure import ClusterError
 from tests.charts.conftest import Render
-from tests.charts.test_pods_rendered import environment, workloads
 from tests.charts.test_rendered import of_kind
+from tests.long.charts.test_pods_rendered import environment, workloads
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 TERMINATOR = "pod-terminator"
 DOOR = f"{names.PRODUCT}-{TERMINATOR}"

@@ -26,7 +26,7 @@ from docs.tables.parts import PARTS, Part
 from tests.charts.conftest import Document, Render
 from tests.fakes.headings import anchors
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 EVERYTHING = {
     "monitoring": {part: {"enabled": True} for part in ("alerts", "dashboard", "scraping")},

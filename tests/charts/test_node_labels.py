@@ -10,7 +10,7 @@ from deviceplugin.mig.strategy import MigStrategy
 from tests.charts.conftest import Document, Render
 from tests.deviceplugin.labels.cards import A6000, card, cut, scene
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 
 def nodes() -> tuple[Scene, ...]:

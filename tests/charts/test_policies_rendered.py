@@ -12,7 +12,7 @@ from devcluster.failure import ClusterError
 from devcluster.parts import chart
 from tests.charts.conftest import Document, Render
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 KINDS = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 

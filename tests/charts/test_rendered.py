@@ -13,7 +13,7 @@ from devcluster.parts import chart, existing, extender, scheduler_profile
 from docs.tables import scheduler as documented_scheduler
 from tests.charts.conftest import Document, Render
 
-pytestmark = pytest.mark.controlplane
+pytestmark = pytest.mark.component
 
 OUTSIDE = {"external": {"address": "192.0.2.10", "port": 9443}}
 

@@ -44,7 +44,7 @@ def test_every_command_is_run_by_a_test() -> None:
     assert in_line == RUN_ELSEWHERE.keys()
     assert all(words in (ROOT / file).read_text() for file, words in RUN_ELSEWHERE.values())
     blocks = re.findall(r"(?:<!-- tested: ([a-z]+) -->\n *)?```([a-z]*)\n(?=.)", WRITTEN)
-    # The first is typed by tests/e2e/installed/test_modes.py.
+    # The first is typed by tests/long/installed/test_modes.py.
     assert blocks == [("paste", "bash"), ("certificates", "bash")]
 
 

@@ -1,94 +1,13 @@
-"""``make run ONCE=1`` plays the story to its end; a step that does not happen ends it and says which."""
-
-import io
-import os
-import subprocess
-import sys
-import threading
+"""``make run ONCE=1 PROCESSES=1`` plays the story to its end. With images: tests/long/test_story.py."""
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
-from devcluster.cluster import Cluster
-from devcluster.demo.access import administrator
-from devcluster.demo.play import play
-from devcluster.demo.teller import Teller
-from devcluster.fakenvml import default_gpus
-from devcluster.places import CHECKOUT
-from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
-from tests.laws.live import LiveWatch, checkpoints_of
+from tests.e2e.told import check_story, run
 
-pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
-
-OUTAGE_SECONDS = 60.0
+pytestmark = pytest.mark.e2e
 
 
-def run(name: str, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "devcluster.demo", "--name", name, "--once", *options],
-        cwd=CHECKOUT,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-def test_the_story_is_played_to_its_end_by_pods_of_the_chart() -> None:
-    played = run(own("story"))
-    assert played.returncode == 0, played.stdout + played.stderr
-    lines = played.stdout.splitlines()
-
-    def told(who: str, what: str) -> int:
-        return sum(f"s  {who:<12} {what}" in line for line in lines)
-
-    for pod in ("bob-1", "bob-2", "bob-3", "bob-4", "bob-5", "bob-6", "alice-1", "alice-2"):
-        assert told(pod, "is bound with"), pod
-        assert told(pod, "sees inside: GPU-"), pod
-    for pod in ("bob-3", "alice-1", "bob-2", "alice-2"):
-        assert told(pod, "comes back without a GPU") == 1, pod
-        assert told(pod, "runs on, and sees no GPU inside") == 1, pod
-    for pod in ("bob-1", "bob-4", "bob-5", "bob-6"):
-        assert told(pod, "has to leave") == 0, pod
-    assert told("alice", "may start her next booking on ") == 1
-    assert told("bob", "keeps bob-1, bob-2, bob-4: untouched") == 1
-    assert any(line.startswith("REST API: http://") for line in lines)
-    assert any(line.startswith("export KUBECONFIG=/") for line in lines)
-    assert told("parts", "the chart is installed, and all of its pods are ready") == 1
-    assert lines[-1] == "The cluster is gone."
-
-
-def test_a_story_whose_step_does_not_happen_fails_and_says_which() -> None:
-    # Containers get no device nodes then.
-    played = run(own("broken"), "--processes", GPU_BOOKING_STRATEGY="environment")
-    assert played.returncode != 0
-    assert "The step did not happen: the container of bob-1 sees the GPU that was chosen" in played.stderr
-    assert "expected:" in played.stderr
-    assert "seen:" in played.stderr
-    assert "Traceback" not in played.stderr
-
-
-def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_middle() -> None:
-    nodes = tuple(NodeSpec(name=f"node-{letter}", gpus=default_gpus(n)) for n, letter in enumerate("ab"))
-    written = io.StringIO()
-    with Cluster.start(ClusterSpec(name=own("outage"), nodes=nodes)) as cluster:
-        moments: list[str] = []
-
-        def outage(moment: str) -> None:
-            moments.append(moment)
-            laws.check()
-            # The eviction has just begun, or is about to.
-            if moments.count("asked") == 1 and moment == "asked":
-                laws.fault("the API server stands still")
-                cluster.pause("kube-apiserver")
-                SystemClock().wait(threading.Event(), OUTAGE_SECONDS)
-                cluster.resume("kube-apiserver")
-                laws.fault("the API server goes on")
-
-        with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
-            play(cluster, Teller(written), interlude=outage, patience=180.0)
-            laws.finish()
-    told = written.getvalue()
-    assert told.count("comes back without a GPU") == 4, told
-    assert told.count("has to leave") == 4, told
+@pytest.mark.budget(60)
+def test_the_story_is_played_to_its_end() -> None:
+    check_story(run(own("story"), "--processes"))

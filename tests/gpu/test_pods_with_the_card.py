@@ -1,6 +1,6 @@
 """The real agent under a real kubelet and containerd gives pods the real GPU, and CUDA computes on it. Root.
 
-Every play is rehearsed on simulated GPUs, with a simulated CUDA, by tests/e2e/test_gpu_rehearsal.py.
+Every play is rehearsed on simulated GPUs, with a simulated CUDA, by tests/long/test_gpu_rehearsal.py.
 """
 
 import pytest

@@ -13,7 +13,7 @@ from booking.records import BookingRequest, Change, Record
 from booking.service import BookingService
 from booking.store import open_store
 from cluster.fake.clock import FakeClock
-from tests.databases import a_database
+from tests.databases import NEEDS_A_SERVER, a_database
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import somebody
 from tests.fakes.records import CLUSTER, a_request, day
@@ -80,7 +80,10 @@ def world(kind: str, folder: Path, wish: str, left: str) -> Iterator[World]:
 
 @pytest.mark.parametrize(
     ("kind", "wish", "left"),
-    [*(("sqlite", wish, left) for wish in WISHES for left in LEFT), ("postgresql", "planned", "two on each")],
+    [
+        *(("sqlite", wish, left) for wish in WISHES for left in LEFT),
+        pytest.param("postgresql", "planned", "two on each", marks=NEEDS_A_SERVER),
+    ],
 )
 def test_whatever_is_offered_instead_can_be_had_and_kept(
     tmp_path: Path, kind: str, wish: str, left: str

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from booking.store import Store, open_store
-from tests.databases import KINDS, a_database
+from tests.databases import EACH_KIND, a_database
 
 
-@pytest.fixture(params=KINDS)
+@pytest.fixture(params=EACH_KIND)
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return a_database(request.param, tmp_path)
 

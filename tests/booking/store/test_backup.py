@@ -21,7 +21,7 @@ from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import BOOKINGS
-from tests.databases import KINDS, a_database
+from tests.databases import KINDS, NEEDS_A_SERVER, a_database
 from tests.fakes.records import a_record, day
 
 
@@ -78,6 +78,7 @@ def everything(store: Store) -> list[Any]:
         ]
 
 
+@NEEDS_A_SERVER
 @pytest.mark.parametrize(("kind", "onto"), [KINDS, KINDS[::-1]])
 def test_a_restored_database_is_the_one_that_was_copied(kind: str, onto: str, tmp_path: Path) -> None:
     url, copy = a_database(kind, tmp_path / "from"), tmp_path / "copy"

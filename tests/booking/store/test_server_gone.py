@@ -11,6 +11,8 @@ from booking.store import Store, StoreError, Writing, open_store
 from tests.databases import PostgresServer
 from tests.fakes.records import a_record, day
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:

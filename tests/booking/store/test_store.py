@@ -9,7 +9,7 @@ import pytest
 from booking.records import Place, Record
 from booking.store import Reading, Store, StoreError, Writing, open_store
 from booking.stored import Filters
-from tests.databases import KINDS, a_database
+from tests.databases import EACH_KIND, a_database
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
 
@@ -221,7 +221,7 @@ def test_reading_sees_one_moment_though_others_write(store: Store) -> None:
     assert store.change() == 1
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", EACH_KIND)
 def test_a_store_that_somebody_else_has_open_sees_what_is_written(kind: str, tmp_path: Path) -> None:
     url = a_database(kind, tmp_path)
     with closing(open_store(url)) as one, closing(open_store(url)) as two:

@@ -11,6 +11,8 @@ from tests.booking.web.test_harm import requests
 from tests.databases import PostgresServer
 from tests.fakes.objects import A100
 
+pytestmark = pytest.mark.component
+
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:

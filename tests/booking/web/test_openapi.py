@@ -78,6 +78,7 @@ def test_every_reference_in_the_document_leads_somewhere(served: Served) -> None
     assert set(re.findall(r'"\$ref":"([^"]+)"', text)) == known
 
 
+@pytest.mark.component
 def test_a_machine_that_knows_the_document_finds_no_answer_that_it_does_not_tell_of(
     server: Server, tmp_path: Path
 ) -> None:

@@ -1,0 +1,170 @@
+"""Limits of the machine that clusters use up, all clusters of a user together.
+
+The one that is met first is `fs.inotify.max_user_instances`: 128 by default, of which a cluster of two nodes
+takes 22. Beyond it a kubelet ends with `inotify_init: too many open files`, long after the start and far from
+the cause, so a start looks before anything of it runs. Where there is no room for some clusters it raises the
+limit; where it may not, and there is no room for one, it refuses.
+"""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from devcluster.failure import ClusterError
+
+Report = Callable[[str], None]
+PROC: Final = Path("/proc")
+AT_ONCE: Final = 8
+"""Clusters for which a start makes room: side by side runs, and those that were left behind."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limit:
+    """One limit of the kernel.
+
+    Args:
+        name: as sysctl calls it; of what cannot be changed, in words.
+        cluster: how much of it a cluster of two nodes takes with some pods, measured and rounded up.
+        raised: what it is raised to; 0 where nothing can be.
+    """
+
+    name: str
+    cluster: int
+    raised: int
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A limit on this machine: its value, and how much of it is in use now."""
+
+    limit: Limit
+    value: int
+    used: int
+
+    @property
+    def clusters(self) -> int:
+        """How many clusters there is room for."""
+        return max(0, self.value - self.used) // self.limit.cluster
+
+    @property
+    def is_short(self) -> bool:
+        """Whether a start should raise it."""
+        return self.clusters < AT_ONCE and self.value < self.limit.raised
+
+    @property
+    def refusal(self) -> str:
+        """Why no cluster can be started; empty where one can."""
+        if self.clusters:
+            return ""
+        name, one = self.limit.name, self.limit.cluster
+        text = (
+            f"There is no room for a cluster: of {name} = {self.value} this user has {self.used} in use,"
+            f" and a cluster takes {one}."
+        )
+        if self.limit.raised > self.value:
+            text += f" Raise it as root: `sysctl -w {name}={self.limit.raised}`."
+        return f"{text} `.venv/bin/python -m devcluster status` lists the clusters that run here."
+
+
+INSTANCES: Final = Limit("fs.inotify.max_user_instances", 22, 8192)
+WATCHES: Final = Limit("fs.inotify.max_user_watches", 1000, 524_288)
+THREADS: Final = Limit("kernel.pid_max", 1000, 4_194_304)
+KEYS: Final = Limit("kernel.keys.root_maxkeys", 100, 1_000_000)
+FILES: Final = Limit("fs.file-max", 5000, 1_000_000)
+GROUPS: Final = Limit("memory control groups", 100, 0)
+GROUPS_AT_MOST: Final = 65_535
+"""The kernel numbers them with 16 bits."""
+
+
+def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Report) -> None:
+    """Raise what is short.
+
+    Args:
+        states: of every limit.
+        write: raises a limit; the value that it has afterwards.
+        report: told what was raised.
+
+    Raises:
+        ClusterError: there is no room for a cluster, and none could be made.
+    """
+    for state in states:
+        now = state
+        if state.is_short:
+            now = State(state.limit, write(state.limit), state.used)
+            if now.value > state.value:
+                report(f"raised {state.limit.name} from {state.value} to {now.value} on this machine")
+        if now.refusal:
+            raise ClusterError(now.refusal)
+
+
+def ensure(report: Report) -> None:
+    """The same for this machine."""
+    make_room(survey(), _raise, report)
+
+
+def in_use() -> list[str]:
+    """Every limit of this machine in a few words."""
+    return [f"{s.limit.name} {s.used} of {s.value}" for s in survey()]
+
+
+def survey(proc: Path = PROC) -> tuple[State, ...]:
+    """Every limit of this machine; one that this kernel does not have is left out."""
+    return tuple(_surveyed(proc))
+
+
+def _surveyed(proc: Path) -> Iterator[State]:
+    instances, watches = _inotify(proc)
+    used: tuple[tuple[Limit, Callable[[], int]], ...] = (
+        (INSTANCES, lambda: instances),
+        (WATCHES, lambda: watches),
+        (THREADS, lambda: int((proc / "loadavg").read_text().split()[3].partition("/")[2])),
+        (KEYS, lambda: _keys((proc / "key-users").read_text().splitlines())),
+        (FILES, lambda: int((proc / "sys/fs/file-nr").read_text().split()[0])),
+    )
+    for limit, count in used:
+        with contextlib.suppress(OSError):
+            yield State(limit, int(_file(limit, proc).read_text()), count())
+    with contextlib.suppress(OSError):
+        yield State(GROUPS, GROUPS_AT_MOST, _groups((proc / "cgroups").read_text().splitlines()))
+
+
+def _raise(limit: Limit) -> int:
+    file = _file(limit, PROC)
+    with contextlib.suppress(OSError):  # a container may not
+        file.write_text(f"{limit.raised}\n")
+    return int(file.read_text())
+
+
+def _file(limit: Limit, proc: Path) -> Path:
+    return proc.joinpath("sys", *limit.name.split("."))
+
+
+def _inotify(proc: Path) -> tuple[int, int]:
+    """Instances and watches of this user's processes; one that several processes share counts for each."""
+    instances = watches = 0
+    for process in proc.iterdir():
+        with contextlib.suppress(OSError):  # it has ended
+            if process.name.isdigit() and process.stat().st_uid == os.geteuid():
+                for entry in (process / "fd").iterdir():
+                    if str(entry.readlink()) == "anon_inode:inotify":
+                        instances += 1
+                        information = process / "fdinfo" / entry.name
+                        watches += information.read_text().count("inotify wd:")
+    return instances, watches
+
+
+def _keys(lines: Iterable[str]) -> int:
+    """Root's keys, as /proc/key-users tells them: user, usage, keys, quota of keys, quota of bytes."""
+    for line in lines:
+        user, _, rest = line.partition(":")
+        if user.strip() == "0":
+            return int(rest.split()[2].partition("/")[0])
+    return 0
+
+
+def _groups(lines: Iterable[str]) -> int:
+    """Memory's control groups, as /proc/cgroups tells them: subsystem, hierarchy, number, enabled."""
+    return next((int(line.split()[2]) for line in lines if line.startswith("memory\t")), 0)

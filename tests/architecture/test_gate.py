@@ -1,0 +1,47 @@
+"""The gate stays small: tests/e2e has few tests, each with a budget; clusters are started in few rooms."""
+
+import ast
+from pathlib import Path
+
+from tests.architecture.checkout import ROOT, python_of, tree_of
+
+AT_MOST = 15
+SECONDS = 180.0
+
+
+def budgets() -> dict[str, float | None]:
+    """Test of tests/e2e -> the seconds of its ``pytest.mark.budget``; None where it has none."""
+    return {
+        f"{path.name}::{node.name}": _budget(node)
+        for path in sorted((ROOT / "tests/e2e").glob("test_*.py"))
+        for node in tree_of(path).body
+        if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
+    }
+
+
+def _budget(test: ast.FunctionDef) -> float | None:
+    for decorator in test.decorator_list:
+        if isinstance(decorator, ast.Call) and ast.unparse(decorator.func) == "pytest.mark.budget":
+            (seconds,) = decorator.args
+            return float(ast.literal_eval(seconds))
+    return None
+
+
+def test_the_gates_share_of_whole_clusters_is_at_most_fifteen_tests_and_180_seconds() -> None:
+    stated = budgets()
+    assert stated
+    assert len(stated) <= AT_MOST, "a new test displaces an old one (docs/testing.md)"
+    assert not [test for test, seconds in stated.items() if seconds is None]
+    assert sum(seconds or 0 for seconds in stated.values()) <= SECONDS
+
+
+def test_clusters_are_started_by_tests_of_the_gates_last_stages_and_of_the_long_tier_alone() -> None:
+    allowed = {"e2e", "controlplane", "long", "gpu", "bench"}
+    found = {
+        path.relative_to(ROOT)
+        for path in python_of("tests")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Attribute) and ast.unparse(node) == "Cluster.start"
+    }
+    assert found
+    assert {path for path in found if path.parts[1] not in allowed} == set[Path]()

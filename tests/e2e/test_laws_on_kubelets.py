@@ -1,0 +1,103 @@
+"""What only real kubelets can show of the laws: each on a whole cluster, with the people's own tokens."""
+
+import pytest
+
+from cluster import names
+from devcluster import probe
+from tests.e2e.persons import Person
+from tests.e2e.playground import Playground
+from tests.e2e.takeover import occupy, pod, returned, same, uuids
+
+pytestmark = pytest.mark.e2e
+
+DEVICES = 8
+
+
+@pytest.mark.budget(20)
+def test_l1_a_burst_of_sixteen_pods_fills_eight_devices_and_no_pod_fails(playground: Playground) -> None:
+    names = playground.create_all(
+        probe.pod(f"burst-{n:02}", [probe.container("main", gpus=1)]) for n in range(2 * DEVICES)
+    )
+    bound = playground.await_that(
+        "eight pods run", lambda: running if len(running := _running(playground)) == DEVICES else None
+    )
+    waiting = sorted(set(names) - set(bound))
+    for name in waiting:
+        assert "nodes are available" in playground.await_waiting(name)
+    for name in bound:
+        playground.check_agreement(name)
+    playground.check_law_1()
+    assert len({u for n in bound for us in playground.assignment(n).values() for u in us}) == DEVICES
+    assert not [p.metadata.name for p in playground.pods() if p.status.phase == "Failed"]
+
+    for name in bound:
+        playground.delete(name)
+    playground.await_phase(waiting)
+    for name in waiting:
+        playground.check_agreement(name)
+    playground.check_law_1()
+
+
+@pytest.mark.budget(15)
+def test_l3_l4_two_booked_pods_at_once_take_one_victim_each_and_no_more(
+    alice: Person, bob: Person, playground: Playground
+) -> None:
+    cheap = ("bob-a-0", "bob-b-1")
+    taken = occupy(bob, playground, cheap=cheap)
+    alice.book(2, topology="any")
+    hers = [alice.create(pod(f"alice-{n}")) for n in range(2)]
+    playground.await_phase(hers)
+    assert uuids(map(playground.pod, hers)) == uuids(taken[name] for name in cheap)
+    for name in hers:
+        playground.check_agreement(name)
+    for name in cheap:
+        returned(playground, taken[name])
+    same(playground, (was for name, was in taken.items() if name not in cheap))
+
+
+@pytest.mark.budget(15)
+def test_l4_a_released_booking_ends_its_pods_and_leaves_later_ones_alone(
+    alice: Person, playground: Playground
+) -> None:
+    booking = alice.book(1)
+    covered, more = alice.create(pod("covered")), alice.create(pod("more"))
+    playground.await_phase([covered, more])
+    was, other = playground.pod(covered), playground.pod(more)
+    assert was.metadata.annotation(names.BOOKING) == booking
+    assert other.metadata.annotation(names.BOOKING) is None
+    alice.release(booking)
+    returned(playground, was)
+    same(playground, [other])
+
+
+@pytest.mark.budget(15)
+def test_l7_forged_stamps_are_overwritten_at_creation(bob: Person, playground: Playground) -> None:
+    body = pod("forger")
+    body["metadata"]["annotations"] |= {
+        names.USER: "alice",
+        names.BOOKING: "b-forged",
+        names.ASSIGNED: '{"main": ["GPU-x"]}',
+        names.HOLD: '{"node": "node-a", "devices": ["GPU-x"]}',
+        names.TERMINATE_AT: "2999-01-01T00:00:00Z",
+        names.BORN: "1999-01-01T00:00:00Z",
+        names.RECREATED_FROM: "somebody",
+    }
+    body["metadata"]["labels"] = {names.COMEBACK: "true"}
+    body["metadata"]["finalizers"] = [names.COMEBACK]
+    body["spec"]["schedulerName"] = "default-scheduler"
+    name = bob.create(body)
+    stored = playground.pod(name)
+    annotations = stored.metadata.annotations or {}
+    assert annotations[names.USER] == "bob"
+    ours = {key for key in annotations if names.is_ours(key)} - {names.ASSIGNED}
+    assert ours <= {names.ADMITTED, names.USER, names.REPLACED}
+    assert not stored.metadata.finalizers
+    assert names.COMEBACK not in (stored.metadata.labels or {})
+    assert stored.spec.scheduler_name == names.SCHEDULER_NAME
+    assert stored.spec.priority_class_name == names.OPPORTUNISTIC_CLASS
+    playground.await_phase([name])
+    playground.check_agreement(name)
+
+
+def _running(playground: Playground) -> list[str]:
+    return sorted(p.metadata.name for p in playground.pods() if p.status.phase == "Running")

@@ -1,0 +1,127 @@
+"""The chart on a real API server: it is accepted, Bookings are checked, installing again harms nothing."""
+
+import json
+from typing import Any
+
+import pytest
+
+from cluster import names
+from devcluster.cluster import Cluster
+from devcluster.failure import ClusterError
+from devcluster.parts import chart
+from tests.charts.conftest import Render
+from tests.charts.matrix import MATRIX
+from tests.long.charts.conftest import NO_PULL
+
+pytestmark = pytest.mark.controlplane
+
+VALUES: dict[str, dict[str, Any]] = MATRIX | {
+    "a controller outside": {"controller": {"external": {"address": "192.0.2.10", "port": 9443}}},
+    "a server outside": {"server": {"external": {"address": "2001:db8::10", "port": 8080}}},
+    "admission": {"admission": {"failurePolicy": "Ignore", "timeoutSeconds": 30, "excludedNamespaces": []}},
+}
+BOOKING: dict[str, Any] = {
+    "user": "alice",
+    "model": "NVIDIA-A100-SXM4-80GB",
+    "count": 1,
+    "start": "2026-03-02T09:00:00Z",
+    "end": "2026-03-06T17:00:00Z",
+}
+
+
+def create(cluster: Cluster, name: str, spec: dict[str, Any], *flags: str) -> dict[str, Any]:
+    body = {
+        "apiVersion": f"{names.DOMAIN}/v1",
+        "kind": "Booking",
+        "metadata": {"name": name},
+        "spec": spec,
+    }
+    said = cluster.kubectl("create", "--filename=-", "--output=json", *flags, given=json.dumps(body))
+    created: dict[str, Any] = json.loads(said)
+    return created
+
+
+@pytest.mark.parametrize("values", VALUES.values(), ids=VALUES.keys())
+def test_every_document_is_accepted_by_the_api_server(
+    installed: Cluster, render: Render, values: dict[str, Any]
+) -> None:
+    documents = render(values)
+    items = json.dumps({"apiVersion": "v1", "kind": "List", "items": documents})
+    words = ["apply", "--server-side", "--force-conflicts", "--dry-run=server", "--filename=-"]
+    said = installed.kubectl(*words, "--output=name", given=items)
+    assert len(said.splitlines()) == len(documents)
+
+
+def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: Cluster) -> None:
+    created = create(installed, "b-1", {**BOOKING, "namespace": "research", "node": "node-a"})
+    assert created["spec"]["topology"] == "any"
+    listed = installed.kubectl("get", "bookings", "b-1", "--output=wide").splitlines()
+    assert listed[0].split() == ["NAME", "USER", "MODEL", "COUNT", "START", "END", "NAMESPACE", "NODE"]
+    row = ["b-1", "alice", BOOKING["model"], "1", BOOKING["start"], BOOKING["end"], "research", "node-a"]
+    assert listed[1].split() == row
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"count": 0}, "should be greater than or equal to 1"),
+        ({"count": 1.5}, "must be of type integer"),
+        ({"end": BOOKING["start"]}, "A booking must end after it starts."),
+        ({"end": "2026-03-02T09:30:00+02:00"}, "A booking must end after it starts."),
+        ({"start": "tomorrow"}, "must be of type date-time"),
+        ({"start": "0000-01-01T00:00:00Z"}, "between the years 1970 and 9999"),
+        ({"start": "0001-01-01T00:00:00+14:00"}, "between the years 1970 and 9999"),
+        ({"end": "9999-12-31T23:59:59-10:00"}, "between the years 1970 and 9999"),
+        ({"model": "NVIDIA RTX A6000"}, "spec.model"),
+        ({"user": ""}, "spec.user"),
+        ({"topology": "somewhere"}, "supported values"),
+        ({"namespace": "Research"}, "spec.namespace"),
+    ],
+)
+def test_a_booking_that_makes_no_sense_is_refused(
+    installed: Cluster, change: dict[str, Any], sentence: str
+) -> None:
+    with pytest.raises(ClusterError, match=sentence):
+        create(installed, "b-2", {**BOOKING, **change}, "--dry-run=server")
+
+
+@pytest.mark.parametrize("field", sorted(BOOKING))
+def test_a_booking_without_one_of_its_fields_is_refused(installed: Cluster, field: str) -> None:
+    spec = {name: value for name, value in BOOKING.items() if name != field}
+    with pytest.raises(ClusterError, match=rf"spec\.{field}: Required value"):
+        create(installed, "b-2", spec, "--dry-run=server", "--validate=false")
+
+
+def test_what_ends_is_written_into_the_status_alone(installed: Cluster) -> None:
+    create(installed, "b-3", BOOKING)
+    patch = json.dumps({"status": {"ending": ["11111111-2222"]}, "spec": {"count": 8}})
+    words = ["patch", "booking", "b-3", "--type=merge", f"--patch={patch}", "--output=json"]
+    patched = json.loads(installed.kubectl(*words, "--subresource=status"))
+    assert patched["status"] == {"ending": ["11111111-2222"]}
+    assert patched["spec"]["count"] == 1
+    assert json.loads(installed.kubectl(*words))["status"] == {"ending": ["11111111-2222"]}
+
+
+def test_installing_again_keeps_the_authority_that_the_controller_wrote(installed: Cluster) -> None:
+    def authority() -> str:
+        path = "jsonpath={.webhooks[0].clientConfig.caBundle}"
+        return installed.kubectl("get", "mutatingwebhookconfiguration", names.WEBHOOK, f"--output={path}")
+
+    change = {"webhooks": [{"name": names.WEBHOOK_ENTRY, "clientConfig": {"caBundle": "LS0tLS0="}}]}
+    words = ["patch", "mutatingwebhookconfiguration", names.WEBHOOK, "--type=strategic"]
+    installed.kubectl(*words, f"--patch={json.dumps(change)}", f"--field-manager={names.CONTROLLER}")
+    chart.install(installed, NO_PULL | {"admission": {"timeoutSeconds": 5}})
+    assert authority() == "LS0tLS0="
+    chart.install(installed, NO_PULL)
+    assert authority() == "LS0tLS0="
+
+
+def test_a_service_whose_part_moves_into_pods_is_not_left_with_an_address_of_old(installed: Cluster) -> None:
+    def slices() -> list[str]:
+        words = ["get", "endpointslices", f"--namespace={names.NAMESPACE}", "--output=name"]
+        return [line for line in installed.kubectl(*words).splitlines() if "external" in line]
+
+    chart.install(installed, NO_PULL | {"server": chart.external("192.0.2.10", 8080)})
+    assert len(slices()) == 1
+    chart.install(installed, NO_PULL)
+    assert slices() == []

@@ -1,0 +1,137 @@
+"""The chart's policies on a real API server: who may write what on Nodes and Leases."""
+
+from typing import Final
+
+import pytest
+
+from cluster import names
+from devcluster.cluster import Cluster
+from tests.long.controlplane.policies.policed import US, Json, People, Somebody, a_pod, is_denied, pods
+
+pytestmark = pytest.mark.controlplane
+
+NODES: Final = "/api/v1/nodes"
+NODE: Final = f"{NODES}/node-a"
+PRODUCT: Final = f"{names.NVIDIA_PREFIX}gpu.product"
+LEASES: Final = f"/apis/coordination.k8s.io/v1/namespaces/{US}/leases"
+
+
+def of_node(**annotations: str | None) -> Json:
+    return {"metadata": {"annotations": annotations}}
+
+
+def test_a_node_agent_writes_its_own_node_and_lease(agent: Somebody) -> None:
+    said = {names.INVENTORY: "[]", names.DRIFT: "{}", names.LABELS: PRODUCT}
+    assert agent.patch(NODE, of_node(**said)).status == 200
+    assert agent.patch(NODE, of_node(**{names.DRIFT: None})).status == 200
+    lease = {"metadata": {"name": names.node_lease("node-a")}, "spec": {"holderIdentity": "x"}}
+    assert agent.create(LEASES, lease).status == 201
+    stopping = {"annotations": {names.STOPPING: "true"}}
+    assert agent.change(f"{LEASES}/{names.node_lease('node-a')}", stopping).status == 200
+
+
+def test_a_node_agent_says_by_labels_which_gpus_its_node_has(agent: Somebody) -> None:
+    said = {
+        PRODUCT: "NVIDIA-H200",
+        f"{names.NVIDIA_PREFIX}cuda.driver-version.full": "580.159.04",
+        f"{names.NVIDIA_PREFIX}mig-1g.10gb.me.engines.copy": "1",
+        f"{names.MODEL_LABEL}NVIDIA-H200": "8",
+    }
+    assert agent.change(NODE, {"labels": said}).status == 200
+    answer = agent.change(NODE, {"labels": dict.fromkeys(said)})
+    assert (answer.status, said.keys() & answer.kept[1].keys()) == (200, set())
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        f"{names.NVIDIA_PREFIX}mig.config",
+        f"{names.NVIDIA_PREFIX}gpu.present",
+        f"{names.NVIDIA_PREFIX}gpu.deploy.driver",
+        f"{names.NVIDIA_PREFIX}mig-x.count",
+        "node-role.kubernetes.io/control-plane",
+        "kubernetes.io/hostname",
+    ],
+)
+def test_a_node_agent_writes_no_other_labels(people: People, agent: Somebody, key: str) -> None:
+    there = dict(people.root.get(NODE).kept[1])
+    assert is_denied(agent.change(NODE, {"labels": {key: "x"}}), "labels of its Node that say which GPUs")
+    if key in there:
+        assert is_denied(agent.change(NODE, {"labels": {key: None}}), "labels of its Node")
+
+
+def test_a_node_agent_writes_nothing_of_another_node(people: People, agent: Somebody, beside: str) -> None:
+    answer = agent.patch(beside, of_node(**{names.INVENTORY: "[]"}))
+    assert is_denied(answer, "agent of node node-a may not write Node node-b")
+    for name in (names.node_lease("node-b"), names.MIRROR_LEASE):
+        lease = {"metadata": {"name": name}}
+        assert is_denied(agent.create(LEASES, lease), f"may not write Lease {name}")
+        people.root.create(LEASES, lease)
+        assert is_denied(agent.change(f"{LEASES}/{name}", {"labels": {"a": "b"}}), f"Lease {name}")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        of_node(**{names.USER: "x"}),
+        of_node(**{"node.alpha.kubernetes.io/ttl": "1"}),
+        {"metadata": {"finalizers": ["example.org/x"]}},
+        {"spec": {"unschedulable": True}},
+        {"spec": {"taints": None, "podCIDR": None, "providerID": "x://y"}},
+    ],
+    ids=str,
+)
+def test_a_node_agent_writes_only_its_three_annotations(agent: Somebody, change: Json) -> None:
+    assert is_denied(agent.patch(NODE, change), names.INVENTORY, names.DRIFT, names.LABELS)
+
+
+def test_the_token_of_a_node_agent_in_a_pod_names_its_node(
+    people: People, cluster: Cluster, beside: str
+) -> None:
+    spec = {"nodeName": "node-a", "serviceAccountName": names.NODE_AGENT}
+    name = people.root.create(pods(US), a_pod(spec=spec)).body["metadata"]["name"]
+    bound = (f"--namespace={US}", "--bound-object-kind=Pod", f"--bound-object-name={name}")
+    agent = Somebody(cluster, cluster.kubectl("create", "token", names.NODE_AGENT, *bound).strip())
+    assert agent.patch(NODE, of_node(**{names.INVENTORY: "[]"})).status == 200
+    assert is_denied(agent.patch(beside, of_node(**{names.INVENTORY: "[]"})), "agent of node node-a")
+
+
+def test_a_node_agent_whose_token_names_no_node_writes_nothing(people: People) -> None:
+    nameless = people.account(US, names.NODE_AGENT)
+    for answer in (
+        nameless.patch(NODE, of_node(**{names.INVENTORY: "[]"})),
+        nameless.create(LEASES, {"metadata": {"name": names.node_lease("node-a")}}),
+    ):
+        assert is_denied(answer, "does not say on which node it runs", "bind its token to its Node")
+
+
+@pytest.mark.parametrize("part", ["annotations", "labels"])
+def test_law_l1_nobody_else_says_what_gpus_a_node_has(
+    people: People, agent: Somebody, beside: str, part: str
+) -> None:
+    assert agent.patch(NODE, of_node(**{names.INVENTORY: "[]"})).status == 200
+    forged = {part: {names.INVENTORY: "x"}}
+    for somebody in (people.operator, people.controller, people.kubelet):
+        for path in (NODE, f"{NODE}/status"):
+            assert somebody.change(path, forged).status == 403
+    assert is_denied(people.operator.change(NODE, forged), "Only the agent of node node-a")
+    assert is_denied(people.operator.create(NODES, {"metadata": {"name": "node-c", **forged}}), "node-c")
+    assert people.operator.change(NODE, {part: {"other": "x"}}).status == 200
+    assert people.administrator.change(beside, forged).status == 200
+
+
+def test_orders_about_gpus_are_the_servers_and_administrators_alone(
+    people: People, agent: Somebody, beside: str
+) -> None:
+    order = of_node(**{names.DEVICE_ORDERS: '{"GPU-0":{"cordoned":"alice: x"}}'})
+    server = people.account(US, names.BOOKING_SERVER)
+    assert server.patch(NODE, order).status == 200
+    forged = {"annotations": {names.DEVICE_ORDERS: None}}
+    for somebody in (people.operator, people.controller, people.kubelet, agent):
+        assert somebody.change(NODE, forged).status == 403
+    assert is_denied(people.operator.change(NODE, forged), "Only the agent of node node-a")
+    # Of two policies that refuse the server's writing an inventory either may be the one that says so.
+    assert server.patch(NODE, of_node(**{names.INVENTORY: "forged"})).status == 403
+    assert is_denied(server.patch(NODE, of_node(**{"example.org/of-the-server": "x"})), names.DEVICE_ORDERS)
+    assert people.administrator.change(NODE, forged).status == 200
+    assert people.administrator.patch(beside, order).status == 200

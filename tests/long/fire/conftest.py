@@ -1,0 +1,99 @@
+"""What every test under fire is given: a way to tell a short story, and one with harm in it."""
+
+import sys
+from collections.abc import Iterator
+from typing import Protocol
+
+import pytest
+
+from devcluster.cluster import Cluster
+from devcluster.demo.teller import Teller
+from tests.e2e.persons import Person
+from tests.e2e.playground import Playground
+from tests.laws.live import LiveWatch
+from tests.long.fire.harm import SEED, Blow, Harm, new_seed
+from tests.long.fire.patience import Patience, Patient
+from tests.long.fire.short_story import EXPECTED, Interlude, ShortStory
+
+CLEANING_SECONDS = 120.0
+PATIENCE = 180.0
+"""Seconds for a step of a story under fire: Leases must run out, a restarted kubelet must be heard again."""
+
+
+class Telling(Protocol):
+    """Makes a story in this test's namespace; ``play`` it once."""
+
+    def __call__(
+        self,
+        interlude: Interlude = ...,
+        *,
+        patience: float = ...,
+        rival: bool = ...,
+        runtimes_die: bool = ...,
+    ) -> ShortStory: ...
+
+
+class UnderFire(Protocol):
+    """Tells a story while these blows fall, and asserts that it ends as it should."""
+
+    def __call__(self, blows: tuple[Blow, ...], *, also: Interlude = ...) -> ShortStory: ...
+
+
+@pytest.fixture
+def seed() -> str:
+    """What the moments are drawn from; printed, so that they can be had again."""
+    drawn = new_seed()
+    sys.stdout.write(f"To have the same moments again: {SEED}={drawn}\n")
+    return drawn
+
+
+@pytest.fixture
+def story(alice: Person, bob: Person, playground: Playground) -> Iterator[Telling]:
+    """A story to be told; whatever was booked in it is given back in the end."""
+
+    def telling(
+        interlude: Interlude = lambda _moment: None,
+        *,
+        patience: float = PATIENCE,
+        rival: bool = True,
+        runtimes_die: bool = False,
+    ) -> ShortStory:
+        return ShortStory(
+            alice,
+            bob,
+            playground,
+            interlude=interlude,
+            patience=patience,
+            rival=rival,
+            runtimes_die=runtimes_die,
+        )
+
+    yield telling
+    for person in (alice, bob):
+        Patient(person, playground, Patience(playground, CLEANING_SECONDS)).release_all()
+
+
+@pytest.fixture
+def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
+    """A story with harm in it."""
+
+    def tell(blows: tuple[Blow, ...], *, also: Interlude = lambda _moment: None) -> ShortStory:
+        teller = Teller(sys.stdout)
+        harm = Harm(cluster, blows, fault=laws.fault, say=lambda line: teller.say("fire", line))
+
+        def interlude(moment: str) -> None:
+            also(moment)
+            harm.interlude(moment)
+
+        on_nodes = [blow.target for blow in blows if "/" in blow.target]
+        runtimes = [blow for blow in blows if blow.target.endswith("/containerd") and blow.kind == "killed"]
+        told = story(interlude, rival=not on_nodes, runtimes_die=bool(runtimes))
+        try:
+            assert told.play() == EXPECTED
+        except AssertionError:
+            teller.say("fire", f"all logs are kept in {cluster.keep_logs()}")
+            raise
+        assert on_nodes or not told.refused, told.refused
+        return told
+
+    return tell

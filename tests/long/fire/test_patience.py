@@ -1,0 +1,63 @@
+"""Who tries again through faults tells what will pass from what is refused for good."""
+
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from cluster.kube.errors import ApiError, Forbidden, Refusal, Request, TooManyRequests, Unreachable
+from tests.e2e.persons import Person
+from tests.e2e.playground import Playground
+from tests.long.fire.patience import Patience, Patient
+
+ASKED = Request("POST", "/api/v1/namespaces/research/pods")
+BODY = {"metadata": {"name": "train"}}
+
+
+class Alice:
+    """Whose requests are answered with one error after the other, and then granted."""
+
+    name = "alice"
+
+    def __init__(self, *answers: ApiError) -> None:
+        self._answers: Iterator[ApiError] = iter(answers)
+        self.created: list[str] = []
+
+    def create(self, body: Mapping[str, Any]) -> str:
+        for error in self._answers:
+            raise error
+        self.created.append(body["metadata"]["name"])
+        return self.created[-1]
+
+
+def forbidden(why: str) -> Forbidden:
+    return Forbidden(ASKED, Refusal(403, "Forbidden", f"pods is forbidden: {why}"))
+
+
+def creates(alice: Alice) -> None:
+    nowhere = cast("Playground", SimpleNamespace())
+    Patient(cast("Person", alice), nowhere, Patience(nowhere, 60)).create(BODY)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        forbidden('User "alice" cannot create resource "pods" in API group "" in the namespace "research"'),
+        forbidden("not yet ready to handle request"),
+        TooManyRequests(ASKED, Refusal(429, "TooManyRequests", "try again")),
+        Unreachable(ASKED, "connection refused"),
+    ],
+    ids=["no role bindings read yet", "admission not ready", "overload", "no answer"],
+)
+def test_what_an_api_server_says_that_has_just_begun_is_asked_again(trouble: ApiError) -> None:
+    alice = Alice(trouble, trouble)
+    creates(alice)
+    assert alice.created == ["train"]
+
+
+def test_what_admission_refuses_is_told_at_once() -> None:
+    alice = Alice(forbidden("admission webhook denied the request: the priority class is ours"))
+    with pytest.raises(AssertionError, match=r"train was refused: .*the priority class is ours"):
+        creates(alice)
+    assert not alice.created

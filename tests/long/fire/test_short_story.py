@@ -1,0 +1,16 @@
+"""The short story without any harm: what all the stories under fire are compared with."""
+
+import pytest
+
+from tests.long.fire.conftest import Telling
+from tests.long.fire.short_story import EXPECTED, MOMENTS
+
+pytestmark = pytest.mark.e2e
+
+
+def test_undisturbed_the_short_story_ends_as_expected_and_nobody_is_refused(story: Telling) -> None:
+    reached: list[str] = []
+    told = story(reached.append)
+    assert told.play() == EXPECTED
+    assert told.refused == []
+    assert tuple(reached) == MOMENTS

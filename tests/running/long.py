@@ -1,0 +1,175 @@
+"""``make test-long``: every file of tests/long in a process of its own, with a cluster of its own.
+
+Tests run in random order, whose seed is told; a file that is red stops nothing. It ends with a table, and
+``.devcluster/long.json`` keeps the last result of every file.
+"""
+
+import argparse
+import json
+import secrets
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+from xml.etree import ElementTree as ET
+
+import msgspec
+
+from cluster.runtime.clock import SystemClock
+from devcluster.places import CHECKOUT
+from tests.clusters import remove_left_behind
+from tests.running import machine
+
+ROOM: Final = CHECKOUT / "tests" / "long"
+RECORD: Final = CHECKOUT / ".devcluster" / "long.json"
+NOTHING_COLLECTED: Final = 5
+"""pytest's exit status where an expression leaves no test of a file."""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """How one file ended.
+
+    Args:
+        file: from the root of the checkout.
+        commit: that was played; with a plus where the checkout had changes.
+        result: ``green``, or what fell.
+        seconds: it took.
+        seed: of the order of its tests, for ``--randomly-seed``.
+    """
+
+    file: str
+    commit: str
+    result: str
+    seconds: float
+    seed: int
+
+    @property
+    def is_green(self) -> bool:
+        """Whether nothing fell."""
+        return self.result.startswith("green")
+
+
+def files(only: str) -> list[Path]:
+    """The files to play.
+
+    Args:
+        only: a file or a folder, or an expression for ``pytest -k``; empty for all.
+    """
+    if not only:
+        return sorted(ROOM.rglob("test_*.py"))
+    path = (CHECKOUT / only).resolve()
+    if path.is_dir():
+        return sorted(path.rglob("test_*.py"))
+    return [path] if path.is_file() else _matching(only)
+
+
+def _matching(expression: str) -> list[Path]:
+    command = [*_pytest(), "--collect-only", "-q", "--no-header", "-k", expression, str(ROOM)]
+    told = subprocess.run(command, cwd=CHECKOUT, capture_output=True, text=True, check=False).stdout
+    return sorted({CHECKOUT / line.partition("::")[0] for line in told.splitlines() if "::" in line})
+
+
+def play(file: Path, expression: str, commit: str) -> Row:
+    """One file, to its end."""
+    seed = secrets.randbelow(2**32)
+    name = str(file.relative_to(CHECKOUT))
+    _say(f"{name} (seed {seed})")
+    clock = SystemClock()
+    begin = clock.monotonic()
+    with tempfile.TemporaryDirectory() as folder:
+        report = Path(folder, "report.xml")
+        words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", f"--junitxml={report}", str(file)]
+        words += ["-k", expression] if expression else []
+        code = subprocess.run(words, cwd=CHECKOUT, stdin=subprocess.DEVNULL, check=False).returncode
+        result = result_of(code, report.read_text() if report.exists() else "")
+    for left in remove_left_behind():
+        _say(f"removed cluster {left}, which {name} left behind")
+    row = Row(name, commit, result, round(clock.monotonic() - begin, 1), seed)
+    _say(f"{row.result}: {name} ({row.seconds:.0f} s)")
+    return row
+
+
+def result_of(code: int, report: str) -> str:
+    """What to say of a file: pytest's exit status, and its report as JUnit's XML."""
+    if code == 0:
+        skipped = sum(int(suite.get("skipped", 0)) for suite in _suites(report))
+        return f"green, {skipped} skipped" if skipped else "green"
+    if code == NOTHING_COLLECTED:
+        return "green, no test"
+    fallen = [
+        str(case.get("name"))
+        for suite in _suites(report)
+        for case in suite.iter("testcase")
+        if case.find("failure") is not None or case.find("error") is not None
+    ]
+    return "RED: " + (", ".join(fallen) or f"exit status {code}")
+
+
+def _suites(report: str) -> list[ET.Element]:
+    # Our own pytest wrote it a moment ago.
+    return list(ET.fromstring(report).iter("testsuite")) if report else []  # noqa: S314
+
+
+def table(rows: Sequence[Row]) -> list[str]:
+    """Lines of a table: file, commit, seconds, seed, result."""
+    width = max((len(row.file) for row in rows), default=0)
+    return [f"{r.file:<{width}}  {r.commit:<10}  {r.seconds:>6.0f} s  {r.seed:>10}  {r.result}" for r in rows]
+
+
+def keep(rows: Sequence[Row], record: Path) -> None:
+    """The last result of every file."""
+    before = msgspec.json.decode(record.read_bytes(), type=list[Row]) if record.exists() else []
+    merged = {row.file: row for row in [*before, *rows]}
+    record.parent.mkdir(parents=True, exist_ok=True)
+    text = json.dumps([msgspec.to_builtins(merged[name]) for name in sorted(merged)], indent=1)
+    record.write_text(f"{text}\n")
+
+
+def main() -> int:
+    """Play what was asked for; 0 where all of it is green."""
+    parser = argparse.ArgumentParser(prog="make test-long", description=__doc__)
+    parser.add_argument("--only", default="", help="a file, a folder, or an expression for pytest -k")
+    only = parser.parse_args().only
+    for name in remove_left_behind():
+        _say(f"removed cluster {name}: its owner is dead")
+    for line in machine.describe():
+        _say(line)
+    chosen = files(only)
+    if not chosen:
+        _say(f"No test of tests/long matches {only!r}.")
+        return 1
+    expression = "" if not only or (CHECKOUT / only).exists() else only
+    commit = _commit()
+    rows: list[Row] = []
+    for file in chosen:
+        rows.append(play(file, expression, commit))
+        keep(rows, RECORD)
+    for line in table(rows):
+        _say(line)
+    red = [row.file for row in rows if not row.is_green]
+    _say(f"RED: {len(red)} of {len(rows)} files" if red else f"GREEN: {len(rows)} files")
+    return 1 if red else 0
+
+
+def _pytest() -> list[str]:
+    return [sys.executable, "-m", "pytest"]
+
+
+def _commit() -> str:
+    def git(*words: str) -> str:
+        return subprocess.run(
+            ["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=False
+        ).stdout
+
+    return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain") else "")
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"== {line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

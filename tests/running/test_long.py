@@ -1,0 +1,56 @@
+"""What the long tier plays, and what it tells and keeps."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.running.long import ROOM, Row, files, keep, result_of, table
+
+REPORT = """<testsuites><testsuite skipped="{skipped}">
+<testcase name="test_a"/>
+<testcase name="test_b"><failure/></testcase>
+<testcase name="test_c"><error/></testcase>
+</testsuite></testsuites>"""
+GREEN = Row("tests/long/test_a.py", "abc1234", "green", 12.0, 7)
+RED = Row("tests/long/test_b.py", "abc1234", "RED: test_b", 3.0, 8)
+
+
+def test_without_a_wish_every_file_is_played_and_those_of_rooms_too() -> None:
+    found = files("")
+    assert ROOM / "test_chain.py" in found
+    assert any(file.parent.name == "fire" for file in found)
+    assert all(file.name.startswith("test_") for file in found)
+
+
+def test_a_file_or_a_folder_is_played_alone() -> None:
+    assert files("tests/long/test_chain.py") == [ROOM / "test_chain.py"]
+    assert {file.parent for file in files("tests/long/fire")} == {ROOM / "fire"}
+
+
+@pytest.mark.parametrize(
+    ("code", "report", "expected"),
+    [
+        (0, "", "green"),
+        (0, REPORT.format(skipped=2), "green, 2 skipped"),
+        (5, "", "green, no test"),
+        (1, REPORT.format(skipped=0), "RED: test_b, test_c"),
+        (-9, "", "RED: exit status -9"),
+    ],
+)
+def test_a_result_names_what_fell(code: int, report: str, expected: str) -> None:
+    assert result_of(code, report) == expected
+
+
+def test_the_table_has_a_line_per_file() -> None:
+    lines = table([GREEN, RED])
+    assert len(lines) == 2
+    assert all(word in lines[1] for word in ("tests/long/test_b.py", "abc1234", "3 s", "8", "RED: test_b"))
+
+
+def test_the_last_result_of_every_file_is_kept(tmp_path: Path) -> None:
+    record = tmp_path / "folder" / "long.json"
+    keep([GREEN, RED], record)
+    again = msgspec.structs.replace(RED, result="green", commit="def5678")
+    keep([again], record)
+    assert msgspec.json.decode(record.read_bytes(), type=list[Row]) == [GREEN, again]
