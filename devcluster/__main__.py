@@ -13,7 +13,7 @@ from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
 from devcluster.parts import Parts
-from devcluster.places import default_root, places
+from devcluster.places import default_root
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 _named = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster.")
@@ -42,7 +42,7 @@ def main() -> None:
 @click.option("--replace", is_flag=True, help="Stop a cluster of this name first, if one runs.")
 def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None:
     """Start a cluster and say how to reach it."""
-    if not replace and _runs(name):
+    if not replace and clusters.runs(name):
         click.echo(f"cluster {name} runs already")
         cluster = Cluster.attach(name)
         cluster.publish_kubeconfig()
@@ -77,7 +77,7 @@ def status() -> None:
     if not names:
         click.echo("no clusters")
     for name in names:
-        if not _runs(name):
+        if not clusters.runs(name):
             click.echo(
                 f"{name}: does not run, has left something"
                 f" (.venv/bin/python -m devcluster down --name {name})"
@@ -121,17 +121,6 @@ def kubectl(name: str, words: tuple[str, ...]) -> None:
     """Run kubectl as a cluster's administrator."""
     argv, environment = Cluster.attach(name).kubectl_command(*words)
     os.execve(argv[0], argv, environment)  # noqa: S606 - kubectl takes over this terminal
-
-
-def _runs(name: str) -> bool:
-    where = places(name)
-    if not where.record.exists():
-        return False
-    try:
-        Cluster.attach(name)
-    except ClusterError:
-        return False
-    return True
 
 
 def _letter(index: int) -> str:

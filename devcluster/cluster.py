@@ -333,6 +333,15 @@ def _inherited() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key.lower() not in left_out}
 
 
+def runs(name: str) -> bool:
+    """Whether a cluster of this name is there and answers."""
+    try:
+        Cluster.attach(name)
+    except ClusterError:
+        return False
+    return True
+
+
 def remove(name: str = DEFAULT_NAME, *, root: Path | None = None, ownership: Ownership | None = None) -> bool:
     """Remove everything of a cluster, whether it runs, was killed or never was; whether there was a state.
 

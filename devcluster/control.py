@@ -5,11 +5,14 @@ import socket
 import struct
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
 from devcluster.failure import ClusterError
+
+TRIES: Final = 3
+"""How often a request is made of which nothing was read."""
 
 
 class Request(msgspec.Struct, frozen=True):
@@ -104,6 +107,26 @@ class Control:
     def _list(self) -> _Processes:
         return msgspec.convert(self._ask({"do": "list"}), _Processes)
 
+    def _exchange(self, request: bytes) -> bytes:
+        """The line that answers a line; one of which nothing was read is sent again.
+
+        The first process listens to one caller at a time, and to each for a few seconds: a caller that a busy
+        machine held up finds the connection closed.
+        """
+        problem: OSError | None = None
+        for _ in range(TRIES):
+            with self._connect() as connection:
+                try:
+                    connection.sendall(request)
+                    with connection.makefile("rb") as stream:
+                        return stream.readline()
+                except BrokenPipeError as error:
+                    problem = error
+                except OSError as error:
+                    problem = error
+                    break
+        raise ClusterError(f"The cluster's first process does not answer: {problem}.") from problem
+
     def _connect(self) -> socket.socket:
         connection = socket.socket(socket.AF_UNIX)
         connection.settimeout(30)
@@ -117,13 +140,7 @@ class Control:
         return connection
 
     def _ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        with self._connect() as connection, connection.makefile("rw") as stream:
-            try:
-                stream.write(json.dumps(request) + "\n")
-                stream.flush()
-                line = stream.readline()
-            except OSError as error:
-                raise ClusterError(f"The cluster's first process does not answer: {error}.") from error
+        line = self._exchange(json.dumps(request).encode() + b"\n")
         if not line:
             raise ClusterError("The cluster's first process ended while it was asked for something.")
         answer: dict[str, Any] = json.loads(line)

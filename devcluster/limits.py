@@ -61,7 +61,7 @@ class State:
             return ""
         name, one = self.limit.name, self.limit.cluster
         text = (
-            f"There is no room for a cluster: of {name} = {self.value} this user has {self.used} in use,"
+            f"There is no room for a cluster: of {name} = {self.value} there are {self.used} in use,"
             f" and a cluster takes {one}."
         )
         if self.limit.raised > self.value:

@@ -5,12 +5,13 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
 from devcluster import init
-from devcluster.control import Control
+from devcluster.control import TRIES, Control
 from devcluster.failure import ClusterError
 from devcluster.waiting import poll
 
@@ -100,6 +101,58 @@ def test_nonsense_harms_nobody_but_whoever_sends_it(control: Control, tmp_path: 
 def test_nobody_there_is_a_sentence(tmp_path: Path) -> None:
     with pytest.raises(ClusterError, match="The cluster does not run: nobody answers at"):
         Control(tmp_path / "none").processes()
+
+
+class Stalled(Control):
+    """A caller that is held up between its call and its request until nobody listens any more, so often."""
+
+    def __init__(self, path: Path, *, times: int) -> None:
+        super().__init__(path)
+        self._times = times
+
+    def _connect(self) -> socket.socket:
+        connection = super()._connect()
+        if self._times:
+            self._times -= 1
+            assert connection.recv(1, socket.MSG_PEEK) == b""
+        return connection
+
+
+@pytest.fixture
+def listener(tmp_path: Path) -> Iterator[socket.socket]:
+    with socket.socket(socket.AF_UNIX) as made:
+        made.settimeout(30)
+        made.bind(str(tmp_path / "control"))
+        made.listen()
+        yield made
+
+
+def hang_up(listener: socket.socket, *, times: int) -> None:
+    """Give up on so many callers, as a first process does that has heard nothing of one for a while."""
+    for _ in range(times):
+        listener.accept()[0].close()
+
+
+def test_a_request_of_which_nothing_was_read_is_made_again(tmp_path: Path, listener: socket.socket) -> None:
+    def answer() -> None:
+        hang_up(listener, times=1)
+        connection, _ = listener.accept()
+        with connection, connection.makefile("rw") as stream:
+            stream.readline()
+            stream.write('{"processes": {}, "nodes": {}}\n')
+
+    with ThreadPoolExecutor() as pool:
+        answering = pool.submit(answer)
+        assert Stalled(tmp_path / "control", times=1).processes() == {}
+        answering.result()
+
+
+def test_who_is_never_listened_to_gets_a_sentence(tmp_path: Path, listener: socket.socket) -> None:
+    with ThreadPoolExecutor() as pool:
+        hanging = pool.submit(hang_up, listener, times=TRIES)
+        with pytest.raises(ClusterError, match="The cluster's first process does not answer: "):
+            Stalled(tmp_path / "control", times=TRIES).processes()
+        hanging.result()
 
 
 def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, tmp_path: Path) -> None:

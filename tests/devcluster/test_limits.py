@@ -51,7 +51,7 @@ def test_where_there_is_no_room_and_none_can_be_made_a_start_refuses_with_a_sent
     with pytest.raises(ClusterError) as refused:
         raised([State(INSTANCES, SMALL, 110)], allowed=False)
     assert str(refused.value) == (
-        "There is no room for a cluster: of fs.inotify.max_user_instances = 128 this user has 110 in use,"
+        "There is no room for a cluster: of fs.inotify.max_user_instances = 128 there are 110 in use,"
         " and a cluster takes 22. Raise it as root: `sysctl -w fs.inotify.max_user_instances=8192`."
         " `.venv/bin/python -m devcluster status` lists the clusters that run here."
     )

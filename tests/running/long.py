@@ -13,17 +13,20 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
-from xml.etree import ElementTree as ET
 
 import msgspec
 
 from cluster.runtime.clock import SystemClock
 from devcluster.places import CHECKOUT
 from tests.clusters import remove_left_behind
-from tests.running import machine
+from tests.running import machine, outcome
+from tests.running.outcome import Played
+from tests.running.stages import run
 
 ROOM: Final = CHECKOUT / "tests" / "long"
 RECORD: Final = CHECKOUT / ".devcluster" / "long.json"
+FILE_SECONDS: Final = 7200.0
+"""After which a file is ended that does not end by itself."""
 NOTHING_COLLECTED: Final = 5
 """pytest's exit status where an expression leaves no test of a file."""
 
@@ -79,11 +82,10 @@ def play(file: Path, expression: str, commit: str) -> Row:
     clock = SystemClock()
     begin = clock.monotonic()
     with tempfile.TemporaryDirectory() as folder:
-        report = Path(folder, "report.xml")
-        words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", f"--junitxml={report}", str(file)]
+        told = Path(folder, "played.json")
+        words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", *outcome.arguments(told), str(file)]
         words += ["-k", expression] if expression else []
-        code = subprocess.run(words, cwd=CHECKOUT, stdin=subprocess.DEVNULL, check=False).returncode
-        result = result_of(code, report.read_text() if report.exists() else "")
+        result = result_of(run(words, FILE_SECONDS), outcome.read(told))
     for left in remove_left_behind():
         _say(f"removed cluster {left}, which {name} left behind")
     row = Row(name, commit, result, round(clock.monotonic() - begin, 1), seed)
@@ -91,25 +93,15 @@ def play(file: Path, expression: str, commit: str) -> Row:
     return row
 
 
-def result_of(code: int, report: str) -> str:
-    """What to say of a file: pytest's exit status, and its report as JUnit's XML."""
+def result_of(code: int | None, played: Played | None) -> str:
+    """What to say of a file: pytest's exit status, None where its time was up, and what pytest has told."""
     if code == 0:
-        skipped = sum(int(suite.get("skipped", 0)) for suite in _suites(report))
-        return f"green, {skipped} skipped" if skipped else "green"
+        return f"green, {played.skipped} skipped" if played and played.skipped else "green"
     if code == NOTHING_COLLECTED:
         return "green, no test"
-    fallen = [
-        str(case.get("name"))
-        for suite in _suites(report)
-        for case in suite.iter("testcase")
-        if case.find("failure") is not None or case.find("error") is not None
-    ]
-    return "RED: " + (", ".join(fallen) or f"exit status {code}")
-
-
-def _suites(report: str) -> list[ET.Element]:
-    # Our own pytest wrote it a moment ago.
-    return list(ET.fromstring(report).iter("testsuite")) if report else []  # noqa: S314
+    if code is None:
+        return f"RED: not at its end within {FILE_SECONDS:.0f} s"
+    return "RED: " + (", ".join(played.fallen if played else ()) or f"exit status {code}")
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -143,9 +135,15 @@ def main() -> int:
     expression = "" if not only or (CHECKOUT / only).exists() else only
     commit = _commit()
     rows: list[Row] = []
-    for file in chosen:
-        rows.append(play(file, expression, commit))
-        keep(rows, RECORD)
+    try:
+        for file in chosen:
+            rows.append(play(file, expression, commit))
+            keep(rows, RECORD)
+    except KeyboardInterrupt:
+        _say(f"ended from outside after {len(rows)} of {len(chosen)} files")
+        return 1
+    finally:
+        remove_left_behind()
     for line in table(rows):
         _say(line)
     red = [row.file for row in rows if not row.is_green]

@@ -3,9 +3,8 @@
 import os
 from pathlib import Path
 
+from devcluster import cluster as clusters
 from devcluster import limits
-from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
 from devcluster.places import default_root
 
 
@@ -25,12 +24,4 @@ def describe() -> list[str]:
 def alive() -> list[str]:
     """Names of the clusters of this user that run."""
     root = default_root()
-    return sorted(folder.name for folder in root.glob("*") if folder.is_dir() and _runs(folder.name))
-
-
-def _runs(name: str) -> bool:
-    try:
-        Cluster.attach(name)
-    except ClusterError:
-        return False
-    return True
+    return sorted(folder.name for folder in root.glob("*") if folder.is_dir() and clusters.runs(folder.name))

@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -80,20 +80,38 @@ def play(
 def run(words: Sequence[str], seconds: float) -> int | None:
     """Run a command in a process group of its own; its exit status, None where its time was up.
 
-    However this ends, nothing of the group is alive afterwards.
+    However this ends, by a signal too, nothing of the group is alive afterwards.
+
+    Raises:
+        KeyboardInterrupt: this process was interrupted or told to terminate.
     """
-    with subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as process:
+    with (
+        _terminating_interrupts(),
+        subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as process,
+    ):
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
-            os.killpg(process.pid, signal.SIGINT)
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(GRACE_SECONDS)
             return None
         finally:
-            _end(process.pid)
+            _end(process)
 
 
-def _end(group: int) -> None:
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Let it tidy up for a while, then kill what is left of its group."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS)
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(group, signal.SIGKILL)
+        os.killpg(process.pid, signal.SIGKILL)
+
+
+@contextlib.contextmanager
+def _terminating_interrupts() -> Iterator[None]:
+    """SIGTERM ends this process as Ctrl-C does: it would not reach a stage, which is of another session."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

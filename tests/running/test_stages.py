@@ -1,8 +1,11 @@
 """The gate's stages: in order, ended by the first red one or by their time, nothing left alive."""
 
+import signal
 import subprocess
 import sys
 from pathlib import Path
+
+import pytest
 
 from cluster.fake.clock import eventually
 from cluster.runtime.clock import SystemClock
@@ -43,7 +46,7 @@ def test_the_first_red_stage_ends_the_run_and_is_named_in_its_last_line() -> Non
     assert [outcome.code for outcome in outcomes] == [0, 3]
     assert said[-1].startswith("RED: stage-1 failed after ")
     assert said[-1].endswith("with exit status 3")
-    assert gate.summary(outcomes, 3) == said[-1]
+    assert gate.summary(outcomes) == said[-1]
 
 
 def test_a_stage_whose_time_is_up_is_ended_with_all_its_processes(tmp_path: Path) -> None:
@@ -60,6 +63,26 @@ def test_a_stage_whose_time_is_up_is_ended_with_all_its_processes(tmp_path: Path
     eventually(lambda: not _lives(child))
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminated", "interrupted"])
+def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal.Signals) -> None:
+    log = tmp_path / "told"
+    stage = (
+        "import os, time\n"
+        f"log = {str(log)!r}\n"
+        "open(log, 'w').write(f'{os.getpid()}')\n"
+        "try:\n    time.sleep(600)\n"
+        "finally:\n    open(log, 'a').write(' tidied up')"
+    )
+    text = f"import sys; from tests.running.stages import run; run([sys.executable, '-c', {stage!r}], 600)"
+    with subprocess.Popen(python(text), stderr=subprocess.DEVNULL) as running:
+        eventually(lambda: log.exists() and log.read_text(), deadline=60)
+        running.send_signal(number)
+        assert running.wait(60) != 0
+    child, _, rest = log.read_text().partition(" ")
+    assert rest == "tidied up"
+    assert not _lives(int(child))
+
+
 def test_a_stage_that_was_ended_says_so() -> None:
     told = str(Outcome(Stage("e2e", 420), None, 421.0))
     assert told == "RED: e2e did not end within its 420 s and was ended"
@@ -67,12 +90,12 @@ def test_a_stage_that_was_ended_says_so() -> None:
 
 def test_a_green_run_says_how_long_each_stage_took() -> None:
     outcomes = [Outcome(QUICK, 0, 12.3), Outcome(NEXT, 0, 100.0)]
-    assert gate.summary(outcomes, 2) == "GREEN in 112 s: quick 12 s, next 100 s"
+    assert gate.summary(outcomes) == "GREEN in 112 s: quick 12 s, next 100 s"
 
 
 def test_a_green_run_that_was_too_slow_for_a_gate_says_so() -> None:
     outcomes = [Outcome(QUICK, 0, 700.0), Outcome(NEXT, 0, 100.0)]
-    assert "more than the 720 s that a gate may take" in gate.summary(outcomes, 2)
+    assert "more than the 720 s that a gate may take" in gate.summary(outcomes)
 
 
 def test_every_stage_is_a_goal_of_the_makefile() -> None:
