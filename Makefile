@@ -27,8 +27,8 @@ run: binaries ## Install the product on a Kubernetes with simulated GPUs and pla
 cluster: binaries ## Start the development cluster with our parts as processes of the host (NAME=default)
 	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts
 
-cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default)
-	@$(BIN)/python -m devcluster down $(if $(NAME),--name $(NAME))
+cluster-down: $(READY) ## Stop the development cluster and leave nothing behind (NAME=default; ALL=1: every one of this machine)
+	@$(BIN)/python -m devcluster down $(if $(ALL),--all,$(if $(NAME),--name $(NAME)))
 
 kind: ## A kind cluster with simulated GPUs and our parts in it, for a laptop with Docker
 	@kind/up.sh

@@ -8,15 +8,18 @@ from typing import Any
 import click
 
 from devcluster import cluster as clusters
+from devcluster import machine
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
 from devcluster.parts import Parts
-from devcluster.places import default_root
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 _named = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster.")
+
+
+_BY_HAND = ".venv/bin/python -m devcluster"
 
 
 class _Sentences(click.Group):
@@ -63,28 +66,31 @@ def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None
 
 @main.command()
 @_named
-def down(name: str) -> None:
+@click.option("--all", "every", is_flag=True, help="Every cluster of this machine, whoever uses it.")
+def down(name: str, *, every: bool) -> None:
     """Stop a cluster and remove everything of it, whatever state it is in."""
+    if every:
+        machine.remove_all(click.echo)
+        click.echo("there is no cluster on this machine")
+        return
     there = clusters.remove(name)
     click.echo(f"cluster {name} is gone" if there else f"there was no cluster {name}")
 
 
 @main.command()
 def status() -> None:
-    """List the clusters of this user, and their processes."""
-    root = default_root()
-    names = sorted(folder.name for folder in root.iterdir() if folder.is_dir()) if root.is_dir() else []
-    if not names:
+    """List the clusters of this machine, and their processes."""
+    there = machine.found()
+    if not there:
         click.echo("no clusters")
-    for name in names:
-        if not clusters.runs(name):
-            click.echo(
-                f"{name}: does not run, has left something"
-                f" (.venv/bin/python -m devcluster down --name {name})"
-            )
+    for one in there:
+        if not one.runs:
+            click.echo(f"{one}: does not run, has left something ({_BY_HAND} down --name {one.places.name})")
             continue
-        cluster = Cluster.attach(name)
-        click.echo(f"{name}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
+        cluster = Cluster.attach(one.places.name, root=one.places.root)
+        click.echo(f"{one}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
+        if one.owner and one.owner.lives and not one.owner.kept:
+            click.echo(f"  of {one.owner}")
         for daemon in cluster.daemons.values():
             state = f"pid {daemon.pid}" if daemon.exited is None else f"ended with {daemon.exited}"
             click.echo(f"  {daemon.name:<28} {state}")
@@ -128,4 +134,4 @@ def _letter(index: int) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(prog_name=".venv/bin/python -m devcluster"))
+    sys.exit(main(prog_name=_BY_HAND))

@@ -17,6 +17,7 @@ from devcluster.components import (
     scheduler,
 )
 from devcluster.failure import ClusterError, tail
+from devcluster.ownerpipe import OwnerPipe
 from devcluster.plan import NodePlan
 from devcluster.running import Running
 from devcluster.waiting import poll
@@ -32,7 +33,10 @@ Report = Callable[[str], None]
 class Boot:
     """The start of one cluster. Its methods are the steps, in the order in which they are called."""
 
-    def __init__(self, running: Running, *, images: tuple[Path, ...], report: Report) -> None:
+    def __init__(
+        self, running: Running, *, images: tuple[Path, ...], report: Report, owner: OwnerPipe
+    ) -> None:
+        self._owner = owner
         self._running = running
         self._plan = running.plan
         self._control = running.control
@@ -105,7 +109,7 @@ class Boot:
         plan.places.logs.mkdir()
         log = plan.places.logs / "init.log"
         join = tree.make_for_processes(plan.places.mark)
-        namespaces.start(join=join, control=plan.places.control, log=log)
+        namespaces.start(join=join, control=plan.places.control, log=log, owner=self._owner)
 
         def there() -> bool:
             if not tree.processes(plan.places.mark):

@@ -7,9 +7,11 @@ files, and one group per node that its kubelet manages. `mark` is the name of th
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from cluster import names
 from devcluster.failure import ClusterError
 
 _ROOT = Path("/sys/fs/cgroup")
@@ -17,6 +19,7 @@ _PROCESSES = "cgroup.procs"
 _CONTROLLERS = "cgroup.controllers"
 _HAND_DOWN = "cgroup.subtree_control"
 _UNIFIED = 2
+_MARK = re.compile(rf"{re.escape(names.PRODUCT)}\.[a-z0-9-]+(@[0-9a-f]{{8}})?")
 _NEEDED = {"cpu", "cpuset", "memory", "pids"}  # what a kubelet refuses to start without
 
 
@@ -89,6 +92,11 @@ class CgroupTree:
         """PIDs of all daemons and pods of a cluster."""
         return {pid for group in self._groups(mark) for pid in processes_below(group)}
 
+    def marks(self) -> set[str]:
+        """The marks of all clusters that have a group, known or not."""
+        folders = (folder.name for top in self.hierarchies for folder in top.glob(f"{names.PRODUCT}.*"))
+        return {found[0] for name in folders if (found := _MARK.match(name))}
+
     def node_processes(self, mark: str, node: str) -> set[int]:
         """PIDs of all pods' processes of a node."""
         return {pid for top in self.hierarchies for pid in processes_below(top / f"{mark}.{node}")}
@@ -116,7 +124,8 @@ def processes_below(group: Path) -> set[int]:
     for folder in _folders(group):
         with contextlib.suppress(OSError):
             found.update(int(pid) for pid in (folder / _PROCESSES).read_text().split())
-    return found
+    # A process of another PID namespace is told as 0, which to kill(2) means whoever calls it.
+    return {pid for pid in found if pid > 0}
 
 
 def _folders(group: Path) -> Iterator[Path]:

@@ -22,10 +22,7 @@ def clean(places: Places, tree: CgroupTree) -> None:
     Processes are found by their control group, so this works where the files are gone or name PIDs that
     belong to somebody else by now.
     """
-    if not poll(lambda: _end(places.mark, tree), seconds=_SECONDS):
-        left = ", ".join(map(str, tree.remove(places.mark)[:3]))
-        raise ClusterError(f"Processes of {places.name} do not end within {_SECONDS} s: see {left}.")
-    network.remove(places.mark)
+    clean_kernel(places.mark, tree)
     for mount in reversed(mounts_below(places.state)):
         output(["umount", "--lazy", mount])
     if places.state.exists():
@@ -34,6 +31,18 @@ def clean(places: Places, tree: CgroupTree) -> None:
     for folder in (places.kubeconfig.parent, places.kept_logs.parent.parent):
         with contextlib.suppress(OSError):
             folder.rmdir()  # only where it is empty
+
+
+def clean_kernel(mark: str, tree: CgroupTree) -> None:
+    """End every process of the cluster with this mark, and remove what the kernel keeps of it.
+
+    Raises:
+        ClusterError: a process does not end.
+    """
+    if not poll(lambda: _end(mark, tree), seconds=_SECONDS):
+        left = ", ".join(map(str, tree.remove(mark)[:3]))
+        raise ClusterError(f"Processes of {mark} do not end within {_SECONDS} s: see {left}.")
+    network.remove(mark)
 
 
 def keep_logs(places: Places) -> Path | None:

@@ -3,6 +3,7 @@
 Used by the commands (`python -m devcluster`), the demonstration and the end-to-end tests.
 """
 
+import contextlib
 import os
 import signal
 from collections.abc import Collection, Mapping, Sequence
@@ -22,9 +23,10 @@ from devcluster.components import scheduler
 from devcluster.daemons import Daemon
 from devcluster.failure import ClusterError
 from devcluster.faults import Faults
+from devcluster.ownerpipe import OwnerPipe
 from devcluster.ownership import Ownership
 from devcluster.pki import ADMINISTRATOR, Pki
-from devcluster.places import places
+from devcluster.places import Places, places
 from devcluster.plan import Plan, Programs
 from devcluster.running import Running
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, checked
@@ -46,10 +48,13 @@ def silent(_line: str) -> None:
 class Cluster:
     """A cluster that stands. As a context manager it is stopped at the end; an error keeps its logs."""
 
-    def __init__(self, running: Running, ownership: Ownership | None = None) -> None:
+    def __init__(
+        self, running: Running, ownership: Ownership | None = None, owner: OwnerPipe | None = None
+    ) -> None:
         self._running = running
         self._plan = running.plan
         self._ownership = ownership
+        self._owner = owner
 
     @classmethod
     def start(
@@ -57,7 +62,8 @@ class Cluster:
     ) -> Self:
         """Start a cluster, wait until its nodes are Ready; what an earlier one of its name left is removed.
 
-        The name stays taken until `stop`, `release` or the end of this process.
+        The name stays taken until `stop`, `release` or the end of this process. Where this process ends
+        without either, the cluster ends with it, at once.
 
         Raises:
             ClusterError: with the last lines of the logs that matter; nothing is left then but these logs,
@@ -70,7 +76,7 @@ class Cluster:
         limits.ensure(report)
         programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
-        ownership = Ownership(where.lock)
+        ownership, owner = Ownership(where), OwnerPipe()
         tree = CgroupTree()
         try:
             cleanup.clean(where, tree)
@@ -78,15 +84,16 @@ class Cluster:
             addresses = network.reserve(where.mark)
             plan = Plan(wished, where, addresses, programs, tree.version)
             running = Running(plan, tree)
-            Boot(running, images=images, report=report).run()
+            Boot(running, images=images, report=report, owner=owner).run()
             record = Record(wished, addresses.slot, programs)
             where.record.write_bytes(msgspec.json.encode(record))
-            cluster = cls(running, ownership)
+            cluster = cls(running, ownership, owner)
             kubeconfig.write(where.administrator, cluster.kubeconfig_text())
             cluster.publish_kubeconfig()
         except BaseException as error:
             kept = cleanup.keep_logs(where)
             cleanup.clean(where, tree)
+            owner.close()
             ownership.release(remove=True)
             where.remove_root_if_empty()
             if isinstance(error, ClusterError) and kept:
@@ -113,14 +120,23 @@ class Cluster:
 
     def stop(self) -> None:
         """End the cluster and remove everything of it; ClusterError where another process owns it."""
-        remove(self.name, root=self._plan.places.root, ownership=self._ownership)
+        remove_at(self._plan.places, self._ownership)
         self._ownership = None
+        self._close_pipe()
 
     def release(self) -> None:
-        """Leave the cluster running and give up its name, so that others may stop it."""
+        """Leave the cluster running, beyond this process, and give up its name: others may stop it."""
         if self._ownership is not None:
+            with contextlib.suppress(ClusterError):  # it has ended already
+                self._running.control.outlive()
             self._ownership.release(remove=False)
             self._ownership = None
+            self._close_pipe()
+
+    def _close_pipe(self) -> None:
+        if self._owner is not None:
+            self._owner.close()
+            self._owner = None
 
     def __enter__(self) -> Self:
         return self
@@ -333,25 +349,29 @@ def _inherited() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key.lower() not in left_out}
 
 
-def runs(name: str) -> bool:
+def runs(name: str, *, root: Path | None = None) -> bool:
     """Whether a cluster of this name is there and answers."""
     try:
-        Cluster.attach(name)
+        Cluster.attach(name, root=root)
     except ClusterError:
         return False
     return True
 
 
-def remove(name: str = DEFAULT_NAME, *, root: Path | None = None, ownership: Ownership | None = None) -> bool:
+def remove(name: str = DEFAULT_NAME, *, root: Path | None = None) -> bool:
     """Remove everything of a cluster, whether it runs, was killed or never was; whether there was a state.
 
     Raises:
         ClusterError: another process owns it, or something of it does not go away.
 
     """
-    where = places(name, root)
+    return remove_at(places(name, root))
+
+
+def remove_at(where: Places, ownership: Ownership | None = None) -> bool:
+    """The same by its places; ownership: of the cluster, where the caller has it."""
     requirements.check_user()
-    held = ownership or Ownership(where.lock)
+    held = ownership or Ownership(where)
     was = where.state.exists()
     try:
         cleanup.clean(where, CgroupTree())

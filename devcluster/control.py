@@ -96,6 +96,10 @@ class Control:
         """Make a node's mount namespace, prepared by a shell script."""
         self._ask({"do": "node", "name": name, "script": script})
 
+    def outlive(self) -> None:
+        """From now on the cluster stays when its owner ends."""
+        self._ask({"do": "outlive"})
+
     def processes(self) -> dict[str, Process]:
         """Everything that was ever started here, by name."""
         return self._list().processes

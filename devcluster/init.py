@@ -1,8 +1,9 @@
 """PID 1 of a cluster: starts processes on request, reaps every orphan, remembers how each ended.
 
-Run as a script inside the new namespaces (`init.py SOCKET`), with the standard library alone, so that it is
-there at once. `devcluster.control` speaks to it: one JSON object per connection and direction, each a line.
-Its death ends the whole cluster, because the kernel then ends every process of the PID namespace.
+Run as a script inside the new namespaces (`init.py SOCKET PIPE`), with the standard library alone, so that
+it is there at once. `devcluster.control` speaks to it: one JSON object per connection and direction, each a
+line. Its death ends the whole cluster, because the kernel then ends every process of the PID namespace. It
+ends when the other end of the pipe, its owner's, is closed, unless it was told to outlive the owner.
 """
 
 import contextlib
@@ -30,6 +31,8 @@ class Init:
         self._processes: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, int] = {}
         self._fallen: list[str] = []
+        self.outlives = False
+        """Whether the cluster stays when its owner ends."""
 
     def revive(self) -> None:
         """Start the kept processes again that have ended by themselves, as a kubelet does with containers."""
@@ -70,6 +73,9 @@ class Init:
                 return process
             case "node":
                 return self._make_node(request["name"], request["script"])
+            case "outlive":
+                self.outlives = True
+                return {}
             case "list":
                 return {"processes": self._processes, "nodes": self._nodes}
         raise ValueError(f"unknown request {request['do']}")
@@ -140,8 +146,9 @@ def _prepare() -> None:
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
 
 
-def serve(path: str) -> None:
-    """Answer at this unix socket for ever."""
+def serve(path: str, owner: int) -> None:
+    """Answer at this unix socket until the owner has closed the other end of this pipe."""
+    os.set_inheritable(owner, False)
     wake, woken = socket.socketpair()
     woken.setblocking(False)
     for number in (signal.SIGCHLD, signal.SIGALRM):
@@ -152,17 +159,20 @@ def serve(path: str) -> None:
         listener.bind(path)
         listener.listen(64)
         while True:
-            ready, _, _ = select.select([wake, listener], [], [])
-            if wake in ready:
+            heard = [wake.fileno(), listener.fileno(), *([] if init.outlives else [owner])]
+            ready, _, _ = select.select(heard, [], [])
+            if owner in ready:
+                return
+            if wake.fileno() in ready:
                 signals = wake.recv(4096)
                 init.reap()
                 if signal.SIGALRM in signals:
                     init.revive()
-            if listener in ready:
+            if listener.fileno() in ready:
                 _serve_one(init, listener.accept()[0])
 
 
 if __name__ == "__main__":
     os.chdir("/")
     _prepare()
-    serve(sys.argv[1])
+    serve(sys.argv[1], int(sys.argv[2]))

@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 from devcluster.failure import ClusterError
+from devcluster.ownerpipe import OwnerPipe
 from devcluster.plan import NodePlan
 
 _INIT = Path(__file__).with_name("init.py")
@@ -15,18 +16,28 @@ _ENV = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", 
 _JOIN = 'echo $$ > "$1" && shift && exec "$@"'
 
 
-def start(*, join: Path, control: Path, log: Path) -> None:
-    """Start PID 1 of a cluster in new namespaces; it answers at `control` a moment later."""
+def start(*, join: Path, control: Path, log: Path, owner: OwnerPipe) -> None:
+    """Start PID 1 of a cluster in new namespaces; it answers at `control` a moment later.
+
+    It ends with whoever holds the other end of the owner's pipe.
+    """
     argv = [
         "sh", "-c", _JOIN, "sh", str(join),
         "setsid", "--fork",
         "unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc",
-        sys.executable, "-I", "-S", str(_INIT), str(control),
+        sys.executable, "-I", "-S", str(_INIT), str(control), str(owner.reading),
     ]  # fmt: skip
     with log.open("ab") as stream:
         done = subprocess.run(
-            argv, stdin=subprocess.DEVNULL, stdout=stream, stderr=stream, env=_ENV, check=False
+            argv,
+            stdin=subprocess.DEVNULL,
+            stdout=stream,
+            stderr=stream,
+            env=_ENV,
+            pass_fds=(owner.reading,),
+            check=False,
         )
+    owner.hand_over()
     if done.returncode != 0:
         raise ClusterError(f"Cannot start a cluster's first process; see {log}.")
 

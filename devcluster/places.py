@@ -1,4 +1,8 @@
-"""Where a cluster's files lie: short-lived state, the kubeconfig in the checkout, logs that were kept."""
+"""Where a cluster's files lie: short-lived state, the kubeconfig in the checkout, logs that were kept.
+
+Every checkout has a folder for the state of its clusters, so that two checkouts never mean the same cluster
+by one name. What the kernel keeps of a cluster carries name and folder; locks lie in one place per machine.
+"""
 
 import contextlib
 import hashlib
@@ -13,6 +17,8 @@ from devcluster.spec import DEFAULT_NAME, checked_name
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 STATE_SETTING = names.setting("devcluster_state")
+LOCKS = Path("/run/lock") / names.PRODUCT
+"""One file per cluster of this machine, wherever its state lies: see ``devcluster.ownership``."""
 _SOCKET_PATH_LIMIT = 107
 _LONGEST_SOCKET = "control"
 
@@ -24,11 +30,13 @@ PRIVATE_TO_NODES = ("/run", "/var/run", "/var/log", "/var/lib")
 class Places:
     """The folders and files of the cluster with this name.
 
-    root: folder of the state of all clusters; the user's own by default.
+    root: folder of the state of clusters; the checkout's own by default.
+    locks: folder of the locks of all clusters of this machine.
     """
 
     name: str
     root: Path
+    locks: Path = LOCKS
 
     @property
     def state(self) -> Path:
@@ -38,7 +46,7 @@ class Places:
     @property
     def lock(self) -> Path:
         """Locked by whoever starts, stops or owns the cluster."""
-        return self.root / f"{self.name}.lock"
+        return self.locks / f"{self.mark}.lock"
 
     @property
     def record(self) -> Path:
@@ -91,25 +99,25 @@ class Places:
         return CHECKOUT / ".devcluster" / "logs" / self.name
 
     def remove_root_if_empty(self) -> None:
-        """Remove the folder of the state of all clusters after the last one; not a folder of the caller's."""
+        """Remove the folder of the state of clusters after the last one; not a folder of the caller's."""
         if self._is_standard:
             with contextlib.suppress(OSError):
                 self.root.rmdir()
 
     @property
     def _is_standard(self) -> bool:
-        return self.root == _standard_root()
+        # With another folder for temporary files a cluster of this name may stand beside the usual one.
+        return self.root == _standard_root() and "TMPDIR" not in os.environ
 
     @property
     def mark(self) -> str:
         """What the kernel's objects of this cluster go by: control groups, the address of its link."""
-        if self._is_standard:
-            return f"{names.PRODUCT}.{self.name}"
         return f"{names.PRODUCT}.{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
 
 
 def _standard_root() -> Path:
-    return (Path(tempfile.gettempdir()) / f"{names.PRODUCT}-{os.getuid()}").resolve()
+    checkout = hashlib.sha256(bytes(CHECKOUT)).hexdigest()[:6]
+    return (Path(tempfile.gettempdir()) / f"{names.PRODUCT}-{os.getuid()}-{checkout}").resolve()
 
 
 def default_root() -> Path:

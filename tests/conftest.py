@@ -1,9 +1,12 @@
 """For all tests: properties are not judged by a busy machine's clock; what takes longest begins first."""
 
+from collections.abc import Iterator
+
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.clusters import remove_left_behind
+from devcluster.machine import remove_left_behind
+from tests.running.turn import turn
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
 settings.register_profile(
@@ -13,13 +16,19 @@ settings.register_profile("landing", settings.get_profile("any machine"), derand
 settings.register_profile("soak", settings.get_profile("any machine"), stateful_step_count=10_000)
 settings.load_profile("any machine")
 
+ON_CLUSTERS = ("e2e", "controlplane", "gpu")
 LONGEST_FIRST = ("e2e", "controlplane")
 
 
-def pytest_sessionstart(session: pytest.Session) -> None:
-    """Clusters of runs that were killed still run: nobody else would end them."""
-    if not hasattr(session.config, "workerinput"):
-        remove_left_behind()
+@pytest.hookimpl(wrapper=True)
+def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
+    """Runs that start clusters take turns; each begins by removing those whose owners are dead."""
+    alone = any(item.get_closest_marker(mark) for item in session.items for mark in ON_CLUSTERS)
+    if not alone or session.config.option.collectonly or hasattr(session.config, "workerinput"):
+        return (yield)
+    with turn("pytest", session.config.get_terminal_writer().line):
+        remove_left_behind(session.config.get_terminal_writer().line)
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)

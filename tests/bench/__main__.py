@@ -16,6 +16,7 @@ from tests.bench.measure import Measure
 from tests.bench.measures import KINDS, MEASURES
 from tests.bench.rows import Row, beside, complete
 from tests.bench.table import cells, failures, render
+from tests.running.turn import turn
 
 
 def main() -> None:
@@ -29,7 +30,8 @@ def main() -> None:
     for fact, text in machine.items():
         print(f"{fact}: {text}")
     chosen = _chosen(arguments.only, cluster=arguments.cluster)
-    rows = _rows(chosen)
+    with turn("make bench", print):
+        rows = _rows(chosen)
     print(f"\n{render(KINDS, rows)}\n")
     print("\n".join(["Missed:", *failures(rows)] if failures(rows) else ["No target is missed."]))
     if len(chosen) == len(MEASURES):

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -13,22 +14,62 @@ import pytest
 from devcluster import init
 from devcluster.control import TRIES, Control
 from devcluster.failure import ClusterError
+from devcluster.ownerpipe import OwnerPipe
 from devcluster.waiting import poll
 
 # The same loop, without what only root in new namespaces may do.
-_SCRIPT = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['serve'](sys.argv[2])"
+_SCRIPT = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['serve'](sys.argv[2], int(sys.argv[3]))"
+
+
+@dataclass(frozen=True)
+class First:
+    """A first process: how it is spoken to, the pipe of its owner, itself."""
+
+    control: Control
+    owner: OwnerPipe
+    process: subprocess.Popen[bytes]
 
 
 @pytest.fixture
-def control(tmp_path: Path) -> Iterator[Control]:
+def first(tmp_path: Path) -> Iterator[First]:
     path = tmp_path / "control"
-    with subprocess.Popen([sys.executable, "-I", "-S", "-c", _SCRIPT, init.__file__, str(path)]) as process:
-        found = Control(path)
-        assert poll(found.answers, seconds=30)
-        yield found
-        for name in found.processes():
-            found.signal(name, 9)
-        process.kill()
+    with OwnerPipe() as owner:
+        words = [sys.executable, "-I", "-S", "-c", _SCRIPT, init.__file__, str(path), str(owner.reading)]
+        with subprocess.Popen(words, pass_fds=(owner.reading,)) as process:
+            owner.hand_over()
+            found = Control(path)
+            assert poll(found.answers, seconds=30)
+            yield First(found, owner, process)
+            if process.poll() is None:
+                for name in found.processes():
+                    found.signal(name, 9)
+            process.kill()
+
+
+@pytest.fixture
+def control(first: First) -> Control:
+    return first.control
+
+
+def test_it_ends_when_its_owner_has_ended(first: First) -> None:
+    first.owner.close()
+
+    assert first.process.wait(30) == 0
+
+
+def test_a_process_that_it_started_does_not_keep_it(first: First, tmp_path: Path) -> None:
+    start(first.control, "one", "exec sleep 100", tmp_path)
+    first.owner.close()
+
+    assert first.process.wait(30) == 0
+
+
+def test_it_outlives_an_owner_that_wants_it_to(first: First, tmp_path: Path) -> None:
+    first.control.outlive()
+    first.owner.close()
+
+    start(first.control, "one", "exit 7", tmp_path)
+    assert ended(first.control, "one") == 7
 
 
 def start(control: Control, name: str, script: str, tmp_path: Path, *, kept: bool = False) -> None:

@@ -1,52 +1,106 @@
-"""One owner per name."""
+"""One owner per cluster, and who it is."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from devcluster.failure import ClusterError
-from devcluster.ownership import Ownership
+from devcluster.ownership import InUseError, Ownership, owner_of
+from devcluster.places import Places
+
+
+def places(folder: Path, name: str = "trial") -> Places:
+    return Places(name, folder / "state", folder / "locks")
 
 
 def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
-    first = Ownership(tmp_path / "trial.lock")
+    first = Ownership(places(tmp_path))
 
-    with pytest.raises(ClusterError, match=rf"Cluster trial is in use by process {os.getpid()} \("):
-        Ownership(tmp_path / "trial.lock")
+    with pytest.raises(InUseError, match=rf"Cluster trial is in use by process {os.getpid()} \("):
+        Ownership(places(tmp_path))
     first.release(remove=True)
 
 
 @pytest.mark.parametrize("remove", [True, False])
 def test_a_name_is_free_once_its_owner_let_go(tmp_path: Path, *, remove: bool) -> None:
-    Ownership(tmp_path / "trial.lock").release(remove=remove)
+    Ownership(places(tmp_path)).release(remove=remove)
 
-    again = Ownership(tmp_path / "trial.lock")
+    again = Ownership(places(tmp_path))
     again.release(remove=True)
 
-    assert list(tmp_path.iterdir()) == []
+    assert list((tmp_path / "locks").iterdir()) == []
 
 
 def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
-    first = Ownership(tmp_path / "trial.lock")
+    first = Ownership(places(tmp_path))
     first.release(remove=True)
-    second = Ownership(tmp_path / "trial.lock")
+    second = Ownership(places(tmp_path))
 
     first.release(remove=True)
 
-    assert (tmp_path / "trial.lock").exists()
+    assert places(tmp_path).lock.exists()
     second.release(remove=True)
 
 
 def test_names_do_not_bar_each_other(tmp_path: Path) -> None:
-    owners = [Ownership(tmp_path / f"{name}.lock") for name in ("one", "other")]
+    owners = [Ownership(places(tmp_path, name)) for name in ("one", "other")]
 
     for owner in owners:
         owner.release(remove=True)
 
 
-def test_the_folder_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    owner = Ownership(tmp_path / "state" / "trial.lock")
+def test_folders_for_state_do_not_bar_each_other_although_their_locks_lie_in_one_place(
+    tmp_path: Path,
+) -> None:
+    locks = tmp_path / "locks"
+    owners = [Ownership(Places("trial", tmp_path / folder, locks)) for folder in ("one", "other")]
+
+    assert len(list(locks.iterdir())) == 2
+    for owner in owners:
+        owner.release(remove=True)
+
+
+def test_the_folder_of_the_state_is_made_for_its_owner_alone(tmp_path: Path) -> None:
+    owner = Ownership(places(tmp_path))
 
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     owner.release(remove=True)
+
+
+def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) -> None:
+    ownership = Ownership(places(tmp_path))
+    owner = owner_of(places(tmp_path).lock)
+    assert owner
+    assert (owner.name, owner.root, owner.process) == ("trial", str(tmp_path / "state"), os.getpid())
+    assert owner.lives
+    assert not owner.kept
+
+    ownership.release(remove=False)
+
+    after = owner_of(places(tmp_path).lock)
+    assert after
+    assert after.kept
+
+
+def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -> None:
+    text = (
+        "import os, sys; from pathlib import Path; from devcluster.ownership import Ownership;"
+        "from devcluster.places import Places; f = Path(sys.argv[1]);"
+        "Ownership(Places('trial', f / 'state', f / 'locks')); os._exit(0)"
+    )
+    subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)
+
+    owner = owner_of(places(tmp_path).lock)
+
+    assert owner
+    assert not owner.lives
+    assert not owner.kept
+    Ownership(places(tmp_path)).release(remove=True)
+
+
+def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:
+    assert owner_of(tmp_path / "none") is None
+    (tmp_path / "empty").touch()
+    assert owner_of(tmp_path / "empty") is None

@@ -1,18 +1,17 @@
 """Where a cluster's files lie, and where they cannot."""
 
-import os
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT, _standard_root, places
+from devcluster.places import CHECKOUT, default_root, places
 
 
 def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
-    assert places("default", _standard_root()).kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
-    assert places("other", _standard_root()).kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
+    assert places("default", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "kubeconfig"
+    assert places("other", default_root()).kubeconfig == CHECKOUT / ".devcluster" / "other" / "kubeconfig"
 
 
 @pytest.mark.parametrize("root", ["/run/x", "/var/run/x", "/var/lib/x", "/var/log"])
@@ -26,10 +25,26 @@ def test_a_state_folder_too_long_for_a_unix_socket_is_refused(tmp_path: Path) ->
         places("default", tmp_path / ("x" * 100))
 
 
-def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel() -> None:
-    own = places("default", Path(tempfile.gettempdir()) / f"gpu-booking-{os.getuid()}")
+def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_and_to_the_lock() -> None:
+    own = places("default", default_root())
     elsewhere = places("default", Path("/srv/state"))
 
-    assert own.mark == "gpu-booking.default"
+    assert own.mark.startswith("gpu-booking.default@")
     assert elsewhere.mark.startswith("gpu-booking.default@")
+    assert own.mark != elsewhere.mark
+    assert own.lock != elsewhere.lock
+    assert own.lock.parent == elsewhere.lock.parent
     assert elsewhere.kubeconfig == Path("/srv/state/default/kubeconfig")
+
+
+def test_another_folder_for_temporary_files_is_another_folder_for_state(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    usual = places("default")
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    other = places("default")
+
+    assert other.root.parent == tmp_path
+    assert (other.mark, other.lock, other.kubeconfig) != (usual.mark, usual.lock, usual.kubeconfig)
+    assert other.kubeconfig.is_relative_to(other.state)

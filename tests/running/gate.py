@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from typing import Final
 
 from cluster.runtime.clock import SystemClock
-from tests.clusters import remove_left_behind
+from devcluster.machine import remove_left_behind
 from tests.running import machine
 from tests.running.stages import Outcome, Stage, play
+from tests.running.turn import turn
 
 STAGES: Final = (
     Stage("check", 300),
@@ -41,9 +42,13 @@ def summary(outcomes: Sequence[Outcome]) -> str:
 
 
 def main() -> int:
-    """Play the gate; 0 where every stage is green."""
-    for name in remove_left_behind():
-        _say(f"removed cluster {name}: its owner is dead")
+    """Play the gate when it is its turn; 0 where every stage is green."""
+    with turn("make test", _say):
+        return _judge()
+
+
+def _judge() -> int:
+    remove_left_behind(_say)
     for line in machine.describe():
         _say(line)
     try:
@@ -52,8 +57,7 @@ def main() -> int:
         _say("ended from outside: nothing was decided")
         return 1
     finally:
-        for name in remove_left_behind():
-            _say(f"removed cluster {name}: a stage left it behind")
+        remove_left_behind(_say)
     _say(summary(outcomes))
     return 0 if outcomes[-1].is_green else 1
 

@@ -17,11 +17,12 @@ from typing import Final
 import msgspec
 
 from cluster.runtime.clock import SystemClock
+from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
-from tests.clusters import remove_left_behind
 from tests.running import machine, outcome
 from tests.running.outcome import Played
 from tests.running.stages import run
+from tests.running.turn import turn
 
 ROOM: Final = CHECKOUT / "tests" / "long"
 RECORD: Final = CHECKOUT / ".devcluster" / "long.json"
@@ -86,8 +87,7 @@ def play(file: Path, expression: str, commit: str) -> Row:
         words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", *outcome.arguments(told), str(file)]
         words += ["-k", expression] if expression else []
         result = result_of(run(words, FILE_SECONDS), outcome.read(told))
-    for left in remove_left_behind():
-        _say(f"removed cluster {left}, which {name} left behind")
+    remove_left_behind(_say)
     row = Row(name, commit, result, round(clock.monotonic() - begin, 1), seed)
     _say(f"{row.result}: {name} ({row.seconds:.0f} s)")
     return row
@@ -120,12 +120,16 @@ def keep(rows: Sequence[Row], record: Path) -> None:
 
 
 def main() -> int:
-    """Play what was asked for; 0 where all of it is green."""
+    """Play what was asked for when it is its turn; 0 where all of it is green."""
     parser = argparse.ArgumentParser(prog="make test-long", description=__doc__)
     parser.add_argument("--only", default="", help="a file, a folder, or an expression for pytest -k")
     only = parser.parse_args().only
-    for name in remove_left_behind():
-        _say(f"removed cluster {name}: its owner is dead")
+    with turn("make test-long", _say):
+        return _judge(only)
+
+
+def _judge(only: str) -> int:
+    remove_left_behind(_say)
     for line in machine.describe():
         _say(line)
     chosen = files(only)
@@ -143,7 +147,7 @@ def main() -> int:
         _say(f"ended from outside after {len(rows)} of {len(chosen)} files")
         return 1
     finally:
-        remove_left_behind()
+        remove_left_behind(_say)
     for line in table(rows):
         _say(line)
     red = [row.file for row in rows if not row.is_green]

@@ -3,9 +3,7 @@
 import os
 from pathlib import Path
 
-from devcluster import cluster as clusters
-from devcluster import limits
-from devcluster.places import default_root
+from devcluster import limits, machine
 
 
 def describe() -> list[str]:
@@ -22,6 +20,5 @@ def describe() -> list[str]:
 
 
 def alive() -> list[str]:
-    """Names of the clusters of this user that run."""
-    root = default_root()
-    return sorted(folder.name for folder in root.glob("*") if folder.is_dir() and clusters.runs(folder.name))
+    """The clusters of this machine that run, and whose they are."""
+    return [f"{one} of {one.owner}" if one.owner else str(one) for one in machine.found() if one.runs]

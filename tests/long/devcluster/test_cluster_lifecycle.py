@@ -4,18 +4,20 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from devcluster import cluster as clusters
-from devcluster import network
+from devcluster import machine, network
 from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError
 from devcluster.places import places
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import poll
+from devcluster.waiting import Stopwatch, poll
 from tests.clusters import own
 from tests.devcluster.machine import Machine, alive, processes_like
 
@@ -91,7 +93,48 @@ def test_one_kill_ends_a_whole_cluster_and_the_next_start_needs_no_help(which: s
     assert_files_are_gone(NAME)
 
 
-def test_a_start_replaces_a_cluster_whose_owner_died() -> None:
+OWNER = (
+    "import sys, time; from devcluster.cluster import Cluster\n"
+    "from devcluster.spec import ClusterSpec, NodeSpec\n"
+    "cluster = Cluster.start(ClusterSpec(name=sys.argv[1], nodes=(NodeSpec(name='node-a'),)))\n"
+    "print('up', flush=True)\n"
+    "time.sleep(600)"
+)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGHUP])
+def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals) -> None:
+    before = Machine.now(places(NAME).mark)
+    with subprocess.Popen([sys.executable, "-c", OWNER, NAME], stdout=subprocess.PIPE) as owner:
+        assert owner.stdout
+        assert owner.stdout.readline() == b"up\n"
+        cluster = Cluster.attach(NAME)
+        run_a_pod(cluster)
+        inside = processes_like(cluster.pid)
+        assert len(inside) > len(cluster.daemons)
+        owner.send_signal(number)
+    watch = Stopwatch()
+    assert poll(lambda: not alive(inside), seconds=30, every=0.01), "processes outlive their owner"
+    sys.stdout.write(f"all of it has ended {watch.seconds:.2f} s after its owner\n")
+
+    said: list[str] = []
+    machine.remove_left_behind(said.append)
+
+    assert f"removed cluster {NAME}: its owner is dead" in said
+    assert Machine.now(places(NAME).mark) == before
+    assert_files_are_gone(NAME)
+
+
+def test_a_cluster_that_was_let_go_outlives_its_owner_and_is_not_taken_for_left_behind() -> None:
+    text = OWNER.replace("time.sleep(600)", "cluster.release()")
+    subprocess.run([sys.executable, "-c", text, NAME], check=True, capture_output=True)
+
+    machine.remove_left_behind(lambda _line: None)
+
+    assert Cluster.attach(NAME).kubectl("get", "--raw", "/readyz") == "ok"
+
+
+def test_a_start_replaces_a_cluster_that_was_let_go() -> None:
     first = Cluster.start(spec(NAME))
     inside = processes_like(first.pid)
     first.release()

@@ -1,0 +1,108 @@
+"""Every cluster of this machine, whichever checkout started it: which there are, and removing them."""
+
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from cluster import names
+from devcluster import cleanup
+from devcluster import cluster as clusters
+from devcluster.cgroups import CgroupTree
+from devcluster.failure import ClusterError
+from devcluster.ownership import InUseError, Owner, owner_of
+from devcluster.places import LOCKS, Places, default_root
+
+Report = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A cluster of which something is there.
+
+    Args:
+        places: of its files.
+        owner: who started it last; None where nothing says so.
+        runs: whether its first process answers.
+    """
+
+    places: Places
+    owner: Owner | None
+    runs: bool
+
+    @property
+    def is_left_behind(self) -> bool:
+        """Whether nobody wants it any more: its owner is dead and did not leave it there to stay."""
+        if self.owner is None:
+            return not self.runs
+        return not self.owner.lives and not (self.owner.kept and self.runs)
+
+    def __str__(self) -> str:
+        """Its name, and where it lies if that is not this checkout's folder."""
+        root = self.places.root
+        return self.places.name if root == default_root().resolve() else f"{self.places.name} in {root}"
+
+
+def found(locks: Path = LOCKS) -> list[Found]:
+    """Every cluster whose lock or state is there, by name."""
+    there = {where.mark: where for where in (*_locked(locks), *_stored(locks))}
+    return sorted(
+        (Found(where, owner_of(where.lock), _runs(where)) for where in there.values()),
+        key=lambda one: (one.places.name, one.places.root),
+    )
+
+
+def remove_left_behind(
+    report: Report, *, locks: Path = LOCKS, remove: Callable[[Places], object] = clusters.remove_at
+) -> None:
+    """Remove every cluster whose owner is dead.
+
+    Args:
+        report: told each of them.
+        locks: folder of the locks.
+        remove: removes one; InUseError where somebody starts or removes it at this moment.
+    """
+    for one in found(locks):
+        if one.is_left_behind:
+            try:
+                remove(one.places)
+            except InUseError:
+                continue
+            except ClusterError as error:
+                report(f"cluster {one}, whose owner is dead, could not be removed: {error}")
+            else:
+                report(f"removed cluster {one}: its owner is dead")
+
+
+def remove_all(report: Report) -> None:
+    """Remove every cluster of this machine, whoever uses it; report: told each of them."""
+    groups = CgroupTree()
+    for one in found():
+        cleanup.clean(one.places, groups)
+        one.places.lock.unlink(missing_ok=True)
+        one.places.remove_root_if_empty()
+        used = (
+            f", which {one.owner} was using" if one.owner and one.owner.lives and not one.owner.kept else ""
+        )
+        report(f"cluster {one} is gone{used}")
+    for mark in sorted(groups.marks()):
+        cleanup.clean_kernel(mark, groups)
+        report(f"what was left of {mark} is gone")
+
+
+def _locked(locks: Path) -> Iterator[Places]:
+    for lock in locks.glob(f"{names.PRODUCT}.*.lock"):
+        if owner := owner_of(lock):
+            yield Places(owner.name, Path(owner.root), locks)
+
+
+def _stored(locks: Path) -> Iterator[Places]:
+    """Clusters whose state is there; their locks may have gone with a restart of the machine."""
+    mine = default_root().resolve()
+    yield from (Places(state.name, mine, locks) for state in mine.glob("*") if state.is_dir())
+    for record in Path(tempfile.gettempdir()).resolve().glob(f"{names.PRODUCT}-*/*/cluster.json"):
+        yield Places(record.parent.name, record.parent.parent, locks)
+
+
+def _runs(where: Places) -> bool:
+    return where.record.exists() and clusters.runs(where.name, root=where.root)

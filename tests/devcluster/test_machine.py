@@ -1,0 +1,99 @@
+"""Which clusters of a machine are left behind, and that only these are removed."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from devcluster import machine
+from devcluster.failure import ClusterError
+from devcluster.machine import Found, found, remove_left_behind
+from devcluster.ownership import InUseError, Owner, Ownership, owner_of
+from devcluster.places import Places
+
+BY_NOBODY = Owner("trial", "/srv/state", 4_194_304, 1, "make test")
+"""Its process has ended: Linux gives no such PID."""
+
+
+def place(folder: Path, name: str = "trial") -> Places:
+    return Places(name, folder / "state", folder / "locks")
+
+
+def abandoned(where: Places) -> None:
+    """What an owner leaves that was killed."""
+    where.state.mkdir(parents=True)
+    where.locks.mkdir(exist_ok=True)
+    owner = msgspec.structs.replace(BY_NOBODY, name=where.name, root=str(where.root))
+    where.lock.write_bytes(msgspec.json.encode(owner))
+
+
+@pytest.mark.parametrize(
+    ("kept", "runs", "left"),
+    [(False, False, True), (False, True, True), (True, True, False), (True, False, True)],
+)
+def test_a_cluster_of_a_dead_owner_stays_where_it_was_left_to_stay_and_runs(
+    tmp_path: Path, *, kept: bool, runs: bool, left: bool
+) -> None:
+    owner = msgspec.structs.replace(BY_NOBODY, kept=kept)
+    assert Found(place(tmp_path), owner, runs).is_left_behind == left
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_cluster_of_a_living_owner_is_not_left_behind(tmp_path: Path, *, runs: bool) -> None:
+    ownership = Ownership(place(tmp_path))
+    assert not Found(place(tmp_path), owner_of(place(tmp_path).lock), runs).is_left_behind
+    ownership.release(remove=True)
+
+
+@pytest.mark.parametrize("runs", [True, False])
+def test_a_cluster_of_which_nobody_knows_whose_it_is_stays_while_it_runs(
+    tmp_path: Path, *, runs: bool
+) -> None:
+    assert Found(place(tmp_path), None, runs).is_left_behind is not runs
+
+
+def test_those_of_dead_owners_are_removed_and_told_and_others_are_not_touched(tmp_path: Path) -> None:
+    abandoned(place(tmp_path, "dead"))
+    living = Ownership(place(tmp_path, "living"))
+    removed: list[str] = []
+    said: list[str] = []
+
+    remove_left_behind(said.append, locks=tmp_path / "locks", remove=lambda where: removed.append(where.name))
+
+    assert removed == ["dead"]
+    assert said == [f"removed cluster dead in {tmp_path / 'state'}: its owner is dead"]
+    living.release(remove=True)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"), [(InUseError("Cluster dead is in use."), []), (ClusterError("Mounted."), ["Mounted."])]
+)
+def test_one_that_does_not_go_away_holds_up_no_other(
+    tmp_path: Path, error: ClusterError, told: list[str]
+) -> None:
+    for name in ("a", "b"):
+        abandoned(place(tmp_path, name))
+    said: list[str] = []
+
+    def remove(where: Places) -> None:
+        if where.name == "a":
+            raise error
+
+    remove_left_behind(said.append, locks=tmp_path / "locks", remove=remove)
+
+    assert [line for line in said if "could not be removed" in line] == [
+        f"cluster a in {tmp_path / 'state'}, whose owner is dead, could not be removed: {words}"
+        for words in told
+    ]
+    assert said[-1].startswith("removed cluster b ")
+
+
+def test_clusters_of_every_checkout_are_found(tmp_path: Path) -> None:
+    for folder in ("one", "other"):
+        abandoned(Places("trial", tmp_path / folder, tmp_path / "locks"))
+
+    there = [one for one in found(tmp_path / "locks") if one.places.root.is_relative_to(tmp_path)]
+
+    assert [one.places.root.name for one in there] == ["one", "other"]
+    assert not any(one.runs for one in there)
+    assert machine.LOCKS.is_absolute()

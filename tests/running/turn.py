@@ -1,0 +1,71 @@
+"""One run at a time: runs that start clusters take turns on a machine, whichever checkout they are of.
+
+Two of them on two cores make each other slow and red. A run waits at a file lock and says for whom; the
+kernel lets go of the lock with the process that has it, however it ends. A process of a run whose turn it is
+belongs to it, which the environment says.
+"""
+
+import contextlib
+import fcntl
+import os
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Final, TextIO
+
+from cluster import names
+from cluster.runtime.clock import Clock, SystemClock
+from devcluster.places import CHECKOUT, LOCKS
+
+Say = Callable[[str], None]
+FILE: Final = LOCKS / "turn"
+SIDE_BY_SIDE: Final = names.setting("test_side_by_side")
+"""Set to anything, a run does not wait: for machines that are large enough."""
+TAKEN: Final = names.setting("test_turn")
+"""Set by a run whose turn it is, for the processes that it starts."""
+EVERY: Final = 0.5
+REMIND: Final = 60.0
+"""Seconds after which a run that waits says so again."""
+
+
+@contextlib.contextmanager
+def turn(what: str, say: Say, *, file: Path = FILE, clock: Clock | None = None) -> Iterator[None]:
+    """Inside, no other run of this machine starts clusters; waits until that is so.
+
+    Args:
+        what: this run, for whoever waits for it.
+        say: told for whom it waits.
+        file: the lock.
+        clock: to wait by.
+    """
+    if os.environ.get(SIDE_BY_SIDE) or os.environ.get(TAKEN):
+        yield
+        return
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with file.open("a+") as stream:
+        _wait(stream, say, clock or SystemClock())
+        stream.truncate(0)
+        stream.write(f"process {os.getpid()} ({what} in {CHECKOUT})")
+        stream.flush()
+        os.environ[TAKEN] = str(os.getpid())
+        try:
+            yield
+        finally:
+            del os.environ[TAKEN]
+            stream.truncate(0)
+
+
+def _wait(stream: TextIO, say: Say, clock: Clock) -> None:
+    never, told = threading.Event(), clock.monotonic() - REMIND
+    while True:
+        try:
+            fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if clock.monotonic() - told >= REMIND:
+                stream.seek(0)
+                holder = stream.read() or "another run"
+                say(f"waits for {holder}: one run that starts clusters at a time ({SIDE_BY_SIDE}=1 lifts it)")
+                told = clock.monotonic()
+            clock.wait(never, EVERY)
+        else:
+            return
