@@ -20,6 +20,7 @@ from devcluster.boot import Boot, Report
 from devcluster.cgroups import CgroupTree
 from devcluster.commands import output
 from devcluster.components import scheduler
+from devcluster.control import Process
 from devcluster.daemons import Daemon
 from devcluster.failure import ClusterError
 from devcluster.faults import Faults
@@ -297,6 +298,14 @@ class Cluster:
     def daemons(self) -> dict[str, Daemon]:
         """Every process by name."""
         return {name: self._running.daemon(name) for name in self._running.control.processes()}
+
+    def processes(self) -> dict[str, Process]:
+        """The same as the cluster's first process sees them: what each was started with, how it ended."""
+        return self._running.control.processes()
+
+    def count_anew(self) -> None:
+        """Forget how often processes have ended by themselves and were started again."""
+        self._running.control.count_anew()
 
     def log(self, name: str) -> str:
         """What a process printed so far."""

@@ -23,6 +23,7 @@ class Request(msgspec.Struct, frozen=True):
     node: str | None
     kept: bool = False
     """Whether it is started again when it ends by itself."""
+    env: dict[str, str] = {}
 
 
 class Process(msgspec.Struct, frozen=True):
@@ -89,12 +90,16 @@ class Control:
         return msgspec.convert(self._ask({"do": "again", "name": name}), Process)
 
     def signal(self, name: str, number: int) -> Process:
-        """Send a signal; nothing happens where the process has ended."""
+        """Send a signal; one that has ended gets none, but is not started again after one that ends it."""
         return msgspec.convert(self._ask({"do": "signal", "name": name, "signal": number}), Process)
 
     def make_node(self, name: str, script: str) -> None:
         """Make a node's mount namespace, prepared by a shell script."""
         self._ask({"do": "node", "name": name, "script": script})
+
+    def count_anew(self) -> None:
+        """From now on nobody has ended by itself so far."""
+        self._ask({"do": "count anew"})
 
     def outlive(self) -> None:
         """From now on the cluster stays when its owner ends."""

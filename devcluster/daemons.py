@@ -38,6 +38,11 @@ class Daemon:
         return self._process().exited
 
     @property
+    def is_stopped(self) -> bool:
+        """Whether it stands where it is, by `pause`."""
+        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+
+    @property
     def revived(self) -> int:
         """How often it has ended by itself and was started again, since somebody started it."""
         return self._process().revived

@@ -39,7 +39,7 @@ class Init:
         names, self._fallen = self._fallen, []
         for name in names:
             fallen = self._processes[name]
-            if fallen["exited"] is not None:
+            if fallen["exited"] is not None and not fallen["signalled"]:
                 self._start(fallen["request"])["revived"] = fallen["revived"] + 1
 
     def reap(self) -> None:
@@ -67,18 +67,25 @@ class Init:
                 return self._start(self._processes[request["name"]]["request"])
             case "signal":
                 process = self._processes[request["name"]]
+                process["signalled"] |= request["signal"] not in _GOES_ON
                 if process["exited"] is None:
-                    process["signalled"] |= request["signal"] not in _GOES_ON
                     os.kill(process["pid"], request["signal"])
                 return process
             case "node":
                 return self._make_node(request["name"], request["script"])
-            case "outlive":
-                self.outlives = True
-                return {}
+            case "count anew" | "outlive":
+                return self._remember(request["do"])
             case "list":
                 return {"processes": self._processes, "nodes": self._nodes}
         raise ValueError(f"unknown request {request['do']}")
+
+    def _remember(self, order: str) -> dict[str, Any]:
+        if order == "outlive":
+            self.outlives = True
+        else:
+            for process in self._processes.values():
+                process["revived"] = 0
+        return {}
 
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
         name, argv = request["name"], list(request["argv"])

@@ -4,7 +4,7 @@ It keeps nothing in memory: any process that opens the same folder sees and chan
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -77,6 +77,17 @@ class FakeNvml:
         """The UUIDs of the GPUs, by number."""
         state = statefile.read(self.state)
         return tuple(state[f"gpu.{index}.uuid"] for index in statefile.indices(state))
+
+    def stored(self) -> dict[str, str]:
+        """All that is set, to be set again by ``store``: GPUs, MIG devices, faults."""
+        return statefile.read(self.state)
+
+    def store(self, stored: Mapping[str, str]) -> None:
+        """Everything as it was; nothing is written, and no program notices, where it is."""
+        if self.stored() != stored:
+            with statefile.editing(self.state) as state:
+                state.clear()
+                state.update(stored)
 
     # --- events ---------------------------------------------------------------------------------------
 

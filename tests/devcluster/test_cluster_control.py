@@ -242,3 +242,34 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
     (tmp_path / "end").touch()
 
     assert poll(lambda: control.processes()["one"].revived > 0, seconds=30)
+
+
+def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_stays_dead(
+    control: Control, tmp_path: Path
+) -> None:
+    start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
+    assert ended(control, "one") == 1
+    control.signal("one", 9)
+
+    start(control, "two", "echo two; exit 1", tmp_path, kept=True)
+    assert poll(lambda: (tmp_path / "log").read_text().count("two") > 2, seconds=30)
+    assert control.processes()["one"].exited is not None
+    again = control.processes()["one"].revived
+    assert poll(lambda: control.processes()["two"].revived > 3, seconds=30)
+    assert control.processes()["one"].revived == again
+
+
+def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tmp_path: Path) -> None:
+    start(
+        control,
+        "one",
+        f"test -e {tmp_path}/again && exec sleep 100; touch {tmp_path}/again",
+        tmp_path,
+        kept=True,
+    )
+    assert poll(lambda: control.processes()["one"].revived == 1, seconds=30)
+
+    control.count_anew()
+
+    assert control.processes()["one"].revived == 0
+    assert control.processes()["one"].exited is None

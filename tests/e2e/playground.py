@@ -78,6 +78,11 @@ class Playground:
 
         assert poll(is_empty, seconds=PATIENCE), [describe(p) for p in self.pods()]
 
+    def remove(self) -> None:
+        """The same, and let the namespace go, which takes the API server some seconds."""
+        self.clear()
+        self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
+
     # --- seeing --------------------------------------------------------------------------------------
     def pod(self, name: str) -> Pod:
         """A pod as it is now."""

@@ -1,4 +1,4 @@
-"""One cluster for a session of tests, a namespace for each; the laws are watched all the time.
+"""One testbed for a session of tests, a namespace for each; the laws are watched all the time.
 
 The fixtures of tests/e2e and tests/long: their conftest.py take them from here.
 
@@ -12,50 +12,41 @@ from collections.abc import Iterator
 import pytest
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
-from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts
-from devcluster.spec import ClusterSpec, NodeSpec
-from tests.clusters import own
-from tests.e2e.logs import troubles_of
 from tests.e2e.persons import Person
 from tests.e2e.playground import NAIVE, Playground
+from tests.e2e.testbed import GPUS, NODES, Design, Testbed
 from tests.e2e.usual import CONTROLLER, POLICY
-from tests.laws.live import LiveWatch, checkpoints_of
+from tests.laws.live import LiveWatch
 
-NODES = ("node-a", "node-b")
-GPUS = 4
-
-
-@pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
-    with Cluster.start(ClusterSpec(name=own("e2e"), nodes=nodes)) as started:
-        yield started
+DESIGN = Design(name="e2e", server=POLICY, controller=CONTROLLER, resources=(names.GPU_RESOURCE, NAIVE))
 
 
 @pytest.fixture(scope="session")
-def parts(cluster: Cluster) -> Iterator[Parts]:
-    deployed = Parts(cluster)
-    deployed.deploy(server=POLICY, controller=CONTROLLER)
-    yield deployed
-    assert not troubles_of(deployed)
-    # All of our parts are processes here: as pods they would run a second time.
-    assert not cluster.kubectl("get", "pods", f"--namespace={names.NAMESPACE}", "--output=name")
+def testbed() -> Iterator[Testbed]:
+    bed = Testbed(DESIGN)
+    try:
+        yield bed
+    finally:
+        bed.close()
 
 
-@pytest.fixture(scope="session")
-def live_watch(cluster: Cluster, parts: Parts) -> Iterator[LiveWatch]:
-    assert parts
-    watch = LiveWatch(
-        administrator(cluster), SystemClock(), checkpoints_of(cluster), resources=(names.GPU_RESOURCE, NAIVE)
-    )
-    with watch:
-        yield watch
-        watch.check()  # what was broken after the end of the last test
+@pytest.fixture
+def cluster(testbed: Testbed) -> Cluster:
+    return testbed.cluster
+
+
+@pytest.fixture
+def parts(testbed: Testbed) -> Parts:
+    return testbed.parts
+
+
+@pytest.fixture
+def live_watch(testbed: Testbed) -> LiveWatch:
+    return testbed.live_watch
 
 
 @pytest.fixture
@@ -66,22 +57,24 @@ def laws(live_watch: LiveWatch, request: pytest.FixtureRequest) -> LiveWatch:
 
 
 @pytest.fixture
-def alice(playground: Playground, cluster: Cluster, parts: Parts) -> Iterator[Person]:
-    yield from _person("alice", playground, cluster, parts)
+def alice(playground: Playground, testbed: Testbed, request: pytest.FixtureRequest) -> Iterator[Person]:
+    yield from _person("alice", playground, testbed, request.node.name)
 
 
 @pytest.fixture
-def bob(playground: Playground, cluster: Cluster, parts: Parts) -> Iterator[Person]:
-    yield from _person("bob", playground, cluster, parts)
+def bob(playground: Playground, testbed: Testbed, request: pytest.FixtureRequest) -> Iterator[Person]:
+    yield from _person("bob", playground, testbed, request.node.name)
 
 
-def _person(name: str, ground: Playground, cluster: Cluster, parts: Parts) -> Iterator[Person]:
+def _person(name: str, ground: Playground, bed: Testbed, test: str) -> Iterator[Person]:
+    cluster, parts = bed.cluster, bed.parts
     parts.people.admit(name, ground.namespace)
     rest = Rest(parts.booking_url, parts.people.token(name, names.AUDIENCE))
     somebody = Person(name, person(cluster, parts.people.token(name)), rest, ground)
     try:
         yield somebody
     finally:
+        bed.revive(test)
         somebody.leave()
 
 
@@ -92,19 +85,20 @@ def numbers() -> Iterator[int]:
 
 @pytest.fixture
 def playground(
-    cluster: Cluster, parts: Parts, laws: LiveWatch, numbers: Iterator[int], request: pytest.FixtureRequest
+    testbed: Testbed, laws: LiveWatch, numbers: Iterator[int], request: pytest.FixtureRequest
 ) -> Iterator[Playground]:
-    words = re.sub("[^a-z0-9]+", "-", request.node.name.removeprefix("test_").lower())
+    test = request.node.name
+    words = re.sub("[^a-z0-9]+", "-", test.removeprefix("test_").lower())
     namespace = f"{words[:50].strip('-')}-{next(numbers)}"
-    cluster.kubectl("create", "namespace", namespace)
+    cluster, parts = testbed.cluster, testbed.parts
     ground = Playground(administrator(cluster), cluster.kubectl, namespace=namespace, laws=laws)
-    for node in NODES:
-        ground.await_gpus(node, GPUS)
     try:
+        cluster.kubectl("create", "namespace", namespace)
+        for node in NODES:
+            ground.await_gpus(node, GPUS)
         yield ground
+        testbed.revive(test)
         laws.finish()
         assert not parts.fallen()
     finally:
-        ground.clear()
-        parts.restore()
-        cluster.kubectl("delete", "namespace", namespace, "--wait=false")
+        testbed.restore(test, ground.remove)

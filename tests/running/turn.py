@@ -13,15 +13,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
-from cluster import names
 from cluster.runtime.clock import Clock, SystemClock
 from devcluster.places import CHECKOUT, LOCKS
 
 Say = Callable[[str], None]
 FILE: Final = LOCKS / "turn"
-SIDE_BY_SIDE: Final = names.setting("test_side_by_side")
+SIDE_BY_SIDE: Final = "SIDE_BY_SIDE"
 """Set to anything, a run does not wait: for machines that are large enough."""
-TAKEN: Final = names.setting("test_turn")
+TAKEN: Final = "TURN_TAKEN"
 """Set by a run whose turn it is, for the processes that it starts."""
 EVERY: Final = 0.5
 REMIND: Final = 60.0

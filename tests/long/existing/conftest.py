@@ -7,17 +7,11 @@ from typing import Self
 
 import pytest
 
-from cluster import names
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
-from devcluster.demo.access import administrator
-from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts, existing
-from devcluster.spec import ClusterSpec, NodeSpec
-from tests.clusters import own
-from tests.laws.live import LiveWatch, checkpoints_of
+from tests.e2e.testbed import Design, Testbed
 
-NODES = ("node-a", "node-b")
 POLICY = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
 
 
@@ -55,32 +49,9 @@ class Endpoints:
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
-    with Cluster.start(ClusterSpec(name=own("existing"), nodes=nodes)) as started:
-        yield started
-
-
-@pytest.fixture(scope="session")
-def parts(cluster: Cluster) -> Iterator[Parts]:
-    deployed = Parts(cluster)
-    deployed.deploy(mode="existing", server=POLICY)
-    with Endpoints(cluster, deployed):
-        yield deployed
-
-
-@pytest.fixture(scope="session")
-def live_watch(cluster: Cluster, parts: Parts) -> Iterator[LiveWatch]:
-    assert parts
-    watch = LiveWatch(
-        administrator(cluster), SystemClock(), checkpoints_of(cluster), resources=(names.GPU_RESOURCE,)
-    )
-    with watch:
-        yield watch
-        watch.check()
-
-
-@pytest.fixture
-def laws(live_watch: LiveWatch, request: pytest.FixtureRequest) -> LiveWatch:
-    live_watch.begin(request.node.name)
-    return live_watch
+def testbed() -> Iterator[Testbed]:
+    bed = Testbed(Design(name="existing", mode="existing", server=POLICY, beside=Endpoints))
+    try:
+        yield bed
+    finally:
+        bed.close()

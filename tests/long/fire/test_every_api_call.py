@@ -9,10 +9,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from devcluster.cluster import Cluster
-from devcluster.parts import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
+from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
 from tests.long.fire.give_and_take import GiveAndTake
 from tests.long.fire.killing import Doom, Killing, telling
@@ -23,8 +22,8 @@ pytestmark = pytest.mark.e2e
 
 
 @pytest.fixture(scope="module")
-def behind(cluster: Cluster, parts: Parts) -> Iterator[Proxied]:
-    with proxied(cluster, parts) as running:
+def behind(testbed: Testbed) -> Iterator[Proxied]:
+    with proxied(testbed.cluster, testbed.parts) as running, testbed.pinned():
         yield running
 
 

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from devcluster.cluster import Cluster
 from devcluster.demo.teller import Teller
 from devcluster.faultproxy import Answer, Call, Cut, Lose, Match, Refuse, Rule, Slow, Stall
 from devcluster.faultproxy.rules import PASS
-from devcluster.parts import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
+from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
 from tests.long.fire.give_and_take import AS_IT_SHOULD, HERS, GiveAndTake, Moment
 from tests.long.fire.points import CALLERS, created
@@ -138,8 +137,8 @@ class Disturbed:
 
 
 @pytest.fixture(scope="module")
-def behind(cluster: Cluster, parts: Parts) -> Iterator[Proxied]:
-    with proxied(cluster, parts) as running:
+def behind(testbed: Testbed) -> Iterator[Proxied]:
+    with proxied(testbed.cluster, testbed.parts) as running, testbed.pinned():
         yield running
 
 

@@ -1,0 +1,200 @@
+"""A cluster with our parts and a watcher of the laws, in which one test after the other is played.
+
+Each finds it as the first one did: after each it is mended, and where that does not succeed a fresh one takes
+its place. The test that left it otherwise is named.
+"""
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from dataclasses import dataclass, field
+from typing import Final
+
+from cluster import names
+from cluster.kube.errors import ApiError
+from cluster.runtime.clock import SystemClock
+from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
+from devcluster.failure import ClusterError
+from devcluster.fakenvml import default_gpus
+from devcluster.parts import Parts
+from devcluster.parts.deploy import Mode
+from devcluster.spec import ClusterSpec, NodeSpec
+from devcluster.waiting import poll
+from tests.clusters import own
+from tests.e2e.logs import troubles_of
+from tests.e2e.restoring import SECONDS, Looks, Restoring, look
+from tests.laws.broken import LawBrokenError
+from tests.laws.live import LiveWatch, checkpoints_of
+
+NODES: Final = ("node-a", "node-b")
+GPUS: Final = 4
+"""Of every node."""
+
+
+@dataclass(frozen=True)
+class Design:
+    """What a testbed is.
+
+    Args:
+        name: of its clusters, completed by this process's PID.
+        mode: whose kube-scheduler asks the extender.
+        server: environment of the booking server that differs from the usual one.
+        controller: the same of the controller.
+        resources: whose devices no two pods may have.
+        beside: what runs as long as the parts do.
+    """
+
+    name: str
+    mode: Mode = "dedicated"
+    server: Mapping[str, str] = field(default_factory=dict)
+    controller: Mapping[str, str] = field(default_factory=dict)
+    resources: tuple[str, ...] = (names.GPU_RESOURCE,)
+    beside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
+        nullcontext()
+    )
+
+
+class _Standing:
+    """One cluster of a testbed."""
+
+    def __init__(self, design: Design, stack: ExitStack) -> None:
+        nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
+        spec = ClusterSpec(name=own(design.name), nodes=nodes)
+        self.cluster = stack.enter_context(Cluster.start(spec))
+        self.parts = Parts(self.cluster)
+        self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)
+        stack.enter_context(design.beside(self.cluster, self.parts))
+        watch = LiveWatch(
+            administrator(self.cluster),
+            SystemClock(),
+            checkpoints_of(self.cluster),
+            resources=design.resources,
+        )
+        self.live_watch = stack.enter_context(watch)
+        self.restoring = Restoring(self.cluster, self.parts, _complete(self.cluster))
+
+
+class Testbed:
+    """A cluster at a time."""
+
+    __test__ = False  # pytest takes it for a class of tests
+
+    def __init__(self, design: Design) -> None:
+        self._design = design
+        self._stack = ExitStack()
+        self._standing: _Standing | None = None
+        self._pinned = False
+        self._spoilt = ""
+
+    @property
+    def cluster(self) -> Cluster:
+        """The cluster that stands."""
+        return self._now.cluster
+
+    @property
+    def parts(self) -> Parts:
+        """Our parts in it."""
+        return self._now.parts
+
+    @property
+    def live_watch(self) -> LiveWatch:
+        """Who watches the laws in it."""
+        return self._now.live_watch
+
+    @contextmanager
+    def pinned(self) -> Iterator[None]:
+        """Inside, tests find the cluster as it is now, and no fresh one takes its place."""
+        standing, self._pinned = self._now, True
+        usual = standing.restoring
+        standing.restoring = Restoring(standing.cluster, standing.parts, _complete(standing.cluster))
+        try:
+            yield
+        finally:
+            standing.restoring, self._pinned = usual, False
+
+    def revive(self, test: str) -> None:
+        """After a test, as long as its objects are there: every process of the cluster runs again."""
+        with suppress(ClusterError):  # `restore` will find the same
+            for line in self._now.restoring.revive():
+                _say(f"{test} left it so: {line}")
+
+    def restore(self, test: str, tidy: Callable[[], None]) -> None:
+        """After a test: as it was before, or a fresh cluster from now on.
+
+        Args:
+            test: its name.
+            tidy: removes what the test has made.
+        """
+        try:
+            self._now.restoring.revive()
+            tidy()
+            left = self._now.restoring.finish()
+        except LawBrokenError:
+            raise
+        except (ClusterError, ApiError, AssertionError) as error:
+            left = [str(error)]
+        if left:
+            self._spoilt = f"{test} left the cluster otherwise than it was: {'; '.join(left)}"
+            _say(self._spoilt)
+            if not self._pinned:
+                kept = self.cluster.keep_logs()
+                _say(f"a fresh cluster takes its place; its logs are kept in {kept}")
+                self._end()
+
+    def close(self) -> None:
+        """Look at it a last time, and end it.
+
+        Raises:
+            AssertionError: a law was broken after the last test, or a log has lines that may not be there.
+        """
+        if self._standing is None:
+            return
+        try:
+            self.live_watch.check()
+            troubles = troubles_of(self.parts)
+            assert not troubles, troubles
+            # All of our parts are processes here: as pods they would run a second time.
+            pods = self.cluster.kubectl("get", "pods", f"--namespace={names.NAMESPACE}", "--output=name")
+            assert not pods, pods
+            phases = ("get", "namespaces", "--output=jsonpath={.items[*].status.phase}")
+            gone = poll(lambda: "Terminating" not in self.cluster.kubectl(*phases), seconds=SECONDS)
+            assert gone, "the namespace of a test does not go away"
+        except BaseException:
+            self.cluster.keep_logs()
+            raise
+        finally:
+            self._end()
+
+    @property
+    def _now(self) -> _Standing:
+        assert not (self._pinned and self._spoilt), self._spoilt
+        if self._standing is None:
+            try:
+                self._standing = _Standing(self._design, self._stack)
+            except BaseException:
+                self._stack.close()
+                raise
+            self._spoilt = ""
+        return self._standing
+
+    def _end(self) -> None:
+        self._standing = None
+        self._stack.close()
+
+
+def _complete(cluster: Cluster) -> Looks:
+    """What it looks like once every GPU is offered."""
+
+    def looks() -> Looks | None:
+        now = look(cluster)
+        return now if all(machine.is_complete(GPUS) for machine in now.machines.values()) else None
+
+    found = poll(looks, seconds=SECONDS)
+    assert found, f"Not every GPU is offered: {look(cluster).machines}"
+    return found
+
+
+def _say(line: str) -> None:
+    sys.stdout.write(f"\n== {line}\n")
+    sys.stdout.flush()

@@ -1,0 +1,58 @@
+"""What a test has left otherwise than it was is told, thing by thing."""
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from devcluster.control import Request
+from tests.e2e.restoring import Looks, Machine, differences
+
+KUBELET = Request(argv=["kubelet"], log="/log", node="node-a")
+MACHINE = Machine(
+    ready=True, unschedulable=False, taints=frozenset(), allocatable="1", healthy=frozenset({"GPU-0"})
+)
+WAS = Looks(daemons={"kubelet": KUBELET}, machines={"node-a": MACHINE}, gpus={"node-a": {"init": "0"}})
+
+
+def with_machine(**changed: Any) -> Looks:
+    return dataclasses.replace(WAS, machines={"node-a": dataclasses.replace(MACHINE, **changed)})
+
+
+def test_what_is_as_it_was_is_not_told() -> None:
+    assert differences(WAS, dataclasses.replace(WAS)) == []
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (dataclasses.replace(WAS, daemons={}), "kubelet does not run"),
+        (
+            dataclasses.replace(
+                WAS, daemons={"kubelet": Request(argv=["kubelet"], log="/log", node="node-a", env={"A": "B"})}
+            ),
+            "kubelet runs with other arguments or settings",
+        ),
+        (dataclasses.replace(WAS, daemons={"kubelet": KUBELET, "other": KUBELET}), "other runs"),
+        (with_machine(ready=False), "node node-a was "),
+        (with_machine(unschedulable=True), "node node-a was "),
+        (with_machine(taints=frozenset({("a", "NoExecute")})), "node node-a was "),
+        (with_machine(allocatable="0"), "node node-a was "),
+        (with_machine(healthy=frozenset()), "node node-a was "),
+        (dataclasses.replace(WAS, machines={}), "node node-a was "),
+        (dataclasses.replace(WAS, gpus={"node-a": {"init": "9"}}), "the GPUs of node-a differ"),
+        (dataclasses.replace(WAS, pods=frozenset({"x/a"})), "pod x/a is left over"),
+        (dataclasses.replace(WAS, bookings=frozenset({"b-1"})), "booking b-1 is not over"),
+    ],
+)
+def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:
+    (sentence,) = differences(WAS, now)
+    assert sentence.startswith(told)
+
+
+@pytest.mark.parametrize(
+    ("changed", "complete"),
+    [({}, True), ({"ready": False}, False), ({"allocatable": "0"}, False), ({"healthy": frozenset()}, False)],
+)
+def test_a_node_takes_pods_once_all_its_gpus_are_offered(changed: dict[str, Any], *, complete: bool) -> None:
+    assert dataclasses.replace(MACHINE, **changed).is_complete(1) is complete
