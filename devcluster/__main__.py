@@ -87,13 +87,23 @@ def status() -> None:
         if not one.runs:
             click.echo(f"{one}: does not run, has left something ({_BY_HAND} down --name {one.places.name})")
             continue
-        cluster = Cluster.attach(one.places.name, root=one.places.root)
-        click.echo(f"{one}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
-        if one.owner and one.owner.lives and not one.owner.kept:
-            click.echo(f"  of {one.owner}")
-        for daemon in cluster.daemons.values():
-            state = f"pid {daemon.pid}" if daemon.exited is None else f"ended with {daemon.exited}"
-            click.echo(f"  {daemon.name:<28} {state}")
+        try:
+            _describe(one)
+        except ClusterError:
+            click.echo(f"{one}: ends at this moment")
+
+
+def _describe(one: machine.Found) -> None:
+    cluster = Cluster.attach(one.places.name, root=one.places.root)
+    click.echo(f"{one}: {cluster.api_server} KUBECONFIG={cluster.kubeconfig}")
+    if one.owner and one.owner.lives and not one.owner.kept:
+        click.echo(f"  of {one.owner}")
+    for daemon in cluster.daemons.values():
+        try:
+            state = f"pid {daemon.pid}"
+        except ClusterError:
+            state = f"ended with {daemon.exited}"
+        click.echo(f"  {daemon.name:<28} {state}")
 
 
 def _fault(verb: Callable[[Cluster, str], None], text: str) -> None:
