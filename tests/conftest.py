@@ -1,4 +1,6 @@
-"""For all tests: properties are not judged by a busy machine's clock; what takes longest begins first."""
+"""For all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are told."""
+
+import os
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -14,6 +16,8 @@ settings.register_profile("soak", settings.get_profile("any machine"), stateful_
 settings.load_profile("any machine")
 
 LONGEST_FIRST = ("e2e", "controlplane")
+SEEDS = ("--randomly-seed", "--hypothesis-seed")
+HISTORIES = "HISTORY_SEED"
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:
@@ -31,3 +35,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> int:
     marked = [place for place, name in enumerate(LONGEST_FIRST) if item.get_closest_marker(name)]
     return marked[0] if marked else len(LONGEST_FIRST)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what plays the same order and the same examples again."""
+    given = {name: config.getoption(name, None) for name in SEEDS}
+    said = [f"{name}={seed}" for name, seed in given.items() if seed is not None]
+    said += [f"{HISTORIES}={os.environ[HISTORIES]}"] if HISTORIES in os.environ else []
+    terminalreporter.write_line(f"seeds: {' '.join(said)}")
