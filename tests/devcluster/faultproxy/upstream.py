@@ -12,7 +12,7 @@ from typing import Any
 
 from devcluster.faultproxy.certificate import make_identity
 
-DATE = "Mon, 23 Nov 2026 09:00:00 GMT"
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 class Upstream(ThreadingHTTPServer):
