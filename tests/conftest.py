@@ -42,4 +42,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     given = {name: config.getoption(name, None) for name in SEEDS}
     said = [f"{name}={seed}" for name, seed in given.items() if seed is not None]
     said += [f"{HISTORIES}={os.environ[HISTORIES]}"] if HISTORIES in os.environ else []
-    terminalreporter.write_line(f"seeds: {' '.join(said)}")
+    if said:
+        terminalreporter.write_line(f"seeds: {' '.join(said)}")
