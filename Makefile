@@ -11,14 +11,14 @@ WORKERS ?= 2
 # Whatever is drawn at random is drawn anew each time, but where a landing is judged (.ci/run).
 DRAWS ?=
 # tests/long plays whole clusters for as long as it takes: make test-long.
-GATE := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=5 --ignore=tests/long --ignore=tests/gpu
+JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=5 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Compiled once: hundreds of processes of one run import the same modules.
 unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
 export UV_SYSTEM_CERTS ?= 1
 
-.PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
+.PHONY: help host host-venv venv binaries run test test-long check unit component controlplane e2e prove flakes soak chaos bench profile test-gpu gpu-bundle image cluster cluster-down kind kind-down docs proto lock
 
 ##@ See it
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
@@ -52,16 +52,22 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/codespell
 
 unit: $(READY) ## Tests that need nothing but this checkout
-	@$(GATE) $(PARALLEL) -m "not component and not controlplane and not e2e"
+	@$(JUDGED) $(PARALLEL) -m "not component and not controlplane and not e2e"
 
 component: binaries ## Tests with a database server, a browser or another program
-	@$(GATE) $(PARALLEL) -m component
+	@$(JUDGED) $(PARALLEL) -m component
 
 controlplane: binaries ## Tests against a real API server
-	@$(GATE) --randomly-dont-reorganize -m controlplane tests/controlplane
+	@$(JUDGED) --randomly-dont-reorganize -m controlplane tests/controlplane
 
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
-	@$(GATE) --randomly-dont-reorganize --maxfail=3 -m e2e tests/e2e
+	@$(BIN)/python -m tests.running.e2e $(DRAWS)
+
+prove: binaries ## A test passes again and again, beside busy processes too (TEST=file::test N=10; GATE=1 N=5: make test)
+	@$(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
+
+flakes: $(READY) ## Tests that fell and passed when they were repeated: defects to mend before the next feature
+	@$(BIN)/python -m tests.running.flakes
 
 soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \

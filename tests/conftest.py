@@ -1,4 +1,6 @@
-"""For all tests: properties are not judged by a busy machine's clock; what takes longest begins first."""
+"""For all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are told."""
+
+import os
 
 from collections.abc import Iterator
 
@@ -18,6 +20,8 @@ settings.load_profile("any machine")
 
 ON_CLUSTERS = ("e2e", "controlplane", "gpu")
 LONGEST_FIRST = ("e2e", "controlplane")
+SEEDS = ("--randomly-seed", "--hypothesis-seed")
+HISTORIES = "HISTORY_SEED"
 
 
 @pytest.hookimpl(wrapper=True)
@@ -40,3 +44,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def _rank(item: pytest.Item) -> int:
     marked = [place for place, name in enumerate(LONGEST_FIRST) if item.get_closest_marker(name)]
     return marked[0] if marked else len(LONGEST_FIRST)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Say what plays the same order and the same examples again."""
+    given = {name: config.getoption(name, None) for name in SEEDS}
+    said = [f"{name}={seed}" for name, seed in given.items() if seed is not None]
+    said += [f"{HISTORIES}={os.environ[HISTORIES]}"] if HISTORIES in os.environ else []
+    if said:
+        terminalreporter.write_line(f"seeds: {' '.join(said)}")

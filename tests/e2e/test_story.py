@@ -3,6 +3,7 @@
 import pytest
 
 from tests.clusters import own
+from tests.e2e.attached import Attached
 from tests.e2e.told import check_story, run
 
 pytestmark = pytest.mark.e2e
@@ -10,4 +11,7 @@ pytestmark = pytest.mark.e2e
 
 @pytest.mark.budget(60)
 def test_the_story_is_played_to_its_end() -> None:
-    check_story(run(own("story"), "--processes"))
+    name = own("story")
+    with Attached(name):
+        played = run(name, "--processes")
+    check_story(played)

@@ -140,7 +140,19 @@ class Testbed:
             if not self._pinned:
                 kept = self.cluster.keep_logs()
                 _say(f"a fresh cluster takes its place; its logs are kept in {kept}")
-                self._end()
+                try:
+                    self.check_laws()
+                finally:
+                    self._end()
+
+    def check_laws(self) -> None:
+        """Ask who watches the laws, as long as the cluster answers.
+
+        Raises:
+            LawBrokenError: a law was broken.
+        """
+        if self._standing is not None and self._standing.live_watch.watches:
+            self._standing.live_watch.check()
 
     def close(self) -> None:
         """Look at it a last time, and end it.

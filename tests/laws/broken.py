@@ -16,3 +16,19 @@ class LawBrokenError(AssertionError):
         self.history = tuple(history)
         lines = "".join(f"\n    {line}" for line in self.history)
         super().__init__(f"Law {law} is broken: {sentence}\n  What led there:{lines or ' nothing'}")
+
+
+def breach_in(error: BaseException | None) -> LawBrokenError | None:
+    """The broken law that an error is, or that stands behind it: in a group of errors, or as its cause."""
+    seen: set[int] = set()
+    left = [error]
+    while left:
+        found = left.pop(0)
+        if found is None or id(found) in seen:
+            continue
+        if isinstance(found, LawBrokenError):
+            return found
+        seen.add(id(found))
+        left += found.exceptions if isinstance(found, BaseExceptionGroup) else ()
+        left += (found.__cause__, found.__context__)
+    return None

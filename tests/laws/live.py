@@ -99,13 +99,18 @@ class LiveWatch:
         """The cluster as it was about half a second ago."""
         return self._watcher.state
 
+    @property
+    def watches(self) -> bool:
+        """Whether it does."""
+        return all(thread.is_alive() for thread in self._threads)
+
     def check(self) -> None:
         """Raise what was found so far.
 
         Raises:
             LawBrokenError: a law was broken.
         """
-        assert all(thread.is_alive() for thread in self._threads), "The watcher of the laws has failed."
+        assert self.watches, "The watcher of the laws has failed."
         self._watcher.check()
 
     def fault(self, sentence: str) -> None:

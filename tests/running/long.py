@@ -20,7 +20,9 @@ from cluster.runtime.clock import SystemClock
 from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
 from tests.running import machine, outcome
+from tests.running.commit import commit_of
 from tests.running.outcome import Played
+from tests.running.saying import say
 from tests.running.stages import run
 from tests.running.turn import turn
 
@@ -38,7 +40,7 @@ class Row(msgspec.Struct, frozen=True):
     Args:
         file: from the root of the checkout.
         commit: that was played; with a plus where the checkout had changes.
-        result: ``green``, or what fell.
+        result: ``green``, or what failed.
         seconds: it took.
         seed: of the order of its tests, for ``--randomly-seed``.
     """
@@ -51,7 +53,7 @@ class Row(msgspec.Struct, frozen=True):
 
     @property
     def is_green(self) -> bool:
-        """Whether nothing fell."""
+        """Whether nothing failed."""
         return self.result.startswith("green")
 
 
@@ -79,7 +81,7 @@ def play(file: Path, expression: str, commit: str) -> Row:
     """One file, to its end."""
     seed = secrets.randbelow(2**32)
     name = str(file.relative_to(CHECKOUT))
-    _say(f"{name} (seed {seed})")
+    say(f"{name} (seed {seed})")
     clock = SystemClock()
     begin = clock.monotonic()
     with tempfile.TemporaryDirectory() as folder:
@@ -87,9 +89,9 @@ def play(file: Path, expression: str, commit: str) -> Row:
         words = [*_pytest(), "-q", "-s", f"--randomly-seed={seed}", *outcome.arguments(told), str(file)]
         words += ["-k", expression] if expression else []
         result = result_of(run(words, FILE_SECONDS), outcome.read(told))
-    remove_left_behind(_say)
+    remove_left_behind(say)
     row = Row(name, commit, result, round(clock.monotonic() - begin, 1), seed)
-    _say(f"{row.result}: {name} ({row.seconds:.0f} s)")
+    say(f"{row.result}: {name} ({row.seconds:.0f} s)")
     return row
 
 
@@ -101,7 +103,11 @@ def result_of(code: int | None, played: Played | None) -> str:
         return "green, no test"
     if code is None:
         return f"RED: not at its end within {FILE_SECONDS:.0f} s"
-    return "RED: " + (", ".join(played.fallen if played else ()) or f"exit status {code}")
+    failures = played.failures if played else ()
+    broken = next((fell for fell in failures if fell.law), None)
+    if broken is not None:
+        return f"RED: law {broken.law} broken in {broken.name}"
+    return "RED: " + (", ".join(dict.fromkeys(fell.name for fell in failures)) or f"exit status {code}")
 
 
 def table(rows: Sequence[Row]) -> list[str]:
@@ -124,53 +130,39 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make test-long", description=__doc__)
     parser.add_argument("--only", default="", help="a file, a folder, or an expression for pytest -k")
     only = parser.parse_args().only
-    with turn("make test-long", _say):
+    with turn("make test-long", say):
         return _judge(only)
 
 
 def _judge(only: str) -> int:
-    remove_left_behind(_say)
+    remove_left_behind(say)
     for line in machine.describe():
-        _say(line)
+        say(line)
     chosen = files(only)
     if not chosen:
-        _say(f"No test of tests/long matches {only!r}.")
+        say(f"No test of tests/long matches {only!r}.")
         return 1
     expression = "" if not only or (CHECKOUT / only).exists() else only
-    commit = _commit()
+    commit = commit_of(CHECKOUT)
     rows: list[Row] = []
     try:
         for file in chosen:
             rows.append(play(file, expression, commit))
             keep(rows, RECORD)
     except KeyboardInterrupt:
-        _say(f"ended from outside after {len(rows)} of {len(chosen)} files")
+        say(f"ended from outside after {len(rows)} of {len(chosen)} files")
         return 1
     finally:
-        remove_left_behind(_say)
+        remove_left_behind(say)
     for line in table(rows):
-        _say(line)
+        say(line)
     red = [row.file for row in rows if not row.is_green]
-    _say(f"RED: {len(red)} of {len(rows)} files" if red else f"GREEN: {len(rows)} files")
+    say(f"RED: {len(red)} of {len(rows)} files" if red else f"GREEN: {len(rows)} files")
     return 1 if red else 0
 
 
 def _pytest() -> list[str]:
     return [sys.executable, "-m", "pytest"]
-
-
-def _commit() -> str:
-    def git(*words: str) -> str:
-        return subprocess.run(
-            ["git", *words], cwd=CHECKOUT, capture_output=True, text=True, check=False
-        ).stdout
-
-    return git("rev-parse", "--short", "HEAD").strip() + ("+" if git("status", "--porcelain") else "")
-
-
-def _say(line: str) -> None:
-    sys.stdout.write(f"== {line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -5,6 +5,11 @@ from pathlib import Path
 
 from devcluster import limits, machine
 
+_STEAL = 7
+"""Which of the numbers behind ``cpu`` in /proc/stat counts time that the machine below gave to others."""
+_IN_OTHERS = 8
+"""The numbers from here on are contained in earlier ones."""
+
 
 def describe() -> list[str]:
     """A few lines for whoever reads a run that went wrong."""
@@ -22,3 +27,25 @@ def describe() -> list[str]:
 def alive() -> list[str]:
     """The clusters of this machine that run, and whose they are."""
     return [f"{one} of {one.owner}" if one.owner else str(one) for one in machine.found() if one.runs]
+
+
+def load() -> float:
+    """The load of the last minute."""
+    return round(os.getloadavg()[0], 1)
+
+
+def processor_times(stat: str = "") -> tuple[int, int]:
+    """Ticks that were stolen from this machine's processors, and all of their ticks, since it was started.
+
+    Args:
+        stat: what /proc/stat says; read where it is not given.
+    """
+    first = (stat or Path("/proc/stat").read_text()).splitlines()[0]
+    ticks = [int(word) for word in first.split()[1:]][:_IN_OTHERS]
+    return (ticks[_STEAL] if len(ticks) > _STEAL else 0), sum(ticks)
+
+
+def steal(since: tuple[int, int], until: tuple[int, int]) -> float:
+    """Percent of the processors' time between two readings that was stolen."""
+    ticks = until[1] - since[1]
+    return round(100 * (until[0] - since[0]) / ticks, 1) if ticks > 0 else 0.0

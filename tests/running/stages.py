@@ -4,13 +4,19 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from pathlib import Path
+from typing import IO, Final
 
 from cluster.runtime.clock import Clock
+from tests.running.summary import COLUMNS
 
 Say = Callable[[str], None]
+_WITH_US: Final = ("setpriv", "--pdeathsig", "TERM", "--")
+"""Before a command line: SIGTERM comes when the thread that has started it ends."""
 GRACE_SECONDS: Final = 20.0
 """How long a stage that is past its time may take to end by itself."""
 
@@ -52,7 +58,12 @@ class Outcome:
 
 
 def play(
-    stages: Sequence[Stage], command: Callable[[Stage], Sequence[str]], *, clock: Clock, say: Say
+    stages: Sequence[Stage],
+    command: Callable[[Stage], Sequence[str]],
+    *,
+    clock: Clock,
+    say: Say,
+    logs: Path | None = None,
 ) -> list[Outcome]:
     """Play stages until one is red.
 
@@ -61,6 +72,7 @@ def play(
         command: the command line of a stage.
         clock: to time them by.
         say: told where a stage begins, and how it ends.
+        logs: a folder where what each stage prints is written to a file, too (``log_of``).
 
     Returns:
         the outcomes of those that were played; the last one is red, or all are green.
@@ -69,7 +81,7 @@ def play(
     for stage in stages:
         say(f"stage {stage.name} (at most {stage.seconds:.0f} s)")
         begin = clock.monotonic()
-        code = run(command(stage), stage.seconds)
+        code = run(command(stage), stage.seconds, log=log_of(stage, logs) if logs else None)
         outcomes.append(Outcome(stage, code, clock.monotonic() - begin))
         say(str(outcomes[-1]))
         if not outcomes[-1].is_green:
@@ -77,32 +89,85 @@ def play(
     return outcomes
 
 
-def run(words: Sequence[str], seconds: float) -> int | None:
+def log_of(stage: Stage, logs: Path) -> Path:
+    """Where what a stage prints is written."""
+    return logs / f"{stage.name}.log"
+
+
+def run(
+    words: Sequence[str],
+    seconds: float,
+    *,
+    log: Path | None = None,
+    cwd: Path | None = None,
+    grace: float = GRACE_SECONDS,
+) -> int | None:
     """Run a command in a process group of its own; its exit status, None where its time was up.
 
-    However this ends, by a signal too, nothing of the group is alive afterwards.
+    However this ends, by a signal too, nothing of the group is alive afterwards. Where this process is killed
+    and can end nothing any more, the kernel tells the command to terminate.
+
+    Args:
+        words: the command line.
+        seconds: that it may take.
+        log: a file to which everything that it prints is written while it is shown.
+        cwd: where it runs; here, where none is given.
+        grace: seconds that it may take to tidy up when it is ended.
 
     Raises:
         KeyboardInterrupt: this process was interrupted or told to terminate.
     """
     with (
         _terminating_interrupts(),
-        subprocess.Popen(words, stdin=subprocess.DEVNULL, start_new_session=True) as process,
+        subprocess.Popen(
+            [*_WITH_US, *words],
+            cwd=cwd,
+            env={**os.environ, "COLUMNS": str(COLUMNS)},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE if log else None,
+            stderr=subprocess.STDOUT if log else None,
+            start_new_session=True,
+        ) as process,
+        _written(process.stdout, log, grace),
     ):
         try:
             return process.wait(seconds)
         except subprocess.TimeoutExpired:
             return None
         finally:
-            _end(process)
+            _end(process, grace)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+@contextlib.contextmanager
+def _written(pipe: IO[bytes] | None, log: Path | None, grace: float) -> Iterator[None]:
+    """What comes out of a pipe is shown and written to a file; at the end, all that the group has printed."""
+    if pipe is None or log is None:
+        yield
+        return
+    log.parent.mkdir(parents=True, exist_ok=True)
+    reader = threading.Thread(target=_copy, args=(pipe, log), daemon=True)
+    reader.start()
+    try:
+        yield
+    finally:
+        reader.join(grace)  # whoever has left the group may hold the pipe for as long as it lives
+
+
+def _copy(pipe: IO[bytes], log: Path) -> None:
+    with log.open("wb") as file, contextlib.suppress(OSError, ValueError):
+        while data := os.read(pipe.fileno(), 65536):
+            file.write(data)
+            file.flush()
+            sys.stdout.buffer.write(data)
+            sys.stdout.flush()
+
+
+def _end(process: subprocess.Popen[bytes], grace: float) -> None:
     """Let it tidy up for a while, then kill what is left of its group."""
     if process.poll() is None:
         os.killpg(process.pid, signal.SIGINT)
         with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
+            process.wait(grace)
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 

@@ -1,18 +1,19 @@
 """What the long tier plays, and what it tells and keeps."""
 
-import subprocess
-import sys
 from pathlib import Path
 
 import msgspec
 import pytest
 
-from tests.running import outcome
 from tests.running.long import ROOM, Row, files, keep, result_of, table
-from tests.running.outcome import Played
+from tests.running.outcome import Failure, Played
 
 GREEN = Row("tests/long/test_a.py", "abc1234", "green", 12.0, 7)
 RED = Row("tests/long/test_b.py", "abc1234", "RED: test_b", 3.0, 8)
+
+
+def failure(test: str, law: str | None = None) -> Failure:
+    return Failure(f"tests/long/test_b.py::{test}", "call", "AssertionError", law)
 
 
 def test_without_a_wish_every_file_is_played_and_those_of_rooms_too() -> None:
@@ -33,44 +34,14 @@ def test_a_file_or_a_folder_is_played_alone() -> None:
         (0, Played((), 0), "green"),
         (0, Played((), 2), "green, 2 skipped"),
         (5, Played((), 0), "green, no test"),
-        (1, Played(("test_b", "test_c"), 0), "RED: test_b, test_c"),
+        (1, Played((failure("test_b"), failure("test_c"), failure("test_c")), 0), "RED: test_b, test_c"),
+        (1, Played((failure("test_b"), failure("test_c", law="L1")), 0), "RED: law L1 broken in test_c"),
         (-9, None, "RED: exit status -9"),
         (None, None, "RED: not at its end within 7200 s"),
     ],
 )
 def test_a_result_names_what_fell(code: int | None, played: Played | None, expected: str) -> None:
     assert result_of(code, played) == expected
-
-
-def test_what_fell_and_was_skipped_is_written_down(tmp_path: Path) -> None:
-    file, told = tmp_path / "test_some.py", tmp_path / "played.json"
-    file.write_text(
-        "import pytest\n"
-        "@pytest.fixture\ndef broken():\n    raise ValueError\n"
-        "def test_a(): pass\n"
-        "def test_b(): assert 0\n"
-        "def test_c(broken): pass\n"
-        "def test_d(): pytest.skip('no')\n"
-    )
-    words = [
-        sys.executable,
-        "-m",
-        "pytest",
-        "-q",
-        "--rootdir",
-        str(tmp_path),
-        *outcome.arguments(told),
-        str(file),
-    ]
-    assert subprocess.run(words, capture_output=True, check=False).returncode == 1
-    played = outcome.read(told)
-    assert played
-    assert set(played.fallen) == {"test_b", "test_c"}
-    assert played.skipped == 1
-
-
-def test_of_a_run_that_did_not_get_so_far_nothing_is_known(tmp_path: Path) -> None:
-    assert outcome.read(tmp_path / "played.json") is None
 
 
 def test_the_table_has_a_line_per_file() -> None:

@@ -1,5 +1,6 @@
 """The gate's stages: in order, ended by the first red one or by their time, nothing left alive."""
 
+import os
 import signal
 import subprocess
 import sys
@@ -10,7 +11,10 @@ import pytest
 from cluster.fake.clock import eventually
 from cluster.runtime.clock import SystemClock
 from tests.running import gate
-from tests.running.stages import Outcome, Stage, play, run
+from tests.running.outcome import Failure
+from tests.running.stages import Outcome, Stage, log_of, play, run
+from tests.running.summary import LINES
+from tests.running.verdict import Verdict
 
 QUICK, NEXT = Stage("quick", 60), Stage("next", 60)
 
@@ -83,6 +87,16 @@ def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal
     assert not _lives(int(child))
 
 
+def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -> None:
+    log = tmp_path / "told"
+    stage = f"import os, time; open({str(log)!r}, 'w').write(f'{{os.getpid()}}'); time.sleep(600)"
+    text = f"import sys; from tests.running.stages import run; run([sys.executable, '-c', {stage!r}], 600)"
+    with subprocess.Popen(python(text)) as running:
+        eventually(lambda: log.exists() and log.read_text(), deadline=60)
+        running.kill()
+    eventually(lambda: not _lives(int(log.read_text())))
+
+
 def test_a_stage_that_was_ended_says_so() -> None:
     told = str(Outcome(Stage("e2e", 420), None, 421.0))
     assert told == "RED: e2e did not end within its 420 s and was ended"
@@ -96,6 +110,81 @@ def test_a_green_run_says_how_long_each_stage_took() -> None:
 def test_a_green_run_that_was_too_slow_for_a_gate_says_so() -> None:
     outcomes = [Outcome(QUICK, 0, 700.0), Outcome(NEXT, 0, 100.0)]
     assert "more than the 720 s that a gate may take" in gate.summary(outcomes)
+
+
+def test_what_a_stage_prints_is_shown_and_written_down_and_is_as_wide_as_the_telling(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    program = "import os, sys; print(os.environ['COLUMNS'], flush=True); print('wrong', file=sys.stderr)"
+    stages = [Stage("first", 60), Stage("second", 60)]
+    play(stages, lambda _: python(program), clock=SystemClock(), say=lambda _: None, logs=tmp_path / "logs")
+    assert [log_of(stage, tmp_path / "logs").read_text() for stage in stages] == ["200\nwrong\n"] * 2
+    assert capfd.readouterr().out == "200\nwrong\n" * 2
+
+
+def test_whoever_leaves_a_stage_and_lives_on_holds_up_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "pid"
+    program = (
+        "import subprocess, sys\n"
+        "sleeps = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "child = subprocess.Popen(sleeps, start_new_session=True)\n"
+        f"open({str(log)!r}, 'w').write(str(child.pid))\nprint('all')"
+    )
+    assert run(python(program), 60, log=tmp_path / "log", grace=0.1) == 0
+    os.kill(int(log.read_text()), signal.SIGKILL)
+    assert (tmp_path / "log").read_text() == "all\n"
+
+
+UNIT = Stage("unit", 600)
+OUTPUT = [
+    *("=================================== FAILURES ===================================", "__ test_a __", ""),
+    *(f"    line {number}" for number in range(200)),
+    "E       assert 1 == 2",
+    "tests/x.py:3: AssertionError",
+    "seeds: --randomly-seed=7",
+    "FAILED tests/x.py::test_a - assert 1 == 2",
+    "FAILED tests/x.py::test_b - assert 0",
+    "2 failed in 1.00s",
+]
+
+
+def test_a_red_stage_ends_with_what_is_enough_to_understand_it_and_names_the_test() -> None:
+    red = Outcome(UNIT, 2, 12.0)
+    lines, why = gate.closing(red, OUTPUT, None)
+    assert len(lines) < LINES
+    shown = "\n".join(lines)
+    for words in ("E       assert 1 == 2", "FAILED tests/x.py::test_b", "--randomly-seed=7", "2 failed"):
+        assert words in shown
+    assert gate.summary([red], why) == "RED: unit failed after 12 s with exit status 2: tests/x.py::test_a"
+
+
+def test_a_law_that_is_broken_in_any_stage_is_named_in_the_last_line() -> None:
+    law = "FAILED tests/x.py::test_c - tests.laws.broken.LawBrokenError: Law L3 is broken: bob-1 was spared"
+    red = Outcome(UNIT, 2, 12.0)
+    _, why = gate.closing(red, [*OUTPUT, law], None)
+    assert gate.summary([red], why) == "RED: law L3 broken in tests/x.py::test_c"
+
+
+def test_of_whole_clusters_the_verdict_is_named_what_led_there_was_just_shown() -> None:
+    red = Outcome(Stage("e2e", 600), 2, 12.0)
+    lines, why = gate.closing(red, OUTPUT, Verdict(red="law L1 broken in tests/e2e/test_x.py::test_a"))
+    assert lines == []
+    assert gate.summary([red], why) == "RED: law L1 broken in tests/e2e/test_x.py::test_a"
+    lines, why = gate.closing(red, OUTPUT, Verdict(red="tests/e2e/test_x.py::test_a failed twice: late"))
+    assert gate.summary([red], why).endswith("exit status 2: tests/e2e/test_x.py::test_a failed twice: late")
+
+
+def test_a_stage_of_whole_clusters_that_came_to_no_verdict_shows_what_it_printed_last() -> None:
+    lines, why = gate.closing(Outcome(Stage("e2e", 600), None, 600.0), ["here", "it stood still"], None)
+    assert lines[-1] == "  it stood still"
+    assert why == ""
+
+
+def test_a_green_run_ends_with_what_flaked() -> None:
+    failure = Failure("tests/e2e/test_x.py::test_a", "call", "AssertionError: late")
+    lines, why = gate.closing(Outcome(Stage("e2e", 600), 0, 60.0), ["5 passed"], Verdict(flaked=(failure,)))
+    assert lines == ["FLAKED: tests/e2e/test_x.py::test_a: AssertionError: late"]
+    assert why == ""
 
 
 def test_every_stage_is_a_goal_of_the_makefile() -> None:

@@ -151,6 +151,36 @@ def test_a_failed_build_says_why_and_leaves_nothing_half(
     assert "build etcd" in log.read_text()
 
 
+@pytest.mark.parametrize("tool", [tool.name for tool in TOOLS])
+def test_a_tool_that_fails_to_build_names_itself_and_is_built_alone_the_next_time(
+    tmp_path: Path, log: Path, monkeypatch: pytest.MonkeyPatch, tool: str
+) -> None:
+    monkeypatch.setenv("FAKE_GO", f"fail-{tool}")
+    with pytest.raises(BuildError, match=rf"^Building {tool} v\S+ failed with exit status 1\. "):
+        ensure()
+    before = built(log)
+    assert before[-1] == tool
+    assert [folder.name.split("-v")[0] for folder in folders(tmp_path)] == sorted(before[:-1])
+    monkeypatch.delenv("FAKE_GO")
+    ensure()
+    after = built(log)[len(before) :]
+    assert after[0] == tool
+    assert not set(after) & set(before[:-1])
+
+
+def test_the_command_ends_with_the_sentence_that_names_the_tool(
+    log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FAKE_GO", "fail-helm")
+    with start() as builder:
+        printed, said = builder.communicate()
+    assert (builder.returncode, printed) == (1, "")
+    assert "Building helm v" in said
+    assert "Memory ran out" in said
+    assert "Traceback" not in said
+    assert built(log)[-1] == "helm"
+
+
 def start() -> subprocess.Popen[str]:
     command = [sys.executable, "-m", "devcluster.binaries"]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

@@ -12,8 +12,7 @@ from typing import Any
 
 from devcluster.faultproxy.certificate import make_identity
 
-DATE = "Mon, 01 Jan 2001 09:00:00 GMT"
-"""No test is played then."""
+DATE = "Sun, 06 Nov 1994 08:49:37 GMT"
 
 
 class Upstream(ThreadingHTTPServer):

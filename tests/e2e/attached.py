@@ -1,0 +1,65 @@
+"""The laws, watched on a cluster that another program starts and ends."""
+
+import threading
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+from cluster.runtime.clock import Clock, SystemClock
+from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
+from devcluster.failure import ClusterError
+from tests.laws.broken import LawBrokenError
+from tests.laws.live import LiveWatch, checkpoints_of
+
+LOOKS: Final = 0.2
+"""Seconds between two looks."""
+
+
+class Attached:
+    """Watches while it is entered, from when a cluster of this name is up until that is gone."""
+
+    def __init__(self, name: str, clock: Clock | None = None) -> None:
+        self._name = name
+        self._clock = clock or SystemClock()
+        self._over = threading.Event()
+        self._looks = 0
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix="attached-laws")
+        self._watching: Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._watching = self._pool.submit(self._run)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """The program has ended.
+
+        Raises:
+            LawBrokenError: a law was broken.
+            AssertionError: there was no cluster, or its laws could not be watched.
+        """
+        self._over.set()
+        self._pool.shutdown()
+        problem = self._watching.exception() if self._watching else None
+        if isinstance(problem, LawBrokenError) or (problem and kind is None):
+            raise problem
+        assert kind or self._looks, f"Nobody has seen cluster {self._name}: its laws were not watched."
+
+    def _run(self) -> None:
+        """In a thread: find the cluster, then watch it."""
+        while not self._clock.wait(self._over, LOOKS):
+            with suppress(ClusterError):
+                self._watch(Cluster.attach(self._name))
+                return
+
+    def _watch(self, cluster: Cluster) -> None:
+        with LiveWatch(administrator(cluster), self._clock, checkpoints_of(cluster)) as laws:
+            while True:
+                is_over = self._clock.wait(self._over, LOOKS)
+                laws.check()
+                self._looks += 1
+                if is_over:
+                    return

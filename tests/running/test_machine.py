@@ -1,0 +1,27 @@
+"""What a run says about its machine."""
+
+import pytest
+
+from tests.running.machine import load, processor_times, steal
+
+
+def test_stolen_time_is_read_beside_all_of_it_without_counting_guests_twice() -> None:
+    stat = "cpu  100 0 50 800 10 0 5 35 100 0\ncpu0 1 2 3\n"
+    assert processor_times(stat) == (35, 1000)
+
+
+def test_a_kernel_that_counts_no_stolen_time_has_none() -> None:
+    assert processor_times("cpu  100 0 50 850\n") == (0, 1000)
+
+
+@pytest.mark.parametrize(
+    ("until", "percent"), [((35, 1000), 0.0), ((85, 1500), 10.0), ((36, 1300), 0.3)], ids=str
+)
+def test_steal_is_a_part_of_the_time_between_two_readings(until: tuple[int, int], percent: float) -> None:
+    assert steal((35, 1000), until) == percent
+
+
+def test_this_machine_says_something() -> None:
+    stolen, ticks = processor_times()
+    assert 0 <= stolen < ticks
+    assert load() >= 0
