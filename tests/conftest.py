@@ -4,6 +4,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.clusters import remove_left_behind
+from tests.leftovers import Leftovers
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
 settings.register_profile(
@@ -14,6 +15,11 @@ settings.register_profile("soak", settings.get_profile("any machine"), stateful_
 settings.load_profile("any machine")
 
 LONGEST_FIRST = ("e2e", "controlplane")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No process of a unit test outlives it."""
+    config.pluginmanager.register(Leftovers(), "leftovers")
 
 
 def pytest_sessionstart(session: pytest.Session) -> None:

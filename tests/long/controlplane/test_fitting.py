@@ -199,7 +199,7 @@ def _spread(key: str, chosen: Json, skew: int) -> Json:
 
 
 # No shrinking: each try costs seconds on a real cluster, and what differs is named one by one.
-@settings(max_examples=4, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(bodies=st.lists(cases.pods(), min_size=30, max_size=40))
 def test_pods_of_all_kinds(ground: Ground, bodies: list[Json]) -> None:
     assert differences(ground, bodies) == []
