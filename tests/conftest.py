@@ -1,10 +1,14 @@
 """For all tests: properties are not judged by a busy machine's clock; what takes longest begins first."""
 
+from collections.abc import Generator
+from typing import Final
+
 import pytest
+import stamina
 from hypothesis import HealthCheck, settings
 
 from tests.clusters import remove_left_behind
-from tests.leftovers import Leftovers
+from tests.leftovers import ELSEWHERE, Leftovers
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
 settings.register_profile(
@@ -15,6 +19,8 @@ settings.register_profile("soak", settings.get_profile("any machine"), stateful_
 settings.load_profile("any machine")
 
 LONGEST_FIRST = ("e2e", "controlplane")
+AS_OFTEN: Final = 100
+"""More attempts than anybody makes: theirs are what they are."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -26,6 +32,15 @@ def pytest_sessionstart(session: pytest.Session) -> None:
     """Clusters of runs that were killed still run: nobody else would end them."""
     if not hasattr(session.config, "workerinput"):
         remove_left_behind()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A unit test's server does not recover by being waited for: what is tried again is tried at once."""
+    if any(item.get_closest_marker(mark) for mark in ELSEWHERE):
+        return (yield)
+    with stamina.set_testing(True, attempts=AS_OFTEN, cap=True):
+        return (yield)
 
 
 @pytest.hookimpl(trylast=True)
