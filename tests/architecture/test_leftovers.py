@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from cluster.fake.clock import eventually
 from tests.architecture.checkout import ROOT
 from tests.leftovers import children_of_this_process
 
@@ -51,7 +52,8 @@ def sleeping() -> Iterator[subprocess.Popen[bytes]]:
 
 
 def test_a_child_is_seen_until_it_has_ended(sleeping: subprocess.Popen[bytes]) -> None:
-    assert "time.sleep(600)" in children_of_this_process()[sleeping.pid]
+    # Its command line is not there at once.
+    eventually(lambda: "time.sleep(600)" in children_of_this_process()[sleeping.pid], deadline=60)
     sleeping.kill()
     sleeping.wait()
     assert sleeping.pid not in children_of_this_process()
