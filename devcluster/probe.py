@@ -14,7 +14,9 @@ from devcluster.failure import ClusterError
 from devcluster.waiting import poll
 
 IMAGE = f"localhost/{names.PRODUCT}/probe:1"
-_LOG_SECONDS = 20.0
+_LOG_SECONDS = 60.0
+_EVERY = 0.25
+"""Seconds between two runs of kubectl."""
 
 
 class DeviceNode(msgspec.Struct, frozen=True):
@@ -104,7 +106,7 @@ def parse_sight(log: str) -> Sight | None:
 def look(
     kubectl: Callable[..., str], *, namespace: str, name: str, container_name: str = "main"
 ) -> Sight | None:
-    """What a container has written; None when it has not written within 20 s."""
+    """What a container has written; None when it has not written within a minute."""
 
     def read() -> Sight | None:
         try:
@@ -112,4 +114,4 @@ def look(
         except ClusterError:  # the container is not there yet
             return None
 
-    return poll(read, seconds=_LOG_SECONDS)
+    return poll(read, seconds=_LOG_SECONDS, every=_EVERY)

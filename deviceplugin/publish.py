@@ -22,6 +22,7 @@ from cluster.objects.inventory import Device, InventoryError, encode_inventory, 
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import wake_at
 from deviceplugin.admission import Record
 from deviceplugin.board import Board, Devices
 from deviceplugin.checkpoint import CheckpointError, Holdings
@@ -121,10 +122,11 @@ class Publisher:
     def run(self, stop: threading.Event) -> None:
         """Keep the annotations right until told to stop."""
         wake = threading.Event()
+        wake_at(stop, wake)
         with self._facts.board.listening(wake):
             while not stop.is_set():
-                wake.clear()
                 self._clock.wait(stop if self.once() else wake, self._pause)
+                wake.clear()
                 self._clock.wait(stop, max(0.0, self._wrote_at + WRITE_EVERY - self._clock.monotonic()))
 
     def once(self) -> bool:

@@ -13,6 +13,7 @@ from typing import Final, Protocol
 import structlog
 
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import wake_at
 from deviceplugin.board import Board
 
 log = structlog.get_logger(__name__)
@@ -85,12 +86,13 @@ class Resources:
     def run(self, stop: threading.Event) -> None:
         """Serve what has devices until told to stop."""
         wake = threading.Event()
+        wake_at(stop, wake)
         try:
             with self._board.listening(wake):
                 while not stop.is_set():
-                    wake.clear()
                     self._look()
                     self._clock.wait(wake, LOOK_EVERY)
+                    wake.clear()
         finally:
             self._end(tuple(self._served))
 

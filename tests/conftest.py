@@ -1,13 +1,15 @@
 """For all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are told."""
 
 import os
-
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
+from typing import Final
 
 import pytest
+import stamina
 from hypothesis import HealthCheck, settings
 
 from devcluster.machine import remove_left_behind
+from tests.leftovers import ELSEWHERE, Leftovers
 from tests.running.turn import turn
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
@@ -22,6 +24,13 @@ ON_CLUSTERS = ("e2e", "controlplane", "gpu")
 LONGEST_FIRST = ("e2e", "controlplane")
 SEEDS = ("--randomly-seed", "--hypothesis-seed")
 HISTORIES = "HISTORY_SEED"
+AS_OFTEN: Final = 100
+"""More attempts than anybody makes: theirs are what they are."""
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """No process of a unit test outlives it."""
+    config.pluginmanager.register(Leftovers(), "leftovers")
 
 
 @pytest.hookimpl(wrapper=True)
@@ -32,6 +41,15 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         return (yield)
     with turn("pytest", session.config.get_terminal_writer().line):
         remove_left_behind(session.config.get_terminal_writer().line)
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """A unit test's server does not recover by being waited for: what is tried again is tried at once."""
+    if any(item.get_closest_marker(mark) for mark in ELSEWHERE):
+        return (yield)
+    with stamina.set_testing(True, attempts=AS_OFTEN, cap=True):
         return (yield)
 
 

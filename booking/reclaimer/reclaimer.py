@@ -35,6 +35,7 @@ from cluster.kube.port import Kube
 from cluster.objects.pods import is_live
 from cluster.picture import Picture, Witness, read_bookings
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import wake_at
 
 log = structlog.get_logger(__name__)
 
@@ -120,6 +121,7 @@ class Reclaimer:
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until told to stop."""
+        wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, EVERY)
             self._changed.clear()

@@ -8,6 +8,7 @@ count of the Event that is there.
 import queue
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final, Literal
@@ -22,6 +23,7 @@ from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from cluster.runtime.clock import Clock
 from cluster.runtime.metrics import NAMESPACE
+from cluster.runtime.waking import call_at
 
 log = structlog.get_logger(__name__)
 
@@ -36,8 +38,6 @@ LONGEST_MESSAGE: Final = 1024
 LONGEST_NAME: Final = 200
 NAMESPACE_OF_NODES: Final = "default"
 """Events about objects without a namespace live there, as the kubelet's do."""
-
-_LOOK_AT_STOP_EVERY: Final = 1.0
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,8 @@ class EventRecorder:
         self._kube = kube
         self._clock = clock
         self._component = component
-        self._queue: queue.Queue[tuple[_Sentence, datetime]] = queue.Queue(LONGEST_QUEUE)
+        self._queue: queue.Queue[tuple[_Sentence, datetime] | None] = queue.Queue(LONGEST_QUEUE)
+        """None only wakes whoever waits."""
         self._told: dict[_Sentence, _Told] = {}
         self._outcomes = Counter(
             "events_total",
@@ -93,18 +94,21 @@ class EventRecorder:
 
     def run(self, stop: threading.Event) -> None:
         """Write what is told until ``stop`` is set, then what still waits."""
+        call_at(stop, self._wake)
         while not stop.is_set():
-            try:
-                sentence, at = self._queue.get(timeout=_LOOK_AT_STOP_EVERY)
-            except queue.Empty:
-                continue
-            self._write(sentence, at)
+            if (told := self._queue.get()) is not None:
+                self._write(*told)
         self.flush()
+
+    def _wake(self) -> None:
+        with suppress(queue.Full):  # then nobody waits
+            self._queue.put_nowait(None)
 
     def flush(self) -> None:
         """Write what waits, in this thread, until the API server refuses."""
         while not self._queue.empty():
-            if not self._write(*self._queue.get_nowait()):
+            told = self._queue.get_nowait()
+            if told is not None and not self._write(*told):
                 return
 
     def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> None:

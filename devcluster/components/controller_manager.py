@@ -1,5 +1,6 @@
 """kube-controller-manager: one replica, noticing a dead kubelet after 16 seconds."""
 
+from devcluster.components.kubelet import LEASE_SECONDS
 from devcluster.plan import Plan
 
 NAME = "kube-controller-manager"
@@ -17,7 +18,7 @@ def command(plan: Plan) -> list[str]:
         "--bind-address=127.0.0.1",
         f"--cert-dir={plan.configuration(NAME)}",
         "--node-monitor-period=2s",
-        "--node-monitor-grace-period=16s",
+        f"--node-monitor-grace-period={LEASE_SECONDS}s",
         "--kube-api-qps=500",
         "--kube-api-burst=1000",
     ]

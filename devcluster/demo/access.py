@@ -1,10 +1,16 @@
 """Clients for a development cluster, the administrator's and people's: story and tests act with them."""
 
+from typing import Final
+
 from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
+from cluster.kube.transport import Timeouts
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
+
+_TIMEOUTS: Final = Timeouts(connect=15.0)
+"""A machine that is busy with a whole cluster shakes hands late; our parts have the usual ones."""
 
 
 class _Bearer:
@@ -29,4 +35,4 @@ def administrator(cluster: Cluster) -> KubeClient:
 def person(cluster: Cluster, token: str) -> KubeClient:
     """A client with the rights of whoever has the token."""
     connection = Connection(server=cluster.api_server, ca_file=cluster.ca_file, credentials=_Bearer(token))
-    return KubeClient(connection, SystemClock(), user_agent=f"{names.PRODUCT}-devcluster")
+    return KubeClient(connection, SystemClock(), user_agent=f"{names.PRODUCT}-devcluster", timeouts=_TIMEOUTS)

@@ -1,5 +1,6 @@
 """Alice at the booking server: what she asks for, and what she is answered, a line each."""
 
+from datetime import timedelta
 from typing import Any
 
 from devcluster.demo.rest import Answer, Rest
@@ -43,6 +44,12 @@ class Desk:
         """Give a running booking back."""
         done = self._expect(self._rest.release(booking), "alice releases her booking")
         self._teller.say("alice", f"releases {booking}: it ended at {done['end']}")
+
+    def shorten(self, booking: str, *, seconds: float) -> None:
+        """Let a running booking end in so many seconds from now."""
+        end = (self._teller.now + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+        done = self._expect(self._rest.change(booking, end=end), "alice shortens her booking")
+        self._teller.say("alice", f"shortens {booking}: it ends at {done['end']}")
 
     def await_end(self, booking: str, *, seconds: float) -> None:
         """Wait until a booking is over by its time."""

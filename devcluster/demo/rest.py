@@ -57,6 +57,10 @@ class Rest:
         """One booking."""
         return self.ask("GET", f"/bookings/{name}")
 
+    def change(self, name: str, **wish: object) -> Answer:
+        """Let a booking become something else: ``start``, ``end``, ``count``, ``namespace``."""
+        return self.ask("PATCH", f"/bookings/{name}", dict(wish))
+
     def release(self, name: str) -> Answer:
         """End a running booking now."""
         return self.ask("POST", f"/bookings/{name}/release")

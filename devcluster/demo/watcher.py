@@ -58,9 +58,19 @@ class Chronicle(Latest[Pod]):
         self._tell = tell
         self._told: set[tuple[str, str]] = set()
 
+    def replace(self, items: Iterable[Pod], version: str) -> None:
+        """All pods there are: what happened to them while nobody could follow is told now."""
+        pods = tuple(items)
+        super().replace(pods, version)
+        for pod in pods:
+            self._look(pod)
+
     def upsert(self, obj: Pod) -> None:
         """A new or changed pod."""
         super().upsert(obj)
+        self._look(obj)
+
+    def _look(self, obj: Pod) -> None:
         for name, reached in MILESTONES.items():
             key = (obj.metadata.uid, name)
             if key not in self._told and reached(obj):

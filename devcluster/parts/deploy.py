@@ -1,6 +1,7 @@
 """Starting our parts in a cluster, and finding them again."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import partial
 from http import HTTPStatus
 from pathlib import Path
@@ -38,8 +39,16 @@ Settings = Mapping[str, str]
 class Parts:
     """Our parts in one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: Cluster, *, elects: bool = False) -> None:
+        """Start nothing yet.
+
+        Args:
+            cluster: where they run.
+            elects: whether kube-schedulers of ours elect a leader by a Lease, as the chart's do. A single one
+                that elects nobody does not end where a busy machine keeps it from renewing.
+        """
         self._cluster = cluster
+        self._elects = elects
         self.folder = cluster.state / "parts"
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.people = People(cluster, self.folder)
@@ -165,13 +174,39 @@ class Parts:
 
     def start_pair(self, number: int = 0) -> tuple[Daemon, Daemon]:
         """An extender and the kube-scheduler that asks it (mode `dedicated`); of several pairs one leads."""
-        settings = self._account(extender.ACCOUNT)
         name = f"{extender.NAME}-{number}" if number else extender.NAME
-        answering = self._start(extender.part(settings, name=name, number=number))
-        kubeconfig = identity.write_kubeconfig(self._cluster, self.folder, gpu_scheduler.ACCOUNT)
-        kubebox = self._cluster.program("kubebox")
-        part = gpu_scheduler.part(kubebox=kubebox, kubeconfig=kubeconfig, folder=self.folder, number=number)
+        answering = self._start(extender.part(self.of_extender(), name=name, number=number))
+        part = gpu_scheduler.part(
+            kubebox=self._cluster.program("kubebox"),
+            kubeconfig=identity.write_kubeconfig(self._cluster, self.folder, gpu_scheduler.ACCOUNT),
+            folder=self.folder,
+            number=number,
+            elects=self._elects,
+        )
         return answering, self._start(part)
+
+    def of_extender(self) -> dict[str, str]:
+        """The environment of an extender that stands in the place of the usual one."""
+        return self._account(extender.ACCOUNT) | extender.election(elects=self._elects)
+
+    @contextmanager
+    def electing(self) -> Iterator[None]:
+        """Inside, kube-scheduler elects a leader, as in the chart: for what is about its Lease."""
+        self._set_election(elects=True)
+        try:
+            yield
+        finally:
+            self._set_election(elects=False)
+            # An old one would say that the scheduler is away.
+            lease = ("lease", names.SCHEDULER_LEASE, f"--namespace={names.NAMESPACE}")
+            self._cluster.kubectl("delete", *lease, "--ignore-not-found")
+
+    def _set_election(self, *, elects: bool) -> None:
+        self._elects = elects
+        for daemon in (self.scheduler(), self.extender()):
+            daemon.kill()
+        self.start_pair()
+        self.await_ready()
 
     def _start_replicas(self) -> None:
         keys = self._cluster.keys
@@ -250,10 +285,24 @@ class Parts:
         return self.ask(daemon, "/readyz")[0] == HTTPStatus.OK
 
     def metric(self, daemon: Daemon, name: str) -> float:
-        """The sum of all samples of a metric whose name ends so."""
-        lines = self.ask(daemon, "/metrics")[1].splitlines()
-        samples = (line.rpartition(" ") for line in lines if not line.startswith("#"))
-        return sum(float(value) for key, _, value in samples if key.partition("{")[0].endswith(name))
+        """The sum of all samples of a metric whose name ends so.
+
+        Raises:
+            ClusterError: it does not answer, or has no such sample; one with labels has none until its first
+                event.
+        """
+        status, said = self.ask(daemon, "/metrics")
+        if status != HTTPStatus.OK:
+            raise ClusterError(f"{daemon.name} shows no metrics ({status}): {said.strip()}")
+        found = _samples(said, name)
+        if not found:
+            raise ClusterError(f"{daemon.name} has no sample of a metric whose name ends with {name}.")
+        return sum(found)
+
+    def leads(self, daemon: Daemon) -> bool:
+        """Whether a controller answers and says that it is the one that reclaims."""
+        _, said = self.ask(daemon, "/metrics")
+        return _samples(said, "_controller_leads") == [1]
 
     def fake_nvml(self, node: str) -> FakeNvml:
         """The simulated GPUs of a node."""
@@ -278,3 +327,9 @@ class Parts:
     def controller(self, name: str = booking_controller.NAME) -> Daemon:
         """A controller's daemon."""
         return self._cluster.daemon(name)
+
+
+def _samples(said: str, name: str) -> list[float]:
+    """The values of all samples in a text of metrics whose name ends so."""
+    samples = (line.rpartition(" ") for line in said.splitlines() if not line.startswith("#"))
+    return [float(value) for key, _, value in samples if key.partition("{")[0].endswith(name)]

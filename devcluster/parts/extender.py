@@ -23,6 +23,11 @@ def port(number: int) -> int:
     return PORT + 2 * number
 
 
+def election(*, elects: bool) -> dict[str, str]:
+    """The setting of an extender whose kube-scheduler elects a leader, or elects nobody."""
+    return {names.setting("leader_election"): str(elects).lower()}
+
+
 def part(settings: Mapping[str, str], *, name: str = NAME, number: int = 0) -> Part:
     """An extender.
 

@@ -13,20 +13,21 @@ ACCOUNT: Final = names.SCHEDULER_ACCOUNT
 _PORT = 10459
 
 
-def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0) -> Part:
+def part(*, kubebox: Path, kubeconfig: Path, folder: Path, number: int = 0, elects: bool = True) -> Part:
     """The scheduler; writes its configuration.
 
-    It ends when it cannot renew its Lease; in the chart the kubelet starts it again.
+    Where it elects it ends when it cannot renew its Lease; in the chart the kubelet starts it again.
 
     Args:
         kubebox: Kubernetes' programs in one.
         kubeconfig: of its ServiceAccount.
         folder: for its files.
         number: 0 for the first, 1 for the next ...; each asks the extender of its number.
+        elects: whether it schedules only while it holds the Lease.
     """
     here = extender.scheduler(number)
     profile = scheduler_profile.configuration(
-        kubeconfig=kubeconfig, extender_url=f"http://127.0.0.1:{extender.port(number)}"
+        kubeconfig=kubeconfig, extender_url=f"http://127.0.0.1:{extender.port(number)}", elects=elects
     )
     path = folder / f"{here}.json"
     path.write_text(json.dumps(profile, indent=1))

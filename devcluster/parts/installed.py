@@ -25,6 +25,7 @@ from devcluster.waiting import poll
 EXTENDERS: Final = f"deployment/{names.EXTENDER}"
 """Of mode ``existing``: of its replicas the one that leads is Ready, and no other."""
 _SECONDS: Final = 180
+_EVERY: Final = 0.5
 _NODE: Final = f"$({names.setting('node_name')})"
 _NEVER: Final = "Never"
 
@@ -114,7 +115,7 @@ class Installed:
             counts = [status.get(name, 0) for name in ("replicas", "updatedReplicas", "readyReplicas")]
             return is_seen and counts == [replicas, replicas, 1]
 
-        if not poll(leads, seconds=_SECONDS):
+        if not poll(leads, seconds=_SECONDS, every=_EVERY):
             raise ClusterError(f"No pod of {EXTENDERS} gets ready within {_SECONDS} s.")
 
     @property

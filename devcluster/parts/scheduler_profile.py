@@ -15,6 +15,15 @@ _VERBS = ("filter", "prioritize", "preempt", "bind")
 _SCHEDULE = {f"{verb}Verb": verb for verb in _VERBS}
 WEIGHT = 10
 """Of the extender's scores beside those of kube-scheduler's own plugins: as the chart has it."""
+_ELECTION = {
+    "leaderElect": True,
+    "resourceNamespace": names.NAMESPACE,
+    "resourceName": names.SCHEDULER_LEASE,
+    "leaseDuration": "10s",
+    "renewDeadline": "7s",
+    "retryPeriod": "1s",
+}
+"""As the chart has it."""
 
 
 def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -> dict[str, Any]:
@@ -32,25 +41,19 @@ def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -
     }
 
 
-def configuration(*, kubeconfig: Path, extender_url: str) -> dict[str, Any]:
+def configuration(*, kubeconfig: Path, extender_url: str, elects: bool = True) -> dict[str, Any]:
     """The configuration as a document.
 
     Args:
         kubeconfig: of the scheduler's own ServiceAccount.
         extender_url: where the extender answers, e.g. ``http://127.0.0.1:8888``.
+        elects: whether it schedules only while it holds the Lease; where it is the only one it need not.
     """
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
         "clientConnection": {"kubeconfig": str(kubeconfig), "qps": 1000, "burst": 2000},
-        "leaderElection": {
-            "leaderElect": True,
-            "resourceNamespace": names.NAMESPACE,
-            "resourceName": names.SCHEDULER_LEASE,
-            "leaseDuration": "10s",
-            "renewDeadline": "7s",
-            "retryPeriod": "1s",
-        },
+        "leaderElection": _ELECTION if elects else {"leaderElect": False},
         "percentageOfNodesToScore": 100,
         "profiles": [{"schedulerName": names.SCHEDULER_NAME}],
         "extenders": [_extender(extender_url)],

@@ -40,7 +40,7 @@ def measure(lab: Lab) -> Iterator[Row]:
 
 def _reclaims(parts: Parts) -> Callable[[Daemon], bool]:
     def acts(daemon: Daemon) -> bool:
-        return parts.is_ready(daemon) and parts.metric(daemon, "controller_leads") == 1
+        return parts.is_ready(daemon) and parts.leads(daemon)
 
     return acts
 

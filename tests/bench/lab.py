@@ -56,7 +56,7 @@ class Lab:
         watch = Stopwatch()
         cluster = self._stack.enter_context(Cluster.start(ClusterSpec(name="bench", nodes=nodes)))
         started = watch.seconds
-        parts = Parts(cluster)
+        parts = Parts(cluster, elects=True)
         loading = _loading()
         watch = Stopwatch()
         parts.deploy(server=POLICY)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from devcluster.addresses import Addresses
-from devcluster.components import apiserver, cni, containerd, kubelet, proxy, scheduler
+from devcluster.components import apiserver, cni, containerd, controller_manager, kubelet, proxy, scheduler
 from devcluster.places import Places
 from devcluster.plan import Plan, Programs
 from devcluster.spec import ClusterSpec, NodeSpec
@@ -66,6 +66,23 @@ def test_kubelets_share_no_port_and_no_control_group(tmp_path: Path) -> None:
         f"/{Places('trial', tmp_path).mark}.node-a",
         f"/{Places('trial', tmp_path).mark}.node-b",
     ]
+
+
+def test_a_kubelet_renews_its_lease_four_times_before_it_is_missed(tmp_path: Path) -> None:
+    lease = json.loads(kubelet.configuration(plan(tmp_path).nodes[0]))["nodeLeaseDurationSeconds"]
+    (grace,) = (
+        word.rpartition("=")[2]
+        for word in controller_manager.command(plan(tmp_path / "another"))
+        if word.startswith("--node-monitor-grace-period")
+    )
+    # A kubelet renews after a quarter of what it says.
+    assert (lease, grace) == (16, "16s")
+
+
+def test_no_daemon_elects_a_leader(tmp_path: Path) -> None:
+    assert "--leader-elect=false" in controller_manager.command(plan(tmp_path))
+    written = json.loads(scheduler.configuration(plan(tmp_path / "another")))
+    assert written["leaderElection"] == {"leaderElect": False}
 
 
 def test_a_node_says_its_own_address_and_labels(tmp_path: Path) -> None:

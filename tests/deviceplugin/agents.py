@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 from cluster.fake.clock import eventually
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import SystemClock
+from cluster.runtime.clock import Clock, SystemClock
 from deviceplugin.admission import Admission, Sources, first_devices
 from deviceplugin.allocate import Strategy
 from deviceplugin.board import Board, Devices
@@ -50,8 +50,9 @@ class RunningAgent:
         stored: Callable[[], tuple[Pod, ...]] = tuple,
         bound: BoundPods | None = None,
         packing: Packing = Packing.DISTRIBUTED,
+        clock: Clock | None = None,
     ) -> None:
-        clock = SystemClock()
+        clock = clock or SystemClock()
         self.kubelet = kubelet
         self.registry = CollectorRegistry()
         self.board = Board()

@@ -19,6 +19,7 @@ from cluster.fake.clock import eventually
 from devcluster.fakenvml import H200, FakeNvml, default_gpus, gpu
 from devcluster.fakenvml.fake import LIBRARY_VARIABLE, RunningProcess
 from tests.deviceplugin.agents import sockets
+from tests.fakes import hurried
 from tests.fakes.kubelet import FakeContainer, FakeKubelet, FakePod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -51,9 +52,18 @@ class Agent:
         return text in self.says("/readyz")[1]
 
 
+USUAL = (sys.executable, "-m", "deviceplugin")
+HURRIED = tuple(hurried.command("deviceplugin"))
+"""With a clock that goes five times as fast: for what is done every ten seconds, or given up after five."""
+
+
 @contextmanager
 def agent(
-    kubelet: FakeKubelet, gpus: FakeNvml, tmp_path: Path, arguments: tuple[str, ...] = (), **settings: str
+    kubelet: FakeKubelet,
+    gpus: FakeNvml,
+    tmp_path: Path,
+    program: tuple[str, ...] = USUAL,
+    **settings: str,
 ) -> Iterator[Agent]:
     """An agent of a node whose API server refuses connections."""
     dev, token = tmp_path / "dev", tmp_path / "token"
@@ -81,7 +91,7 @@ def agent(
     log = tmp_path / "agent.log"
     with log.open("wb") as output:
         process = subprocess.Popen(
-            [sys.executable, "-m", "deviceplugin", *arguments],
+            program,
             cwd=REPOSITORY,
             env=environment,
             stdout=output,
@@ -123,7 +133,7 @@ def test_the_kubelet_gets_the_gpus_without_any_api_server(kubelet: FakeKubelet, 
 
 def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = simulated(tmp_path)
-    with agent(kubelet, gpus, tmp_path) as running:
+    with agent(kubelet, gpus, tmp_path, HURRIED) as running:
         eventually(lambda: kubelet.allocatable == 4, deadline=30)
         gpus.log_calls()
         gpus.hang("nvmlDeviceGetFieldValues")
@@ -205,7 +215,7 @@ def test_a_gpu_that_hangs_the_driver_is_unhealthy_alone_and_events_of_the_others
 ) -> None:
     gpus = simulated(tmp_path)
     hung, other = gpus.uuids()[:2]
-    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_NVML_DEADLINE_SECONDS="1") as running:
+    with agent(kubelet, gpus, tmp_path, HURRIED, GPU_BOOKING_NVML_DEADLINE_SECONDS="5") as running:
         eventually(lambda: kubelet.allocatable == 4, deadline=60)
         gpus.hang("nvmlDeviceGetMemoryInfo", hung)
         eventually(
@@ -225,7 +235,7 @@ def heard(gpus: FakeNvml, kubelet: FakeKubelet, gpu: str) -> bool:
 
 
 def test_the_doctor_says_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: Path) -> None:
-    with agent(kubelet, simulated(tmp_path), tmp_path, arguments=("doctor",)) as running:
+    with agent(kubelet, simulated(tmp_path), tmp_path, program=(*USUAL, "doctor")) as running:
         assert running.process.wait(timeout=120) == 1
         said = running.log.read_text()
     assert "fine    driver: Version 580.159.04 answers and lists GPUs: 4." in said
@@ -261,7 +271,7 @@ def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_told(
     gpus.used(0, percent=87, degrees=61, watts=288)
     gpus.processes(1, RunningProcess(os.getpid(), 3 << 30))
     labels = f'booking="b-1",device="{first}",index="0",namespace="default",pod="train",user="alice"'
-    with agent(kubelet, gpus, tmp_path) as running:
+    with agent(kubelet, gpus, tmp_path, HURRIED) as running:
         eventually(lambda: kubelet.allocatable == 4, deadline=60)
         kubelet.admit(FakePod("train", "uid-train", [FakeContainer("main", gpus=1)], annotations=owner))
 
@@ -300,7 +310,7 @@ def test_a_driver_that_hangs_between_two_gpus_costs_one_of_them_until_it_answers
     gpus, question = simulated(tmp_path), "nvmlDeviceGetTopologyCommonAncestor"
     gpus.log_calls()
     gpus.hang(question)
-    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_NVML_DEADLINE_SECONDS="1"):
+    with agent(kubelet, gpus, tmp_path, HURRIED, GPU_BOOKING_NVML_DEADLINE_SECONDS="5"):
         eventually(lambda: kubelet.allocatable == 4, deadline=30)
         eventually(lambda: kubelet.allocatable == 3, deadline=60)
         gpus.release(question)

@@ -9,7 +9,7 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from devcluster.fakenvml import FakeNvml, MigSpec, capabilities, default_gpus, mig
-from tests.deviceplugin.test_agent_process import agent, simulated
+from tests.deviceplugin.test_agent_process import HURRIED, agent, simulated
 from tests.deviceplugin.test_resources_with_a_kubelet import asking
 from tests.fakes.kubelet import GPU, FakeKubelet
 
@@ -42,7 +42,7 @@ def test_gpus_are_cut_and_joined_again_while_pods_run(kubelet: FakeKubelet, tmp_
     gpus = simulated(tmp_path)
     first, second, third, fourth = gpus.uuids()
     parts = cut(gpus, 0, "1g.10gb", "1g.10gb+me", "3g.40gb")
-    with agent(kubelet, gpus, tmp_path, **{STRATEGY: "mixed"}):
+    with agent(kubelet, gpus, tmp_path, HURRIED, **{STRATEGY: "mixed"}):
         alone = {GPU: {second, third, fourth}}
         eventually(
             lambda: (

@@ -173,10 +173,10 @@ class Kubelet(RuleBasedStateMachine):
 
 
 TestKubelet = Kubelet.TestCase
-TestKubelet.settings = settings(max_examples=150, stateful_step_count=25, deadline=None)
+TestKubelet.settings = settings(max_examples=150, stateful_step_count=25)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(
     available=st.frozensets(st.sampled_from(DEVICES), min_size=1),
     data=st.data(),

@@ -42,8 +42,10 @@ class Record:
 class Bench:
     """A publisher with everything around it."""
 
-    def __init__(self, pods: Callable[[], tuple[Pod, ...] | None] = tuple) -> None:
-        self.clock = FakeClock(self_advancing=True)
+    def __init__(
+        self, pods: Callable[[], tuple[Pod, ...] | None] = tuple, *, self_advancing: bool = True
+    ) -> None:
+        self.clock = FakeClock(self_advancing=self_advancing)
         self.kube = FakeKube(self.clock)
         self.kube.put(NODES, {"metadata": {"name": "node-a", "annotations": {"other": "stays"}}})
         self.board, self.record = Board(), Record()
@@ -274,3 +276,15 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     bench.board.put(Devices(sick, reported=True))
     clock.advance(WRITE_EVERY)
     thread.join()
+
+
+def test_it_ends_when_it_is_told_to_and_not_when_it_would_have_looked_again() -> None:
+    bench, stop = Bench(self_advancing=False), threading.Event()
+    bench.board.put(Devices(GPUS))
+    thread = threading.Thread(target=bench.publisher.run, args=(stop,), daemon=True)
+    thread.start()
+    bench.clock.until_waiting()
+    stop.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert bench.clock.monotonic() == 0

@@ -2,11 +2,12 @@
 
 import json
 import threading
+from typing import NoReturn
 
 import pytest
 
 from cluster import names
-from cluster.fake.clock import eventually
+from cluster.fake.clock import FakeClock, eventually
 from cluster.objects.inventory import Device, mig_model
 from cluster.runtime.clock import SystemClock
 from deviceplugin.board import Board, Devices
@@ -14,6 +15,7 @@ from deviceplugin.mig.packing import Packing
 from deviceplugin.resources import RegistrationEndedError, Resources
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
 from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
+from tests.fakes.hurried import HurriedClock
 from tests.fakes.kubelet import GPU, FakeContainer, FakeKubelet, FakePod
 
 SMALL, LARGE = f"{names.MIG_RESOURCE_PREFIX}1g.10gb", f"{names.MIG_RESOURCE_PREFIX}3g.40gb"
@@ -99,7 +101,8 @@ def test_mig_devices_are_distributed_or_packed(kubelet: FakeKubelet, packing: Pa
 
 def test_resources_come_and_go_without_a_restart_and_others_are_not_disturbed(kubelet: FakeKubelet) -> None:
     whole = devices(2)
-    with RunningAgent(kubelet, offers=whole) as agent:
+    # What is empty is served for five seconds more.
+    with RunningAgent(kubelet, offers=whole, clock=HurriedClock()) as agent:
         first = list(kubelet.registered)
         parts = parts_of(cut(1, "1g.10gb", "1g.10gb"))
         agent.offer((whole[0], *parts))
@@ -153,3 +156,19 @@ def test_a_registration_that_ends_by_itself_ends_the_agent() -> None:
     resources = Resources(board, lambda _: Ending(), SystemClock())
     with pytest.raises(RegistrationEndedError, match=f"The registration of {GPU} has ended by itself"):
         resources.run(threading.Event())
+
+
+def test_it_ends_when_it_is_told_to_and_not_when_it_would_have_looked_again() -> None:
+    clock, stop = FakeClock(), threading.Event()
+
+    def none(resource: str) -> NoReturn:
+        raise AssertionError(f"there are no devices, but {resource} begins")
+
+    resources = Resources(Board(), none, clock)
+    thread = threading.Thread(target=resources.run, args=(stop,), daemon=True)
+    thread.start()
+    clock.until_waiting()
+    stop.set()
+    thread.join(60)
+    assert not thread.is_alive()
+    assert clock.monotonic() == 0

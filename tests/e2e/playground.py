@@ -4,12 +4,12 @@ import contextlib
 import json
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from cluster import names
-from cluster.kube.errors import NotFound
+from cluster.kube.errors import ApiError, NotFound, ServerError, TooManyRequests, Unreachable
 from cluster.kube.port import Kube, Selection
-from cluster.kube.resources import NODES, PODS
+from cluster.kube.resources import EVENTS, NODES, PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.inventory import Device, inventory_of
 from cluster.objects.nodes import Node
@@ -20,7 +20,13 @@ from devcluster.waiting import poll
 from tests.laws.live import LiveWatch
 
 V = TypeVar("V")
-PATIENCE = 60.0
+PATIENCE = 180.0
+"""Seconds that anything may take in a test on a whole cluster: waiting ends when it has come about."""
+EVERY: Final = 0.05
+SPAWNS: Final = 0.5
+"""Seconds between two questions: of the client, and of a program such as kubectl."""
+UNANSWERED: Final = (Unreachable, ServerError, TooManyRequests)
+"""What an API server says, or does not say, that is away or busy for a moment."""
 NAIVE = "example.com/naive"
 """A resource whose plugin trusts the kubelet (``actors/naive_plugin.py``): watched as well."""
 HOSTNAME = "kubernetes.io/hostname"
@@ -68,15 +74,17 @@ class Playground:
         self.kubectl(*controllers, "--namespace", self.namespace)
 
         def is_empty() -> bool:
-            pods = self.pods()
-            # Again and again: a pod that we took away a moment ago comes back after the first look.
-            for pod in pods:
-                if not is_terminating(pod):
-                    with contextlib.suppress(NotFound):
-                        self.delete(pod.metadata.name)
-            return not pods
+            with contextlib.suppress(*UNANSWERED):
+                pods = self.pods()
+                # Again and again: a pod that we took away a moment ago comes back after the first look.
+                for pod in pods:
+                    if not is_terminating(pod):
+                        with contextlib.suppress(NotFound):
+                            self.delete(pod.metadata.name)
+                return not pods
+            return False
 
-        assert poll(is_empty, seconds=PATIENCE), [describe(p) for p in self.pods()]
+        assert poll(is_empty, seconds=PATIENCE), self._told_of_all()
 
     def remove(self) -> None:
         """The same, and let the namespace go, which takes the API server some seconds."""
@@ -109,20 +117,32 @@ class Playground:
         return {d.uuid: (n.metadata.name, d) for n in self.nodes() for d in inventory_of(n)}
 
     # --- waiting -------------------------------------------------------------------------------------
-    def await_that(self, what: str, condition: Callable[[], V | None], *, seconds: float = PATIENCE) -> V:
-        """Wait for a condition; fail with the state of all pods, or at the moment when a law is broken."""
+    def await_that(
+        self, what: str, condition: Callable[[], V | None], *, every: float = EVERY, seconds: float = PATIENCE
+    ) -> V:
+        """Wait for a condition; fail with the state of all pods, or at the moment when a law is broken.
+
+        Where the API server does not answer for a moment, it is asked again. Whoever asks by a program does
+        so less often: `every` SPAWNS seconds.
+        """
+        trouble = "none"
 
         def ask() -> V | None:
+            nonlocal trouble
             self.laws.check()
-            return condition()
+            try:
+                return condition()
+            except UNANSWERED as error:
+                trouble = str(error)
+                return None
 
-        found = poll(ask, seconds=seconds)
+        found = poll(ask, seconds=seconds, every=every)
         if found is None:
-            lines = [f"{p.metadata.name}: {describe(p)}" for p in self.pods()]
-            raise AssertionError(f"Not within {seconds:.0f} s: {what}.\n" + "\n".join(lines))
+            said = f"Not within {seconds:.0f} s: {what} (the last trouble: {trouble})."
+            raise AssertionError("\n".join([said, *self._told_of_all()]))
         return found
 
-    def await_phase(self, pods: Iterable[str], phase: str = "Running", *, seconds: float = PATIENCE) -> None:
+    def await_phase(self, pods: Iterable[str], phase: str = "Running") -> None:
         """Wait until every one of these pods is in a phase."""
         wanted = set(pods)
 
@@ -132,7 +152,7 @@ class Playground:
             assert not failed, failed
             return len(now) == len(wanted) and all(p.status.phase == phase for p in now.values())
 
-        self.await_that(f"{sorted(wanted)} are {phase}", reached, seconds=seconds)
+        self.await_that(f"{sorted(wanted)} are {phase}", reached)
 
     def await_bound(self, name: str) -> str:
         """Wait until a pod is bound; its node."""
@@ -149,32 +169,25 @@ class Playground:
 
         return self.await_that(f"{name} waits and says why", sentence)
 
-    def await_gpus(self, node: str, count: int, *, seconds: float = PATIENCE) -> None:
+    def await_gpus(self, node: str, count: int) -> None:
         """Wait until the kubelet advertises so many GPUs."""
-        self.await_that(
-            f"{node} advertises {count} GPUs", lambda: self.allocatable(node) == count, seconds=seconds
-        )
+        self.await_that(f"{node} advertises {count} GPUs", lambda: self.allocatable(node) == count)
 
     def await_event(self, name: str, text: str) -> str:
         """Wait for an Event about a pod that contains a text; the whole sentence."""
-
-        def found() -> str | None:
-            said = self.kubectl(
-                *("get", "events", "-n", self.namespace, "--field-selector", f"involvedObject.name={name}"),
-                *("-o", "jsonpath={range .items[*]}{.message}{'\\n'}{end}"),
-            )
-            return next((line for line in said.splitlines() if text in line), None)
-
-        return self.await_that(f"an event of {name} says {text!r}", found)
+        return self.await_that(
+            f"an event of {name} says {text!r}", lambda: self._event(self.namespace, name, text)
+        )
 
     def await_node_event(self, node: str, text: str) -> None:
         """Wait for an Event about a node that contains a text."""
-        about = ("--namespace=default", "--field-selector", f"involvedObject.name={node}")
-        messages = ("--output", "jsonpath={range .items[*]}{.message}{'\\n'}{end}")
-        self.await_that(
-            f"an event of {node} says {text!r}",
-            lambda: text in self.kubectl("get", "events", *about, *messages) or None,
-        )
+        self.await_that(f"an event of {node} says {text!r}", lambda: self._event("default", node, text))
+
+    def _event(self, namespace: str, about: str, text: str) -> str | None:
+        """The message of an Event about an object that contains a text."""
+        named = Selection(namespace=namespace, field_selector=f"involvedObject.name={about}")
+        said = (event.message or "" for event in self.kube.list(EVENTS, named).items)
+        return next((message for message in said if text in message), None)
 
     # --- comparing -----------------------------------------------------------------------------------
     def assignment(self, name: str) -> Assignment:
@@ -234,6 +247,13 @@ class Playground:
                 holders.setdefault(uuid, set()).add(pod.metadata.name)
         doubles = {u: [self._tell(name) for name in sorted(h)] for u, h in holders.items() if len(h) > 1}
         assert not doubles, doubles
+
+    def _told_of_all(self) -> list[str]:
+        """A line about every pod, for the message of a test that fails."""
+        try:
+            return [f"{p.metadata.name}: {describe(p)}" for p in self.pods()]
+        except ApiError as error:
+            return [f"The pods cannot be listed: {error}"]
 
     def _tell(self, name: str) -> str:
         pod = self.pod(name)

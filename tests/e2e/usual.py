@@ -19,7 +19,7 @@ def usual(parts: Parts) -> dict[str, Part]:
     server = parts._account(booking_server.ACCOUNT) | POLICY
     found = (
         booking_controller.part(name=booking_controller.NAME, number=0, settings=controller),
-        extender.part(parts._account(extender.ACCOUNT)),
+        extender.part(parts.of_extender()),
         booking_server.part(database=parts.database, settings=server),
     )
     return {part.name: part for part in found}

@@ -5,8 +5,13 @@ PodResources List meanwhile. The device of the Allocate in flight is then offere
 """
 
 import sys
+import threading
 from collections.abc import Iterator
+from dataclasses import dataclass
+from http import HTTPStatus
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,7 +20,7 @@ from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.parts import Parts
-from tests.e2e.playground import HOSTNAME, NAIVE, Playground
+from tests.e2e.playground import HOSTNAME, NAIVE, PATIENCE, Playground
 from tests.laws.live import LiveWatch
 
 pytestmark = pytest.mark.e2e
@@ -23,8 +28,8 @@ pytestmark = pytest.mark.e2e
 NODE = "node-a"
 ACTORS = Path(__file__).parent / "actors"
 GPUS = 4
-SLEEP_SECONDS = 4
-GRACE_SECONDS = 20
+GRACE_SECONDS = int(PATIENCE)
+"""The pod that is to end has as long as anything may take: it ends when the test lets it."""
 
 
 class Gate:
@@ -47,6 +52,54 @@ def gate(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Gate]:
     made.open()
 
 
+class Farewell:
+    """A preStop hook: the kubelet asks it before it stops a container, and waits for the answer."""
+
+    def __init__(self, address: str) -> None:
+        """Args: address: of this machine, by which nodes reach it."""
+        self.asked = threading.Event()
+        self._may_go = threading.Event()
+        asked, may_go = self.asked, self._may_go
+
+        class Answer(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                asked.set()
+                may_go.wait(GRACE_SECONDS)
+                self.send_response(HTTPStatus.NO_CONTENT)
+                self.end_headers()
+
+            def log_message(self, *_: object) -> None:
+                """Nobody reads it."""
+
+        self._server = ThreadingHTTPServer((address, 0), Answer)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread.start()
+
+    @property
+    def hook(self) -> dict[str, Any]:
+        """The handler, as a container names it."""
+        address, port = self._server.server_address[:2]
+        return {"httpGet": {"host": address, "port": port, "path": "/"}}
+
+    def let_go(self) -> None:
+        """Whoever is asked about may end from now on."""
+        self._may_go.set()
+
+    def close(self) -> None:
+        """Answer whoever waits, and no more."""
+        self.let_go()
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+@pytest.fixture
+def farewell(cluster: Cluster) -> Iterator[Farewell]:
+    made = Farewell(cluster.host_address)
+    yield made
+    made.close()
+
+
 @pytest.fixture
 def lister(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Daemon]:
     name = f"lister-{request.node.name}"
@@ -55,18 +108,34 @@ def lister(cluster: Cluster, request: pytest.FixtureRequest) -> Iterator[Daemon]
     daemon.kill()
 
 
-def provoke(playground: Playground, *, gate: Gate, agent: Daemon, lister: Daemon, resource: str) -> str:
+@dataclass(frozen=True)
+class Provocation:
+    """What makes the kubelet give one device twice: all that waits for the test, and who lists meanwhile."""
+
+    gate: Gate
+    farewell: Farewell
+    lister: Daemon
+
+
+@pytest.fixture
+def provocation(gate: Gate, farewell: Farewell, lister: Daemon) -> Provocation:
+    return Provocation(gate, farewell, lister)
+
+
+def provoke(playground: Playground, by: Provocation, *, agent: Daemon, resource: str) -> str:
     """End the first pod while the second's Allocate is in flight and somebody lists; the second's name."""
-    first = create(playground, "first", resource=resource, ends_slowly=True)
+    gate, lister = by.gate, by.lister
+    first = create(playground, "first", resource=resource, before_it_stops=by.farewell.hook)
     playground.await_phase([first])
     gate.shut()
     asked = agent.log.read_text().count("allocate")
     playground.delete(first, grace_seconds=GRACE_SECONDS)
-    playground.await_event(first, "Stopping container")
+    playground.await_that("the kubelet stops the first pod", by.farewell.asked.is_set)
     second = create(playground, "second", resource=resource)
     playground.await_that(
         "the second pod's Allocate is in flight", lambda: agent.log.read_text().count("allocate") > asked
     )
+    by.farewell.let_go()
     playground.await_that(
         "the first pod is gone", lambda: first not in {p.metadata.name for p in playground.pods()}
     )
@@ -77,11 +146,13 @@ def provoke(playground: Playground, *, gate: Gate, agent: Daemon, lister: Daemon
     return second
 
 
-def create(playground: Playground, name: str, *, resource: str, ends_slowly: bool = False) -> str:
+def create(
+    playground: Playground, name: str, *, resource: str, before_it_stops: dict[str, Any] | None = None
+) -> str:
     container = probe.container("main")
     container["resources"] = {"limits": {resource: "1"}}
-    if ends_slowly:
-        container["lifecycle"] = {"preStop": {"sleep": {"seconds": SLEEP_SECONDS}}}
+    if before_it_stops:
+        container["lifecycle"] = {"preStop": before_it_stops}
     extra = {"nodeSelector": {HOSTNAME: NODE}, "terminationGracePeriodSeconds": GRACE_SECONDS}
     body = probe.pod(name, [container], extra=extra)
     if resource != names.GPU_RESOURCE:
@@ -90,17 +161,17 @@ def create(playground: Playground, name: str, *, resource: str, ends_slowly: boo
 
 
 def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
-    cluster: Cluster, playground: Playground, laws: LiveWatch, gate: Gate, lister: Daemon
+    cluster: Cluster, playground: Playground, laws: LiveWatch, provocation: Provocation
 ) -> None:
     devices = "naive-0,naive-1,naive-2"
-    command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(gate.path), devices]
+    command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(provocation.gate.path), devices]
     plugin = cluster.spawn("naive-plugin", command, node=NODE)
     playground.await_that(
         "the naive plugin's devices are advertised",
         lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "3",
     )
     with laws.expecting("L1") as found:
-        second = provoke(playground, gate=gate, agent=plugin, lister=lister, resource=NAIVE)
+        second = provoke(playground, provocation, agent=plugin, resource=NAIVE)
         others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
         running = playground.await_that(
             "two pods have one device",
@@ -112,15 +183,14 @@ def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
 
 
 def test_our_agent_gives_the_device_to_one_pod_only(
-    parts: Parts, playground: Playground, gate: Gate, lister: Daemon
+    parts: Parts, playground: Playground, provocation: Provocation
 ) -> None:
     parts.agent(NODE).kill()
     playground.await_gpus(NODE, 0)
-    agent = parts.start_agent(
-        NODE, name="gated-agent", program=[sys.executable, str(ACTORS / "gated_agent.py"), str(gate.path)]
-    )
+    program = [sys.executable, str(ACTORS / "gated_agent.py"), str(provocation.gate.path)]
+    agent = parts.start_agent(NODE, name="gated-agent", program=program)
     playground.await_gpus(NODE, GPUS)
-    second = provoke(playground, gate=gate, agent=agent, lister=lister, resource=names.GPU_RESOURCE)
+    second = provoke(playground, provocation, agent=agent, resource=names.GPU_RESOURCE)
     others = [playground.simple(f"third-{n}", node=NODE) for n in range(GPUS - 1)]
     playground.await_phase(others)
     for name in (second, *others):

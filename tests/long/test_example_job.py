@@ -21,7 +21,7 @@ from devcluster import probe
 from devcluster.failure import ClusterError
 from devcluster.places import CHECKOUT
 from tests.e2e.persons import A100, Person
-from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.playground import HOSTNAME, SPAWNS, Playground
 from tests.long.workloads import a100
 
 pytestmark = pytest.mark.e2e
@@ -125,7 +125,7 @@ def test_the_example_saves_its_work_at_the_notice_leaves_at_once_and_goes_on_fro
         found = re.search(r"begins at step (\d+)", log(playground, pod.metadata.name))
         return int(found[1]) if found else None
 
-    assert playground.await_that("the next pod of the Job goes on", resumed) == saved
+    assert playground.await_that("the next pod of the Job goes on", resumed, every=SPAWNS) == saved
     status = playground.kubectl(
         *("get", "job", JOB, "--namespace", playground.namespace), "--output", "jsonpath={.status.failed}"
     )

@@ -16,17 +16,27 @@ pytestmark = pytest.mark.e2e
 
 NODE = "node-b"
 GPUS = 4
+NOTHING, RESET = 0, 1
+"""Recovery actions: what the driver asks for."""
 
 
-def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, playground: Playground) -> None:
-    sick = parts.fake_nvml(NODE).uuids()[0]
-    parts.fake_nvml(NODE).xid(sick, 48)
-    playground.await_gpus(NODE, GPUS - 1)
-    published = playground.await_that(
-        "the inventory says why", lambda: playground.inventory()[sick][1].reason
+def fall_sick(parts: Parts, playground: Playground, gpu: str) -> None:
+    """An XID, after which the driver asks for a reset: the GPU stays out of use until it asks no longer."""
+    fake = parts.fake_nvml(NODE)
+    fake.recovery_action(gpu, RESET)
+    fake.xid(gpu, 48)
+    playground.await_that(
+        "the inventory says why", lambda: "48" in str(playground.inventory()[gpu][1].reason) or None
     )
-    assert "48" in published
-    assert playground.inventory().keys() >= set(parts.fake_nvml(NODE).uuids())
+    playground.await_gpus(NODE, GPUS - 1)
+
+
+@pytest.mark.usefixtures("well")
+def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, playground: Playground) -> None:
+    fake = parts.fake_nvml(NODE)
+    sick = fake.uuids()[0]
+    fall_sick(parts, playground, sick)
+    assert playground.inventory().keys() >= set(fake.uuids())
 
     pods = [playground.simple(f"pod-{n}", node=NODE) for n in range(GPUS)]
     served = playground.await_that(
@@ -39,20 +49,24 @@ def test_a_gpu_with_a_critical_xid_gets_no_pod_until_it_is_well(parts: Parts, pl
     )
     assert sick not in {u for n in served for u in playground.assignment(n)["main"]}
 
+    fake.recovery_action(sick, NOTHING)
     playground.await_gpus(NODE, GPUS)
     playground.await_phase(pods)
     playground.check_law_1()
 
 
+@pytest.mark.usefixtures("well")
 def test_an_application_error_leaves_the_gpu_in_use(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
-    fake.xid(0, 31)
-    fake.xid(1, 48)
-    playground.await_gpus(NODE, GPUS - 1)
-    assert playground.inventory()[fake.uuids()[0]][1].is_healthy
+    failed, sick, *_ = fake.uuids()
+    fake.xid(failed, 31)
+    fall_sick(parts, playground, sick)  # its XID came later: what the other meant is known
+    assert playground.inventory()[failed][1].is_healthy
+    fake.recovery_action(sick, NOTHING)
     playground.await_gpus(NODE, GPUS)
 
 
+@pytest.mark.usefixtures("well")
 def test_a_lost_gpu_does_not_take_its_neighbours_along(parts: Parts, playground: Playground) -> None:
     fake = parts.fake_nvml(NODE)
     lost = fake.uuids()[1]
@@ -103,7 +117,7 @@ def test_a_gpu_that_hangs_the_driver_leaves_the_others_in_use(
     fake = parts.fake_nvml(NODE)
     hung, broken, _, free = fake.uuids()
     fake.hang("nvmlDeviceGetMemoryInfo", hung)
-    playground.await_gpus(NODE, GPUS - 1, seconds=120)
+    playground.await_gpus(NODE, GPUS - 1)
     assert "The driver hangs" in str(playground.inventory()[hung][1].reason)
     fill(playground, without=hung)
     # What happens to the others meanwhile is known, too.
@@ -113,7 +127,7 @@ def test_a_gpu_that_hangs_the_driver_leaves_the_others_in_use(
     playground.await_gpus(NODE, GPUS - 3)
     fake.clear()
     orders.order(NODE, broken, "clear", said="alice: a new card", at=SystemClock().now())
-    playground.await_gpus(NODE, GPUS, seconds=120)
+    playground.await_gpus(NODE, GPUS)
     playground.await_phase(["one-too-many"])
     playground.check_law_1()
 

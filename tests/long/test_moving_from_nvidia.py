@@ -4,7 +4,6 @@ What docs/migration-from-nvidia.md says was measured, is measured here. The othe
 ours, which names devices by UUID as NVIDIA's does; NVIDIA's own needs a GPU.
 """
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Any
 import pytest
 
 from cluster import names
-from cluster.kube.resources import PODS
+from cluster.kube.resources import PODS, WHOLE_PODS
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
@@ -63,15 +62,8 @@ class Others:
         return self.given(name)
 
     def _started(self, name: str) -> bool:
-        words = (
-            "get",
-            "pod",
-            name,
-            f"--namespace={UNSEEN}",
-            "--output=jsonpath={.status.phase}: {.status.message}",
-        )
-        said = self.playground.kubectl(*words)
-        assert not said.startswith("Failed"), said
+        status = self._status(name)
+        assert status.get("phase") != "Failed", status.get("message")
         return "containerID" in self.container(name)
 
     def given(self, name: str) -> frozenset[str]:
@@ -84,19 +76,17 @@ class Others:
 
     def container(self, name: str) -> dict[str, Any]:
         """The status of its container, as Kubernetes writes it; empty while there is none."""
-        path = "--output=jsonpath={.status.containerStatuses[0]}"
-        said = self.playground.kubectl("get", "pod", name, f"--namespace={UNSEEN}", path)
-        return dict(json.loads(said)) if said else {}
+        return dict(next(iter(self._status(name).get("containerStatuses", ())), {}))
+
+    def _status(self, name: str) -> dict[str, Any]:
+        return self.playground.kube.get(WHOLE_PODS, name, namespace=UNSEEN).status
 
     def await_restart(self, name: str) -> None:
         """Wait until its container ends and starts once more, from now on."""
         before = self.container(name)["restartCount"]
         self.playground.await_that(
             f"{name} starts again",
-            lambda: (
-                self.container(name)["restartCount"] > before and "running" in self.container(name)["state"]
-            ),
-            seconds=180.0,  # the kubelet waits longer each time
+            lambda: (now := self.container(name))["restartCount"] > before and "running" in now["state"],
         )
 
     def leave(self) -> None:

@@ -15,7 +15,7 @@ from cluster.objects.pods import is_live
 from devcluster import probe
 from devcluster.failure import ClusterError
 from tests.e2e.persons import A100, Person
-from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.playground import HOSTNAME, SPAWNS, Playground
 
 pytestmark = pytest.mark.e2e
 
@@ -87,12 +87,12 @@ def test_a_pod_reads_its_notice_is_told_to_stay_and_leaves_at_once_when_its_work
     bob.create(worker(ground.namespace))
     ground.await_phase(["worker"])
     first = ground.pod("worker")
-    ground.await_that("the file is there, and empty", lambda: heard(ground) == [""] or None)
+    ground.await_that("the file is there, and empty", lambda: heard(ground) == [""] or None, every=SPAWNS)
 
     booking = alice.book(2)
     extra = {"nodeSelector": {HOSTNAME: NODE}}
     hers = alice.create(probe.pod("hers", [probe.container("main", gpus=2)], model=A100, extra=extra))
-    ground.await_that("the container reads its notice", lambda: len(heard(ground)) > 1 or None, seconds=180)
+    ground.await_that("the container reads its notice", lambda: len(heard(ground)) > 1 or None, every=SPAWNS)
     notice = ground.pod("worker").metadata.annotation(names.NOTICE)
     assert heard(ground)[1] == notice
     assert f"{ground.namespace}/{hers}" in (notice or "")
@@ -102,12 +102,12 @@ def test_a_pod_reads_its_notice_is_told_to_stay_and_leaves_at_once_when_its_work
     ground.await_that(
         "it may stay", lambda: not ground.pod("worker").metadata.annotation(names.NOTICE) or None
     )
-    ground.await_that("the container reads that", lambda: len(heard(ground)) > 2 or None, seconds=180)
+    ground.await_that("the container reads that", lambda: len(heard(ground)) > 2 or None, every=SPAWNS)
     assert heard(ground)[2] == ""
     assert ground.pod("worker").metadata.uid == first.metadata.uid
 
     alice.book(2)
-    ground.await_phase([hers], seconds=180)  # not the five minutes: the container has said that it is ready
+    ground.await_phase([hers])  # not the five minutes: the container has said that it is ready
 
     def is_back() -> bool:
         now = next((pod for pod in ground.pods() if pod.metadata.name == "worker"), None)

@@ -17,7 +17,6 @@ NODE = "node-a"
 GPUS = 4
 PODS_API = "var/lib/kubelet/pods-api/pods-api.sock"
 WATCHED = "pods of this node are watched"
-SECONDS = 120.0
 
 
 @pytest.fixture
@@ -30,22 +29,20 @@ def agent(cluster: Cluster, parts: Parts, playground: Playground) -> Iterator[Da
     kubelet.restart()
     Path(f"/proc/{kubelet.pid}/root", PODS_API).unlink(missing_ok=True)
     agent.restart()
-    playground.await_gpus(NODE, GPUS, seconds=SECONDS)
+    playground.await_gpus(NODE, GPUS)
     yield agent
     file.write_text(before)
     kubelet.restart()
     agent.restart()
-    playground.await_gpus(NODE, GPUS, seconds=SECONDS)
+    playground.await_gpus(NODE, GPUS)
 
 
 def test_pods_get_what_was_promised_and_their_names_may_be_used_again(
     parts: Parts, playground: Playground, agent: Daemon
 ) -> None:
-    playground.await_that(
-        "the pods are watched", lambda: WATCHED in agent.log.read_text() or None, seconds=SECONDS
-    )
+    playground.await_that("the pods are watched", lambda: WATCHED in agent.log.read_text() or None)
     served = [playground.simple(f"served-{n}", node=NODE) for n in range(GPUS - 1)]
-    playground.await_phase(served, seconds=SECONDS)
+    playground.await_phase(served)
     for name in served:
         playground.check_agreement(name)
     playground.delete("served-0")
@@ -53,7 +50,7 @@ def test_pods_get_what_was_promised_and_their_names_may_be_used_again(
         "it is gone", lambda: "served-0" not in {p.metadata.name for p in playground.pods()} or None
     )
     again = [playground.simple(name, node=NODE) for name in ("served-0", "another")]
-    playground.await_phase(again, seconds=SECONDS)
+    playground.await_phase(again)
     for name in again:
         playground.check_agreement(name)
     playground.check_law_1()

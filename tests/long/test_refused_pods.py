@@ -24,7 +24,6 @@ NODE = "node-a"
 A6000 = "NVIDIA-RTX-A6000"
 GPUS = 4
 A_WHILE = timedelta(seconds=10)
-PATIENCE = 120.0
 """Seconds: a node that was without power is believed again after a while."""
 
 
@@ -42,7 +41,7 @@ def await_return(playground: Playground, before: Pod) -> Pod:
         return now if now and came_back_from(now) == before.metadata.uid and is_running(now) else None
 
     name = before.metadata.name
-    after = playground.await_that(f"{name} comes back and runs", back, seconds=PATIENCE)
+    after = playground.await_that(f"{name} comes back and runs", back)
     assert born(after) == before.metadata.creation_timestamp
     assert after.metadata.annotation(names.USER) == before.metadata.annotation(names.USER)
     return after
@@ -66,7 +65,7 @@ def without_power(cluster: Cluster, playground: Playground) -> Iterator[None]:
     for name, daemon in cluster.daemons.items():
         if name.startswith(f"{NODE}/") and daemon.exited is not None:
             daemon.restart()
-    playground.await_gpus(NODE, GPUS, seconds=PATIENCE)
+    playground.await_gpus(NODE, GPUS)
 
 
 def reboot(cluster: Cluster, parts: Parts) -> None:
@@ -121,14 +120,13 @@ def test_after_a_reboot_with_a_late_agent_pods_come_back_and_run(
         once = refusal(playground.pod("his-once"))
         return once is not None or None
 
-    playground.await_that("the kubelet refuses what ran on it", is_refused, seconds=PATIENCE)
+    playground.await_that("the kubelet refuses what ran on it", is_refused)
     for name in ("hers", "his"):
         playground.await_that(
             f"{name} is created again",
             lambda name=name: (
                 any(came_back_from(p) == before[name].metadata.uid for p in playground.pods()) or None
             ),
-            seconds=PATIENCE,
         )
     parts.agent(NODE).restart()
     laws.fault("the node is as before")

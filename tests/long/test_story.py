@@ -11,9 +11,11 @@ from devcluster.demo.access import administrator
 from devcluster.demo.play import play
 from devcluster.demo.teller import Teller
 from devcluster.fakenvml import default_gpus
+from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
-from tests.e2e.told import check_story, run
+from tests.e2e.playground import PATIENCE
+from tests.e2e.told import VICTIMS, check_story, run, whom
 from tests.laws.live import LiveWatch, checkpoints_of
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
@@ -55,8 +57,9 @@ def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_mid
                 laws.fault("the API server goes on")
 
         with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
-            play(cluster, Teller(written), interlude=outage, patience=180.0)
+            parts = Parts(cluster, elects=True)  # kube-scheduler loses its Lease, too
+            play(cluster, Teller(written), parts=parts, interlude=outage, patience=PATIENCE)
             laws.finish()
     told = written.getvalue()
-    assert told.count("comes back without a GPU") == 4, told
-    assert told.count("has to leave") == 4, told
+    assert whom(told, "comes back without a GPU") == VICTIMS, told
+    assert whom(told, "has to leave") == VICTIMS, told

@@ -3,7 +3,7 @@
 from typing import Any
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.admission.patch import Operation, patch
@@ -15,13 +15,11 @@ INNER = st.dictionaries(KEYS, LEAVES, max_size=3)
 OBJECTS = st.dictionaries(KEYS, LEAVES | INNER | st.dictionaries(KEYS, INNER, max_size=2), max_size=4)
 
 
-@settings(deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_the_patch_makes_one_object_of_the_other(before: dict[str, Any], after: dict[str, Any]) -> None:
     assert applied(before, patch(before, after)) == after
 
 
-@settings(deadline=None)
 @given(OBJECTS)
 def test_nothing_to_do_is_no_step(before: dict[str, Any]) -> None:
     assert patch(before, before) == ()

@@ -176,7 +176,7 @@ def test_law_l4_a_user_who_makes_another_pod_of_its_name_keeps_it(
     killed_after=st.none() | st.integers(1, 12),
     deleted_after=st.none() | st.integers(1, 12),
 )
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 def test_law_l4_holds_while_watches_lag_behind_and_answers_are_lost(
     variant: str,
     lags: list[tuple[bool, bool, bool, str | None]],

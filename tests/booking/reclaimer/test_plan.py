@@ -345,7 +345,7 @@ def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
     return sum(asked(pod) for pod in waiting if free_somewhere(snapshot, asked(pod)))
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(scenes())
 def test_plans_are_needed_sufficient_minimal_and_apart(scene: Scene) -> None:
     snapshot = scene.snapshot()
@@ -364,7 +364,7 @@ def test_plans_are_needed_sufficient_minimal_and_apart(scene: Scene) -> None:
     assert made == plan(snapshot)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(scenes())
 def test_the_first_plan_is_the_cheapest_there_is(scene: Scene) -> None:
     snapshot = scene.snapshot()

@@ -159,7 +159,7 @@ def tried_out(snapshot: Snapshot, outlook: Outlook) -> list[Plan]:
     return plan(snapshot, outlook, search=Everything)
 
 
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=12)
 @given(st.randoms(use_true_random=True))
 def test_l3_the_fast_search_finds_what_trying_out_everything_finds(random: Random) -> None:
     world, stocks = World(random), Stocks()

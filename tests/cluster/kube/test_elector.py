@@ -285,7 +285,7 @@ def test_its_thread_takes_keeps_and_gives_back() -> None:
         max_size=60,
     )
 )
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_law_l6_never_do_two_lead_at_once(history: list[tuple[str, float, str]]) -> None:
     world = World()
     candidates = {holder: world.candidate(holder) for holder in "abc"}

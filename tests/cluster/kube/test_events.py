@@ -1,10 +1,12 @@
+import queue
 import threading
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
 
 from cluster import names
-from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube import events
 from cluster.kube.errors import Request, Unreachable
@@ -125,12 +127,34 @@ def test_only_so_many_sentences_are_remembered(world: World) -> None:
 
 
 def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) -> None:
-    stop = threading.Event()
+    stop, begun, go_on = threading.Event(), threading.Event(), threading.Event()
+    world.kube.before("POST", lambda: (begun.set(), go_on.wait(60)))
     thread = threading.Thread(target=world.recorder.run, args=(stop,), daemon=True)
     thread.start()
     world.recorder.normal(POD, "First", "one")
-    eventually(lambda: world.outcome("written"))
-    stop.set()
+    assert begun.wait(60)
     world.recorder.normal(POD, "Last", "two")
-    thread.join(10)
+    stop.set()
+    go_on.set()
+    thread.join(60)
     assert world.outcome("written") == 2
+
+
+def test_its_thread_waits_for_what_is_told_and_ends_when_it_is_told_to(world: World) -> None:
+    stop, asked = threading.Event(), threading.Event()
+
+    class Patient(queue.Queue[Any]):
+        """A queue that nobody asks again and again."""
+
+        def get(self, *limits: Any, **named: Any) -> Any:
+            assert (limits, named) == ((), {}), "it asks again after a while"
+            asked.set()
+            return super().get()
+
+    world.recorder._queue = Patient()
+    thread = threading.Thread(target=world.recorder.run, args=(stop,), daemon=True)
+    thread.start()
+    assert asked.wait(60)
+    stop.set()
+    thread.join(60)
+    assert not thread.is_alive()

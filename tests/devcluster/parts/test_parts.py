@@ -114,3 +114,12 @@ def test_the_scheduler_asks_the_extender_with_an_account_of_its_own(tmp_path: Pa
     assert profile["extenders"][0]["urlPrefix"] == f"http://127.0.0.1:{extender.PORT}"
     assert profile["clientConnection"]["kubeconfig"] == str(kubeconfig)
     assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+    assert profile["leaderElection"]["resourceName"] == names.SCHEDULER_LEASE
+
+
+def test_a_scheduler_that_is_alone_need_not_elect_itself(tmp_path: Path) -> None:
+    gpu_scheduler.part(
+        kubebox=Path("/kubebox"), kubeconfig=tmp_path / "kubeconfig", folder=tmp_path, elects=False
+    )
+    profile = json.loads((tmp_path / f"{gpu_scheduler.NAME}.json").read_text())
+    assert profile["leaderElection"] == {"leaderElect": False}

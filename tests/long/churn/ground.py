@@ -149,7 +149,7 @@ def ground(count: int) -> Iterator[Ground]:
     """A cluster with so many simulated nodes and two controllers."""
     spec = ClusterSpec(name=own("churn"), nodes=(NodeSpec(name=NODE, gpus=default_gpus(0)),))
     with Cluster.start(spec) as cluster:
-        parts = Parts(cluster)
+        parts = Parts(cluster, elects=True)
         parts.deploy(server=POLICY, controller=IDENTITY)
         parts.start_controller(IDENTITY, name=SECOND)
         standing = Ground(cluster, parts, count)

@@ -10,6 +10,8 @@ from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.lease import micro_time
 from cluster.kube.resources import LEASES, NODES
 from cluster.runtime.clock import SystemClock
+from devcluster.daemons import Daemon
+from devcluster.failure import ClusterError
 from devcluster.waiting import Stopwatch, poll
 from tests.long.churn.ground import CONTROLLERS, MODULES, Ground
 from tests.long.churn.recoveries import Recovery
@@ -26,7 +28,6 @@ READY: Final = frozenset(MODULES)
 TELLS_TIME: Final = "differ by more than"
 """What a part says whose clock is wrong."""
 THIEF: Final = "somebody-else"
-LEADS: Final = "controller_leads"
 PASSES: Final = "reclaimer_pass_seconds_count"
 
 
@@ -128,7 +129,7 @@ class Striking:
         parts = self._ground.parts
         (other,) = set(CONTROLLERS) - {name}
         daemon = self._cluster.daemon(other)
-        leads = poll(lambda: parts.metric(daemon, LEADS), seconds=BACK_WITHIN)
+        leads = poll(lambda: parts.leads(daemon), seconds=BACK_WITHIN)
         assert leads, f"nobody reclaims while the clock of {name} is wrong"
 
     def _lose_node(self, strike: Strike) -> None:
@@ -151,7 +152,7 @@ class Striking:
 
         def found() -> str | None:
             parts = self._ground.parts
-            leading = [n for n in CONTROLLERS if parts.metric(self._cluster.daemon(n), LEADS)]
+            leading = [n for n in CONTROLLERS if parts.leads(self._cluster.daemon(n))]
             return leading[0] if leading else None
 
         name = poll(found, seconds=BACK_WITHIN)
@@ -195,7 +196,12 @@ class Striking:
     def _nobody_reclaims(self) -> bool:
         parts = self._ground.parts
         controllers = [self._cluster.daemon(name) for name in CONTROLLERS]
-        return not any(parts.metric(one, LEADS) and parts.metric(one, PASSES) for one in controllers)
+        return not any(parts.leads(one) and self._has_looked(one) for one in controllers)
+
+    def _has_looked(self, controller: Daemon) -> bool:
+        with suppress(ClusterError):  # struck again
+            return self._ground.parts.metric(controller, PASSES) > 0
+        return False
 
     def _holds_the_lease(self, name: str) -> bool:
         """Whether this one reclaims; not, where somebody has stolen the Lease without its knowing yet."""

@@ -35,10 +35,10 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.bench.simulated import simulated
 from tests.clusters import own
 from tests.controlplane.access import PRIORITY_CLASSES
+from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import a100, a6000
 
 NAMESPACE: Final = "people"
-PATIENCE: Final = 90.0
 HIGHEST: Final = 1_000_000_000
 """The highest priority that a class may have that is not Kubernetes' own."""
 

@@ -19,6 +19,7 @@ from devcluster.cluster import Cluster
 from devcluster.parts import chart
 from devcluster.places import CHECKOUT
 from tests.booking.web.login.entrance import CLIENT, free_port
+from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import a100
 
 NODE = "node-a"
@@ -93,7 +94,7 @@ def site(cluster: Cluster, folder: Path, issuer: str) -> Iterator[Site]:
         "log_level": "debug",
     }
     with (folder / "log").open("wb") as log, _running(given, log.fileno()):
-        eventually(made.is_ready, deadline=120)
+        eventually(made.is_ready, deadline=PATIENCE)
         yield made
 
 

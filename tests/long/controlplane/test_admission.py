@@ -23,8 +23,9 @@ from booking.admission.sight import Sight
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
+from cluster.kube.port import Selection
 from cluster.kube.reflector import Reflector
-from cluster.kube.resources import NAMESPACES
+from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.bookings import Booking, BookingSpec
 from cluster.objects.meta import Meta
 from cluster.objects.stamps import text_of
@@ -33,10 +34,12 @@ from cluster.picture.handlers import Namespaces
 from cluster.runtime.clock import SystemClock
 from cluster.runtime.https import TlsServer
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.controlplane.access import client
 from tests.controlplane.webhooks import address_towards, configuration
+from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import A100, a100, a_lease, a_node
 from tests.fakes.objects import a_pod as a_held_pod
 
@@ -147,7 +150,6 @@ def a_pod(*, gpus: int = 1, where: str = "containers", **metadata: Any) -> Json:
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster.start(ClusterSpec(name=own("admission"), nodes=(NodeSpec(name="idle"),))) as running:
-        eventually(lambda: "default" in running.kubectl("get", "serviceaccounts"), deadline=60)
         objects = [
             BOUND_TO_EDIT,
             priority_class(names.BOOKED_CLASS, 1_000_000_000),
@@ -185,10 +187,10 @@ def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[Webhook]:
     threads = [Thread(target=one.run, args=(stop,), daemon=True) for one in (installed, namespaces)]
     for thread in threads:
         thread.start()
-    eventually(lambda: installed.trouble() is None, deadline=60)
+    eventually(lambda: installed.trouble() is None, deadline=PATIENCE)
     people = People(cluster)
     # The API server reads its webhooks by a watch: it is asked at the latest when it has seen the newest.
-    eventually(lambda: names.USER in created_or_empty(people), deadline=60)
+    eventually(lambda: names.USER in created_or_empty(people), deadline=PATIENCE)
     yield webhook
     stop.set()
     for thread in threads:
@@ -412,7 +414,7 @@ def made_by_a_controller(
     given = {"apiVersion": "v1", "kind": "Namespace"}
     made = {**given, "metadata": {"name": namespace, "annotations": annotations}}
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
-    eventually(lambda: namespace in webhook.picture.namespaces, deadline=60)
+    eventually(lambda: namespace in webhook.picture.namespaces, deadline=PATIENCE)
     template = a_pod(annotations={names.USER: "bob"}, labels={"app": "x"})
     template["spec"]["restartPolicy"] = "Never" if kind == "Job" else "Always"
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "x"}}}
@@ -423,8 +425,9 @@ def made_by_a_controller(
         "spec": {**selector, "template": {"metadata": template["metadata"], "spec": template["spec"]}},
     }
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(controller).decode())
+    kube, made_by_it = administrator(cluster), Selection(namespace=namespace, label_selector="app=x")
+    eventually(lambda: kube.list(PODS, made_by_it).items, deadline=PATIENCE)
     words = ("get", "pods", f"--namespace={namespace}", "--selector=app=x", "--output=json")
-    eventually(lambda: msgspec.json.decode(cluster.kubectl(*words))["items"], deadline=60)
     (pod,) = msgspec.json.decode(cluster.kubectl(*words))["items"]
     found: Json = pod
     return found

@@ -32,6 +32,7 @@ from devcluster.parts import chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.booking.mirror.memory_source import MemorySource, a_record
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import A100, a100
 
 pytestmark = pytest.mark.controlplane
@@ -236,7 +237,7 @@ def server(cluster: Cluster, tmp_path: Path, bookings: Objects) -> Iterator[Serv
     thread = threading.Thread(target=process.run, daemon=True)
     thread.start()
     running = Server(settings.port, settings.probe_port)
-    eventually(running.ready, deadline=60)
+    eventually(running.ready, deadline=PATIENCE)
     yield running
     process.end("the test is over")
     thread.join(30)
@@ -264,7 +265,7 @@ def test_alice_books_shows_and_releases_with_her_own_token(
     assert bookings.all()[booked["id"]].spec.end < spec.end
     # It ends with the second in which it was released.
     eventually(
-        lambda: server.ask("POST", bob, json={"model": A100, "duration": "P1D"})[0] == 201, deadline=30
+        lambda: server.ask("POST", bob, json={"model": A100, "duration": "P1D"})[0] == 201, deadline=PATIENCE
     )
 
 
@@ -280,6 +281,6 @@ def test_a_booking_during_an_outage_is_not_promised_until_it_is_in_the_cluster(
     finally:
         cluster.resume("kube-apiserver")
 
-    eventually(lambda: booked["id"] in bookings.all() and server.ready(), deadline=60)
+    eventually(lambda: booked["id"] in bookings.all() and server.ready(), deadline=PATIENCE)
     status, released = server.ask("POST", alice, path=f"/{booked['id']}/release")
     assert (status, released["mirrored"]) == (200, True)

@@ -24,6 +24,7 @@ from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, BUDGETS, NAMESPACES, PRIORITY_CLASSES, client
+from tests.e2e.playground import PATIENCE
 
 pytestmark = pytest.mark.controlplane
 
@@ -96,7 +97,7 @@ def kube(cluster: Cluster) -> Iterator[KubeClient]:
 @pytest.fixture
 def namespace(kube: KubeClient) -> Iterator[str]:
     name = kube.create(NAMESPACES, {"metadata": {"generateName": "test-"}}).metadata.name
-    eventually(lambda: kube.list(ACCOUNTS, Selection(namespace=name)).items, deadline=60)
+    eventually(lambda: kube.list(ACCOUNTS, Selection(namespace=name)).items, deadline=PATIENCE)
     yield name
     for pod in kube.list(PODS, Selection(namespace=name)).items:
         with contextlib.suppress(NotFound):
@@ -188,7 +189,7 @@ def test_law_l4_a_pod_leaves_and_comes_back_without_a_gpu(scene: Scene, reason: 
     assert is_terminating(leaving)
     assert leaving.metadata.deletion_grace_period_seconds == 20
     assert has_condition(leaving, names.DISRUPTION_TARGET)
-    eventually(scene.settles, deadline=60)
+    eventually(scene.settles, deadline=PATIENCE)
     pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
     annotations = pod.metadata.annotations or {}
     assert annotations[names.RECREATED_FROM] == scene.victim.metadata.uid
@@ -212,7 +213,7 @@ def test_law_l4_a_pod_that_is_to_wait_comes_back_as_it_was(scene: Scene) -> None
     leaving = scene.pod()
     assert leaving is not None
     assert leaving.metadata.annotation(names.NOTICE) == "At 09:00."
-    eventually(scene.returned, deadline=60)
+    eventually(scene.returned, deadline=PATIENCE)
     pod = scene.kube.get(WHOLE_PODS, "p", namespace=scene.namespace)
     before = notebook()["spec"]
     assert pod.spec["nodeSelector"] == before["nodeSelector"]
@@ -236,7 +237,7 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, 
         **({"containerStatuses": [killed]} if began else {"conditions": None}),
     }
     scene.status("p", refused)
-    eventually(scene.returned, deadline=60)
+    eventually(scene.returned, deadline=PATIENCE)
     pod = scene.pod()
     assert pod is not None
     assert asks_for_gpus(pod)
@@ -247,9 +248,9 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, 
 
 def test_law_l4_a_user_who_deletes_a_refused_pod_wins(scene: Scene) -> None:
     scene.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
-    eventually(lambda: scene.departure.look(frozenset()) or scene.ears.reasons, deadline=60)
+    eventually(lambda: scene.departure.look(frozenset()) or scene.ears.reasons, deadline=PATIENCE)
     scene.kube.delete(PODS, "p", namespace=scene.namespace)
-    eventually(lambda: scene.settles() and scene.pod() is None, deadline=60)
+    eventually(lambda: scene.settles() and scene.pod() is None, deadline=PATIENCE)
 
 
 def test_a_budget_that_is_passed_over_keeps_nobody(scene: Scene) -> None:
@@ -259,7 +260,7 @@ def test_a_budget_that_is_passed_over_keeps_nobody(scene: Scene) -> None:
     }
     scene.kube.create(BUDGETS, budget, namespace=scene.namespace)
     scene.departure.leave(scene.victim, replace(why("evicted"), overrides_budget=True))
-    eventually(scene.returned, deadline=60)
+    eventually(scene.returned, deadline=PATIENCE)
     pod = scene.pod()
     assert pod is not None
     assert not asks_for_gpus(pod)
@@ -277,7 +278,7 @@ def test_law_l4_a_user_who_deletes_the_victim_first_wins(scene: Scene) -> None:
     assert scene.templates == 1
     scene.kube.delete(PODS, "p", namespace=scene.namespace, uid=uid)
     scene.departure.leave(scene.victim, why("evicted"))
-    eventually(scene.settles, deadline=60)
+    eventually(scene.settles, deadline=PATIENCE)
     assert scene.pod() is None
 
 
@@ -299,4 +300,4 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(scene: Scene) -> N
 def test_in_a_namespace_that_ends_the_victim_does_not_stay(scene: Scene) -> None:
     scene.departure.leave(scene.victim, why("evicted"))
     scene.kube.delete(NAMESPACES, scene.namespace)
-    eventually(lambda: scene.settles() and scene.pod() is None, deadline=60)
+    eventually(lambda: scene.settles() and scene.pod() is None, deadline=PATIENCE)

@@ -19,6 +19,7 @@ from devcluster.failure import ClusterError
 from devcluster.parts import Parts, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 
 pytestmark = pytest.mark.controlplane
 
@@ -34,7 +35,6 @@ SETTINGS: Final = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster.start(ClusterSpec(name=own("process"), nodes=(NodeSpec(name="idle"),))) as running:
-        eventually(lambda: "default" in running.kubectl("get", "serviceaccounts"), deadline=60)
         running.kubectl("create", "clusterrolebinding", "hub", "--clusterrole=edit", f"--user={HUB}")
         yield running
 
@@ -51,8 +51,10 @@ def parts(cluster: Cluster) -> Parts:
 
 def lets_gpu_pods_in(cluster: Cluster, parts: Parts) -> None:
     """Wait until it answers, and the API server believes it."""
-    eventually(lambda: parts.is_ready(parts.controller()), deadline=60)
-    eventually(lambda: not why_refused(cluster, a_pod("probe", gpus=1), "--dry-run=server"), deadline=60)
+    eventually(lambda: parts.is_ready(parts.controller()), deadline=PATIENCE)
+    eventually(
+        lambda: not why_refused(cluster, a_pod("probe", gpus=1), "--dry-run=server"), deadline=PATIENCE
+    )
 
 
 def a_pod(name: str, *, gpus: int = 0, **annotations: str) -> Json:
@@ -90,7 +92,7 @@ def test_maias_tools_are_answered_about_a_notebook_that_maias_webhook_has_stampe
     assert not why_refused(cluster, notebook, f"--as={HUB}")
     assert annotations_of(cluster, "notebook").items() >= {**stamp, names.USER: "bob"}.items()
     expired = {"status": "success", "expired_pods": ["notebook"]}
-    eventually(lambda: asked(cluster, "GET", "/get-expired-pods") == expired, deadline=60)
+    eventually(lambda: asked(cluster, "GET", "/get-expired-pods") == expired, deadline=PATIENCE)
     assert asked(cluster, "POST", "/random-delete")["deleted_pod"] == ""
     wish = {"pod_name": "notebook", "namespace": "default"}
     assert asked(cluster, "POST", "/delete-expired-pod", wish)["deleted_pod"] == "notebook"
@@ -109,7 +111,7 @@ def test_metrics_say_when_the_certificate_ends_and_that_nobody_renews_the_mirror
 def test_while_the_controller_is_down_only_gpu_pods_are_not_created(cluster: Cluster, parts: Parts) -> None:
     controller = parts.controller()
     controller.kill(signal.SIGKILL)
-    eventually(lambda: controller.exited is not None, deadline=60)
+    eventually(lambda: controller.exited is not None, deadline=PATIENCE)
     assert "failed calling webhook" in why_refused(cluster, a_pod("gpu", gpus=1))
     assert "failed calling webhook" in why_refused(cluster, a_pod("forged", **{names.USER: "alice"}))
     others = [

@@ -18,6 +18,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from extender.__main__ import build
 from extender.settings import Settings
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 from tests.extender.settings import free_port
 
 pytestmark = pytest.mark.controlplane
@@ -51,7 +52,7 @@ def test_l6_without_news_for_150_seconds_it_is_not_ready(settings: Settings) -> 
         return probed()[0] == HTTPStatus.OK
 
     try:
-        eventually(is_ready, deadline=60)
+        eventually(is_ready, deadline=PATIENCE)
         clock.advance(NO_NEWS + 1)
         status, said = probed()
         assert status == HTTPStatus.SERVICE_UNAVAILABLE

@@ -23,6 +23,7 @@ from tests.cluster.decide.fitting import cases
 from tests.cluster.decide.fitting.cases import Json, a_pod, container, mount, required, term
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, client
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.onlooker import NAME, Onlooker, looking_on
 
 pytestmark = pytest.mark.controlplane
@@ -62,7 +63,7 @@ class Ground:
         """Create pods, wait until the scheduler has tried each, take them away; the pods and their nodes."""
         with ThreadPoolExecutor(8) as pool:
             made = list(pool.map(self._create, bodies))
-            eventually(lambda: self._tried() >= {pod.metadata.uid for pod in made}, deadline=120)
+            eventually(lambda: self._tried() >= {pod.metadata.uid for pod in made}, deadline=PATIENCE)
             found = [(pod, self.onlooker.found(pod.metadata.uid)) for pod in made]
             list(pool.map(self._remove, made))
         return found
@@ -109,7 +110,7 @@ def kube(cluster: Cluster) -> Iterator[KubeClient]:
 def ground(cluster: Cluster, kube: KubeClient) -> Iterator[Ground]:
     for name, labels in cases.NAMESPACES.items():
         kube.create(NAMESPACES, {"metadata": {"name": name, "labels": labels}})
-        eventually(lambda name=name: kube.list(ACCOUNTS, Selection(namespace=name)).items, deadline=60)
+        eventually(lambda name=name: kube.list(ACCOUNTS, Selection(namespace=name)).items, deadline=PATIENCE)
     # Its controllers would taint nodes that no kubelet speaks for, and bind claims.
     cluster.pause("kube-controller-manager")
     for classed in cases.CLASSES:
@@ -146,7 +147,7 @@ def until_known(ground: Ground, body: Json) -> None:
         ((pod, theirs),) = ground.ask([body])
         return theirs == ours(pod, around)
 
-    eventually(agrees, deadline=60)
+    eventually(agrees, deadline=PATIENCE)
 
 
 def differences(
@@ -198,7 +199,7 @@ def _spread(key: str, chosen: Json, skew: int) -> Json:
 
 
 # No shrinking: each try costs seconds on a real cluster, and what differs is named one by one.
-@settings(max_examples=4, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=4, phases=[Phase.generate], suppress_health_check=list(HealthCheck))
 @given(bodies=st.lists(cases.pods(), min_size=30, max_size=40))
 def test_pods_of_all_kinds(ground: Ground, bodies: list[Json]) -> None:
     assert differences(ground, bodies) == []

@@ -21,11 +21,11 @@ from devcluster.parts import Parts, booking_controller, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.bench.simulated import GPUS, in_parallel, simulated
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.policed import HOME, Json, People, a_pod, is_denied, pods
 
 pytestmark = pytest.mark.controlplane
 
-PATIENCE: Final = 120.0
 NODES: Final = 2
 WAITING: Final = 200
 SECOND: Final = "booking-controller-2"
@@ -72,7 +72,7 @@ class Line:
         return sum(self.leads(name) for name in CONTROLLERS) == 1
 
     def leads(self, name: str) -> bool:
-        return self.parts.metric(self.parts.controller(name), "controller_leads") == 1
+        return self.parts.leads(self.parts.controller(name))
 
     def would_queue(self) -> bool:
         spec = self.people.alice.create(pods(), self.body("probe"), dry=True).body.get("spec", {})

@@ -10,9 +10,10 @@ from cluster.fake.clock import eventually
 from cluster.kube.errors import ApiError
 from cluster.objects.assignment import assignment_of, devices_of
 from tests.controlplane.access import PRIORITY_CLASSES
+from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import A100
 from tests.long.controlplane import scheduling
-from tests.long.controlplane.scheduling import DEDICATED, EXISTING, HIGHEST, PATIENCE, Field, Mode
+from tests.long.controlplane.scheduling import DEDICATED, EXISTING, HIGHEST, Field, Mode
 
 pytestmark = pytest.mark.controlplane
 

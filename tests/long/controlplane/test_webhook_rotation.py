@@ -30,6 +30,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, client
 from tests.controlplane.webhooks import address_towards, configuration
+from tests.e2e.playground import PATIENCE
 
 pytestmark = pytest.mark.controlplane
 
@@ -81,7 +82,7 @@ class Stream:
     def goes_on(self) -> None:
         """Return when some more have been created."""
         before = self.created
-        eventually(lambda: self.created >= before + 20, deadline=60)
+        eventually(lambda: self.created >= before + 20, deadline=PATIENCE)
 
     def _create(self, kube: KubeClient) -> None:
         while not self._stop.is_set():
@@ -113,7 +114,7 @@ def cluster() -> Iterator[Cluster]:
 def kube(cluster: Cluster) -> Iterator[KubeClient]:
     kube = client(cluster, cluster.administrator_token)
     kube.create(NAMESPACES, {"metadata": {"name": names.NAMESPACE}})
-    eventually(lambda: kube.list(ACCOUNTS, Selection(namespace="default")).items, deadline=60)
+    eventually(lambda: kube.list(ACCOUNTS, Selection(namespace="default")).items, deadline=PATIENCE)
     yield kube
     kube.close()
 
@@ -145,7 +146,7 @@ def test_no_request_is_missed_while_certificate_and_authority_are_replaced(
     announced = stored(kube)
     assert announced.server != first.server, "the certificate was due"
     assert vouches(first.authorities, announced.server.certificate, [host])
-    eventually(lambda: _is_asked(kube, asked), deadline=60)
+    eventually(lambda: _is_asked(kube, asked), deadline=PATIENCE)
     others = [client(cluster, cluster.administrator_token) for _ in range(3)]
     with Stream(others) as stream:
         stream.goes_on()

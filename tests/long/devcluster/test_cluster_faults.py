@@ -8,16 +8,18 @@ from typing import Any
 
 import pytest
 
+from cluster.kube.resources import NODES
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import FakeNvml
 from devcluster.spec import CONTROL_PLANE, ClusterSpec
 from devcluster.waiting import poll
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE, UNANSWERED
 
 pytestmark = pytest.mark.e2e
 
-SECONDS = 60
 NAME = own("faults")
 
 
@@ -29,18 +31,18 @@ def cluster() -> Iterator[Cluster]:
 
 def is_ready(cluster: Cluster, node: str) -> bool:
     try:
-        conditions = json.loads(cluster.kubectl("get", "node", node, "-o", "json"))["status"]["conditions"]
-    except ClusterError:
+        conditions = administrator(cluster).get(NODES, node).status.conditions or ()
+    except UNANSWERED:
         return False  # the API server is the one that is down
-    return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
+    return any(one.type == "Ready" and one.status == "True" for one in conditions)
 
 
 def assert_gets_ready(cluster: Cluster, node: str) -> None:
-    assert poll(lambda: is_ready(cluster, node), seconds=SECONDS), f"{node} does not get Ready"
+    assert poll(lambda: is_ready(cluster, node), seconds=PATIENCE), f"{node} does not get Ready"
 
 
 def assert_stops_being_ready(cluster: Cluster, node: str) -> None:
-    assert poll(lambda: not is_ready(cluster, node), seconds=SECONDS), f"{node} stays Ready"
+    assert poll(lambda: not is_ready(cluster, node), seconds=PATIENCE), f"{node} stays Ready"
 
 
 def run_pod(cluster: Cluster, name: str, node: str) -> None:
@@ -57,7 +59,7 @@ def run_pod(cluster: Cluster, name: str, node: str) -> None:
         },
     }
     cluster.kubectl("apply", "-f", "-", given=json.dumps(pod))
-    cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={SECONDS}s")
+    cluster.kubectl("wait", "--for=condition=Ready", f"pod/{name}", f"--timeout={PATIENCE:.0f}s")
 
 
 def container(cluster: Cluster, pod: str) -> dict[str, Any]:
@@ -80,7 +82,7 @@ def test_a_killed_kubelet_leaves_its_node_not_ready_until_it_is_started_again(cl
 def test_a_kubelet_that_finds_no_containerd_is_started_again_until_it_does(cluster: Cluster) -> None:
     cluster.kill("node-a/containerd")
     cluster.restart("node-a/kubelet")
-    assert poll(lambda: cluster.daemon("node-a/kubelet").revived, seconds=SECONDS), "it did not end"
+    assert poll(lambda: cluster.daemon("node-a/kubelet").revived, seconds=PATIENCE), "it did not end"
 
     cluster.restart("node-a/containerd")
 
@@ -118,7 +120,7 @@ def test_a_node_without_power_takes_its_pods_along_and_brings_them_back(cluster:
 
     assert_gets_ready(cluster, "node-b")
     back = poll(
-        lambda: (now := container(cluster, "on-b"))["restartCount"] == 1 and now["ready"], seconds=SECONDS
+        lambda: (now := container(cluster, "on-b"))["restartCount"] == 1 and now["ready"], seconds=PATIENCE
     )
     assert back, "the pod was not started again"
     assert container(cluster, "on-a")["restartCount"] == 0
@@ -160,13 +162,13 @@ open("/run/cdi/mine", "w").close()
     daemon = cluster.spawn("agent", [sys.executable, "-c", script], env={"MINE": "yes"}, node="node-a")
 
     assert daemon.name == "node-a/agent"
-    assert poll(lambda: daemon.exited is not None, seconds=SECONDS)
+    assert poll(lambda: daemon.exited is not None, seconds=PATIENCE)
     assert (daemon.exited, cluster.log("node-a/agent").split()) == (
         0,
         ["yes", "False", "/", "-----BEGIN", "CERTIFICATE-----", "True"],
     )
     other = cluster.spawn("agent", ["ls", "/var/run/cdi"], node="node-b")
-    assert poll(lambda: other.exited is not None, seconds=SECONDS)
+    assert poll(lambda: other.exited is not None, seconds=PATIENCE)
     assert cluster.log("node-b/agent") == ""
 
 

@@ -8,16 +8,13 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.demo.teller import Teller
+from devcluster.parts import Parts
 from tests.e2e.persons import Person
-from tests.e2e.playground import Playground
+from tests.e2e.playground import PATIENCE, Playground
 from tests.laws.live import LiveWatch
 from tests.long.fire.harm import SEED, Blow, Harm, new_seed
 from tests.long.fire.patience import Patience, Patient
 from tests.long.fire.short_story import EXPECTED, Interlude, ShortStory
-
-CLEANING_SECONDS = 120.0
-PATIENCE = 180.0
-"""Seconds for a step of a story under fire: Leases must run out, a restarted kubelet must be heard again."""
 
 
 class Telling(Protocol):
@@ -47,9 +44,17 @@ def seed() -> str:
     return drawn
 
 
+@pytest.fixture(scope="module")
+def elections(parts: Parts) -> Iterator[Parts]:
+    """What strikes a kube-scheduler strikes one that must hold its Lease, as the chart's."""
+    with parts.electing():
+        yield parts
+
+
 @pytest.fixture
-def story(alice: Person, bob: Person, playground: Playground) -> Iterator[Telling]:
+def story(elections: Parts, alice: Person, bob: Person, playground: Playground) -> Iterator[Telling]:
     """A story to be told; whatever was booked in it is given back in the end."""
+    assert elections
 
     def telling(
         interlude: Interlude = lambda _moment: None,
@@ -70,7 +75,7 @@ def story(alice: Person, bob: Person, playground: Playground) -> Iterator[Tellin
 
     yield telling
     for person in (alice, bob):
-        Patient(person, playground, Patience(playground, CLEANING_SECONDS)).release_all()
+        Patient(person, playground, Patience(playground, PATIENCE)).release_all()
 
 
 @pytest.fixture

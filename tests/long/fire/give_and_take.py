@@ -16,11 +16,10 @@ from cluster.objects.pods import Pod, asks_for_gpus
 from devcluster import probe
 from devcluster.demo import milestones
 from tests.e2e.persons import A100, Person
-from tests.e2e.playground import HOSTNAME, Playground
+from tests.e2e.playground import HOSTNAME, PATIENCE, Playground
 from tests.long.fire.ending import PASSING
 from tests.long.fire.patience import Patience, Patient
 
-PATIENCE: Final = 90.0
 STAYS: Final = "stays"
 """Bob's other pod, which loses more: it is left alone."""
 HIS: Final = "his-"

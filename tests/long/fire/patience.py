@@ -42,7 +42,7 @@ class Patience:
 
         found = poll(ask, seconds=self._seconds)
         if found is None:
-            self._ground.await_that(f"{what} (the last trouble: {self._trouble})", ask, seconds=0)
+            self._ground.await_that(f"{what} (the last trouble: {self._trouble})", ask)
         assert found is not None, what
         return found
 

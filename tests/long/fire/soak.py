@@ -34,9 +34,10 @@ from devcluster.parts.people import NAMESPACE
 from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import Stopwatch, poll
 from tests.clusters import own
-from tests.e2e.playground import Playground
+from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.session import NODES
-from tests.long.fire.conftest import PATIENCE, UnderFire
+from tests.e2e.told import VICTIMS, whom
+from tests.long.fire.conftest import UnderFire
 from tests.long.fire.harm import SEED, Blow, Harm, drawn, share
 from tests.long.fire.short_story import LASTS, Interlude
 
@@ -107,10 +108,16 @@ def test_the_whole_story_ends_the_same_whatever_is_killed_between_its_steps(seed
         sys.stdout.write(f"\nwhole story: {SEED}={one}\n" + "".join(f"  {blow}\n" for blow in blows))
         written = io.StringIO()
         with Cluster.start(ClusterSpec(name=own("soak"), nodes=nodes)) as cluster:
-            play(cluster, Teller(written), interlude=_once(cluster, blows), patience=PATIENCE)
+            play(
+                cluster,
+                Teller(written),
+                parts=Parts(cluster, elects=True),
+                interlude=_once(cluster, blows),
+                patience=PATIENCE,
+            )
         told = written.getvalue()
-        assert told.count("comes back without a GPU") == 4, told
-        assert told.count("has to leave") == 4, told
+        assert whom(told, "comes back without a GPU") == VICTIMS, told
+        assert whom(told, "has to leave") == VICTIMS, told
 
 
 def _once(cluster: Cluster, blows: tuple[Blow, ...]) -> Interlude:

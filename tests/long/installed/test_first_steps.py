@@ -29,6 +29,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import poll
 from tests.architecture.checkout import ROOT
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE, SPAWNS
 from tests.long.installed import kind_image, playing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
@@ -205,4 +206,4 @@ def test_one_label_says_which_plugin_a_node_has_and_in_the_end_every_node_has_ou
         wanted = [str(len(gpus_of(name))) for name in NODES]
         return moved.cluster.kubectl("get", "nodes", path).split() == wanted
 
-    assert poll(gpus, seconds=120)
+    assert poll(gpus, seconds=PATIENCE, every=SPAWNS)

@@ -13,7 +13,7 @@ import pytest
 from booking.reclaimer.departing.comeback import is_guarded
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import BOOKINGS, POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import asks_for_gpus, is_terminating
 from cluster.runtime.clock import SystemClock
@@ -36,7 +36,6 @@ pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built fi
 
 NODE: Final = "node-a"
 TEAM: Final = "team"
-PATIENCE: Final = 240.0
 SLOWLY: Final = 10
 """Seconds that a victim takes to end: something of ours is under way meanwhile."""
 VALUES: Final = {"image": {"tag": VERSION}, "server": {"settings": {"shortest": "PT1S"}}}
@@ -61,7 +60,7 @@ class Life:
         self.alice, self.bob = people["alice"], people["bob"]
         self.booking = self.alice.book(2)
         self._steady = [self.bob.create(of_another_model("bobs")), self.alice.create(a100("alices"))]
-        ground.await_phase(self._steady, seconds=PATIENCE)
+        ground.await_phase(self._steady)
         self._before = self._as_they_are()
         self._number = 0
 
@@ -69,14 +68,14 @@ class Life:
         """Alice comes for her second GPU, which is bob's: he has been told to go, and ends slowly."""
         self._number += 1
         victim = self.bob.create(slow(f"victim-{self._number}"))
-        self.ground.await_phase([victim], seconds=PATIENCE)
+        self.ground.await_phase([victim])
         booked = self.alice.create(a100(f"booked-{self._number}"))
 
         def leaves() -> bool:
             now = self.ground.pod(victim)
             return is_terminating(now) and is_guarded(now)
 
-        self.ground.await_that(f"{victim} leaves", leaves, seconds=PATIENCE)
+        self.ground.await_that(f"{victim} leaves", leaves)
         return victim, booked
 
     def is_back(self, victim: str) -> None:
@@ -92,7 +91,7 @@ class Life:
                 and not stored
             )
 
-        self.ground.await_that(f"{victim} is back", lambda: _there(back), seconds=PATIENCE)
+        self.ground.await_that(f"{victim} is back", lambda: _there(back))
 
     def makes_way(self, *pods: str) -> None:
         """These are deleted by their owners, and gone."""
@@ -102,7 +101,6 @@ class Life:
         self.ground.await_that(
             f"{pods} are gone",
             lambda: not gone & {pod.metadata.name for pod in self.ground.pods()},
-            seconds=PATIENCE,
         )
 
     def is_undisturbed(self) -> None:
@@ -119,7 +117,7 @@ class Life:
         def covered() -> bool:
             return self.ground.pod("alices").metadata.annotation(names.BOOKING) == self.booking
 
-        self.ground.await_that("alice's pod is covered", covered, seconds=PATIENCE)
+        self.ground.await_that("alice's pod is covered", covered)
 
     def _as_they_are(self) -> dict[str, Any]:
         pods = [self.ground.kube.get(WHOLE_PODS, name, namespace=TEAM) for name in self._steady]
@@ -233,22 +231,16 @@ def another_release_runs(life: Life, version: str) -> None:
     """All pods of ours are those of this release."""
     life.parts.await_ready()
     label = "app.kubernetes.io/version"
-    words = (
-        "get",
-        "pods",
-        f"--namespace={names.NAMESPACE}",
-        f"--selector={label}!={version}",
-        "--output=name",
-    )
+    before = Selection(namespace=names.NAMESPACE, label_selector=f"{label}!={version}")
     life.ground.await_that(
-        "no pod of the release before is left", lambda: not life.cluster.kubectl(*words), seconds=PATIENCE
+        "no pod of the release before is left", lambda: not life.ground.kube.list(PODS, before).items
     )
 
 
 def changed(life: Life, victim: str, booked: str) -> None:
     """Nobody was disturbed, who had to leave is back, and who booked has their GPU."""
     life.is_undisturbed()
-    life.ground.await_phase([booked], seconds=PATIENCE)
+    life.ground.await_phase([booked])
     life.is_back(victim)
     life.is_booked()
     life.is_undisturbed()

@@ -40,14 +40,14 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.hubs import HUB
 from tests.e2e.persons import A100, Person
-from tests.e2e.playground import Playground
+from tests.e2e.playground import PATIENCE, Playground
+from tests.e2e.told import VICTIMS, whom
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.workloads import a100
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
 
 A100S: Final = 4
-PATIENCE: Final = 180.0
 SCHEDULER: Final = "default-scheduler"
 SERVER: Final = f"{names.BOOKING_SERVER}.{names.NAMESPACE}"
 SCHEDULABILITY: Final = f"http://{SERVER}/maia-api/gpu-schedulability/"
@@ -202,7 +202,7 @@ def await_back(ground: Playground, was: Pod) -> Pod:
                 return pod
         return None
 
-    pod = ground.await_that(f"{name} comes back", back, seconds=PATIENCE)
+    pod = ground.await_that(f"{name} comes back", back)
     assert not asks_for_gpus(pod)
     return pod
 
@@ -230,14 +230,14 @@ def ask(site: Site, ground: Playground, *wishes: tuple[str, str, Any]) -> Answer
         "containers": [container],
     }
     ground.create({"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": spec})
-    ground.await_phase([name], "Succeeded", seconds=PATIENCE)
+    ground.await_phase([name], "Succeeded")
     said = site.cluster.kubectl("logs", name, f"--namespace={ground.namespace}")
     return [(status, body) for status, body in json.loads(said)]
 
 
 def test_the_story_is_played_to_its_end_by_the_clusters_own_scheduler(site: Site) -> None:
-    assert site.told.count("comes back without a GPU") == 4, site.told
-    assert site.told.count("has to leave") == 4, site.told
+    assert whom(site.told, "comes back without a GPU") == VICTIMS, site.told
+    assert whom(site.told, "has to leave") == VICTIMS, site.told
     assert site.schedulers == {SCHEDULER}
     # The policy of the last chapter was an upgrade: since then the command line finds the booking server.
     config = ("get", "configmap", names.CLIENT_CONFIG, f"--namespace={names.NAMESPACE}")
@@ -254,11 +254,11 @@ def test_a_hubs_notebook_is_served_by_its_users_booking_and_people_stay_in_their
             who.create(PODS, a100("stranger"), namespace=his.namespace)
     # He is no hub: what he says of whose his pod is counts for nothing.
     pods = [bob.create(notebook(f"bob-{number}", "alice")) for number in range(A100S)]
-    his.await_phase(pods, seconds=PATIENCE)
+    his.await_phase(pods)
     before = {name: his.pod(name) for name in pods}
     booking = alice.book(namespace=hers.namespace)
     hub.create(PODS, notebook("notebook", "alice"), namespace=hers.namespace)
-    hers.await_phase(["notebook"], seconds=PATIENCE)
+    hers.await_phase(["notebook"])
     served = hers.pod("notebook")
     assert served.metadata.annotation(names.USER) == "alice"
     assert served.metadata.annotation(names.BOOKING) == booking
@@ -274,7 +274,7 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: 
     granted = [notebook(f"granted-{n}", "bob", until=text_of(now + timedelta(hours=1))) for n in range(2)]
     late = [notebook(f"late-{n}", "bob", until=LONG_AGO) for n in range(A100S - 2)]
     pods = [hub.create(PODS, body, namespace=books.namespace).metadata.name for body in (*granted, *late)]
-    books.await_phase(pods, seconds=PATIENCE)
+    books.await_phase(pods)
     before = {name: books.pod(name) for name in pods}
     door, her = f"http://{TERMINATOR}:8080", {"user_email": "alice@example.org", "namespace": "notebooks"}
     wish = {
@@ -304,7 +304,7 @@ def test_maias_tools_are_answered_inside_the_cluster_and_its_stamps_count(site: 
     assert answers[6] == (200, {"message": "Booking created successfully"})
 
     hub.create(PODS, notebook("booked", "alice"), namespace=books.namespace)
-    books.await_phase(["booked"], seconds=PATIENCE)
+    books.await_phase(["booked"])
     (left,) = told_to_go(books, before)
     assert left in expired
     await_back(books, before[left])

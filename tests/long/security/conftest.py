@@ -15,6 +15,7 @@ from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.policed import HOME, US, People, Somebody, a_pod, is_denied, pods
 from tests.long.security.attempts import BOOKINGS, LEASES, OTHERS, a_booking
 from tests.long.security.audited import Trail
@@ -66,7 +67,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     nodes = (NodeSpec(name="node-a", gpus=default_gpus(0)),)
     spec = ClusterSpec(name=own("security"), nodes=nodes, apiserver_arguments=trail.arguments)
     with Cluster.start(spec) as cluster:
-        parts = Parts(cluster)
+        parts = Parts(cluster, elects=True)  # with all the rights that the chart's has
         secret = folder / "maia-token"
         secret.write_text(SHOWN_BY_MAIA)
         settings = {names.setting("identity_rules"): KNOWN, names.setting("log_level"): "debug"}
@@ -80,9 +81,12 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         made = Site(cluster, parts, people, trail, *_tries(cluster, people), str(booked.body["id"]))
         # The API server learns of rights and policies a moment after they are made.
         eventually(
-            lambda: is_denied(made.tries["operator"].create(BOOKINGS, a_booking("b-forged"))), deadline=60
+            lambda: is_denied(made.tries["operator"].create(BOOKINGS, a_booking("b-forged"))),
+            deadline=PATIENCE,
         )
-        eventually(lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=60)
+        eventually(
+            lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=PATIENCE
+        )
         yield made
 
 

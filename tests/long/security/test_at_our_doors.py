@@ -20,6 +20,7 @@ from cluster.runtime.clock import SystemClock
 from devcluster.daemons import Daemon
 from devcluster.demo.rest import Rest
 from devcluster.parts import booking_controller, booking_server, extender, node_agent
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.policed import HOME, US, Somebody, a_pod, pods
 from tests.long.security.conftest import HURRIED, SHOWN_BY_MAIA, Site
 
@@ -269,7 +270,7 @@ def is_cut_off(connection: socket.socket) -> bool:
 def test_who_asks_too_often_is_told_to_wait_and_administrators_are_told_once(site: Site) -> None:
     """By somebody who does nothing else: the other tests are to be answered."""
     hurried = Rest(site.parts.booking_url, site.parts.people.token(HURRIED, names.AUDIENCE))
-    eventually(lambda: hurried.ask("GET", "/policy").status == 429, deadline=120)
+    eventually(lambda: hurried.ask("GET", "/policy").status == 429, deadline=PATIENCE)
     for _ in range(5):
         hurried.ask("GET", "/policy")
     told = lines(site.parts.server(), "somebody asks too often")

@@ -5,6 +5,7 @@ import urllib3
 
 from cluster import names
 from cluster.fake.clock import eventually
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.policed import BLIND, STRATEGIC, Answer, a_pod, pods, seen
 from tests.long.security.attempts import ATTEMPTS, OTHERS, THEIRS, Attempt
 from tests.long.security.conftest import Site
@@ -53,7 +54,7 @@ def test_what_a_policy_refuses_is_reported_with_its_name_and_by_whom(site: Site,
             for call in site.trail.refusals()
         )
 
-    eventually(written_down, deadline=60)
+    eventually(written_down, deadline=PATIENCE)
 
 
 @pytest.mark.parametrize("who", ["nobody", "user", "namespace administrator"])
@@ -63,7 +64,7 @@ def test_what_nobody_has_given_is_reported_by_whom_it_was_tried(site: Site, who:
     user = site.users[who]
     eventually(
         lambda: any(call.user == user and call.path == attempt.path for call in site.trail.refusals()),
-        deadline=60,
+        deadline=PATIENCE,
     )
 
 

@@ -12,6 +12,7 @@ from devcluster.cluster import Cluster
 from devcluster.parts import Parts, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.meddling import Meddler, meddled
 from tests.long.controlplane.policies.policed import (
     BLIND,
@@ -47,9 +48,9 @@ def people(cluster: Cluster, values: Json) -> People:
     people = People(cluster)
     # The API server learns of policies in the order in which they are made, and this is the last one.
     seeing = a_pod(container={"env": [BY_FIELD]})
-    eventually(lambda: is_denied(people.alice.create(pods(BLIND), seeing, dry=True)), deadline=60)
-    eventually(lambda: parts.is_ready(controller), deadline=60)
-    eventually(lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=60)
+    eventually(lambda: is_denied(people.alice.create(pods(BLIND), seeing, dry=True)), deadline=PATIENCE)
+    eventually(lambda: parts.is_ready(controller), deadline=PATIENCE)
+    eventually(lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=PATIENCE)
     return people
 
 
@@ -63,7 +64,7 @@ def meddler(cluster: Cluster, people: People, tmp_path_factory: pytest.TempPathF
         pod = a_pod(**meddled(label))
         eventually(
             lambda: "done" in people.alice.create(pods(), pod, dry=True).body["metadata"]["labels"],
-            deadline=60,
+            deadline=PATIENCE,
         )
         yield
         server.shutdown()

@@ -7,8 +7,12 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import eventually
+from cluster.kube.port import Selection
+from cluster.kube.resources import PODS
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.parts import chart
+from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.meddling import meddled
 from tests.long.controlplane.policies.policed import (
     APPLY,
@@ -125,7 +129,7 @@ def test_whoever_passes_our_keys_through_is_not_concerned(people: People, pod: s
     name = pod.rpartition("/")[2]
     body = a_binding(name, "node-a", annotations={names.ASSIGNED: "{}"})
     assert people.extender.create(f"{pod}/binding", body).status == 201
-    eventually(lambda: "containerStatuses" in people.root.get(pod).body["status"], deadline=60)
+    eventually(lambda: "containerStatuses" in people.root.get(pod).body["status"], deadline=PATIENCE)
     assert people.root.get(pod).annotations[names.ASSIGNED] == "{}"
 
 
@@ -175,7 +179,7 @@ def test_only_listed_schedulers_bind_where_the_administrator_wants_it_so(
     chart.install(cluster, values | {"policies": {"binders": {"restricted": True}}})
     try:
         eventually(
-            lambda: is_denied(binds(people.operator, doors[0]), "policies.binders.allowed"), deadline=60
+            lambda: is_denied(binds(people.operator, doors[0]), "policies.binders.allowed"), deadline=PATIENCE
         )
         for door in doors:
             assert is_denied(binds(people.operator, door), "may not bind pods", "operator")
@@ -184,7 +188,7 @@ def test_only_listed_schedulers_bind_where_the_administrator_wants_it_so(
         assert all(binds(one, doors[0]).status == 201 for one in (people.scheduler, people.extender, ours))
     finally:
         chart.install(cluster, values)
-        eventually(lambda: binds(people.operator, doors[0]).status == 201, deadline=60)
+        eventually(lambda: binds(people.operator, doors[0]).status == 201, deadline=PATIENCE)
 
 
 # --- pods with GPUs --------------------------------------------------------------------------------------
@@ -197,8 +201,8 @@ def test_a_pod_with_gpus_that_our_webhook_has_seen_is_let_in(people: People, clu
         "spec": {"template": a_pod(gpus=1, spec={"restartPolicy": "Never"}, labels={"app": "job"})},
     }
     assert people.alice.create(f"/apis/batch/v1/namespaces/{HOME}/jobs", job).status == 201
-    words = ("get", "pods", f"--namespace={HOME}", "--selector=app=job", "--output=name")
-    eventually(lambda: cluster.kubectl(*words), deadline=60)
+    kube, of_job = administrator(cluster), Selection(namespace=HOME, label_selector="app=job")
+    eventually(lambda: kube.list(PODS, of_job).items, deadline=PATIENCE)
 
 
 FORGED: Final = {
@@ -330,10 +334,10 @@ def test_a_namespace_in_which_a_pod_would_come_back_ends(people: People) -> None
     assert people.controller.create(templates, ours).status == 201
     assert people.controller.create(templates, orphan).status == 201
     eventually(
-        lambda: people.root.get(f"{templates}/{names.COMEBACK_PREFIX}4").status == 404, deadline=60
+        lambda: people.root.get(f"{templates}/{names.COMEBACK_PREFIX}4").status == 404, deadline=PATIENCE
     )  # by the garbage collector
     assert people.operator.delete(f"{NAMESPACES}/ending").status == 200
-    eventually(lambda: people.root.get(f"{NAMESPACES}/ending").status == 404, deadline=60)
+    eventually(lambda: people.root.get(f"{NAMESPACES}/ending").status == 404, deadline=PATIENCE)
 
 
 # --- namespaces ------------------------------------------------------------------------------------------
@@ -414,9 +418,9 @@ def test_where_nobody_writes_the_variable_none_hides_gpus_as_well(
 
     cluster.kubectl("delete", "mutatingadmissionpolicybinding", f"{names.COMEBACK_PREFIX}visible-devices")
     try:
-        eventually(lambda: is_denied(created(), "set its environment variable", "to void"), deadline=60)
+        eventually(lambda: is_denied(created(), "set its environment variable", "to void"), deadline=PATIENCE)
         for value, status in (("none", 201), ("void", 201), ("all", 403), ("", 403)):
             assert created({"name": VISIBLE, "value": value}).status == status
     finally:
         chart.install(cluster, values)
-        eventually(lambda: created().status == 201, deadline=60)
+        eventually(lambda: created().status == 201, deadline=PATIENCE)

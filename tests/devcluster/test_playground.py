@@ -1,0 +1,116 @@
+"""Waiting on a whole cluster, as its tests do: what passes is waited out, what is wrong is told at once."""
+
+from typing import Any, cast
+
+import pytest
+
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import Conflict, Refusal, Request, ServerError, TooManyRequests, Unreachable, Unsent
+from cluster.kube.resources import EVENTS, PODS
+from tests.e2e.playground import Playground
+from tests.fakes.objects import a_pod
+from tests.laws.broken import LawBrokenError
+
+HOME = "default"
+ASKED = Request("GET", "/api/v1/pods")
+
+
+class Laws:
+    """Who watches the laws: says what was found, once it was found."""
+
+    def __init__(self) -> None:
+        self.found: LawBrokenError | None = None
+
+    def check(self) -> None:
+        if self.found is not None:
+            raise self.found
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    return FakeKube()
+
+
+@pytest.fixture
+def laws() -> Laws:
+    return Laws()
+
+
+@pytest.fixture
+def ground(kube: FakeKube, laws: Laws) -> Playground:
+    def no_kubectl(*words: str, given: str | None = None) -> str:
+        raise AssertionError(
+            f"kubectl {words} is a process: what the client can read is read by it ({given})"
+        )
+
+    return Playground(kube, no_kubectl, namespace=HOME, laws=cast("Any", laws))
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        Unreachable(ASKED, "it hangs"),
+        Unsent(ASKED, "no connection in 15 s"),
+        ServerError(ASKED, Refusal(500, message="etcdserver: request timed out")),
+        ServerError(ASKED, Refusal(503)),
+        TooManyRequests(ASKED, Refusal(429)),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_api_server_that_does_not_answer_for_a_moment_is_asked_again(
+    ground: Playground, kube: FakeKube, error: Exception
+) -> None:
+    kube.put(PODS, a_pod("p").raw)
+    kube.fail("LIST", error)
+    ground.await_phase(["p"], "Pending")
+
+
+def test_one_that_stays_away_is_told_of(ground: Playground, kube: FakeKube) -> None:
+    kube.down = True
+    with pytest.raises(
+        AssertionError, match=r"Not within 0 s: all is well \(the last trouble: .+ got no answer"
+    ):
+        ground.await_that("all is well", ground.nodes, seconds=0)
+
+
+def test_what_is_refused_is_not_waited_out(ground: Playground, kube: FakeKube) -> None:
+    kube.fail("LIST", Conflict(ASKED, Refusal(409)))
+    with pytest.raises(Conflict):
+        ground.await_phase(["p"])
+
+
+def test_a_condition_that_fails_ends_the_wait(ground: Playground) -> None:
+    def wrong() -> bool:
+        raise AssertionError("it is another pod")
+
+    with pytest.raises(AssertionError, match="it is another pod"):
+        ground.await_that("it is the same pod", wrong)
+
+
+def test_a_law_that_is_broken_ends_the_wait(ground: Playground, laws: Laws) -> None:
+    laws.found = LawBrokenError("L1", "GPU-1 is in two pods.", ())
+    with pytest.raises(LawBrokenError, match="GPU-1"):
+        ground.await_that("never", lambda: None)
+
+
+def test_events_are_read_by_the_client(ground: Playground, kube: FakeKube) -> None:
+    for number, (about, namespace) in enumerate({"p": HOME, "q": HOME, "node-a": "default"}.items()):
+        body = {
+            "metadata": {"name": f"event-{number}"},
+            "involvedObject": {"name": about, "namespace": namespace},
+            "message": f"{about} says it at last",
+        }
+        kube.create(EVENTS, body, namespace=namespace)
+    assert ground.await_event("p", "at last") == "p says it at last"
+    ground.await_node_event("node-a", "node-a says")
+
+
+def test_everything_is_deleted_though_the_api_server_is_away_for_a_moment(
+    ground: Playground, kube: FakeKube
+) -> None:
+    kube.put(PODS, a_pod("p").raw)
+    kube.fail("LIST", Unreachable(ASKED, "it hangs"))
+    kube.fail("DELETE", Unreachable(ASKED, "it hangs"))
+    ground.kubectl = lambda *_words, **_more: ""
+    ground.clear()
+    assert not ground.pods()
