@@ -38,13 +38,13 @@ def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_a
 
 
 def test_another_folder_for_temporary_files_is_another_folder_for_state(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     usual = places("default")
-    monkeypatch.setenv("TMPDIR", str(tmp_path))
-    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setenv("TMPDIR", "/srv/temporary")
+    monkeypatch.setattr(tempfile, "tempdir", "/srv/temporary")
     other = places("default")
 
-    assert other.root.parent == tmp_path
+    assert other.root.parent == Path("/srv/temporary")
     assert (other.mark, other.lock, other.kubeconfig) != (usual.mark, usual.lock, usual.kubeconfig)
     assert other.kubeconfig.is_relative_to(other.state)
