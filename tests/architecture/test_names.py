@@ -20,6 +20,8 @@ KEY = re.compile(rf"{re.escape(names.DOMAIN)}/(?!v\d)[a-z]")
 
 # What stands for many things in a test (a namespace, an audience, a folder), or for nothing without more.
 COMMON_PLACE = {names.PRODUCT, names.COMEBACK_PREFIX, names.DISRUPTION_TARGET, *PREFIXES}
+OWN_WORDS = frozenset(VALUES.values()) - COMMON_PLACE
+"""What no test says itself."""
 BOUND_FOR_THE_SCHEDULER = {
     f"{names.PRODUCT}-volume-scheduler",
     f"{names.SCHEDULER_ACCOUNT}-authentication-reader",
@@ -70,7 +72,7 @@ def strays_of_the_product(tree: ast.Module) -> Iterator[str]:
 def strays_of_a_test(tree: ast.Module) -> Iterator[str]:
     """The same of tests, which say settings and metrics as an administrator types them, and invent keys."""
     for line, value in strings_in(tree):
-        if names.DOMAIN in value or value in set(VALUES.values()) - COMMON_PLACE:
+        if names.DOMAIN in value or value in OWN_WORDS:
             yield f"{line}: {value!r}"
 
 
