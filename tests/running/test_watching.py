@@ -17,12 +17,20 @@ from tests.laws.broken import LawBrokenError
 from tests.laws.watcher import LawWatcher
 from cluster.runtime.clock import SystemClock
 
-@pytest.fixture(scope="session")
-def cluster(): return "a cluster"
+class Bed:
+    def __init__(self):
+        self.live_watch = LawWatcher(SystemClock())
+    def check_laws(self):
+        self.live_watch.check()
 
 @pytest.fixture(scope="session")
-def live_watch(cluster):
-    return LawWatcher(SystemClock())
+def testbed(): return Bed()
+
+@pytest.fixture
+def cluster(testbed): return "a cluster"
+
+@pytest.fixture
+def live_watch(testbed): return testbed.live_watch
 """
 TESTS = """
 from contextlib import suppress
