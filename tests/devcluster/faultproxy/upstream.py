@@ -12,7 +12,8 @@ from typing import Any
 
 from devcluster.faultproxy.certificate import make_identity
 
-DATE = "Mon, 23 Nov 2026 09:00:00 GMT"
+DATE = "Sat, 01 Jan 2000 09:00:00 GMT"
+"""No day on which anybody runs this."""
 
 
 class Upstream(ThreadingHTTPServer):
