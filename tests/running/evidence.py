@@ -20,6 +20,8 @@ from tests.running.summary import Section
 NAME: Final = "evidence.txt"
 PATIENCE_SECONDS: Final = 10
 """For one question to an API server of which nobody knows how it is."""
+WEIGHT: Final = 4
+"""Of what says most about a failure: the assertion, the pods, what has crashed."""
 _LOG_LINES: Final = 15
 _LONGEST_NAME: Final = 150
 _PODS: Final = (
@@ -82,11 +84,13 @@ def look(item: pytest.Item, kept: Path) -> Scene:
     crashed = _crashed(cluster, parts)
     sections = (
         Section(
-            f"pods of {namespace or 'all namespaces'}", _asked(cluster, "pods", *where, "--output", _PODS)
+            f"pods of {namespace or 'all namespaces'}",
+            _asked(cluster, "pods", *where, "--output", _PODS),
+            weight=WEIGHT,
         ),
         Section("nodes", _asked(cluster, "nodes", "--output", _NODES)),
         Section("events", _asked(cluster, "events", *where, "--sort-by=.lastTimestamp"), newest=True),
-        Section("crashed or restarted", tuple(crashed)),
+        Section("crashed or restarted", tuple(crashed), weight=WEIGHT),
         *_logs_of(parts, [line.partition(" ")[0] for line in crashed], cluster),
         Section("all logs", (f"kept in {_short(logs)}",) if logs else ()),
     )

@@ -17,6 +17,7 @@ from cluster.runtime.clock import SystemClock
 from devcluster.places import CHECKOUT
 from tests.laws.broken import breach_in
 from tests.running import evidence, machine
+from tests.running.evidence import WEIGHT
 from tests.running.summary import COLUMNS, Section
 
 OPTION: Final = "--outcome"
@@ -163,7 +164,9 @@ class Recorder:
         reason = evidence.reason_of(breach or error) or next((line for line in reversed(said) if line), "")
         scene = self._scenes.get(test, evidence.NOTHING)
         # What led to a broken law has the newest last.
-        assertion = Section("assertion", tuple(evidence.assertion_of(said)), newest=law is not None)
+        assertion = Section(
+            "assertion", tuple(evidence.assertion_of(said)), newest=law is not None, weight=WEIGHT
+        )
         is_first = not self._failures or next(iter(self._failures)) == key
         self._failures[key] = Failure(
             test=test,

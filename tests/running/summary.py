@@ -25,11 +25,13 @@ class Section(msgspec.Struct, frozen=True):
         title: what they are.
         lines: all of them.
         newest: whether its last lines are those that count.
+        weight: how many lines of it stay where one of another stays, when all are cut.
     """
 
     title: str
     lines: tuple[str, ...]
     newest: bool = False
+    weight: int = 1
 
 
 class FailedTest(msgspec.Struct, frozen=True):
@@ -42,11 +44,13 @@ class FailedTest(msgspec.Struct, frozen=True):
 def shorten(sections: Sequence[Section], at_most: int = LINES) -> list[str]:
     """Sections as lines, no wider than COLUMNS: the longest are cut until no more than ``at_most`` are left.
 
-    A title takes a line of its own; one that was cut says of how many lines.
+    One that weighs more counts as shorter. A title takes a line of its own; one that was cut
+    says of how many lines.
     """
     shown = [len(section.lines) for section in sections]
     while sum(shown) + len(shown) > at_most and any(shown):
-        shown[max(range(len(shown)), key=shown.__getitem__)] -= 1
+        longest = max(range(len(shown)), key=lambda n: shown[n] / sections[n].weight)
+        shown[longest] -= 1
     return [
         line[:COLUMNS]
         for section, count in zip(sections, shown, strict=True)

@@ -61,6 +61,12 @@ def test_the_longest_is_cut_first_and_says_so() -> None:
     assert shown[-1] == "  line 9"
 
 
+def test_what_weighs_more_keeps_more_lines() -> None:
+    shown = shorten([Section("log", lines(50)), Section("pods", lines(50), weight=4)], at_most=22)
+    assert shown[0] == "log (first 4 of 50 lines):"
+    assert shown[5] == "pods (first 16 of 50 lines):"
+
+
 def test_of_a_log_the_newest_lines_are_kept() -> None:
     assert shorten([Section("log", lines(9), newest=True)], at_most=3) == [
         "log (last 2 of 9 lines):",
