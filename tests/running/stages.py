@@ -15,8 +15,9 @@ from cluster.runtime.clock import Clock
 from tests.running.summary import COLUMNS
 
 Say = Callable[[str], None]
-_WITH_US: Final = ("setpriv", "--pdeathsig", "TERM", "--")
-"""Before a command line: SIGTERM comes when the thread that has started it ends."""
+_WITH_US: Final = ("setpriv", "--pdeathsig", "TERM", "--", "env", "--default-signal=INT")
+"""Before a command line: SIGTERM comes when the thread that has started it ends, and SIGINT counts, which a
+shell lets the commands in its background ignore."""
 GRACE_SECONDS: Final = 20.0
 """How long a stage that is past its time may take to end by itself."""
 

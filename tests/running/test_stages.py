@@ -78,7 +78,9 @@ def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal
         "finally:\n    open(log, 'a').write(' tidied up')"
     )
     text = f"import sys; from tests.running.stages import run; run([sys.executable, '-c', {stage!r}], 600)"
-    with subprocess.Popen(python(text), stderr=subprocess.DEVNULL) as running:
+    # Whoever plays this in the background of a shell ignores SIGINT, and would hand that down.
+    words = ["env", "--default-signal=INT", *python(text)]
+    with subprocess.Popen(words, stderr=subprocess.DEVNULL) as running:
         eventually(lambda: log.exists() and log.read_text(), deadline=60)
         running.send_signal(number)
         assert running.wait(60) != 0
