@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -7,7 +8,7 @@ from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Request, Unreachable
-from cluster.kube.lease import LeaseRenewer, micro_time
+from cluster.kube.lease import LeaseRenewer, always, micro_time
 from cluster.kube.resources import LEASES
 from cluster.objects.nodes import Lease
 
@@ -21,8 +22,8 @@ class World:
         self.clock = FakeClock(self_advancing=True)
         self.kube = FakeKube(self.clock)
 
-    def agent(self, holder: str) -> LeaseRenewer:
-        return LeaseRenewer(self.kube, self.clock, name=NAME, holder=holder)
+    def agent(self, holder: str, *, serves: Callable[[], bool] = always) -> LeaseRenewer:
+        return LeaseRenewer(self.kube, self.clock, name=NAME, holder=holder, serves=serves)
 
     @property
     def lease(self) -> Lease:
@@ -193,20 +194,89 @@ class StopsAfter(FakeClock):
         return super().wait(event, seconds)
 
 
+class Stopping(threading.Event):
+    """Is set once the clock shows a time; notes nothing else."""
+
+    def __init__(self, clock: FakeClock, after: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._at = clock.monotonic() + after
+
+    def is_set(self) -> bool:
+        return self._clock.monotonic() >= self._at
+
+
 def test_it_renews_every_ten_seconds(world: World) -> None:
-    world.clock = StopsAfter(3)
-    world.agent("a").run(threading.Event())
-    assert world.clock.waits == [10, 10, 10]
+    world.agent("a").run(Stopping(world.clock, 35))
+    written = [call for call in world.kube.calls if call.verb in ("POST", "PATCH")]
+    assert len(written) == 4
     assert world.lease.spec.renew_time is not None
+    assert abs(world.lease.spec.renew_time - START - timedelta(seconds=30)) < timedelta(seconds=0.2)
 
 
 def test_while_the_server_is_away_it_tries_more_often(world: World) -> None:
-    world.clock = StopsAfter(2)
     for _ in range(2):
         world.kube.fail("GET", Unreachable(Request("GET", "/"), "refused"))
-    world.agent("a").run(threading.Event())
-    assert world.clock.waits[0] <= 1
-    assert world.clock.waits[1] <= 2
+    world.agent("a").run(Stopping(world.clock, 3.1))
+    assert world.lease.spec.holder_identity == "a"
+
+
+def test_it_is_not_taken_before_the_node_serves(world: World) -> None:
+    begins = world.clock.monotonic() + 7
+    agent = world.agent("a", serves=lambda: world.clock.monotonic() >= begins)
+    agent.run(Stopping(world.clock, 6.9))
+    assert world.kube.calls == []
+    agent.run(Stopping(world.clock, 0.4))
+    assert world.lease.spec.acquire_time is not None
+    assert START + timedelta(seconds=7) <= world.lease.spec.acquire_time < START + timedelta(seconds=7.2)
+
+
+def test_it_is_released_as_soon_as_the_node_serves_no_more_and_taken_again_when_it_does(world: World) -> None:
+    serves = True
+    agent = world.agent("a", serves=lambda: serves)
+    agent.run(Stopping(world.clock, 1))
+    serves = False
+    agent.run(Stopping(world.clock, 0.1))
+    assert world.says_goodbye
+    assert agent.age() is None
+    asked = len(world.kube.calls)
+    agent.run(Stopping(world.clock, 60))
+    assert len(world.kube.calls) == asked
+    serves = True
+    agent.run(Stopping(world.clock, 0.1))
+    assert not world.says_goodbye
+    assert agent.age() is not None
+
+
+def test_a_release_that_fails_is_tried_again(world: World) -> None:
+    serves = True
+    agent = world.agent("a", serves=lambda: serves)
+    agent.run(Stopping(world.clock, 1))
+    serves = False
+    world.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "refused"))
+    agent.run(Stopping(world.clock, 3))
+    assert world.says_goodbye
+
+
+def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    older.release()
+    assert not world.says_goodbye
+    assert world.lease.spec.holder_identity == "b"
+
+
+def test_a_goodbye_says_whether_somebody_hears_of_it_only_now(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    assert agent.say_goodbye()
+    assert not agent.say_goodbye()
+    released = world.agent("b")
+    released.renew()
+    released.release()
+    assert not released.say_goodbye()
+    assert not world.agent("c").say_goodbye()
 
 
 def test_micro_time_always_has_six_digits() -> None:
