@@ -1,9 +1,9 @@
 """A node agent's Lease, which says that the node serves: that its kubelet has the agent's devices (ADR 57).
 
-It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it is
-not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one node
-overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and keeps
-off until the newer has fallen silent or released it.
+It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it
+is not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one
+node overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and
+keeps off until the newer has fallen silent or released it.
 
 All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
 have written into the Lease.
