@@ -32,7 +32,7 @@ LONGEST_PAUSE: Final = 60.0
 """Seconds."""
 MISSED_AFTER: Final = 15.0
 """Seconds without news of any Lease after which some may have been missed; agents renew theirs every 10 s."""
-ANSWERED_WITHIN: Final = 5.0
+ANSWERED_WITHIN: Final = 30.0
 """Seconds after which a kubelet that says nothing of a pod keeps no other pod from its node."""
 _SECOND: Final = timedelta(seconds=1)
 """What ``status.startTime`` of a pod is rounded to."""
