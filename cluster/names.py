@@ -132,7 +132,7 @@ DRIFT: Final = f"{STATE_DOMAIN}/drift"
 BLOCKS: Final = f"{STATE_DOMAIN}/blocks"
 """On the Node, by the booking server: maintenance, planned and running (``cluster.objects.blocks``)."""
 STOPPING: Final = f"{STATE_DOMAIN}/stopping"
-"""On the agent's Lease: its holder has said goodbye (SIGTERM)."""
+"""On the agent's Lease: it is released, because its holder goes (SIGTERM) or the kubelet does not know it."""
 
 USE: Final = f"{STATE_DOMAIN}/use"
 """On the agent's Lease, by the agent: how the node's GPUs are used, for people (``cluster.objects.use``)."""

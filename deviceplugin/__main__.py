@@ -257,6 +257,7 @@ def _lease(
         namespace=settings.namespace,
         beside=measurer.beside,
         serves=lambda: resources.is_registered,
+        node=settings.node_name,
     )
 
 

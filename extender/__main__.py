@@ -32,6 +32,7 @@ from extender.patient import Patient
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
 from extender.refusals import Refusals
+from extender.remeasure import Remeasure
 from extender.ring import Ring, with_ring
 from extender.server import Verbs, create_app, with_probes
 from extender.serving import serve_by_tls, serve_plainly
@@ -89,7 +90,8 @@ def build(
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
     following = Following(kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL)
     following.follow_namespaces()
-    doubts: list[Check] = [clock_obstacle(kube.skew)]
+    wrong_clock = clock_obstacle(kube.skew)
+    doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, process, binding_kube, state, clock=clock, unfit=doubts)
     obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
     flights, metrics = Flights(), Metrics(registry)
@@ -127,6 +129,7 @@ def build(
     process.thread("explain", explain.run)
     process.thread("refusals", refusals.run)
     process.thread("freeze", Freeze(following.obstacle, clock).run)
+    process.thread("clock", Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).run)
     process.thread("wake", Wake(kube, state, clock, namespace=settings.namespace).run)
     process.thread("events", events.run)
 

@@ -18,9 +18,9 @@ import structlog
 
 from cluster import names
 from cluster.kube.backoff import Backoff
-from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.port import Kube
-from cluster.kube.resources import LEASES
+from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 from cluster.runtime.clock import Clock
 
@@ -54,6 +54,7 @@ class LeaseRenewer:
         every: float = RENEW_EVERY,
         beside: Callable[[], Mapping[str, str | None]] = dict,
         serves: Callable[[], bool] = always,
+        node: str | None = None,
     ) -> None:
         """Nothing is written yet.
 
@@ -67,6 +68,7 @@ class LeaseRenewer:
             every: seconds between renewals.
             beside: annotations that ride on each renewal, and their texts now; None: none. Never raises.
             serves: whether the Lease is to be held now. Never raises.
+            node: whose Lease it is: it goes with that Node, and is not made without it. None: it stays.
         """
         self._kube = kube
         self._clock = clock
@@ -77,6 +79,7 @@ class LeaseRenewer:
         self._every = every
         self._beside = beside
         self._serves = serves
+        self._node = node
         self._lock = threading.Lock()
         self._held: str | None = None
         """The resourceVersion of our newest write, None when the Lease must be read first."""
@@ -194,10 +197,26 @@ class LeaseRenewer:
         return silent >= (lease.spec.lease_duration_seconds or self._duration)
 
     def _create(self) -> None:
-        lease = self._kube.create(
-            LEASES, {"metadata": {"name": self._name}, "spec": self._spec(0)}, namespace=self._namespace
+        owners = self._owners()
+        try:
+            self._hold(self._created(owners))
+        except Forbidden:
+            if not owners:
+                raise
+            # Where an owner may be named only by who may also delete (OwnerReferencesPermissionEnforcement).
+            self._hold(self._created([]))
+
+    def _created(self, owners: list[dict[str, str]]) -> Lease:
+        metadata = {"name": self._name, **({"ownerReferences": owners} if owners else {})}
+        return self._kube.create(
+            LEASES, {"metadata": metadata, "spec": self._spec(0)}, namespace=self._namespace
         )
-        self._hold(lease)
+
+    def _owners(self) -> list[dict[str, str]]:
+        if self._node is None:
+            return []
+        node = self._kube.get(NODES, self._node)
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
 
     def _write(self, version: str, spec: dict[str, Any]) -> None:
         annotations = {names.STOPPING: None, **self._beside()}

@@ -1,7 +1,7 @@
 """Agents come and go under a queue of pods, and kubelets tell of it late: a node that refuses draws nobody.
 
-The kubelets write their Node's status as seldom as they do by default, every 10 s: for so long a node without an
-agent looks free to everybody who asks the Node alone.
+The kubelets write their Node's status as seldom as they do by default, every 10 s: for so long a node without
+an agent looks free to everybody who asks the Node alone.
 """
 
 import itertools

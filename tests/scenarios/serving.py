@@ -129,7 +129,7 @@ class ServedNode:
         """Of agents on whom somebody counted."""
         self.created = 0
         self._bound_at: dict[str, float] = {}
-        """Name -> when a pod was bound for which the kubelet has not answered."""
+        """Name -> when a pod was bound of whose answer the extender may not have heard."""
         annotations = {names.INVENTORY: encode_inventory(self.devices)}
         self.kube.put(
             NODES, {"metadata": {"name": NODE, "annotations": annotations}, "spec": {}, "status": {}}
@@ -220,15 +220,16 @@ class ServedNode:
         self.kube.patch(NODES, NODE, {"status": status}, subresource="status")
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes; a kubelet that hangs is not what this is about, so it answers in the end."""
+        """Time passes. Kubelets that hang, and news of pods that take as long, are not what this is about."""
         latest = min(self._bound_at.values(), default=float("inf")) + ANSWERED_WITHIN
         if self.clock.monotonic() + seconds >= latest:
             self.answer()
+            self.news["pods"].arrive()
+            self._bound_at.clear()
         self.clock.advance(seconds)
 
     def answer(self) -> None:
         """The kubelet takes who is bound, or refuses."""
-        self._bound_at.clear()
         for pod in self.pods():
             if pod.spec.node_name and pod.metadata.uid not in self.kubelet.seen:
                 self.kubelet.seen.add(pod.metadata.uid)

@@ -81,7 +81,7 @@ def play(node: ServedNode, history: Sequence[str]) -> None:
     """One step after the other; after each the promise holds."""
     for number, name in enumerate(history):
         (STEPS.get(name) or MORE_STEPS[name])(node)
-        assert node.lost() <= node.deaths, (history[: number + 1], node.describe())
+        assert node.lost() <= node.deaths, f"{history[: number + 1]}\n{node.describe()}"
 
 
 def recover(node: ServedNode) -> None:

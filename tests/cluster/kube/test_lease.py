@@ -7,9 +7,9 @@ import pytest
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.errors import ApiError, Conflict, Request, Unreachable
+from cluster.kube.errors import ApiError, Conflict, NotFound, Refusal, Request, Unreachable, refused
 from cluster.kube.lease import LeaseRenewer, always, micro_time
-from cluster.kube.resources import LEASES
+from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 
 NAME = names.node_lease("n0")
@@ -44,6 +44,30 @@ def test_a_missing_lease_is_created(world: World) -> None:
     spec = world.lease.spec
     assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("a", 30, 0)
     assert spec.renew_time == spec.acquire_time == START
+
+
+def test_it_goes_with_its_node(world: World) -> None:
+    node = world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    agent.renew()
+    (owner,) = world.lease.metadata.owner_references or ()
+    assert (owner.kind, owner.name, owner.uid) == ("Node", "n0", node.metadata.uid)
+
+
+def test_a_node_that_was_deleted_gets_none_again(world: World) -> None:
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    with pytest.raises(NotFound):
+        agent.renew()
+    assert not world.kube.list(LEASES).items
+
+
+def test_where_nobody_may_name_an_owner_it_stands_for_itself(world: World) -> None:
+    world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")
+    world.kube.fail("POST", refused(Request("POST", "/"), refusal))
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    assert agent.renew()
+    assert not world.lease.metadata.owner_references
 
 
 def test_a_renewal_changes_the_time_alone_in_one_request(world: World) -> None:
