@@ -104,7 +104,7 @@ def build(
     )
     settle = Settle(kube, state, clock, flights)
     explain = Explain(state, clock, events.warning, obstacle)
-    refusals = Refusals(state, clock, events.warning, metrics)
+    refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 
     measured(
         registry,

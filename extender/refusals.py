@@ -13,6 +13,7 @@ from cluster import names
 from cluster.decide.serving import Refusal
 from cluster.objects.nodes import Node
 from cluster.runtime.clock import Clock
+from extender.leadership import Leads
 from extender.metrics import Metrics
 from extender.state import ClusterState
 
@@ -28,7 +29,11 @@ Report = Callable[[Node, str, str], None]
 class Refusals:
     """Reports what the state has noted."""
 
-    def __init__(self, state: ClusterState, clock: Clock, report: Report, metrics: Metrics) -> None:
+    def __init__(
+        self, state: ClusterState, clock: Clock, report: Report, metrics: Metrics, *, leads: Leads
+    ) -> None:
+        """Args: leads: whether we are the one of several extenders that reports."""
+        self._leads = leads
         self._state = state
         self._clock = clock
         self._report = report
@@ -47,7 +52,7 @@ class Refusals:
         for refusal, node in found:
             self._metrics.refusals.inc()
             log.warning("a kubelet has refused a pod", pod=refusal.pod.key, node=refusal.pod.spec.node_name)
-            if node:
+            if node and self._leads():
                 self._report(node, names.KUBELET_REFUSES, message(refusal))
 
     def refusing(self) -> float:

@@ -65,7 +65,7 @@ class Extender(Part):
         settle = Settle(self.kube, state, self.clock, flights)
         wake = Wake(self.kube, state, self.clock, namespace=names.NAMESPACE)
         explain = Explain(state, self.clock, events.warning, self._obstacle)
-        refusals = Refusals(state, self.clock, events.warning, Metrics(CollectorRegistry()))
+        refusals = Refusals(state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads)
         self._awaits_answer = state.awaits_answer
         self.follow(*following._reflectors.values())
         self.every(SETTLES_EVERY, settle.look, first=SETTLES_EVERY)
