@@ -56,8 +56,9 @@ def test_it_is_told_once_on_the_node_and_counted(watched: Watched) -> None:
     for _ in range(2):
         watched.refusals.reconcile()
     said = (
-        "The kubelet refused pod default/p, which was bound here with GPUs: Pod was rejected: no healthy devices."
-        " No GPU pod is bound here for 1 s, nor before the node agent has renewed its Lease."
+        "The kubelet refused pod default/p, which was bound here with GPUs:"
+        " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
+        " nor before the node agent has renewed its Lease."
     )
     assert watched.told.events == [("n0", names.KUBELET_REFUSES, said)]
     assert watched.counted == 1
