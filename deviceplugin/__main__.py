@@ -146,7 +146,7 @@ def build(
         tell=Teller(recorder).tell,
     )
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    lease = _lease(settings, kube, clock, measurer, resources, holder=f"{instance}-{started}")
+    lease = _lease(settings, kube, clock, serves=resources, beside=measurer, holder=f"{instance}-{started}")
     ready = _readiness(board, watch, resources, publisher)
     _measure(registry, watch, lease, measurer)
     stuck = {"loops": alive([rounds["resources"]])}
@@ -247,7 +247,7 @@ def _orders(
 
 
 def _lease(
-    settings: Settings, kube: Kube, clock: Clock, measurer: Measurer, resources: Resources, *, holder: str
+    settings: Settings, kube: Kube, clock: Clock, *, serves: Resources, beside: Measurer, holder: str
 ) -> LeaseRenewer:
     return LeaseRenewer(
         kube,
@@ -255,8 +255,8 @@ def _lease(
         name=names.node_lease(settings.node_name),
         holder=holder,
         namespace=settings.namespace,
-        beside=measurer.beside,
-        serves=lambda: resources.is_registered,
+        beside=beside.beside,
+        serves=lambda: serves.is_registered,
         node=settings.node_name,
     )
 

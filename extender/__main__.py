@@ -86,7 +86,6 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
     following = Following(kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL)
     following.follow_namespaces()
@@ -102,10 +101,32 @@ def build(
         preempt=Preempt(state, clock, terms(settings)),
         bind=Patient(bind, state.awaits_answer, clock, at_most=settings.threads // 2),
     )
-    settle = Settle(kube, state, clock, flights)
-    explain = Explain(state, clock, events.warning, obstacle)
     refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 
+    _measure(registry, following, refusals)
+    app = with_ring(
+        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes),
+        ring or Ring(clock),
+    )
+
+    threads = {
+        **following.threads,
+        "settle": Settle(kube, state, clock, flights).run,
+        "explain": Explain(state, clock, events.warning, obstacle).run,
+        "refusals": refusals.run,
+        "freeze": Freeze(following.obstacle, clock).run,
+        "clock": Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).run,
+        "wake": Wake(kube, state, clock, namespace=settings.namespace).run,
+        "events": events.run,
+    }
+    for name, body in threads.items():
+        process.thread(name, body)
+
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
+    return process
+
+
+def _measure(registry: CollectorRegistry, following: Following, refusals: Refusals) -> None:
     measured(
         registry,
         "extender_news_age_seconds",
@@ -118,23 +139,6 @@ def build(
         "Nodes to which nothing is bound because their kubelet has refused a pod.",
         refusals.refusing,
     )
-    app = with_ring(
-        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes),
-        ring or Ring(clock),
-    )
-
-    for name, body in following.threads.items():
-        process.thread(name, body)
-    process.thread("settle", settle.run)
-    process.thread("explain", explain.run)
-    process.thread("refusals", refusals.run)
-    process.thread("freeze", Freeze(following.obstacle, clock).run)
-    process.thread("clock", Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).run)
-    process.thread("wake", Wake(kube, state, clock, namespace=settings.namespace).run)
-    process.thread("events", events.run)
-
-    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
-    return process
 
 
 @dataclass(frozen=True, slots=True)

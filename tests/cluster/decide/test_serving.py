@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 import msgspec
 import pytest
 
+from cluster import names
 from cluster.decide.ledger.liveness import State
 from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, Refusal, Serving, awaits_answer
 from cluster.objects.pods import Pod
@@ -140,7 +141,7 @@ def test_what_is_wrong_with_the_pod_bars_no_node(node: Node, reason: str) -> Non
     assert node.state(5) == "alive"
 
 
-@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", "OutOfnvidia.com/gpu", "NodeShutdown"])
+@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", f"OutOf{names.GPU_RESOURCE}", "NodeShutdown"])
 def test_what_the_node_is_short_of_bars_it(node: Node, reason: str) -> None:
     node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
     assert node.state(5) == "refusing"
@@ -217,7 +218,8 @@ def test_a_kubelet_owes_an_answer_for_a_pod_that_we_gave_devices() -> None:
 
 
 @pytest.mark.parametrize(
-    ("offered", "is_whole"), [({"nvidia.com/gpu": "2"}, True), ({"nvidia.com/gpu": "1"}, False), ({}, False)]
+    ("offered", "is_whole"),
+    [({names.GPU_RESOURCE: "2"}, True), ({names.GPU_RESOURCE: "1"}, False), ({}, False)],
 )
 def test_a_node_whose_kubelet_offers_less_than_its_agent_has_is_short(
     offered: dict[str, str], *, is_whole: bool
