@@ -36,6 +36,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     scheduler: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) without its clientConnection's
         kubeconfig, or nothing for the default profile.
     apiserver_arguments: further command line arguments of kube-apiserver.
+    kubelet: fields of every kubelet's KubeletConfiguration that are to be others than usual here.
     """
 
     name: str = DEFAULT_NAME
@@ -45,6 +46,7 @@ class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     )
     scheduler: Mapping[str, Any] = {}
     apiserver_arguments: tuple[str, ...] = ()
+    kubelet: Mapping[str, Any] = {}
 
 
 def checked_name(name: str) -> str:

@@ -7,7 +7,6 @@ means settings that cannot be used, 1 from the doctor that something is wrong.
 
 import os
 import sys
-import threading
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
@@ -47,6 +46,7 @@ from deviceplugin.holders.page import HoldersPage
 from deviceplugin.hostcdi.folders import HostFolders
 from deviceplugin.labels.labelling import Labelling
 from deviceplugin.labels.writing import LabelWriter
+from deviceplugin.lastserved import LastServed
 from deviceplugin.links.linked import Linked
 from deviceplugin.measure import Measurer, Options, SquatterTeller, UseMetrics
 from deviceplugin.metrics import AgentMetrics
@@ -75,8 +75,6 @@ from deviceplugin.storedpods import StoredPods
 from deviceplugin.telling import Teller
 
 BAD_SETTINGS = 2
-ALIVE_WITHIN = 5.0
-"""Seconds after its start in which an agent says that it is alive, even if the kubelet does not know it."""
 
 
 def main() -> int:
@@ -148,7 +146,7 @@ def build(
         tell=Teller(recorder).tell,
     )
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    lease = _lease(settings, kube, clock, measurer, holder=f"{instance}-{started}")
+    lease = _lease(settings, kube, clock, serves=resources, beside=measurer, holder=f"{instance}-{started}")
     ready = _readiness(board, watch, resources, publisher)
     _measure(registry, watch, lease, measurer)
     stuck = {"loops": alive([rounds["resources"]])}
@@ -156,18 +154,20 @@ def build(
     page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.look)
     server = serve(page, settings.host, settings.port)
 
+    last = LastServed(lease.say_goodbye, clock)
     process = Process(names.NODE_AGENT, clock)
     process.thread("nvml", leaving_a_hanging_driver(watch.run, clock, nvml.abandon_overdue))
     process.thread("handout", partial(handout.run, silent_for=watch.silent_for))
-    process.thread("registration", resources.run)
-    process.thread("pods", _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run)
+    process.thread("registration", last.body(resources.run))
+    follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
+    process.thread("pods", last.body(follow_pods))
     process.thread("orders", following.run)
     process.thread("publisher", publisher.run)
     process.thread("measurer", measurer.run)
     process.thread("events", recorder.run)
-    process.thread("lease", after(lambda: resources.is_registered, clock, lease.run))
+    process.thread("lease", lease.run)
     process.closing("probes", server.close)
-    process.closing("goodbye", lease.say_goodbye)
+    process.closing("goodbye", last.leave)
     return process
 
 
@@ -246,14 +246,18 @@ def _orders(
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 
 
-def _lease(settings: Settings, kube: Kube, clock: Clock, measurer: Measurer, *, holder: str) -> LeaseRenewer:
+def _lease(
+    settings: Settings, kube: Kube, clock: Clock, *, serves: Resources, beside: Measurer, holder: str
+) -> LeaseRenewer:
     return LeaseRenewer(
         kube,
         clock,
         name=names.node_lease(settings.node_name),
         holder=holder,
         namespace=settings.namespace,
-        beside=measurer.beside,
+        beside=beside.beside,
+        serves=lambda: serves.is_registered,
+        node=settings.node_name,
     )
 
 
@@ -332,23 +336,6 @@ def _folders(settings: Settings) -> Folders:
         host_driver_root=settings.host_driver_root or settings.driver_root,
         capabilities=settings.mig_capabilities,
     )
-
-
-def after(
-    begun: Callable[[], bool], clock: Clock, body: Callable[[threading.Event], None]
-) -> Callable[[threading.Event], None]:
-    """A thread's body that begins when something has, or ``ALIVE_WITHIN`` after its start.
-
-    Who is alive is given pods, and the kubelet fails those that come before it knows this plugin's devices.
-    """
-
-    def run(stop: threading.Event) -> None:
-        latest = clock.monotonic() + ALIVE_WITHIN
-        while not (begun() or stop.is_set() or clock.monotonic() >= latest):
-            clock.wait(stop, 0.05)
-        body(stop)
-
-    return run
 
 
 def _readiness(board: Board, watch: GpuWatch, resources: Resources, publisher: Publisher) -> dict[str, Check]:

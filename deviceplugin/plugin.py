@@ -33,6 +33,12 @@ class Streams:
         self._ever = False
         self._closing = False
         self._wakes: set[threading.Event] = set()
+        self._listed: set[threading.Event] = set()
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether the kubelet listens and has been sent the devices."""
+        return bool(self._listed)
 
     @property
     def is_open(self) -> bool:
@@ -56,9 +62,16 @@ class Streams:
             self._ever = True
             self._wakes.add(wake)
 
+    def listed(self, wake: threading.Event) -> None:
+        """A stream has sent the devices; one that has ended meanwhile is not counted."""
+        with self._lock:
+            if wake in self._wakes:
+                self._listed.add(wake)
+
     def ended(self, wake: threading.Event) -> None:
         """A stream has ended, whoever ended it. A second word about the same stream changes nothing."""
         with self._lock:
+            self._listed.discard(wake)
             if wake in self._wakes:
                 self._wakes.discard(wake)
                 self._open -= 1
@@ -162,6 +175,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
                 told = devices
                 yield listed(devices)
                 # Only now: a generator goes on when what it gave has been sent.
+                self._streams.listed(wake)
                 healthy = sum(device.is_healthy for device in devices)
                 log.info("the kubelet is told", resource=self._resource, known=len(devices), healthy=healthy)
             elif context.is_active() and not self._streams.is_closing:

@@ -179,8 +179,8 @@ class Registrar:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet listens to our list of devices."""
-        return self._streams.is_open
+        """Whether the kubelet has our devices: its stream is open, and the first list has been sent."""
+        return self._streams.is_listed
 
     @property
     def problem(self) -> str | None:
@@ -204,7 +204,7 @@ class Registrar:
         is_open = self._streams.is_open
         if is_open:
             self._failures = 0
-        self._metrics.registered.labels(self._place.resource).set(is_open)
+        self._metrics.registered.labels(self._place.resource).set(self.is_registered)
         step = next_step(
             Situation(
                 now=self._clock.monotonic(),

@@ -33,7 +33,7 @@ class Registration(Protocol):
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet listens."""
+        """Whether the kubelet has the devices, and listens."""
         ...
 
     @property
@@ -66,7 +66,7 @@ class Resources:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet listens to the list of every resource that has devices."""
+        """Whether the kubelet has the list of every resource that has devices, and listens."""
         served, wanted = dict(self._served), self._board.now.listed
         return bool(wanted) and all(
             name in served and served[name].registration.is_registered for name in wanted

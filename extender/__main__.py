@@ -14,7 +14,7 @@ from cluster.kube.events import EventRecorder
 from cluster.kube.incluster import configured
 from cluster.kube.skew import clock_obstacle
 from cluster.kube.transport import Timeouts
-from cluster.picture import Following
+from cluster.picture import UNSUCCESSFUL, Following
 from cluster.runtime import logs
 from cluster.runtime.clock import Clock, SystemClock
 from cluster.runtime.metrics import measured, new_registry
@@ -28,8 +28,11 @@ from extender.filter import Filter
 from extender.flights import Flights
 from extender.freeze import Freeze
 from extender.metrics import Metrics
+from extender.patient import Patient
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
+from extender.refusals import Refusals
+from extender.remeasure import Remeasure
 from extender.ring import Ring, with_ring
 from extender.server import Verbs, create_app, with_probes
 from extender.serving import serve_by_tls, serve_plainly
@@ -83,44 +86,59 @@ def build(
     kube, binding_kube = _api_server(settings, process, clock)
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
-
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
-    following = Following(kube, state, clock, namespace=settings.namespace)
+    following = Following(kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL)
     following.follow_namespaces()
-    doubts: list[Check] = [clock_obstacle(kube.skew)]
+    wrong_clock = clock_obstacle(kube.skew)
+    doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, process, binding_kube, state, clock=clock, unfit=doubts)
     obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
-    flights = Flights()
+    flights, metrics = Flights(), Metrics(registry)
+    bind = Bind(binding_kube, state, clock, flights, leads=leading.leads)
     verbs = Verbs(
         filter=Filter(state).told,
         prioritize=Prioritize(state, clock, settings.placement).told,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=Bind(binding_kube, state, clock, flights, leads=leading.leads),
+        bind=Patient(bind, state.awaits_answer, clock, at_most=settings.threads // 2),
     )
-    settle = Settle(kube, state, clock, flights)
-    explain = Explain(state, clock, events.warning, obstacle)
+    refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 
+    _measure(registry, following, refusals)
+    app = with_ring(
+        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes),
+        ring or Ring(clock),
+    )
+
+    threads = {
+        **following.threads,
+        "settle": Settle(kube, state, clock, flights).run,
+        "explain": Explain(state, clock, events.warning, obstacle).run,
+        "refusals": refusals.run,
+        "freeze": Freeze(following.obstacle, clock).run,
+        "clock": Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).run,
+        "wake": Wake(kube, state, clock, namespace=settings.namespace).run,
+        "events": events.run,
+    }
+    for name, body in threads.items():
+        process.thread(name, body)
+
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
+    return process
+
+
+def _measure(registry: CollectorRegistry, following: Following, refusals: Refusals) -> None:
     measured(
         registry,
         "extender_news_age_seconds",
         "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
         following.age,
     )
-    app = with_ring(
-        create_app(verbs, obstacle, clock, Metrics(registry), limit=settings.max_body_bytes),
-        ring or Ring(clock),
+    measured(
+        registry,
+        "extender_refusing_nodes",
+        "Nodes to which nothing is bound because their kubelet has refused a pod.",
+        refusals.refusing,
     )
-
-    for name, body in following.threads.items():
-        process.thread(name, body)
-    process.thread("settle", settle.run)
-    process.thread("explain", explain.run)
-    process.thread("freeze", Freeze(following.obstacle, clock).run)
-    process.thread("wake", Wake(kube, state, clock, namespace=settings.namespace).run)
-    process.thread("events", events.run)
-
-    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
-    return process
 
 
 @dataclass(frozen=True, slots=True)

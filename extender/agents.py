@@ -1,13 +1,16 @@
 """How the nodes' agents are doing, asked again only where it may have changed: by a Lease, or by time.
 
-An agent falls silent without any event. When that will be is known from its last sign of life; a later sign
-only puts it off. So each agent is looked at again when it would be silent by what was known then.
+An agent falls silent without any event, and the pause after a refusal ends without one. When that will be is
+known; a later sign of life only puts it off. So each agent is looked at again when it would change by what
+was known then.
 """
 
 from heapq import heappop, heappush
 from typing import Final
 
-from cluster.decide.ledger.liveness import Liveness, State
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import State
+from cluster.picture import Picture
 
 EARLY: Final = 0.001
 """Seconds before the instant at which it is looked again: instants are not exact to the last digit."""
@@ -16,8 +19,9 @@ EARLY: Final = 0.001
 class Agents:
     """Which agents' states may have changed since the last time. One asks, under the picture's lock."""
 
-    def __init__(self, liveness: Liveness) -> None:
-        self._liveness = liveness
+    def __init__(self, picture: Picture) -> None:
+        self._picture = picture
+        self._liveness = picture.liveness
         self._turns = -1
         self._due: list[tuple[float, str]] = []
         self._waiting: dict[str, float] = {}
@@ -35,13 +39,13 @@ class Agents:
                 due.append(name)
         return None if turned is None else [*due, *turned]
 
-    def state(self, name: str, now: float) -> State:
-        """How an agent is doing; from now on it is looked after."""
-        found = self._liveness.state(name, monotonic=now)
-        silent_from = self._liveness.silent_from(name)
-        if found == "alive" and silent_from is not None:
+    def state(self, view: NodeView, now: float) -> State:
+        """How a node's agent is doing; from now on it is looked after."""
+        name = view.name
+        due = self._liveness.due(name, monotonic=now)
+        if due is not None:
             waits = self._waiting.get(name)
-            if waits is None or silent_from < waits:
-                self._waiting[name] = silent_from
-                heappush(self._due, (silent_from, name))
-        return found
+            if waits is None or due < waits:
+                self._waiting[name] = due
+                heappush(self._due, (due, name))
+        return self._picture.agent(view, now)

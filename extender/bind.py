@@ -6,8 +6,10 @@ another node, while the first may still be on its way. What was decided is there
 wrong by itself, as writing the body, comes before it is counted. The Binding carries the
 uid and the resourceVersion that filter saw: if anybody else has written the pod since (another binder, a
 hold, the user), it is refused and nothing has happened. It is posted only while we lead, and only within 2 s
-of its decision. It empties what is on the pod only while it waits, its hold above all, in the same write: a
-Binding can write annotations and remove none, and an empty one reads as none.
+of its decision; and only while the node's kubelet has no other pod of ours to answer for: where its agent has
+died it refuses one pod, and then nobody is bound there. It empties what is on the pod only while it waits,
+its hold above all, in the same write: a Binding can write annotations and remove none, and an empty one reads
+as none.
 
 ============================  ==========================================================================
 what the API server says      what follows
@@ -68,6 +70,11 @@ NOBODYS_FAULT: Final = (TooManyRequests, Unauthorized)
 NOT_LEADING: Final = (
     f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
 )
+
+
+def unanswered(node: str) -> str:
+    """Why a pod has to wait for another that goes to the same node; ``patient`` waits for it."""
+    return f"The kubelet of node {node} has not answered yet for the pod that was bound there before."
 
 
 class BindError(Exception):
@@ -146,6 +153,8 @@ class Bind:
             reason = obstacle(wish, view, agent) or self._state.promises(pod, wish)(node)
             if reason:
                 raise BindError(f"The pod no longer fits on node {node}: {reason}.")
+            if wish.demand and self._state.awaits_answer(node):
+                raise BindError(unanswered(node))
             try:
                 assignment = choose(wish, view)
             except NoPlaceError as error:
@@ -153,6 +162,7 @@ class Bind:
             decision = Assumption(pod=pod, node=node, assignment=assignment)
             body = binding(decision)
             ledger.assume(pod, node, assignment)
+            self._state.expect_answer(pod.metadata.uid)
         return _Posting(decision, body, decided_at, is_repeat=False)
 
     def _renewed(self, decision: Assumption) -> _Posting:

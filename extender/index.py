@@ -44,7 +44,7 @@ class Index:
         self._names = frozenset[str]()
         self._changes = Changes()
         self._views_at = -1
-        self._agents = Agents(picture.liveness)
+        self._agents = Agents(picture)
         self._verdicts = verdicts
         self._sheets: OrderedDict[Key, tuple[Sheet, int]] = OrderedDict()
 
@@ -109,10 +109,11 @@ class Index:
             yield from some
 
     def _looked(self, ledger: Ledger, names: Iterable[str], now: float) -> list[tuple[str, Look | None]]:
-        return [
-            (name, (ledger.view(name), self._agents.state(name, now)) if ledger.exists(name) else None)
-            for name in names
-        ]
+        found: list[tuple[str, Look | None]] = []
+        for name in names:
+            view = ledger.view(name) if ledger.exists(name) else None
+            found.append((name, (view, self._agents.state(view, now)) if view else None))
+        return found
 
     def _renewed(self, wish: Wish) -> Sheet:
         sheet, at = self._sheets.pop(wish.key, (None, -1))

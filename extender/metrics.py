@@ -26,6 +26,12 @@ class Metrics:
             namespace=NAMESPACE,
             registry=registry,
         )
+        self.refusals = Counter(
+            "extender_kubelet_refusals_total",
+            "Pods that were bound with GPUs and that a kubelet has refused.",
+            namespace=NAMESPACE,
+            registry=registry,
+        )
         self.binds = Counter(
             "extender_binds_total",
             "Answers of the verb bind, by outcome: bound, refused.",

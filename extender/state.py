@@ -3,16 +3,27 @@
 Reflectors write it, the verbs read it, under the picture's one lock.
 """
 
-from collections import OrderedDict
-from collections.abc import Callable, Collection
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import State
 from cluster.decide.predicates import PROMISED, obstacle
 from cluster.decide.protection import stays_for_ever
 from cluster.decide.reasons import Reason
+from cluster.decide.serving import (
+    ANSWERED_WITHIN,
+    MISSED_AFTER,
+    Refusal,
+    Serving,
+    awaits_answer,
+    is_short,
+)
 from cluster.decide.wish import Wish, wish_of
+from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, is_live
 from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
@@ -22,6 +33,9 @@ __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
 REMEMBERED: Final = 20_000
 """Pods that filter has seen and that bind may come for."""
+
+REFUSALS: Final = 1_000
+"""Refusals of kubelets that wait to be told."""
 
 AT_A_TIME: Final = 20
 """Pods of a list that are taken in while a question waits."""
@@ -57,7 +71,8 @@ class ClusterState(Picture):
         self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
     ) -> None:
         """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
-        super().__init__(clock, home=home, at_a_time=AT_A_TIME)
+        self.serving: Final = Serving()
+        super().__init__(clock, home=home, at_a_time=AT_A_TIME, liveness=self.serving)
         self._scheduler = scheduler
         self._witness = Witness(self)
         self.index = Index(self, clock)
@@ -66,7 +81,12 @@ class ClusterState(Picture):
         """Uid -> pod of ours that asks for GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer to filter, where it was no for some node."""
+        self.refusals: deque[Refusal] = deque(maxlen=REFUSALS)
+        """Refusals of kubelets that nobody has been told of yet."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
+        self._unanswered: dict[str, float] = {}
+        """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
+        self._has_leases = False
 
     def wish(self, pod: Pod) -> Wish:
         """What a pod wants at this instant, by its own words and by the booking that covers it.
@@ -133,6 +153,33 @@ class ClusterState(Picture):
         found = self._ledger.assumption(uid)
         return found.node if found else None
 
+    def agent(self, view: NodeView, now: float) -> State:
+        """How a node's agent and kubelet are doing: nothing is bound where it is not alive."""
+        found = super().agent(view, now)
+        if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
+            return "short"
+        return found
+
+    def expect_answer(self, uid: str) -> None:
+        """A pod is decided for a node; from now on its kubelet owes an answer."""
+        with self._lock:
+            self._unanswered[uid] = self._clock.monotonic()
+
+    def awaits_answer(self, node: str) -> bool:
+        """Whether a pod is on its way to a node whose kubelet has not said yet that it takes it."""
+        with self._lock:
+            now = self._clock.monotonic()
+            times = (self._unanswered.get(claim.uid) for claim in self._ledger.view(node).claims)
+            return any(since is not None and now - since < ANSWERED_WITHIN for since in times)
+
+    def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
+        """All Leases of the product's namespace: of what was before this list some may have been missed."""
+        with self._lock:
+            now = self._clock.monotonic()
+            self.serving.doubt(now if self._has_leases else now - MISSED_AFTER)
+            self._has_leases = True
+            super().replace_leases(items, version)
+
     def places(self) -> Places:
         """Which nodes are right now for booked pods; the same object as long as nothing has changed."""
         return self._witness.places(self._clock.now())
@@ -181,10 +228,23 @@ class ClusterState(Picture):
             else:
                 self.rejections.pop(rejection.uid, None)
 
+    def _apply_node(self, node: Node) -> None:
+        name = node.metadata.name
+        before = self.nodes.get(name)
+        super()._apply_node(node)
+        if before is None or before.status.allocatable != self.nodes[name].status.allocatable:
+            self.serving.turn(name)
+
+    def _forget_node(self, name: str) -> None:
+        super()._forget_node(name)
+        self.serving.forget_node(name)
+
     def _apply(self, pod: Pod) -> bool:
+        uid = pod.metadata.uid
+        was_known = uid in self.pods
         if not super()._apply(pod):
             return False
-        uid = pod.metadata.uid
+        self._hear_kubelet(pod, was_known=was_known)
         self.waiting.pop(uid, None)
         if pod.spec.node_name or not is_live(pod):
             self.drop_remembered(uid)
@@ -192,9 +252,21 @@ class ClusterState(Picture):
             self.waiting[uid] = pod
         return True
 
+    def _hear_kubelet(self, pod: Pod, *, was_known: bool) -> None:
+        """What a pod says of its node."""
+        uid, now = pod.metadata.uid, self._clock.monotonic()
+        if awaits_answer(pod):
+            self._unanswered.setdefault(uid, now)
+        elif not self._ledger.assumption(uid):
+            self._unanswered.pop(uid, None)
+        refusal = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
+        if refusal:
+            self.refusals.append(refusal)
+
     def _forget(self, uid: str, version: str) -> bool:
         if not super()._forget(uid, version):
             return False
+        self._unanswered.pop(uid, None)
         self.waiting.pop(uid, None)
         self.drop_remembered(uid)
         return True

@@ -21,6 +21,9 @@ AGENT: Final[Mapping[State, Reason]] = {
     "unseen": reasons.UNSEEN.said(),
     "silent": reasons.SILENT.said(),
     "stopping": reasons.STOPPING.said(),
+    "unconfirmed": reasons.UNCONFIRMED.said(),
+    "refusing": reasons.REFUSING.said(),
+    "short": reasons.SHORT.said(),
 }
 TOO_MANY: Final = reasons.TOO_MANY.said()
 KEPT: Final = reasons.KEPT.said()

@@ -79,7 +79,24 @@ SILENT: Final = Cause(
     "the node agent renews its Lease again; it has not for 75 s",
 )
 STOPPING: Final = Cause(
-    "agent-stopping", "the GPU agent of the node is stopping", "the node agent has started again"
+    "agent-stopping",
+    "the GPU agent of the node is stopping, or its kubelet does not know it",
+    "the node agent is registered with the kubelet again",
+)
+UNCONFIRMED: Final = Cause(
+    "agent-unconfirmed",
+    "the GPU agent of the node has not been heard again since news may have been missed",
+    "the node agent renews its Lease, which it does every 10 s",
+)
+REFUSING: Final = Cause(
+    "refusing",
+    "the kubelet of the node has refused a pod",
+    "the node agent renews its Lease after the refusal, and a pause of 1 s to 60 s is over",
+)
+SHORT: Final = Cause(
+    "short",
+    "the kubelet of the node offers fewer GPUs than its agent has",
+    "the kubelet writes the Node's allocatable again, which takes up to 10 s",
 )
 TOO_MANY: Final = Cause(
     "too-many", "the pod asks for more GPUs than this node has", "fewer GPUs, or a larger node"
@@ -140,6 +157,9 @@ ALL: Final = (
     UNSEEN,
     SILENT,
     STOPPING,
+    UNCONFIRMED,
+    REFUSING,
+    SHORT,
     TOO_MANY,
     NO_SUCH,
     TOO_MANY_SUCH,

@@ -1,8 +1,9 @@
-"""A node agent's presence: a Lease that it renews, and a goodbye when it goes.
+"""A node agent's Lease, which says that the node serves: that its kubelet has the agent's devices (ADR 58).
 
-The extender believes in a node's devices only while this Lease is renewed (law L6). Two agents of one node
-overlap in a rolling update: the newer takes the Lease over when it starts, the older sees that and keeps off
-until the newer has fallen silent or said goodbye itself.
+It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it
+is not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one
+node overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and
+keeps off until the newer has fallen silent or released it.
 
 All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
 have written into the Lease.
@@ -17,9 +18,9 @@ import structlog
 
 from cluster import names
 from cluster.kube.backoff import Backoff
-from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.port import Kube
-from cluster.kube.resources import LEASES
+from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 from cluster.runtime.clock import Clock
 
@@ -29,6 +30,13 @@ DURATION_SECONDS: Final = 30
 RENEW_EVERY: Final = 10.0
 FIRST_PAUSE: Final = 1.0
 """Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at whether the node serves."""
+
+
+def always() -> bool:
+    """Of a Lease that says no more than that its holder is alive."""
+    return True
 
 
 class LeaseRenewer:
@@ -45,6 +53,8 @@ class LeaseRenewer:
         duration: int = DURATION_SECONDS,
         every: float = RENEW_EVERY,
         beside: Callable[[], Mapping[str, str | None]] = dict,
+        serves: Callable[[], bool] = always,
+        node: str | None = None,
     ) -> None:
         """Nothing is written yet.
 
@@ -57,6 +67,8 @@ class LeaseRenewer:
             duration: seconds that a renewal is good for.
             every: seconds between renewals.
             beside: annotations that ride on each renewal, and their texts now; None: none. Never raises.
+            serves: whether the Lease is to be held now. Never raises.
+            node: whose Lease it is: it goes with that Node, and is not made without it. None: it stays.
         """
         self._kube = kube
         self._clock = clock
@@ -66,32 +78,46 @@ class LeaseRenewer:
         self._duration = duration
         self._every = every
         self._beside = beside
+        self._serves = serves
+        self._node = node
         self._lock = threading.Lock()
         self._held: str | None = None
         """The resourceVersion of our newest write, None when the Lease must be read first."""
         self._started = False
+        self._is_released = False
         self._gone = False
         self._rival: tuple[str, float] | None = None
         self._renewed: float | None = None
         self._log = log.bind(lease=name, holder=holder)
 
     def age(self) -> float | None:
-        """Seconds since our newest renewal; None before the first, or while another holds the Lease."""
+        """Seconds since our newest renewal; None before the first, and while it is released or another's."""
         renewed = self._renewed
         return None if renewed is None else self._clock.monotonic() - renewed
 
     def run(self, stop: threading.Event) -> None:
-        """Renew until ``stop`` is set."""
+        """Hold the Lease while the node serves, until ``stop`` is set."""
         backoff = Backoff(first=FIRST_PAUSE, longest=self._every / 2)
         while not stop.is_set():
-            pause = self._every
+            pause, serves = self._every, self._serves()
             try:
-                self.renew()
+                if serves:
+                    self.renew()
+                else:
+                    self.release()
                 backoff.reset()
             except ApiError as error:
                 pause = backoff.next()
-                self._log.warning("the lease cannot be renewed, trying again", error=str(error))
-            self._clock.wait(stop, pause)
+                verb = "renewed" if serves else "released"
+                self._log.warning(f"the lease cannot be {verb}, trying again", error=str(error))
+            self._wait(stop, pause, serves=serves)
+
+    def _wait(self, stop: threading.Event, seconds: float, *, serves: bool) -> None:
+        """Wait so long, or until the node begins or ceases to serve."""
+        end = self._clock.monotonic() + seconds
+        while self._serves() == serves and (left := end - self._clock.monotonic()) > 0:
+            if self._clock.wait(stop, min(left, LOOK_EVERY)):
+                return
 
     def renew(self) -> bool:
         """Create, renew or take over the Lease, whichever is right; whether we hold it now.
@@ -108,21 +134,33 @@ class LeaseRenewer:
                 self._held = None
                 raise
 
-    def say_goodbye(self) -> None:
-        """Mark the Lease with ``names.STOPPING`` if it is still ours; never raises, may be called again.
+    def release(self) -> None:
+        """Mark the Lease with ``names.STOPPING`` if it is still ours; the next ``renew`` takes it again.
 
-        After this it is not renewed any more.
+        Raises:
+            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+        """
+        with self._lock:
+            if self._started and not (self._gone or self._is_released):
+                self._release()
+
+    def say_goodbye(self) -> bool:
+        """Release the Lease for good; never raises, may be called again.
+
+        Returns:
+            Whether it was held until now, and is marked: others hear of it only now.
         """
         with self._lock:
             if self._gone:
-                return
+                return False
             self._gone = True
-            if not self._started:
-                return
+            if not self._started or self._is_released:
+                return False
             try:
-                self._mark_stopping()
+                return self._release()
             except ApiError as error:
                 self._log.warning("no goodbye on the lease", error=str(error))
+                return False
 
     def _renew(self) -> bool:
         if self._held is not None:
@@ -159,10 +197,26 @@ class LeaseRenewer:
         return silent >= (lease.spec.lease_duration_seconds or self._duration)
 
     def _create(self) -> None:
-        lease = self._kube.create(
-            LEASES, {"metadata": {"name": self._name}, "spec": self._spec(0)}, namespace=self._namespace
+        owners = self._owners()
+        try:
+            self._hold(self._created(owners))
+        except Forbidden:
+            if not owners:
+                raise
+            # Where an owner may be named only by who may also delete (OwnerReferencesPermissionEnforcement).
+            self._hold(self._created([]))
+
+    def _created(self, owners: list[dict[str, str]]) -> Lease:
+        metadata = {"name": self._name, **({"ownerReferences": owners} if owners else {})}
+        return self._kube.create(
+            LEASES, {"metadata": metadata, "spec": self._spec(0)}, namespace=self._namespace
         )
-        self._hold(lease)
+
+    def _owners(self) -> list[dict[str, str]]:
+        if self._node is None:
+            return []
+        node = self._kube.get(NODES, self._node)
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
 
     def _write(self, version: str, spec: dict[str, Any]) -> None:
         annotations = {names.STOPPING: None, **self._beside()}
@@ -175,18 +229,24 @@ class LeaseRenewer:
     def _hold(self, lease: Lease) -> None:
         self._held = lease.metadata.resource_version
         self._started = True
+        self._is_released = False
         self._rival = None
         self._renewed = self._clock.monotonic()
 
-    def _mark_stopping(self) -> None:
+    def _release(self) -> bool:
+        """Mark it, unless another holds it; whether it was ours."""
+        self._renewed = self._held = None
         lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
-        if lease.spec.holder_identity != self._holder:
-            self._log.info("no goodbye: another agent holds the lease", by=lease.spec.holder_identity)
-            return
-        annotations = {**dict.fromkeys(self._beside()), names.STOPPING: self._now()}
-        metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
-        self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
-        self._log.info("said goodbye on the lease")
+        is_ours = lease.spec.holder_identity == self._holder
+        if is_ours:
+            annotations = {**dict.fromkeys(self._beside()), names.STOPPING: self._now()}
+            metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
+            self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
+            self._log.info("the lease is released")
+        else:
+            self._log.info("another agent holds the lease: nothing to release", by=lease.spec.holder_identity)
+        self._is_released = True
+        return is_ours
 
     def _spec(self, transitions: int) -> dict[str, Any]:
         now = self._now()

@@ -26,6 +26,8 @@ from cluster.runtime.clock import Clock
 NO_NEWS: Final = 150.0
 """Seconds without an event or bookmark after which the picture is not trusted (law L6)."""
 
+UNSUCCESSFUL: Final = "status.phase!=Succeeded"
+"""For who needs to know of pods that have failed, in the order in which they did."""
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """A pod that ends leaves this selection: the watch shows it as deleted."""
 
@@ -33,11 +35,13 @@ LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 class Following:
     """The reflectors of one picture."""
 
-    def __init__(self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str) -> None:
-        """Args: namespace: where the Leases are."""
+    def __init__(
+        self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str, pods: str = LIVING
+    ) -> None:
+        """Args: namespace: where the Leases are; pods: which are followed."""
         self._kube, self._picture, self._clock = kube, picture, clock
         self._reflectors: dict[str, Reflector[Any]] = {
-            "pods": Reflector(kube, PODS, Pods(picture), clock, field_selector=LIVING),
+            "pods": Reflector(kube, PODS, Pods(picture), clock, field_selector=pods),
             "nodes": Reflector(kube, NODES, Nodes(picture), clock),
             "leases": Reflector(kube, LEASES, Leases(picture), clock, namespace=namespace),
             "bookings": Reflector(kube, BOOKINGS, Bookings(picture), clock),

@@ -14,8 +14,8 @@ from cluster import names
 from cluster.decide.adoption import Pair
 from cluster.decide.entitlement import Beside, Candidate
 from cluster.decide.fitting import Around
-from cluster.decide.ledger import Ledger
-from cluster.decide.ledger.liveness import SILENT_AFTER, Liveness
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.liveness import SILENT_AFTER, Liveness, State
 from cluster.decide.ledger.versions import is_older, version_is_older
 from cluster.decide.renewals import Renewals
 from cluster.decide.witness.supply import GONE_AFTER, Instant
@@ -54,7 +54,14 @@ NOTES: Final = frozenset(
 class Picture:
     """Ledger, signs of life, GPU pods and bookings, guarded by one lock."""
 
-    def __init__(self, clock: Clock, *, home: str = names.NAMESPACE, at_a_time: int | None = None) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        home: str = names.NAMESPACE,
+        at_a_time: int | None = None,
+        liveness: Liveness | None = None,
+    ) -> None:
         """A picture of nothing.
 
         Args:
@@ -62,6 +69,7 @@ class Picture:
             home: the product's own namespace.
             at_a_time: pods of a list that are taken in before others may look; None for all of them. Who
                 looks in between finds each pod as it is or was; ``reached`` may be ahead of some.
+            liveness: of the node agents, where more than their Leases is to count.
         """
         self._clock = clock
         self._home = home
@@ -71,7 +79,7 @@ class Picture:
         self._cover = Cover(self._ledger)
         self._watch = Watch()
         self._adoption = Adoption(self._ledger, self._cover, self._watch)
-        self.liveness = Liveness()
+        self.liveness: Final = liveness or Liveness()
         """Of the node agents."""
         self.renewals = Renewals()
         """Of all Leases of the product's namespace."""
@@ -114,9 +122,11 @@ class Picture:
         with self._lock:
             self.serve_nominated()
             now = self._clock.monotonic()
-            return [
-                (view, self.liveness.state(view.name, monotonic=now)) for view in self._ledger.views(names)
-            ]
+            return [(view, self.agent(view, now)) for view in self._ledger.views(names)]
+
+    def agent(self, view: NodeView, now: float) -> State:
+        """How a node's agent is doing, the lock being held; parts that know more of nodes add to it."""
+        return self.liveness.state(view.name, monotonic=now)
 
     def looks(self) -> Looks:
         """All nodes at this instant; who reads it later needs no lock."""

@@ -51,6 +51,7 @@ def configuration(node: NodePlan) -> str:
             "maxPods": 110,
             **_resources(node),
             **_pace(),
+            **node.cluster.spec.kubelet,
         },
         indent=2,
     )

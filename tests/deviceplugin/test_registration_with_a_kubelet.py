@@ -9,8 +9,15 @@ import grpc
 import msgspec
 import pytest
 
-from cluster.fake.clock import eventually
+from cluster import names
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
+from cluster.kube.lease import LeaseRenewer
+from cluster.kube.port import Selection
+from cluster.kube.resources import LEASES
+from cluster.runtime.clock import SystemClock
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
+from deviceplugin.plugin import Streams
 from deviceplugin.registration import SocketNames
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
 from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
@@ -162,3 +169,48 @@ def test_the_trap_one_name_registered_twice_loses_the_plugin_for_good(kubelet: F
     server.stop(0).wait()
     eventually(lambda: kubelet.streams_ended == 1)
     assert kubelet.allocatable == 1, "the kubelet has not noticed that the plugin is gone"
+
+
+def test_the_lease_is_held_only_while_the_kubelet_has_the_devices(kubelet: FakeKubelet) -> None:
+    kube, clock = FakeKube(FakeClock()), SystemClock()
+
+    def is_held() -> bool:
+        found = kube.list(LEASES, Selection(namespace=names.NAMESPACE)).items
+        return bool(found) and found[0].metadata.annotation(names.STOPPING) is None
+
+    kubelet.stop()
+    agent, stop = RunningAgent(kubelet), threading.Event()
+    lease = LeaseRenewer(
+        kube,
+        clock,
+        name=names.node_lease("n0"),
+        holder="a",
+        serves=lambda: agent.registrar.is_registered,
+    )
+    renewing = threading.Thread(target=lease.run, args=(stop,))
+    renewing.start()
+    agent._thread.start()
+    eventually(lambda: "does not answer" in (agent.registrar.problem or ""))
+    assert kube.calls == []
+    kubelet.start()
+    eventually(is_held)
+    assert kubelet.capacity == 4
+    kubelet.stop()
+    eventually(lambda: not is_held())
+    kubelet.start()
+    eventually(is_held)
+    stop.set()
+    renewing.join()
+    agent.stop()
+
+
+def test_a_kubelet_that_listens_is_served_once_it_has_been_sent_the_devices() -> None:
+    streams, wake = Streams(), threading.Event()
+    streams.opened(wake)
+    assert streams.is_open
+    assert not streams.is_listed
+    streams.listed(wake)
+    assert streams.is_listed
+    streams.ended(wake)
+    streams.listed(wake)
+    assert not streams.is_listed

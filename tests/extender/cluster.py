@@ -7,6 +7,7 @@ from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
+from cluster.kube.lease import micro_time
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.bookings import Booking
@@ -83,6 +84,17 @@ class Cluster:
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
         return self.bind(arguments).error
+
+    def take(self, name: str = "p", **status: object) -> Pod:
+        """The node's kubelet says that it takes the pod, and the extender hears of it."""
+        said = {"startTime": micro_time(self.clock.now()), **status}
+        pod = self.kube.patch(PODS, name, {"status": said}, namespace="default", subresource="status")
+        self.pods.upsert(pod)
+        return pod
+
+    def refuse(self, name: str = "p", reason: str = "UnexpectedAdmissionError") -> Pod:
+        """The node's kubelet refuses the pod, and the extender hears of it."""
+        return self.take(name, phase="Failed", reason=reason, message="Pod was rejected: no healthy devices")
 
     def stored(self, name: str = "p") -> Pod:
         """The pod as the API server has it."""

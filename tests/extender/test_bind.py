@@ -83,6 +83,7 @@ def test_l1_pods_bound_one_after_another_get_different_devices(cluster: Cluster)
         pod = cluster.create(a_pod(name).asks(1))
         cluster.ask(pod)
         assert cluster.bind_to(pod) == ""
+        cluster.take(name)
 
     given = [cluster.given(name) for name in "abcd"]
 

@@ -1,6 +1,7 @@
 """Builders of objects for tests: ``a_pod("p").asks(1).on("n0")``, ``a_node("n0", a100(0), a100(1))``."""
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
@@ -10,7 +11,7 @@ from cluster import names
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_hold
-from cluster.objects.inventory import Device, encode_inventory
+from cluster.objects.inventory import Device, encode_inventory, resource_of
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod
 
@@ -44,7 +45,15 @@ def a_node(
         "resourceVersion": str(version),
         "annotations": annotations,
     }
-    return msgspec.convert({"metadata": meta}, Node)
+    return msgspec.convert({"metadata": meta, "status": {"allocatable": offered(devices)}}, Node)
+
+
+def offered(devices: Iterable[Device]) -> dict[str, str]:
+    """What a kubelet offers that has been told of these devices: ``status.allocatable``."""
+    found = tuple(devices)
+    parents = {device.parent for device in found}
+    well = (device for device in found if device.is_healthy and device.uuid not in parents)
+    return {resource: str(count) for resource, count in Counter(map(resource_of, well)).items()}
 
 
 def a_lease(

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from booking.reclaimer.departing.refused import is_refused
 from cluster import names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminal, is_terminating
+from cluster.objects.refused import is_refused
 from tests.laws.changes import Change
 from tests.laws.departures import Departure, departure, taken_for
 from tests.laws.devices import holds

@@ -12,6 +12,8 @@ from typing import Any, Final, Literal
 import msgspec
 
 from cluster import names
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import Liveness, State
 from cluster.decide.placement import NoPlaceError, choose
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import Resource
@@ -83,6 +85,18 @@ class StoredPods:
             raise Unreachable(BINDING, "the connection broke before the answer came")
 
 
+class Served(ClusterState):
+    """Kubelets take whoever is bound; what else keeps a node from serving is tests/scenarios' matter."""
+
+    def agent(self, view: NodeView, now: float) -> State:
+        """As its Lease says."""
+        return Liveness.state(self.serving, view.name, monotonic=now)
+
+    def awaits_answer(self, _node: str) -> bool:
+        """Every kubelet has answered."""
+        return False
+
+
 class PlacementMachine(Booked):
     """One extender that leads or does not, a scheduler that asks it, agents that fall silent."""
 
@@ -104,7 +118,7 @@ class PlacementMachine(Booked):
 
     def begin(self) -> None:
         super().begin()
-        self.picture = self.state = ClusterState(self.clock)
+        self.picture = self.state = Served(self.clock)
         self.kube = StoredPods(self.pods)
         self.leads = True
         flights = Flights()

@@ -11,6 +11,7 @@ from cluster.kube.lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
 from deviceplugin.board import Board, Devices
 from deviceplugin.checkpoint import Holdings
+from deviceplugin.lastserved import SERVED_ON
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.publish import COMPARE_EVERY, Facts, Publisher
 from tests.scenarios.kubelet import Kubelet
@@ -29,6 +30,13 @@ class Agent(Part):
         super().__init__(world, f"agent {kubelet.node}")
         self.devices = devices
         self._kubelet = kubelet
+        self.registers_after = 0.0
+        """Seconds from its start until the kubelet has its devices."""
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet has its devices."""
+        return self._kubelet.agent is self and self._kubelet.life.alive
 
     def build(self) -> None:
         """As ``deviceplugin.__main__.run`` does, with one thread for all, without NVML and gRPC."""
@@ -44,10 +52,13 @@ class Agent(Part):
             name=names.node_lease(node),
             holder=f"{self.name}-{self.lives}",
             namespace=names.NAMESPACE,
+            serves=lambda: self.is_registered,
         )
         self._board.put(Devices(devices=self.devices, reported=True))
-        self._kubelet.agent = self
-        self._kubelet.advertise()
+        if self.registers_after:
+            self.after(self.registers_after, self._register)
+        else:
+            self._register()
         self.every(COMPARE_EVERY, self._publisher.once)
         self.every(RENEW_EVERY, self._renew, first=0.1, is_sign_of_life=True)
 
@@ -59,9 +70,25 @@ class Agent(Part):
         """It follows nothing."""
 
     def say_goodbye(self) -> None:
-        """SIGTERM: it says that it goes, and goes."""
-        self._lease.say_goodbye()
-        self.kill()
+        """SIGTERM: it says that it goes, serves who is on the way, and goes."""
+        if self._lease.say_goodbye():
+            self.after(SERVED_ON, self.kill)
+        else:
+            self.kill()
+
+    def died(self) -> None:
+        """Its stream ends with it."""
+        if self._kubelet.agent is self:
+            self._kubelet.agent = None
+
+    def look(self) -> None:
+        """The kubelet has begun to listen, or has ceased to."""
+        self.after(0.0, self._renew)
+
+    def _register(self) -> None:
+        self._kubelet.agent = self
+        self._kubelet.advertise()
+        self._renew()
 
     def turn(self, index: int, *, healthy: bool) -> None:
         """A GPU falls ill, or recovers."""
@@ -78,6 +105,9 @@ class Agent(Part):
 
     def _renew(self) -> None:
         try:
-            self._lease.renew()
+            if self.is_registered:
+                self._lease.renew()
+            else:
+                self._lease.release()
         except ApiError:
             self.after(FIRST_PAUSE, self._renew)

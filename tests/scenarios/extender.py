@@ -9,15 +9,18 @@ from cluster import names
 from cluster.kube.events import EventRecorder
 from cluster.kube.skew import clock_obstacle
 from cluster.objects.pods import Pod
-from cluster.picture import Following
+from cluster.picture import UNSUCCESSFUL, Following
 from extender.bind import Bind
 from extender.explain import EVERY as EXPLAINS_EVERY
 from extender.explain import Explain
 from extender.filter import Filter
 from extender.flights import Flights
 from extender.leadership import SchedulerLeads
+from extender.metrics import Metrics
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
+from extender.refusals import EVERY as REFUSALS_EVERY
+from extender.refusals import Refusals
 from extender.server import Verbs
 from extender.settle import EVERY as SETTLES_EVERY
 from extender.settle import Settle
@@ -42,7 +45,7 @@ class Extender(Part):
         """As ``extender.__main__.build`` does, with one thread for all."""
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
         state = ClusterState(self.clock)
-        following = Following(self.kube, state, self.clock, namespace=names.NAMESPACE)
+        following = Following(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
         self._obstacle = first_obstacle(following.obstacle, clock_obstacle(self.kube.skew))
         flights = Flights()
         leads = SchedulerLeads(
@@ -62,10 +65,13 @@ class Extender(Part):
         settle = Settle(self.kube, state, self.clock, flights)
         wake = Wake(self.kube, state, self.clock, namespace=names.NAMESPACE)
         explain = Explain(state, self.clock, events.warning, self._obstacle)
+        refusals = Refusals(state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads)
+        self._awaits_answer = state.awaits_answer
         self.follow(*following._reflectors.values())
         self.every(SETTLES_EVERY, settle.look, first=SETTLES_EVERY)
         self.every(WAKES_EVERY, wake.look, first=WAKES_EVERY)
         self.every(EXPLAINS_EVERY, explain.look, first=EXPLAINS_EVERY)
+        self.every(REFUSALS_EVERY, refusals.reconcile, first=REFUSALS_EVERY)
         self.every(1.0, events.flush, first=1.0)
 
     # --- the verbs, over the wire ----------------------------------------------------------------------
@@ -97,6 +103,14 @@ class Extender(Part):
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
         return self.asked(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
+
+    def awaits_answer(self, node: str) -> bool:
+        """Whether a bind waits for what a node's kubelet says of another pod, as ``extender.patient`` does.
+
+        Raises:
+            NoAnswerError: as above.
+        """
+        return self.asked(lambda: self._awaits_answer(node))
 
     def _question(self, pod: Pod, nodes: list[str]) -> Arguments:
         arguments: Arguments = self._over_the_wire(Arguments(pod=pod, node_names=tuple(nodes)))

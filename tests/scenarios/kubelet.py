@@ -94,6 +94,13 @@ class Kubelet(Part):
         self.every(HEARTBEAT, self._heartbeat, is_sign_of_life=True)
         for sandbox in self.machine.sandboxes.values():
             self._expect(sandbox)
+        if self.agent:
+            self.agent.look()
+
+    def died(self) -> None:
+        """Streams end with it; the agent registers again as soon as it is back."""
+        if self.agent and self.agent.life.alive:
+            self.agent.look()
 
     @property
     def holdings(self) -> Holdings:

@@ -20,6 +20,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
+from extender.patient import EVERY, PATIENCE
 from extender.wake import BELLS
 from tests.scenarios.extender import SCHEDULER, Extender
 from tests.scenarios.part import NoAnswerError, Part
@@ -36,7 +37,7 @@ FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0
 FLUSHED_AFTER: Final = 300.0
 """Seconds that a pod waits without being tried."""
 
-State = Literal["active", "backoff", "fit", "extender"]
+State = Literal["active", "backoff", "fit", "extender", "binding"]
 
 
 @dataclass
@@ -208,13 +209,35 @@ class Scheduler(Part):
         return max(sorted(suitable), key=lambda name: scores.get(name, 0))
 
     def _bind(self, entry: Entry, node: str) -> None:
-        pod = entry.pod
+        pod, uid = entry.pod, entry.pod.metadata.uid
+        if _demand(pod) and self._extender.awaits_answer(node):
+            entry.state = "binding"
+            self._assumed[uid] = (node, pod)
+            self._bind_in_turn(entry, node, self.world.loop.now + PATIENCE)
+            return
         error = self._extender.bind(pod, node) if _demand(pod) else self._bind_plainly(pod, node)
-        uid = pod.metadata.uid
         if error:
             self._failed(entry, error)
         elif self._queue.pop(uid, None):
             self._assumed[uid] = (node, pod)
+
+    def _bind_in_turn(self, entry: Entry, node: str, until: float) -> None:
+        """A bind that waits beside the queue, as long as the extender has it wait."""
+        pod, uid = entry.pod, entry.pod.metadata.uid
+        if self._queue.get(uid) is not entry:
+            return
+        try:
+            if self._extender.awaits_answer(node) and self.world.loop.now < until:
+                self.after(EVERY, lambda: self._bind_in_turn(entry, node, until))
+                return
+            error = self._extender.bind(pod, node)
+        except NoAnswerError as no_answer:
+            error = f'Post "{EXTENDER}": {no_answer}'
+        if error:
+            self._assumed.pop(uid, None)
+            self._failed(entry, error)
+        else:
+            self._queue.pop(uid)
 
     def _bind_plainly(self, pod: Pod, node: str) -> str:
         meta = pod.metadata

@@ -12,8 +12,14 @@ from tests.scenarios.story import FIRST_ACT, SECOND_ACT, SHORT, Harm, Story, not
 from tests.scenarios.world import World
 
 PARTS = ("server", "controller-0", "extender", "scheduler", "agent n0", "kubelet n0")
-LOST = {("agent n0", "gone"), ("agent n0", "bound")}
-"""A pod that comes to a node in the second in which its agent is dead fails (``test_machines``)."""
+LOST = {
+    ("agent n0", "gone"),
+    ("agent n0", "bound"),
+    ("kubelet n0", "alice books again"),
+    ("kubelet n0", "asked again"),
+}
+"""A pod that comes to a node in the second in which its agent is dead fails (``test_machines``); in the
+second in which its kubelet is away a node does not serve, and whoever must leave leaves another one."""
 
 SECONDS_LATE = 5.0
 

@@ -15,12 +15,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from booking.reclaimer.departing.refused import is_refused
 from booking.reclaimer.leaving import Back, Reason
 from cluster import names
 from cluster.kube.resources import PodTemplate
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Pod, has_condition, is_terminal, is_terminating
+from cluster.objects.refused import is_refused
 
 Step = Literal[
     "store",

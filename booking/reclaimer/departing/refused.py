@@ -10,25 +10,13 @@ from typing import Final, Literal
 from booking.reclaimer.departing.successor import refusals_after
 from cluster.objects.failed import FailedPod
 from cluster.objects.pods import Pod, asks_for_gpus
+from cluster.objects.refused import is_refused
 
-REASONS: Final = frozenset(
-    {"UnexpectedAdmissionError", "TopologyAffinityError", "NodeAffinity", "NodeShutdown"}
-)
-"""``status.reason`` of pods that another node, or this one a moment later, would take. Others (a forbidden
-sysctl, another operating system) say that the pod itself is wrong: bringing it back would only hide that."""
-OUT_OF: Final = "OutOf"
-"""How ``status.reason`` begins where something was used up: ``OutOfcpu``, ``OutOfnvidia.com/gpu``."""
 LONGEST_PAUSE: Final = 60.0
 """Seconds."""
 
 Verdict = Literal["comes back", "has run", "not ours"]
 """``has run``: it may have had its one run (restartPolicy Never), so nobody runs it a second time."""
-
-
-def is_refused(pod: Pod) -> bool:
-    """Whether a kubelet has refused it, the containers of an earlier life notwithstanding."""
-    reason = pod.status.reason or ""
-    return pod.status.phase == "Failed" and (reason in REASONS or reason.startswith(OUT_OF))
 
 
 def verdict(pod: FailedPod) -> Verdict:

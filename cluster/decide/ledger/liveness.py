@@ -20,11 +20,14 @@ from cluster.objects.nodes import Lease
 SILENT_AFTER: Final = 75.0
 """Seconds without a renewal after which an agent counts as silent (law L6)."""
 
-State = Literal["alive", "silent", "stopping", "unseen"]
+State = Literal["alive", "silent", "stopping", "unseen", "unconfirmed", "refusing", "short"]
+"""How a node's agent is doing. The last three are told apart by who binds pods alone (``decide.serving``)."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Renewal:
+class Renewal:
+    """A sign of life."""
+
     meta: Meta
     holder: str | None
     renewed: datetime
@@ -38,7 +41,7 @@ class Liveness:
     """The newest sign of life of every node's agent."""
 
     def __init__(self) -> None:
-        self._renewals: dict[str, _Renewal] = {}
+        self._renewals: dict[str, Renewal] = {}
         self._changes = Changes()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
@@ -68,7 +71,7 @@ class Liveness:
         stopping = bool(lease.metadata.annotation(names.STOPPING))
         if known is None or known.stopping != stopping or at < known.at or _is_silent(known, monotonic):
             self._changes.note(node, existing=len(self._renewals))
-        self._renewals[node] = _Renewal(
+        self._renewals[node] = Renewal(
             meta=Meta(uid=lease.metadata.uid, resource_version=lease.metadata.resource_version),
             holder=holder,
             renewed=renewed,
@@ -102,10 +105,20 @@ class Liveness:
         """Nodes whose agents' state has changed after that, by their Leases; None where it may be any."""
         return self._changes.since(turns)
 
-    def silent_from(self, node: str) -> float | None:
-        """From when on an agent that is alive is silent, unless it shows a sign of life before."""
+    def turn(self, node: str) -> None:
+        """The node's state may be another by what is known of it beside its Lease."""
+        self._changes.note(node, existing=len(self._renewals))
+
+    def renewal(self, node: str) -> Renewal | None:
+        """The newest sign of life of a node's agent."""
+        return self._renewals.get(node)
+
+    def due(self, node: str, *, monotonic: float) -> float | None:
+        """When its state changes by time alone, unless it shows a sign of life before; None: not at all."""
         known = self._renewals.get(node)
-        return None if known is None or known.stopping else known.at + SILENT_AFTER
+        if known is None or known.stopping or _is_silent(known, monotonic):
+            return None
+        return known.at + SILENT_AFTER
 
     def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
         """Nodes whose agents have given no sign of life for so long, whether they said goodbye or not."""
@@ -121,5 +134,5 @@ class Liveness:
         return "silent" if _is_silent(known, monotonic) else "alive"
 
 
-def _is_silent(known: _Renewal, monotonic: float) -> bool:
+def _is_silent(known: Renewal, monotonic: float) -> bool:
     return monotonic - known.at >= SILENT_AFTER

@@ -5,9 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.reclaimer.departing.refused import coming_back, is_refused, not_again, pause, verdict
+from booking.reclaimer.departing.refused import coming_back, not_again, pause, verdict
 from cluster import names
 from cluster.objects.failed import FailedPod
+from cluster.objects.refused import is_refused
 
 LIMITS = {"limits": {names.GPU_RESOURCE: "1"}}
 KILLED = [{"name": "c", "state": {"terminated": {"finishedAt": "2026-11-20T08:00:00Z"}}}]

@@ -1,4 +1,5 @@
 import threading
+from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
@@ -6,9 +7,9 @@ import pytest
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.errors import ApiError, Conflict, Request, Unreachable
-from cluster.kube.lease import LeaseRenewer, micro_time
-from cluster.kube.resources import LEASES
+from cluster.kube.errors import ApiError, Conflict, NotFound, Refusal, Request, Unreachable, refused
+from cluster.kube.lease import LeaseRenewer, always, micro_time
+from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 
 NAME = names.node_lease("n0")
@@ -21,8 +22,8 @@ class World:
         self.clock = FakeClock(self_advancing=True)
         self.kube = FakeKube(self.clock)
 
-    def agent(self, holder: str) -> LeaseRenewer:
-        return LeaseRenewer(self.kube, self.clock, name=NAME, holder=holder)
+    def agent(self, holder: str, *, serves: Callable[[], bool] = always) -> LeaseRenewer:
+        return LeaseRenewer(self.kube, self.clock, name=NAME, holder=holder, serves=serves)
 
     @property
     def lease(self) -> Lease:
@@ -43,6 +44,30 @@ def test_a_missing_lease_is_created(world: World) -> None:
     spec = world.lease.spec
     assert (spec.holder_identity, spec.lease_duration_seconds, spec.lease_transitions) == ("a", 30, 0)
     assert spec.renew_time == spec.acquire_time == START
+
+
+def test_it_goes_with_its_node(world: World) -> None:
+    node = world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    agent.renew()
+    (owner,) = world.lease.metadata.owner_references or ()
+    assert (owner.kind, owner.name, owner.uid) == ("Node", "n0", node.metadata.uid)
+
+
+def test_a_node_that_was_deleted_gets_none_again(world: World) -> None:
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    with pytest.raises(NotFound):
+        agent.renew()
+    assert not world.kube.list(LEASES).items
+
+
+def test_where_nobody_may_name_an_owner_it_stands_for_itself(world: World) -> None:
+    world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")
+    world.kube.fail("POST", refused(Request("POST", "/"), refusal))
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0")
+    assert agent.renew()
+    assert not world.lease.metadata.owner_references
 
 
 def test_a_renewal_changes_the_time_alone_in_one_request(world: World) -> None:
@@ -193,20 +218,89 @@ class StopsAfter(FakeClock):
         return super().wait(event, seconds)
 
 
+class Stopping(threading.Event):
+    """Is set once the clock shows a time; notes nothing else."""
+
+    def __init__(self, clock: FakeClock, after: float) -> None:
+        super().__init__()
+        self._clock = clock
+        self._at = clock.monotonic() + after
+
+    def is_set(self) -> bool:
+        return self._clock.monotonic() >= self._at
+
+
 def test_it_renews_every_ten_seconds(world: World) -> None:
-    world.clock = StopsAfter(3)
-    world.agent("a").run(threading.Event())
-    assert world.clock.waits == [10, 10, 10]
+    world.agent("a").run(Stopping(world.clock, 35))
+    written = [call for call in world.kube.calls if call.verb in ("POST", "PATCH")]
+    assert len(written) == 4
     assert world.lease.spec.renew_time is not None
+    assert abs(world.lease.spec.renew_time - START - timedelta(seconds=30)) < timedelta(seconds=0.2)
 
 
 def test_while_the_server_is_away_it_tries_more_often(world: World) -> None:
-    world.clock = StopsAfter(2)
     for _ in range(2):
         world.kube.fail("GET", Unreachable(Request("GET", "/"), "refused"))
-    world.agent("a").run(threading.Event())
-    assert world.clock.waits[0] <= 1
-    assert world.clock.waits[1] <= 2
+    world.agent("a").run(Stopping(world.clock, 3.1))
+    assert world.lease.spec.holder_identity == "a"
+
+
+def test_it_is_not_taken_before_the_node_serves(world: World) -> None:
+    begins = world.clock.monotonic() + 7
+    agent = world.agent("a", serves=lambda: world.clock.monotonic() >= begins)
+    agent.run(Stopping(world.clock, 6.9))
+    assert world.kube.calls == []
+    agent.run(Stopping(world.clock, 0.4))
+    assert world.lease.spec.acquire_time is not None
+    assert START + timedelta(seconds=7) <= world.lease.spec.acquire_time < START + timedelta(seconds=7.2)
+
+
+def test_it_is_released_as_soon_as_the_node_serves_no_more_and_taken_again_when_it_does(world: World) -> None:
+    serves = True
+    agent = world.agent("a", serves=lambda: serves)
+    agent.run(Stopping(world.clock, 1))
+    serves = False
+    agent.run(Stopping(world.clock, 0.1))
+    assert world.says_goodbye
+    assert agent.age() is None
+    asked = len(world.kube.calls)
+    agent.run(Stopping(world.clock, 60))
+    assert len(world.kube.calls) == asked
+    serves = True
+    agent.run(Stopping(world.clock, 0.1))
+    assert not world.says_goodbye
+    assert agent.age() is not None
+
+
+def test_a_release_that_fails_is_tried_again(world: World) -> None:
+    serves = True
+    agent = world.agent("a", serves=lambda: serves)
+    agent.run(Stopping(world.clock, 1))
+    serves = False
+    world.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "refused"))
+    agent.run(Stopping(world.clock, 3))
+    assert world.says_goodbye
+
+
+def test_an_agent_that_does_not_serve_leaves_the_lease_of_one_that_does_alone(world: World) -> None:
+    older, newer = world.agent("a"), world.agent("b")
+    older.renew()
+    newer.renew()
+    older.release()
+    assert not world.says_goodbye
+    assert world.lease.spec.holder_identity == "b"
+
+
+def test_a_goodbye_says_whether_somebody_hears_of_it_only_now(world: World) -> None:
+    agent = world.agent("a")
+    agent.renew()
+    assert agent.say_goodbye()
+    assert not agent.say_goodbye()
+    released = world.agent("b")
+    released.renew()
+    released.release()
+    assert not released.say_goodbye()
+    assert not world.agent("c").say_goodbye()
 
 
 def test_micro_time_always_has_six_digits() -> None:

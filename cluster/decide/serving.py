@@ -1,0 +1,222 @@
+"""Whether a node serves: whether its kubelet would take a GPU pod that is bound to it now (ADR 58). Pure.
+
+The Lease of its agent says so, and may be wrong for as long as nobody has noticed that the agent is dead. So
+
+- a refusal bars the node until its agent has renewed the Lease afterwards and a pause is over, which doubles
+  with each further refusal; once a pod has been taken that was admitted later, nothing of it counts any more;
+- where the Leases may have been missed for a while, a node counts when it is heard of again;
+- a node whose kubelet offers fewer devices than its agent has healthy ones is short of what it promises;
+- a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
+  that the death of an agent costs one pod.
+
+Instants of pods and Leases are compared where the clock of one node wrote both; all others are the reader's.
+"""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster import names
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import Liveness, State
+from cluster.objects.inventory import resource_of
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod, container_needs, is_live
+from cluster.objects.quantity import QuantityError, parse_count
+from cluster.objects.refused import blames_node
+
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds."""
+MISSED_AFTER: Final = 15.0
+"""Seconds without news of any Lease after which some may have been missed; agents renew theirs every 10 s."""
+ANSWERED_WITHIN: Final = 30.0
+"""Seconds after which a kubelet that says nothing of a pod keeps no other pod from its node."""
+_SECOND: Final = timedelta(seconds=1)
+"""What ``status.startTime`` of a pod is rounded to."""
+_COUNTED: Final = 10_000
+"""Refused pods that are remembered, so that none counts twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """The newest refusal of a node's kubelet."""
+
+    pod: Pod
+    at: float
+    """When it happened, on the reader's monotonic clock."""
+    number: int = 1
+    """How many there were in a row, this one included."""
+
+    @property
+    def pause(self) -> float:
+        """Seconds from it in which nothing is bound to the node."""
+        return min(FIRST_PAUSE * 2.0 ** (self.number - 1), LONGEST_PAUSE)
+
+    @property
+    def ends(self) -> float:
+        """When the pause is over."""
+        return self.at + self.pause
+
+
+class Serving(Liveness):
+    """What is known of every node: its agent's Lease, and what its kubelet has made of the pods it was given.
+
+    Of pods those count that were given devices by us: others may be refused without any fault of the node.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._doubted = float("-inf")
+        self._heard: float | None = None
+        self._refusals: dict[str, Refusal] = {}
+        self._taken: dict[str, datetime] = {}
+        """Node -> when the newest pod was admitted that has run, by the node's clock."""
+        self._counted: OrderedDict[str, None] = OrderedDict()
+
+    def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
+        """A Lease as it is now, of an agent or of anybody else: that it is heard of tells that all are."""
+        if self._heard is not None and monotonic - self._heard > MISSED_AFTER:
+            self.doubt(monotonic)
+        self._heard = monotonic
+        node = names.node_of_lease(lease.metadata.name)
+        before = None if node is None else self.state(node, monotonic=monotonic)
+        super().apply_lease(lease, monotonic=monotonic, now=now)
+        if node is not None and self.state(node, monotonic=monotonic) != before:
+            self.turn(node)
+
+    def doubt(self, since: float) -> None:
+        """Leases may have been missed until then: nodes count once they have been heard of later."""
+        self._doubted = since
+        self._heard = None
+        for node in self.nodes():
+            self.turn(node)
+
+    def apply_pod(self, pod: Pod, *, was_known: bool, monotonic: float, now: datetime) -> Refusal | None:
+        """A pod as it is now; the refusal, where it is a new one.
+
+        Args:
+            pod: any.
+            was_known: whether it was heard of while it lived: a refusal that was not has happened earlier.
+            monotonic: the reader's monotonic clock, seconds.
+            now: the reader's wall clock, aware.
+        """
+        node, started = pod.spec.node_name, pod.status.start_time
+        if not node or not pod.metadata.annotation(names.ASSIGNED):
+            return None
+        if blames_node(pod):
+            late = timedelta() if was_known or started is None else max(timedelta(), now - started)
+            return self._refused(node, pod, monotonic - late.total_seconds(), monotonic)
+        if pod.status.phase == "Running" and started is not None:
+            known = self._taken.get(node)
+            self._taken[node] = max(started, known) if known else started
+            if self._is_outdated(node):
+                del self._refusals[node]
+                self.turn(node)
+        return None
+
+    def forget_node(self, node: str) -> None:
+        """A node is gone."""
+        self._refusals.pop(node, None)
+        self._taken.pop(node, None)
+
+    def refusing(self, *, monotonic: float) -> list[Refusal]:
+        """The refusals that bar their nodes now."""
+        found = self._refusals.items()
+        return [refusal for node, refusal in found if self._bars(node, refusal, monotonic)]
+
+    def state(self, node: str, *, monotonic: float) -> State:
+        """How the node's agent is doing at this instant, and what its kubelet did last."""
+        found, renewal = super().state(node, monotonic=monotonic), self.renewal(node)
+        if found != "alive" or renewal is None:
+            return found
+        if renewal.at < self._doubted:
+            return "unconfirmed"
+        refusal = self._refusals.get(node)
+        return "refusing" if refusal and self._bars(node, refusal, monotonic) else "alive"
+
+    def due(self, node: str, *, monotonic: float) -> float | None:
+        """When its state changes by time alone."""
+        refusal, silent = self._refusals.get(node), super().due(node, monotonic=monotonic)
+        if refusal is None or refusal.ends <= monotonic:
+            return silent
+        return refusal.ends if silent is None else min(silent, refusal.ends)
+
+    def _refused(self, node: str, pod: Pod, at: float, monotonic: float) -> Refusal | None:
+        uid = pod.metadata.uid
+        if uid in self._counted or monotonic - at > LONGEST_PAUSE:
+            return None
+        self._counted[uid] = None
+        if len(self._counted) > _COUNTED:
+            self._counted.popitem(last=False)
+        known = self._refusals.get(node)
+        self._refusals[node] = Refusal(pod, at, known.number + 1 if known else 1)
+        if self._is_outdated(node):
+            del self._refusals[node]
+            return None
+        self.turn(node)
+        return self._refusals[node]
+
+    def _is_outdated(self, node: str) -> bool:
+        """Whether a pod runs that was admitted after the refusal."""
+        refusal, taken = self._refusals.get(node), self._taken.get(node)
+        started = refusal.pod.status.start_time if refusal else None
+        return taken is not None and started is not None and taken > started
+
+    def _bars(self, node: str, refusal: Refusal, monotonic: float) -> bool:
+        renewal, started = self.renewal(node), refusal.pod.status.start_time
+        if renewal is None or monotonic < refusal.ends:
+            return True
+        if started is None:
+            return renewal.seen <= refusal.at
+        return renewal.renewed < started + _SECOND
+
+
+def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool:
+    """Whether the kubelet offers fewer devices than the node's agent has healthy ones.
+
+    Args:
+        view: the node's devices and who holds them.
+        node: with what its kubelet offers, ``status.allocatable``.
+        pods: uid -> pod, of those that hold something there: a device that one has under a resource's former
+            name is not offered under the present one.
+    """
+    offered = (node.status.allocatable if node else None) or {}
+    for resource, models in view.healthy_by_model.items():
+        missing = sum(map(len, models.values())) - _count(offered.get(resource, 0))
+        if missing > 0 and missing > _under_another_name(view, resource, pods):
+            return True
+    return False
+
+
+def awaits_answer(pod: Pod) -> bool:
+    """Whether its kubelet has not said yet whether it takes the pod, to which we gave devices."""
+    is_given = bool(pod.spec.node_name and pod.metadata.annotation(names.ASSIGNED))
+    is_silent = pod.status.phase in (None, "Pending") and pod.status.start_time is None
+    return is_given and is_silent and is_live(pod)
+
+
+def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) -> int:
+    ours = {device.uuid for device in view.devices if device.is_healthy and resource_of(device) == resource}
+    held = [
+        claim.devices.keys() & ours
+        for claim in view.claims
+        if (pod := pods.get(claim.uid)) and resource not in _asked(pod)
+    ]
+    return sum(map(len, held))
+
+
+def _asked(pod: Pod) -> frozenset[str]:
+    try:
+        return frozenset(need.resource for need in container_needs(pod))
+    except QuantityError:
+        return frozenset()
+
+
+def _count(amount: str | int) -> int:
+    try:
+        return parse_count(str(amount))
+    except QuantityError:
+        return 0

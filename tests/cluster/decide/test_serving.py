@@ -1,0 +1,236 @@
+"""Whether a node serves: what a refusal, a renewal, a pod that runs and missed news make of it."""
+
+from datetime import datetime, timedelta
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.decide.ledger.liveness import State
+from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, Refusal, Serving, awaits_answer
+from cluster.objects.pods import Pod
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import EPOCH, PodBuilder, a100, a_lease, a_node, a_pod
+
+GIVEN = {"main": ("GPU-n0-0",)}
+
+
+def at(seconds: float) -> datetime:
+    return EPOCH + timedelta(seconds=seconds)
+
+
+class Node:
+    """One node, by the words of its agent and its kubelet; seconds since a beginning."""
+
+    def __init__(self) -> None:
+        self.serving = Serving()
+        self.versions = 0
+
+    def renews(self, seconds: float, *, seen: float | None = None, stopping: bool = False) -> None:
+        """Its agent renews its Lease, which is seen then or later."""
+        self.versions += 1
+        lease = a_lease("n0", renewed=at(seconds), version=self.versions, stopping=stopping)
+        seen = seconds if seen is None else seen
+        self.serving.apply_lease(lease, monotonic=seen, now=at(seen))
+
+    def says(
+        self, pod: Pod, seconds: float, *, started: float | None = None, was_known: bool = True
+    ) -> Refusal | None:
+        """Its kubelet says something of a pod that was admitted then; by default within the last second."""
+        since = seconds // 1 if started is None else started
+        status = msgspec.structs.replace(pod.status, start_time=at(since))
+        return self.serving.apply_pod(
+            msgspec.structs.replace(pod, status=status),
+            was_known=was_known,
+            monotonic=seconds,
+            now=at(seconds),
+        )
+
+    def refuses(self, seconds: float, uid: str = "p", **more: bool) -> Refusal | None:
+        """Its kubelet refuses a pod."""
+        return self.says(refused(a_pod(uid).asks(1).on("n0", GIVEN)), seconds, **more)
+
+    def runs(self, seconds: float, started: float) -> None:
+        """A pod runs."""
+        self.says(a_pod("r").asks(1).on("n0", GIVEN).ended("Running").obj, seconds, started=started)
+
+    def state(self, seconds: float) -> State:
+        """How it is doing."""
+        return self.serving.state("n0", monotonic=seconds)
+
+
+def refused(builder: PodBuilder, reason: str = "UnexpectedAdmissionError") -> Pod:
+    pod = builder.ended("Failed").obj
+    return msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, reason=reason))
+
+
+@pytest.fixture
+def node() -> Node:
+    made = Node()
+    made.renews(0)
+    return made
+
+
+def test_a_refusal_bars_the_node_until_its_agent_renews_and_the_pause_is_over(node: Node) -> None:
+    node.refuses(5.5)
+    assert node.state(5.5) == node.state(60) == "refusing"
+    node.renews(10)
+    assert node.state(10) == "alive"
+
+
+def test_a_renewal_that_was_written_before_the_refusal_does_not_lift_it(node: Node) -> None:
+    node.refuses(5.5)
+    node.renews(5.4, seen=7)
+    assert node.state(7) == "refusing"
+
+
+def test_a_renewal_of_the_same_second_may_have_been_written_before(node: Node) -> None:
+    node.refuses(5.1)
+    node.renews(5.9, seen=8)
+    assert node.state(8) == "refusing"
+    node.renews(6, seen=8)
+    assert node.state(8) == "alive"
+
+
+def test_the_pause_doubles_with_each_further_refusal_up_to_a_minute(node: Node) -> None:
+    now, pauses = 10.0, []
+    for number in range(9):
+        refusal = node.refuses(now, f"p{number}")
+        assert refusal is not None
+        node.renews(now + 2, seen=now + 0.001)
+        pauses.append(refusal.pause)
+        assert node.state(now + refusal.pause - 0.01) == "refusing"
+        now += refusal.pause + 3
+    assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
+
+
+def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None:
+    for number in range(4):
+        node.refuses(number, f"p{number}")
+    node.runs(20, started=19)
+    assert node.state(20) == "alive"
+    refusal = node.refuses(30, "q")
+    assert refusal is not None
+    assert refusal.pause == 1
+
+
+def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> None:
+    node.refuses(5.5)
+    node.runs(6, started=5)
+    assert node.state(6) == "refusing"
+    node.runs(7, started=6)
+    assert node.state(7) == "alive"
+
+
+def test_a_refusal_that_is_heard_after_a_later_pod_runs_counts_for_nothing(node: Node) -> None:
+    node.runs(9, started=8)
+    assert node.says(refused(a_pod().asks(1).on("n0", GIVEN)), 9, started=5) is None
+    assert node.state(9) == "alive"
+
+
+def test_a_refusal_counts_once_however_often_the_pod_is_seen(node: Node) -> None:
+    assert node.refuses(5) is not None
+    assert node.refuses(6) is None
+    node.renews(10)
+    assert node.state(10) == "alive"
+
+
+@pytest.mark.parametrize("reason", ["TopologyAffinityError", "NodeAffinity", "SysctlForbidden", "Evicted"])
+def test_what_is_wrong_with_the_pod_bars_no_node(node: Node, reason: str) -> None:
+    node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
+    assert node.state(5) == "alive"
+
+
+@pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", f"OutOf{names.GPU_RESOURCE}", "NodeShutdown"])
+def test_what_the_node_is_short_of_bars_it(node: Node, reason: str) -> None:
+    node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
+    assert node.state(5) == "refusing"
+
+
+def test_l7_a_pod_that_somebody_else_has_put_on_the_node_bars_nobody(node: Node) -> None:
+    node.says(refused(a_pod().asks(1).on("n0")), 5)
+    assert node.state(5) == "alive"
+
+
+def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
+    fresh = Node()
+    fresh.renews(0, seen=6)
+    fresh.says(refused(a_pod().asks(1).on("n0", GIVEN)), 6, started=5, was_known=False)
+    assert fresh.state(6) == "refusing"
+    fresh.renews(10)
+    assert fresh.state(10) == "alive"
+
+
+def test_an_old_corpse_says_nothing_of_today(node: Node) -> None:
+    now = 2 * LONGEST_PAUSE
+    node.renews(now)
+    assert node.says(refused(a_pod().asks(1).on("n0", GIVEN)), now, started=1, was_known=False) is None
+    assert node.state(now) == "alive"
+
+
+def test_after_missed_news_a_node_counts_when_it_is_heard_of_again(node: Node) -> None:
+    node.serving.doubt(8)
+    assert node.state(8) == "unconfirmed"
+    node.renews(10)
+    assert node.state(10) == "alive"
+
+
+def test_a_renewal_that_was_queued_meanwhile_is_no_news(node: Node) -> None:
+    node.renews(10)
+    node.serving.doubt(50)
+    node.renews(20, seen=51)
+    assert node.state(51) == "unconfirmed"
+    node.renews(52)
+    assert node.state(52) == "alive"
+
+
+def test_when_no_lease_at_all_was_heard_of_news_may_have_been_missed(node: Node) -> None:
+    other = a_lease("n1", renewed=at(MISSED_AFTER + 1))
+    node.serving.apply_lease(other, monotonic=MISSED_AFTER + 1, now=at(MISSED_AFTER + 1))
+    assert node.state(MISSED_AFTER + 1) == "unconfirmed"
+    assert node.serving.state("n1", monotonic=MISSED_AFTER + 1) == "alive"
+
+
+@pytest.mark.parametrize("first", ["stopping", "refused"])
+def test_an_agent_that_stops_is_stopping_whatever_its_kubelet_did(node: Node, first: str) -> None:
+    if first == "refused":
+        node.refuses(5)
+    node.renews(6, stopping=True)
+    if first == "stopping":
+        node.refuses(7)
+    assert node.state(8) == "stopping"
+
+
+def test_its_state_changes_by_time_alone_at_the_end_of_the_pause(node: Node) -> None:
+    node.refuses(5)
+    node.renews(6, seen=5.5)
+    assert node.serving.due("n0", monotonic=5.6) == 6
+    assert node.serving.due("n0", monotonic=6) == 80.5
+
+
+def test_a_kubelet_owes_an_answer_for_a_pod_that_we_gave_devices() -> None:
+    bound = a_pod().asks(1).on("n0", GIVEN)
+    assert awaits_answer(bound.obj)
+    assert not awaits_answer(a_pod().asks(1).on("n0").obj)
+    assert not awaits_answer(a_pod().asks(1).obj)
+    assert not awaits_answer(bound.terminating().obj)
+    assert not awaits_answer(bound.ended("Running").obj)
+
+
+@pytest.mark.parametrize(
+    ("offered", "is_whole"),
+    [({names.GPU_RESOURCE: "2"}, True), ({names.GPU_RESOURCE: "1"}, False), ({}, False)],
+)
+def test_a_node_whose_kubelet_offers_less_than_its_agent_has_is_short(
+    offered: dict[str, str], *, is_whole: bool
+) -> None:
+    cluster = Cluster()
+    cluster.add_node("n0", a100(0), a100(1))
+    node = a_node("n0", a100(0), a100(1), version=100)
+    cluster.nodes.upsert(
+        msgspec.structs.replace(node, status=msgspec.structs.replace(node.status, allocatable=offered))
+    )
+    found = cluster.ask(cluster.create(a_pod().asks(1)))
+    assert (found.node_names == ["n0"]) == is_whole
+    if not is_whole:
+        assert "[short]" in found.failed_and_unresolvable_nodes["n0"]

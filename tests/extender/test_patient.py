@@ -1,0 +1,117 @@
+"""One pod at a time is on its way to a node: the next is bound when the kubelet has answered."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from cluster.decide.serving import ANSWERED_WITHIN
+from cluster.fake.clock import FakeClock
+from cluster.objects.pods import Pod
+from extender.bind import unanswered
+from extender.patient import PATIENCE, Patient
+from extender.wire import BindingArguments
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import a100, a_pod
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    made = Cluster()
+    made.add_node("n0")
+    made.add_node("n1")
+    return made
+
+
+def asked(cluster: Cluster, name: str) -> Pod:
+    pod = cluster.create(a_pod(name).asks(1))
+    cluster.ask(pod, "n0", "n1")
+    return pod
+
+
+def arguments(pod: Pod, node: str = "n0") -> BindingArguments:
+    meta = pod.metadata
+    return BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
+
+
+def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first(cluster: Cluster) -> None:
+    first, second = asked(cluster, "a"), asked(cluster, "b")
+    assert cluster.bind_to(first) == ""
+    assert cluster.bind_to(second) == unanswered("n0")
+    cluster.pods.upsert(cluster.stored("a"))
+    assert cluster.bind_to(second) == unanswered("n0")
+    cluster.take("a")
+    assert cluster.bind_to(second) == ""
+
+
+def test_another_node_waits_for_nobody(cluster: Cluster) -> None:
+    assert cluster.bind_to(asked(cluster, "a")) == ""
+    assert cluster.bind_to(asked(cluster, "b"), "n1") == ""
+
+
+def test_a_pod_that_is_taken_back_keeps_nobody_waiting(cluster: Cluster) -> None:
+    first, second = asked(cluster, "a"), asked(cluster, "b")
+    cluster.change("a", "x", "y")
+    assert "has changed" in cluster.bind_to(first)
+    assert cluster.bind_to(second) == ""
+
+
+@pytest.mark.parametrize("is_seen", [True, False])
+def test_a_kubelet_that_says_nothing_keeps_its_node_for_a_while(cluster: Cluster, *, is_seen: bool) -> None:
+    first, second = asked(cluster, "a"), asked(cluster, "b")
+    cluster.bind_to(first)
+    if is_seen:
+        cluster.pods.upsert(cluster.stored("a"))
+    cluster.clock.advance(ANSWERED_WITHIN)
+    assert cluster.bind_to(second) == ""
+
+
+def test_a_pod_that_somebody_else_has_bound_keeps_nobody_waiting(cluster: Cluster) -> None:
+    cluster.create(a_pod("theirs").asks(1).on("n0"))
+    assert cluster.bind_to(asked(cluster, "b")) == ""
+
+
+def patient(cluster: Cluster, *, at_most: int = 40) -> Patient:
+    return Patient(cluster.bind, cluster.state.awaits_answer, cluster.clock, at_most=at_most)
+
+
+def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) -> None:
+    count = 20
+    cluster.add_node("large", *(a100(index, "large") for index in range(count)))
+    pods = [asked(cluster, f"p{number}") for number in range(count)]
+    most = 0
+
+    def answer_one() -> bool:
+        nonlocal most
+        waiting = [p for p in map(cluster.stored, names) if p.spec.node_name and not p.status.start_time]
+        most = max(most, len(waiting))
+        for pod in waiting:
+            cluster.take(pod.metadata.name)
+        return bool(waiting)
+
+    names = [pod.metadata.name for pod in pods]
+    bind = patient(cluster)
+    with ThreadPoolExecutor(count) as pool:
+        answers = [pool.submit(bind, arguments(pod, "large")) for pod in pods]
+        while not all(answer.done() for answer in answers):
+            if not answer_one():
+                cluster.clock.advance(0.001)
+    assert [answer.result().error for answer in answers] == [""] * count
+    assert most == 1
+    assert len({str(cluster.given(name)) for name in names}) == count
+
+
+def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
+    cluster.bind_to(asked(cluster, "a"))
+    cluster.state._clock = cluster.clock = FakeClock(self_advancing=True)
+    begun = cluster.clock.monotonic()
+    assert patient(cluster)(arguments(asked(cluster, "b"))).error == unanswered("n0")
+    assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
+
+
+def test_only_some_wait_so_that_the_other_verbs_have_threads_left(cluster: Cluster) -> None:
+    cluster.bind_to(asked(cluster, "a"))
+    begun = cluster.clock.monotonic()
+    nobody = patient(cluster, at_most=1)
+    assert nobody._waiting.acquire(blocking=False)
+    assert nobody(arguments(asked(cluster, "b"))).error == unanswered("n0")
+    assert cluster.clock.monotonic() == begun

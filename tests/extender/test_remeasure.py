@@ -1,0 +1,62 @@
+"""A clock that was wrong and is mended, ours or the API server's, ends the doubt within some seconds."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+
+import pytest
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection
+from cluster.kube.resources import LEASES
+from cluster.kube.skew import clock_obstacle
+from extender.remeasure import Remeasure
+from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
+
+EMPTY = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as running:
+        yield running
+
+
+class Nobody:
+    """Who shows no token."""
+
+    def token(self) -> str | None:
+        """None."""
+        return None
+
+    def refused(self) -> None:
+        """Nothing to renew."""
+
+
+def told(at: datetime, *, status: int = 200) -> Answer:
+    """An answer of an API server whose clock shows this."""
+    return Answer(status=status, body=EMPTY, headers={"Date": f"{at:%a, %d %b %Y %H:%M:%S} GMT"})
+
+
+@pytest.mark.parametrize("status", [200, 403])
+def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
+    server: ScriptedServer, status: int
+) -> None:
+    clock = FakeClock()
+    connection = Connection(server=server.url, credentials=Nobody())
+    kube = KubeClient(connection, clock, user_agent="tester/1")
+    obstacle = clock_obstacle(kube.skew)
+    remeasure = Remeasure(kube, obstacle, clock, namespace=names.NAMESPACE)
+    remeasure.reconcile()
+    assert server.received == []
+    server.answers(told(clock.now() + timedelta(hours=1)))
+    kube.list(LEASES, limit=1)
+    clock.advance(300)
+    assert obstacle()
+    server.answers(told(clock.now(), status=status))
+    remeasure.reconcile()
+    assert obstacle() is None
+    asked = len(server.received)
+    remeasure.reconcile()
+    assert len(server.received) == asked

@@ -1,0 +1,148 @@
+"""A node that cannot serve draws no pods: one is lost by the death of an agent at most, none by a restart.
+
+Every order of death, end in good order, start, registration, renewal, refusal, bind, report of the kubelet
+and arrival of news, with the extender restarted and its watches lost in between.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from itertools import product
+from typing import Final
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster.kube.errors import ApiError
+from tests.scenarios.serving import GPUS, ServedNode
+
+KINDS: Final = ("nodes", "leases", "pods")
+SPANS: Final = (0.05, 0.9, 1.0, 4.0, 11.0, 31.0)
+
+Step = Callable[[ServedNode], object]
+
+
+def look(node: ServedNode) -> None:
+    """The Lease has its turn; who is overtaken tries again later."""
+    with suppress(ApiError):
+        if node.agent:
+            node.agent.look()
+
+
+STEPS: Final[Mapping[str, Step]] = {
+    "kill": lambda node: node.agent and node.kill(),
+    "start": lambda node: node.agent or node.start_agent(),
+    "register": lambda node: node.agent and node.register(),
+    "renew": look,
+    "bind": ServedNode.schedule,
+    "answer": ServedNode.answer,
+}
+"""What the promise is about."""
+MORE_STEPS: Final[Mapping[str, Step]] = {
+    "stop": lambda node: node.agent and node.stop(),
+    "report": ServedNode.report,
+    "run": ServedNode.run_pods,
+    "end a pod": ServedNode.end_pod,
+    "all news": ServedNode.all_news,
+    **{f"news of {kind}": lambda node, kind=kind: node.news[kind].arrive(1) for kind in KINDS},
+    **{f"watch of {kind}": lambda node, kind=kind: node.news[kind].relist() for kind in KINDS},
+    "restart the extender": ServedNode.start_extender,
+    **{f"{seconds} s": partial(ServedNode.pass_time, seconds=seconds) for seconds in SPANS},
+}
+"""What else may happen between any two of them."""
+OFTEN: Final = (
+    "bind",
+    "answer",
+    "all news",
+    "kill",
+    "start",
+    "register",
+    "renew",
+    "end a pod",
+    "run",
+    "report",
+)
+HISTORIES: Final = st.lists(st.sampled_from([*STEPS, *MORE_STEPS, *OFTEN]), min_size=10, max_size=60)
+
+
+def served() -> ServedNode:
+    """A node that serves, everybody's news having arrived."""
+    node = ServedNode()
+    node.start_agent()
+    node.register()
+    look(node)
+    node.report()
+    node.all_news()
+    return node
+
+
+def play(node: ServedNode, history: Sequence[str]) -> None:
+    """One step after the other; after each the promise holds."""
+    for number, name in enumerate(history):
+        (STEPS.get(name) or MORE_STEPS[name])(node)
+        assert node.lost() <= node.deaths, f"{history[: number + 1]}\n{node.describe()}"
+
+
+def recover(node: ServedNode) -> None:
+    """In the end a healthy agent serves, and some time passes."""
+    if node.agent is None:
+        node.start_agent()
+    node.register()
+    for _ in range(20):
+        look(node)
+        look(node)
+        for _ in range(2 * GPUS):
+            node.report()
+            node.all_news()
+            node.schedule()
+            node.answer()
+            node.run_pods()
+        node.pass_time(10)
+
+
+@settings(max_examples=300, deadline=None)
+@given(HISTORIES)
+def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events(history: list[str]) -> None:
+    node = served()
+    play(node, history)
+    recover(node)
+    assert node.lost() <= node.deaths, node.describe()
+    assert node.runs() == GPUS, node.describe()
+
+
+@pytest.mark.parametrize("first", STEPS)
+def test_every_order_of_five_steps_after_a_death_loses_one_pod_at_most(first: str) -> None:
+    for rest in product(STEPS, repeat=4):
+        node = served()
+        node.kill()
+        for name in (first, *rest):
+            play(node, [name])
+            node.pass_time(0.3)
+            node.all_news()
+
+
+@pytest.mark.parametrize("bound", range(GPUS + 1))
+def test_no_pod_is_lost_by_a_restart_in_good_order(bound: int) -> None:
+    node = served()
+    for _ in range(bound):
+        node.schedule()
+        node.all_news()
+        node.answer()
+        node.all_news()
+    node.schedule()
+    node.stop()
+    node.schedule()
+    node.answer()
+    node.start_agent()
+    look(node)
+    node.all_news()
+    node.schedule()
+    node.answer()
+    node.register()
+    look(node)
+    node.all_news()
+    node.schedule()
+    node.answer()
+    assert node.lost() == 0
+    assert node.runs() == min(GPUS, bound + 2)
