@@ -101,7 +101,7 @@ def recover(node: ServedNode) -> None:
         node.pass_time(10)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(HISTORIES)
 def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events(history: list[str]) -> None:
     node = served()
