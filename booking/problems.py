@@ -34,6 +34,8 @@ def of_demand(model: str, count: int, *, topology: Topology, capacity: Capacity)
         )
     elif known:
         yield from _too_many(model, count, topology=topology, capacity=capacity)
+    else:
+        yield from _more_than_all(count, capacity)
 
 
 def of_namespace(namespace: str | None) -> Iterator[Violation]:
@@ -98,6 +100,18 @@ def _too_many(model: str, count: int, *, topology: Topology, capacity: Capacity)
             message=f"{wording.counted(count, 'GPU')} of model {model} on one node cannot be booked: "
             f'no node has more than {largest}. With topology "any" they may be on several.',
             limit=largest,
+            actual=count,
+        )
+
+
+def _more_than_all(count: int, capacity: Capacity) -> Iterator[Violation]:
+    """Of a model that nobody knows there cannot be more than of all of them."""
+    total = sum(capacity.total(model) for model in capacity.models)
+    if count > total > 0:
+        yield Violation(
+            rule="more-than-exist",
+            message=f"{wording.counted(count, 'GPU')} cannot be booked: there are {total}, of all models.",
+            limit=total,
             actual=count,
         )
 

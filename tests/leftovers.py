@@ -25,7 +25,7 @@ class Leftovers:
         self._ends_within = ends_within
         self._before: frozenset[int] | None = None
         self._begun: dict[int, str] = {}
-        """Child -> the test after which it was there first."""
+        """Child -> the test after which it was there first; empty where it may serve several modules."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_setup(self) -> None:
@@ -40,13 +40,13 @@ class Leftovers:
         """Look when all fixtures are gone that no later test of the module needs."""
         yield
         before = self._before or frozenset()
+        serves_others = any(item.get_closest_marker(mark) for mark in ELSEWHERE)
         for child in children_of_this_process().keys() - before:
-            self._begun.setdefault(child, item.nodeid)
+            self._begun.setdefault(child, "" if serves_others else item.nodeid)
         if nextitem is not None and nextitem.path == item.path:
             return
-        begun, self._begun, self._before = self._begun, {}, None
-        if any(item.get_closest_marker(mark) for mark in ELSEWHERE):
-            return
+        begun = {child: test for child, test in self._begun.items() if test}
+        self._begun, self._before = {}, None
         poll(lambda: not begun.keys() & children_of_this_process().keys(), seconds=self._ends_within)
         left = children_of_this_process()
         lines = [

@@ -41,7 +41,7 @@ def test_a(server): pass
 def test_b(): pass
 """
 )
-SERVERS = HEAD + "@pytest.mark.component\ndef test_a(): subprocess.Popen(SLEEPS)\n"
+SERVERS = HEAD + "@pytest.mark.component\ndef test_a(): subprocess.Popen(SLEEPS)\ndef test_b(): pass\n"
 
 
 @pytest.fixture

@@ -22,8 +22,11 @@ def test_what_kubernetes_would_refuse_as_a_namespace_is_told(namespace: str) -> 
     assert [violation.rule for violation in of_namespace(namespace)] == ["not-a-namespace"]
 
 
-def test_of_an_unknown_model_nobody_says_how_many_there_are() -> None:
-    assert wrong("H100", 10**9) == ["unknown-model"]
+def test_of_an_unknown_model_nobody_says_how_many_there_are_unless_it_is_more_than_of_all() -> None:
+    total = sum(CLUSTER.total(model) for model in CLUSTER.models)
+    assert wrong("H100", total) == ["unknown-model"]
+    assert wrong("H100", total + 1) == ["unknown-model", "more-than-exist"]
+    assert wrong("H100", 10**9) == ["unknown-model", "more-than-exist"]
 
 
 @pytest.mark.parametrize("count", [0, -1, -(10**12)])

@@ -42,6 +42,8 @@ def check_story(played: Played) -> None:
     for pod in VICTIMS:
         assert told(pod, "comes back without a GPU"), pod
         assert told(pod, "runs on, and sees no GPU inside"), pod
+    for pod in ("bob-3", "bob-2"):
+        assert told(pod, "is told: "), pod
     for pod in ("bob-1", "bob-4", "bob-5", "bob-6"):
         assert not told(pod, "has to leave"), pod
     assert told("alice", "may start her next booking on ")

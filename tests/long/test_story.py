@@ -14,6 +14,7 @@ from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
+from tests.e2e.attached import Attached
 from tests.e2e.playground import PATIENCE
 from tests.e2e.told import VICTIMS, check_story, run, whom
 from tests.laws.live import LiveWatch, checkpoints_of
@@ -24,7 +25,9 @@ OUTAGE_SECONDS = 60.0
 
 
 def test_the_story_is_played_to_its_end_by_pods_of_the_chart() -> None:
-    played = run(own("story"))
+    name = own("story")
+    with Attached(name):
+        played = run(name)
     check_story(played)
     assert "the chart is installed, and all of its pods are ready" in played.stdout
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta, tzinfo
 from typing import Final
 
-from booking import spans
+from booking import spans, wording
 from booking.alternatives import Alternative
 from booking.records import BookingRequest, Violation
 from booking.web.problems import REFUSED, Kind, Offer, ProblemError, Said, said
@@ -141,12 +141,30 @@ def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
         return _lacking(
             unsaid, "missing-field", "end", 'or duration is missing: say until when ("duration": "P2D").'
         )
+    if end is not None and "start" in body.unread:
+        return _Span(None, end, _past(end, now), unread=frozenset({LENGTH}))
     if end is not None:
-        return _Span(values.get("start"), end, unread=frozenset({LENGTH} if "start" in body.unread else ()))
+        return _Span(values.get("start"), end)
     if duration is None:
         return unsaid
     # The start is said, too: "a day from now" is a day, though seconds pass until it is judged.
     return _Span(begin, spans.after(begin, spans.read(duration), zone))
+
+
+def _past(end: datetime, now: datetime) -> tuple[Said, ...]:
+    """Where nobody can read the start: an end that no start makes right."""
+    if end.utcoffset() is None or end > now:
+        return ()
+    message = f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already."
+    return (
+        Said(
+            rule="ends-in-the-past",
+            message=message,
+            limit=wording.iso(now),
+            actual=wording.iso(end),
+            field="end",
+        ),
+    )
 
 
 def _lacking(span: _Span, rule: str, name: str, sentence: str) -> _Span:

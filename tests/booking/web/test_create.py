@@ -177,6 +177,36 @@ def test_what_cannot_be_is_refused_and_nothing_is_stored(
     assert served.stored == 0
 
 
+@pytest.mark.parametrize(
+    ("fields", "status", "expected"),
+    [
+        (
+            {"model": "NVIDIA-H900", "count": 10**9, "end": "2020-01-01T00:00:00Z"},
+            422,
+            {"unknown-model", "more-than-exist", "ends-before-it-starts"},
+        ),
+        (
+            {"model": A100, "start": "garbage", "end": "2020-01-01T00:00:00Z"},
+            400,
+            {"malformed-field", "ends-in-the-past"},
+        ),
+        (
+            {"model": "NVIDIA-H900", "count": 10**9, "start": "garbage", "end": "2020-01-01T00:00:00Z"},
+            400,
+            {"malformed-field", "ends-in-the-past", "unknown-model", "more-than-exist"},
+        ),
+        ({"model": A100, "start": "garbage", "end": "2126-01-01T00:00:00Z"}, 400, {"malformed-field"}),
+    ],
+)
+def test_of_all_that_is_wrong_at_once_everything_is_named_and_nothing_is_stored(
+    served: Served, fields: dict[str, Any], status: int, expected: set[str]
+) -> None:
+    told = problem(served.book(**fields), status)
+
+    assert set(rules(told)) == expected
+    assert served.stored == 0
+
+
 def test_every_field_that_cannot_be_read_is_named_at_once(served: Served) -> None:
     told = problem(
         served.book(
