@@ -20,17 +20,23 @@ GPUS = 4
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["terminated", "killed"])
-def test_pods_bound_while_the_kubelet_is_down_run_with_the_promised_devices(
+def test_pods_of_a_kubelet_that_goes_down_and_comes_back_run_with_the_promised_devices(
     cluster: Cluster, playground: Playground, number: signal.Signals
 ) -> None:
     before = playground.simple("before", node=NODE)
     playground.await_phase([before])
     kubelet = cluster.daemon(KUBELET)
+    # One that hangs still listens to the agent, so that a pod is bound; the next ones wait for its word.
+    kubelet.pause()
+    meanwhile = [playground.simple("meanwhile-0", node=NODE)]
+    playground.await_bound(meanwhile[0])
     kubelet.kill(number)
+    kubelet.resume()
     playground.await_that("the kubelet is gone", lambda: kubelet.exited is not None)
-    meanwhile = [playground.simple(f"meanwhile-{n}", node=NODE) for n in range(3)]
-    for name in meanwhile:
-        playground.await_bound(name)
+    meanwhile += [playground.simple(f"meanwhile-{n}", node=NODE) for n in (1, 2)]
+    for name in meanwhile[1:]:
+        playground.await_waiting(name)
+        assert playground.pod(name).spec.node_name is None
     kubelet.restart()
     playground.await_phase([before, *meanwhile])
     for name in (before, *meanwhile):
