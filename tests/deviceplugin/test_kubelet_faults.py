@@ -98,6 +98,7 @@ def test_two_agents_of_one_node_give_no_device_twice(kubelet: FakeKubelet) -> No
         with RunningAgent(kubelet, "new"):
             second = a_pod("GPU-1")
             assert kubelet.admit(second)
+        eventually(lambda: len(kubelet._store) == 1)
         third = a_pod("GPU-2")
         assert kubelet.admit(third)
         held = [kubelet.devices_of(pod.uid) for pod in (first, second, third)]
