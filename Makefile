@@ -11,7 +11,7 @@ WORKERS ?= 2
 # Whatever is drawn at random is drawn anew each time, but where a landing is judged (.ci/run).
 DRAWS ?=
 # tests/long plays whole clusters for as long as it takes: make test-long.
-JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=5 --ignore=tests/long --ignore=tests/gpu
+JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
 # Compiled once: hundreds of processes of one run import the same modules.
 unexport PYTHONDONTWRITEBYTECODE

@@ -215,7 +215,7 @@ def ask(site: Site, ground: Playground, *wishes: tuple[str, str, Any]) -> Answer
         return site.cluster.kubectl("get", "service", service, where, "--output=jsonpath={.spec.clusterIP}")
 
     known = {TERMINATOR: TERMINATOR, names.BOOKING_SERVER: SERVER}
-    program = (CHECKOUT / "tests" / "e2e" / "actors" / "asking.py").read_text()
+    program = (CHECKOUT / "tests" / "long" / "actors" / "asking.py").read_text()
     name = f"asks-{len(ground.pods())}"
     container = {
         "name": "main",
