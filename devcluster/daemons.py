@@ -8,6 +8,7 @@ from devcluster.cgroups import CgroupTree
 from devcluster.control import Control, Process
 from devcluster.failure import ClusterError
 from devcluster.namespaces import host_pid
+from devcluster.procstat import STATE, fields_of
 from devcluster.waiting import poll
 
 _SECONDS = 10
@@ -40,7 +41,8 @@ class Daemon:
     @property
     def is_stopped(self) -> bool:
         """Whether it stands where it is, by `pause`."""
-        return Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()[0] == "T"
+        fields = fields_of(self.pid)
+        return fields is not None and fields[STATE] == "T"
 
     @property
     def revived(self) -> int:

@@ -2,6 +2,7 @@
 
 import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,7 +12,7 @@ from devcluster import cluster as clusters
 from devcluster.cgroups import CgroupTree
 from devcluster.failure import ClusterError
 from devcluster.ownership import InUseError, Owner, owner_of
-from devcluster.places import LOCKS, Places, default_root
+from devcluster.places import LOCKS, Places, default_root, is_own, places
 
 Report = Callable[[str], None]
 
@@ -91,17 +92,23 @@ def remove_all(report: Report) -> None:
 
 
 def _locked(locks: Path) -> Iterator[Places]:
+    if not is_own(locks):
+        return  # who reads it removes what it names
     for lock in locks.glob(f"{names.PRODUCT}.*.lock"):
         if owner := owner_of(lock):
-            yield Places(owner.name, Path(owner.root), locks)
+            with suppress(ClusterError):  # no name of a cluster
+                yield places(owner.name, Path(owner.root), locks)
 
 
 def _stored(locks: Path) -> Iterator[Places]:
     """Clusters whose state is there; their locks may have gone with a restart of the machine."""
     mine = default_root().resolve()
-    yield from (Places(state.name, mine, locks) for state in mine.glob("*") if state.is_dir())
-    for record in Path(tempfile.gettempdir()).resolve().glob(f"{names.PRODUCT}-*/*/cluster.json"):
-        yield Places(record.parent.name, record.parent.parent, locks)
+    states = [state for state in mine.glob("*") if state.is_dir()]
+    others = Path(tempfile.gettempdir()).resolve().glob(f"{names.PRODUCT}-*/*/cluster.json")
+    for state in (*states, *(record.parent for record in others)):
+        with suppress(ClusterError):
+            if is_own(state.parent):
+                yield places(state.name, state.parent, locks)
 
 
 def _runs(where: Places) -> bool:

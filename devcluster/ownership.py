@@ -13,6 +13,7 @@ import msgspec
 
 from devcluster.failure import ClusterError
 from devcluster.places import Places, make_root
+from devcluster.procstat import BORN, STATE, fields_of
 
 
 class Owner(msgspec.Struct, frozen=True):
@@ -68,7 +69,7 @@ class Ownership:
         while True:
             try:
                 make_root(self._places.root)
-                self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+                make_root(self._path.parent)
                 stream = self._path.open("a+")
             except FileNotFoundError:
                 continue  # the last owner of all removed the folder meanwhile
@@ -113,11 +114,8 @@ class Ownership:
 
 def _born(process: int) -> int | None:
     """When a process was started, in ticks since boot; None where it does nothing any more."""
-    try:
-        state, *fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None
-    return None if state == "Z" else int(fields[18])
+    fields = fields_of(process)
+    return None if fields is None or fields[STATE] == "Z" else int(fields[BORN])
 
 
 def _command_line() -> str:

@@ -126,9 +126,9 @@ def default_root() -> Path:
     return Path(own) if own else _standard_root()
 
 
-def places(name: str, root: Path | None = None) -> Places:
+def places(name: str, root: Path | None = None, locks: Path = LOCKS) -> Places:
     """The places of a cluster; ClusterError where the name or the folder cannot be used."""
-    found = Places(checked_name(name), (root or default_root()).resolve())
+    found = Places(checked_name(name), (root or default_root()).resolve(), locks)
     for folder in PRIVATE_TO_NODES:
         if found.root.is_relative_to(folder):
             raise ClusterError(
@@ -144,9 +144,17 @@ def places(name: str, root: Path | None = None) -> Places:
 
 
 def make_root(root: Path) -> None:
-    """Make the folder for state; ClusterError where somebody else owns it, because tokens lie there."""
+    """Make a folder for state or locks; ClusterError where somebody else owns it.
+
+    Tokens lie there, and what stands there is believed.
+    """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
-    if root.stat().st_uid != os.getuid() or root.is_symlink():
+    if not is_own(root):
         raise ClusterError(
             f"{root} belongs to another user. Remove it, or set {STATE_SETTING} to a folder of your own."
         )
+
+
+def is_own(folder: Path) -> bool:
+    """Whether a folder is there and this user's, so that nobody else has written what stands in it."""
+    return folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()

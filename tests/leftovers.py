@@ -9,12 +9,12 @@ from typing import Final
 
 import pytest
 
+from devcluster.procstat import lives
 from devcluster.waiting import poll
 
 ELSEWHERE: Final = ("component", "controlplane", "e2e", "gpu")
 """Marks of tests whose servers, browsers and clusters may serve several modules."""
 ENDS_WITHIN: Final = 10.0
-_ENDED: Final = ("Z", "X")
 
 
 class Leftovers:
@@ -74,8 +74,7 @@ def _command(pid: int) -> str | None:
     """The command line of a process; None where it has ended."""
     process = Path(f"/proc/{pid}")
     try:
-        state = (process / "stat").read_text().rpartition(")")[2].split()[0]
         words = (process / "cmdline").read_bytes().split(b"\0")
     except OSError:
         return None
-    return None if state in _ENDED else b" ".join(words).decode(errors="replace").strip() or "a nameless one"
+    return None if not lives(pid) else b" ".join(words).decode(errors="replace").strip() or "a nameless one"

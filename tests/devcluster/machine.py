@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from devcluster.cgroups import CgroupTree
+from devcluster.procstat import BORN, STATE, fields_of
 
 _OURS = "gpu-booking."
 _LINKS = "gpub-"
@@ -61,12 +62,9 @@ def alive(processes: frozenset[Process]) -> frozenset[Process]:
 def _processes() -> Iterator[Process]:
     for folder in Path("/proc").iterdir():
         if folder.name.isdigit():
-            try:
-                state, *fields = (folder / "stat").read_text().rpartition(")")[2].split()
-            except OSError:
-                continue  # it has ended
-            if state != "Z":
-                yield Process(int(folder.name), fields[18])
+            fields = fields_of(folder.name)
+            if fields is not None and fields[STATE] != "Z":
+                yield Process(int(folder.name), fields[BORN])
 
 
 def _namespaces_of(pid: int) -> frozenset[str]:

@@ -1,12 +1,15 @@
 """Where a cluster's files lie, and where they cannot."""
 
+import os
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
 import pytest
 
 from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT, default_root, places
+from devcluster.places import CHECKOUT, default_root, is_own, places
 
 
 def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
@@ -37,14 +40,25 @@ def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_a
     assert elsewhere.kubeconfig == Path("/srv/state/default/kubeconfig")
 
 
-def test_another_folder_for_temporary_files_is_another_folder_for_state(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_another_folder_for_temporary_files_is_another_folder_for_state() -> None:
     usual = places("default")
-    monkeypatch.setenv("TMPDIR", "/srv/temporary")
-    monkeypatch.setattr(tempfile, "tempdir", "/srv/temporary")
-    other = places("default")
+    program = (
+        "from devcluster.places import places; p = places('default'); print(p.root, p.mark, p.kubeconfig)"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        words = [sys.executable, "-c", program]
+        environment = {**os.environ, "TMPDIR": folder}
+        told = subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
+        root, mark, kubeconfig = told.split()
 
-    assert other.root.parent == Path("/srv/temporary")
-    assert (other.mark, other.lock, other.kubeconfig) != (usual.mark, usual.lock, usual.kubeconfig)
-    assert other.kubeconfig.is_relative_to(other.state)
+        assert Path(root).parent == Path(folder).resolve()
+    assert mark != usual.mark
+    assert Path(kubeconfig) == Path(root) / "default" / "kubeconfig" != usual.kubeconfig
+
+
+def test_a_folder_is_believed_where_it_is_this_users_and_no_link(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+
+    assert is_own(tmp_path)
+    assert not is_own(tmp_path / "link")
+    assert not is_own(tmp_path / "none")

@@ -10,6 +10,7 @@ import pytest
 
 from cluster.fake.clock import eventually
 from cluster.runtime.clock import SystemClock
+from devcluster.procstat import SYSTEM_TICKS, USER_TICKS, fields_of, lives
 from tests.running import gate, prove
 from tests.running.busy import busy
 from tests.running.gate import Took
@@ -184,7 +185,7 @@ def test_busy_processes_are_busy_and_end_with_whoever_wanted_them() -> None:
         assert len(pids) == 2
         for pid in pids:
             eventually(partial(_is_busy, pid), deadline=60)
-    assert not [pid for pid in pids if _lives(pid)]
+    assert not [pid for pid in pids if lives(pid)]
 
 
 def test_busy_processes_end_with_a_process_that_is_killed() -> None:
@@ -195,16 +196,10 @@ def test_busy_processes_end_with_a_process_that_is_killed() -> None:
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     pids = [int(word) for word in done.stdout.split()]
     assert len(pids) == 2
-    eventually(lambda: not any(_lives(pid) for pid in pids), deadline=60)
+    eventually(lambda: not any(lives(pid) for pid in pids), deadline=60)
 
 
 def _is_busy(pid: int) -> bool:
     """Whether a process has taken more processor time than its start takes."""
-    return sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:13])) > SOME_TICKS
-
-
-def _lives(pid: int) -> bool:
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
+    fields = fields_of(pid)
+    return fields is not None and int(fields[USER_TICKS]) + int(fields[SYSTEM_TICKS]) > SOME_TICKS

@@ -10,6 +10,7 @@ import pytest
 
 from cluster.fake.clock import eventually
 from cluster.runtime.clock import SystemClock
+from devcluster.procstat import lives
 from tests.running import gate
 from tests.running.outcome import Failure
 from tests.running.stages import Outcome, Stage, log_of, play, run
@@ -64,7 +65,7 @@ def test_a_stage_whose_time_is_up_is_ended_with_all_its_processes(tmp_path: Path
     )
     assert run(python(program), 2.0) is None
     child = int(log.read_text())
-    eventually(lambda: not _lives(child))
+    eventually(lambda: not lives(child))
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["terminated", "interrupted"])
@@ -86,7 +87,7 @@ def test_a_run_that_is_ended_ends_its_stage_first(tmp_path: Path, number: signal
         assert running.wait(60) != 0
     child, _, rest = log.read_text().partition(" ")
     assert rest == "tidied up"
-    assert not _lives(int(child))
+    assert not lives(int(child))
 
 
 def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -> None:
@@ -96,7 +97,7 @@ def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -
     with subprocess.Popen(python(text)) as running:
         eventually(lambda: log.exists() and log.read_text(), deadline=60)
         running.kill()
-    eventually(lambda: not _lives(int(log.read_text())))
+    eventually(lambda: not lives(int(log.read_text())))
 
 
 def test_a_stage_that_was_ended_says_so() -> None:
@@ -195,11 +196,3 @@ def test_every_stage_is_a_goal_of_the_makefile() -> None:
             [*gate.command(stage), "--dry-run"], capture_output=True, text=True, check=False
         )
         assert done.returncode == 0, done.stderr
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process does anything yet; one that nobody has waited for does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from cluster.runtime.clock import Clock, SystemClock
-from devcluster.places import CHECKOUT, LOCKS
+from devcluster.places import CHECKOUT, LOCKS, make_root
 
 Say = Callable[[str], None]
 FILE: Final = LOCKS / "turn"
@@ -37,10 +37,11 @@ def turn(what: str, say: Say, *, file: Path = FILE, clock: Clock | None = None) 
         file: the lock.
         clock: to wait by.
     """
-    if os.environ.get(SIDE_BY_SIDE) or os.environ.get(TAKEN):
+    starts_none = file == FILE and os.geteuid() != 0  # only root can start a cluster
+    if starts_none or os.environ.get(SIDE_BY_SIDE) or os.environ.get(TAKEN):
         yield
         return
-    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    make_root(file.parent)
     with file.open("a+") as stream:
         _wait(stream, say, clock or SystemClock())
         stream.truncate(0)

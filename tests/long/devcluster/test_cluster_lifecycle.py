@@ -16,6 +16,7 @@ from devcluster import machine, network
 from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError
 from devcluster.places import places
+from devcluster.procstat import PARENT, fields_of
 from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import Stopwatch, poll
 from tests.clusters import own
@@ -189,5 +190,6 @@ def test_a_start_that_fails_shows_the_log_of_whoever_ended_and_leaves_only_logs(
 
 
 def parent_of(pid: int) -> int:
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    return int(fields[1])
+    fields = fields_of(pid)
+    assert fields
+    return int(fields[PARENT])
