@@ -27,7 +27,8 @@ class Limit:
 
     Args:
         name: as sysctl calls it; of what cannot be changed, in words.
-        cluster: how much of it a cluster of two nodes takes with some pods, measured and rounded up.
+        cluster: how much of it a cluster of two nodes takes with some pods, measured (docs/testing.md) and
+            rounded up.
         raised: what it is raised to; 0 where nothing can be.
     """
 

@@ -9,7 +9,7 @@ import stamina
 from hypothesis import HealthCheck, settings
 
 from devcluster.machine import remove_left_behind
-from tests.leftovers import ELSEWHERE, Leftovers
+from tests.leftovers import ELSEWHERE, Leftovers, adopt_orphans
 from tests.running.turn import turn
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
@@ -30,6 +30,7 @@ AS_OFTEN: Final = 100
 
 def pytest_configure(config: pytest.Config) -> None:
     """No process of a unit test outlives it."""
+    adopt_orphans()
     config.pluginmanager.register(Leftovers(), "leftovers")
 
 

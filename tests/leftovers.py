@@ -1,8 +1,11 @@
 """No process of a unit test outlives it: it would take the processors from every test after it.
 
 Looked at when a module is over: what its fixtures own has ended then as well. Whoever began it is named.
+A process whose parent has ended becomes a child of the process of the tests, so that it is seen as well.
 """
 
+import ctypes
+import os
 from collections.abc import Generator
 from pathlib import Path
 from typing import Final
@@ -15,6 +18,8 @@ from devcluster.waiting import poll
 ELSEWHERE: Final = ("component", "controlplane", "e2e", "gpu")
 """Marks of tests whose servers, browsers and clusters may serve several modules."""
 ENDS_WITHIN: Final = 10.0
+_PR_SET_CHILD_SUBREAPER: Final = 36
+"""linux/prctl.h"""
 
 
 class Leftovers:
@@ -54,6 +59,14 @@ class Leftovers:
         ]
         if lines:
             pytest.fail("\n".join(lines), pytrace=False)
+
+
+def adopt_orphans() -> None:
+    """Children of children become this process's own when their parent ends; OSError where they cannot."""
+    kernel = ctypes.CDLL(None, use_errno=True)
+    if kernel.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
 
 
 def children_of_this_process() -> dict[int, str]:

@@ -18,12 +18,13 @@ import sys
 
 import pytest
 
-from tests.leftovers import Leftovers
+from tests.leftovers import Leftovers, adopt_orphans
 
 SLEEPS = [sys.executable, "-c", "open('LIFELINE').read()"]
 
 
 def pytest_configure(config):
+    adopt_orphans()
     config.pluginmanager.register(Leftovers(ends_within=0.1))
     config.addinivalue_line("markers", "component: has servers")
 """
@@ -38,6 +39,16 @@ def server():
         yield
         process.kill()
 def test_a(server): pass
+def test_b(): pass
+"""
+)
+ORPHANS = (
+    HEAD
+    + """
+import sys
+def test_a():
+    program = f"import subprocess; subprocess.Popen({SLEEPS!r})"
+    subprocess.run([sys.executable, "-c", program], check=True)
 def test_b(): pass
 """
 )
@@ -83,6 +94,12 @@ def test_whoever_leaves_a_process_behind_is_named(tmp_path: Path) -> None:
     assert "test_leaves.py::test_b has left process" in told
     assert ".read()" in told
     assert "5 passed, 1 error" in told
+
+
+def test_a_process_whose_parent_has_ended_is_seen_as_well(tmp_path: Path) -> None:
+    status, told = played(tmp_path, orphans=ORPHANS)
+    assert status == 1
+    assert "test_orphans.py::test_a has left process" in told
 
 
 def test_what_a_fixture_of_a_module_owns_and_what_other_stages_have_is_let_be(tmp_path: Path) -> None:

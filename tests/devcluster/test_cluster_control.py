@@ -1,5 +1,6 @@
 """PID 1 of a cluster, without a cluster: its request handling as an ordinary process."""
 
+import os
 import signal
 import socket
 import subprocess
@@ -58,10 +59,16 @@ def test_it_ends_when_its_owner_has_ended(first: First) -> None:
 
 
 def test_a_process_that_it_started_does_not_keep_it(first: First, tmp_path: Path) -> None:
-    start(first.control, "one", "exec sleep 100", tmp_path)
-    first.owner.close()
+    lifeline = tmp_path / "lifeline"
+    os.mkfifo(lifeline)
+    held = os.open(lifeline, os.O_RDWR)
+    try:
+        start(first.control, "one", f"exec cat {lifeline}", tmp_path)
+        first.owner.close()
 
-    assert first.process.wait(30) == 0
+        assert first.process.wait(30) == 0
+    finally:
+        os.close(held)  # here it has no namespace of its own, whose end would end all
 
 
 def test_it_outlives_an_owner_that_wants_it_to(first: First, tmp_path: Path) -> None:
