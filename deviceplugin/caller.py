@@ -14,7 +14,7 @@ from enum import StrEnum
 from functools import cached_property
 from itertools import chain
 
-from cluster.objects.assignment import Assignment, AssignmentError, assignment_of
+from cluster.objects.assignment import promise_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 from deviceplugin.checkpoint import Holdings
@@ -175,14 +175,6 @@ def busy_offered(question: Question, view: View) -> frozenset[str]:
     if not _is_certain(view):
         return frozenset()
     return question.available & (busy_devices(view) - question.must_include)
-
-
-def promise_of(pod: Pod) -> Assignment:
-    """Devices promised to the pod, per container; nothing where the annotation is missing or unreadable."""
-    try:
-        return assignment_of(pod) or {}
-    except AssignmentError:
-        return {}
 
 
 def unserved_promises(view: View, *, but: tuple[str, str] | None = None) -> frozenset[str]:

@@ -6,9 +6,8 @@ pod is wrong, and cannot be corrected there: the Node's annotation wins over it 
 
 from collections.abc import Iterable
 
-from cluster.objects.assignment import Assignment
+from cluster.objects.assignment import Assignment, promise_of
 from cluster.objects.pods import Pod, is_terminal
-from deviceplugin.caller import promise_of
 from deviceplugin.checkpoint import Holdings
 
 

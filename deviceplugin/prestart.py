@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from cluster.objects.assignment import promise_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminal
 from cluster.objects.wishes import Wished, wished
-from deviceplugin.caller import promise_of
 from deviceplugin.checkpoint import Holdings
 
 

@@ -99,7 +99,7 @@ def build(
         filter=Filter(state).told,
         prioritize=Prioritize(state, clock, settings.placement).told,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=Patient(bind, state.awaits_answer, clock, at_most=settings.threads // 2),
+        bind=Patient(bind, state.awaits_answer, clock, at_most=binds_at_once(settings)),
     )
     refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 
@@ -183,6 +183,11 @@ def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[Kub
     process.closing("connections", kube.close)
     process.closing("binding connections", binding.close)
     return kube, binding
+
+
+def binds_at_once(settings: Settings) -> int:
+    """So many of the threads may be taken by binds; the rest is for the other verbs alone."""
+    return max(1, settings.threads * 3 // 4)
 
 
 def terms(settings: Settings) -> Terms:

@@ -7,15 +7,18 @@ wrong by itself, as writing the body, comes before it is counted. The Binding ca
 uid and the resourceVersion that filter saw: if anybody else has written the pod since (another binder, a
 hold, the user), it is refused and nothing has happened. It is posted only while we lead, and only within 2 s
 of its decision; and only while the node's kubelet has no other pod of ours to answer for: where its agent has
-died it refuses one pod, and then nobody is bound there. It empties what is on the pod only while it waits,
-its hold above all, in the same write: a Binding can write annotations and remove none, and an empty one reads
-as none.
+died it refuses one pod, and then nobody is bound there. All that a bind reads and posts shares one budget of
+time. It empties what is on the pod only while it waits, its hold above all, in the same write: a Binding can
+write annotations and remove none, and an empty one reads as none.
 
 ============================  ==========================================================================
 what the API server says      what follows
 ============================  ==========================================================================
 201                           success; the ledger goes on assuming it until the pod's event comes
-409                           read the pod again: bound as we decided is success; otherwise taken back
+409                           read the pod again: bound as we decided is success; where nothing has changed
+                              on which the decision rests (since 1.35 kube-scheduler itself writes
+                              ``nominatedNodeName`` on pods whose volumes are still to be bound) it is decided
+                              and posted once more, in what is left of its time; otherwise taken back
 any other 4xx                 refused, nothing happened: taken back
 no connection in time         nothing was sent: taken back
 5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``settle`` reads it again
@@ -50,6 +53,7 @@ from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
 from cluster.runtime.clock import Clock
+from extender.budget import Budget
 from extender.flights import Flights
 from extender.leadership import Leads
 from extender.outcome import verdict
@@ -91,8 +95,19 @@ class _Posting:
     decision: Assumption
     body: dict[str, Any]
     decided_at: float
-    is_repeat: bool
+    budget: Budget
+    is_repeat: bool = False
     """Whether it has been posted before: what becomes of that is not known."""
+    is_last: bool = False
+    """Whether it was decided once more after a conflict: that is done once."""
+
+    @property
+    def arguments(self) -> BindingArguments:
+        """The question, with the node for which it was decided."""
+        meta = self.decision.pod.metadata
+        return BindingArguments(
+            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=self.decision.node
+        )
 
 
 class Bind:
@@ -107,12 +122,18 @@ class Bind:
         self._flights = flights
         self._leads = leads
 
-    def __call__(self, arguments: BindingArguments) -> BindingResult:
-        """Bind the pod to the node, with devices that fit it; safe to repeat."""
+    def __call__(self, arguments: BindingArguments, budget: Budget | None = None) -> BindingResult:
+        """Bind the pod to the node, with devices that fit it; safe to repeat.
+
+        Args:
+            arguments: the question.
+            budget: the time for it; by default all that kube-scheduler gives a bind.
+        """
+        budget = budget or Budget(self._clock)
         decision, result = None, BOUND
         with self._flights.alone(arguments.pod_uid):
             try:
-                decision = self._bind(arguments)
+                decision = self._bind(arguments, budget)
             except BindError as error:
                 result = BindingResult(error=str(error))
         log.info(
@@ -125,25 +146,26 @@ class Bind:
         )
         return result
 
-    def _bind(self, arguments: BindingArguments) -> Assumption | None:
+    def _bind(self, arguments: BindingArguments, budget: Budget) -> Assumption | None:
         """What was decided and has happened; None where the pod turns out to be bound there already."""
         with self._state.locked() as ledger:
             earlier = ledger.assumption(arguments.pod_uid)
             holds = ledger.claim(arguments.pod_uid)
         if holds:
-            if self._has_bound(self._read(arguments), arguments.node):
+            if self._has_bound(self._read(arguments, budget), arguments.node):
                 return None
             if earlier is None or earlier.node != arguments.node:
                 raise BindError(
                     f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not settled yet."
                 )
-            return self._post(self._renewed(earlier))
-        pod = self._state.remembered(arguments.pod_uid) or self._read(arguments)
-        return self._post(self._decided(pod, arguments.node))
-
-    def _decided(self, pod: Pod, node: str) -> _Posting:
-        """Check once more, choose, and count the choice in the ledger, in one step."""
+            return self._post(self._renewed(earlier, budget))
+        pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, budget)
         decided_at = self._clock.monotonic()
+        decision, body = self._decided(pod, arguments.node)
+        return self._post(_Posting(decision, body, decided_at, budget))
+
+    def _decided(self, pod: Pod, node: str) -> tuple[Assumption, dict[str, Any]]:
+        """Check once more, choose, and count the choice in the ledger, in one step; and what is posted."""
         with self._state.locked() as ledger:
             try:
                 wish = self._state.wish(pod)
@@ -163,9 +185,9 @@ class Bind:
             body = binding(decision)
             ledger.assume(pod, node, assignment)
             self._state.expect_answer(pod.metadata.uid)
-        return _Posting(decision, body, decided_at, is_repeat=False)
+        return decision, body
 
-    def _renewed(self, decision: Assumption) -> _Posting:
+    def _renewed(self, decision: Assumption, budget: Budget) -> _Posting:
         """The same decision, counted from now on: ``settle`` gives it its full time again.
 
         Raises:
@@ -180,23 +202,28 @@ class Bind:
                 raise BindError(f"The pod no longer fits on node {decision.node}: {reason}.")
             ledger.forget_assumed(again.pod.metadata.uid)
             ledger.assume(again.pod, again.node, again.assignment)
-        return _Posting(again, binding(again), decided_at, is_repeat=True)
+        return _Posting(again, binding(again), decided_at, budget, is_repeat=True)
 
     def _post(self, posting: _Posting) -> Assumption | None:
         """Post the Binding, if it may be posted at this moment; what was decided, where that has happened."""
         meta = posting.decision.pod.metadata
         try:
-            left = self._time_left(posting.decided_at)
+            left = self._time_left(posting)
         except Exception:
             self._not_posted(posting)
             raise
         try:
             self._kube.create_subresource(
-                PODS, "binding", posting.body, name=meta.name, namespace=meta.namespace, within=left
+                PODS,
+                "binding",
+                posting.body,
+                name=meta.name,
+                namespace=meta.namespace,
+                within=left,
+                answered=posting.budget.left,
             )
         except Conflict as error:
-            self._after_conflict(posting, error)
-            return None
+            return self._after_conflict(posting, error)
         except ClientError as error:
             if isinstance(error, NotFound):
                 self._take_back(meta.uid)
@@ -217,7 +244,7 @@ class Bind:
             ) from error
         return posting.decision
 
-    def _time_left(self, decided_at: float) -> float:
+    def _time_left(self, posting: _Posting) -> float:
         """Seconds within which it may be posted; the last look before it is, so time is looked at last.
 
         Raises:
@@ -225,7 +252,8 @@ class Bind:
         """
         if not self._leads():
             raise BindError(NOT_LEADING)
-        left = DEADLINE - (self._clock.monotonic() - decided_at)
+        left = DEADLINE - (self._clock.monotonic() - posting.decided_at)
+        left = min(left, posting.budget.left)
         if left < CONNECTING:
             raise BindError(f"{names.NOT_NOW} The decision was too old to be written; it is made anew.")
         return left
@@ -235,21 +263,30 @@ class Bind:
         if not posting.is_repeat:
             self._take_back(posting.decision.pod.metadata.uid)
 
-    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> None:
-        decided = posting.decision.pod
-        meta = decided.metadata
-        arguments = BindingArguments(
-            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=posting.decision.node
-        )
+    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> Assumption | None:
+        decided, node = posting.decision.pod, posting.decision.node
         self._not_posted(posting)
-        pod = self._read(arguments)
-        if self._has_bound(pod, arguments.node):
-            return
+        pod = self._read(posting.arguments, posting.budget)
+        if self._has_bound(pod, node):
+            return None
         if verdict(pod, decided) == "never":
-            self._take_back(meta.uid)
+            self._take_back(decided.metadata.uid)
+            if not posting.is_last and self._rests_on_the_same(decided, pod):
+                decision, body = self._decided(pod, node)
+                return self._post(_Posting(decision, body, posting.decided_at, posting.budget, is_last=True))
         raise BindError(
             f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
         ) from conflict
+
+    def _rests_on_the_same(self, decided: Pod, pod: Pod) -> bool:
+        """Whether filter, ours and kube-scheduler's, would have been asked the same about the pod now."""
+        before, now = decided.metadata, pod.metadata
+        return (
+            pod.spec == decided.spec
+            and now.labels == before.labels
+            and now.deletion_timestamp == before.deletion_timestamp
+            and self._state.wish(pod) == self._state.wish(decided)
+        )
 
     def _has_bound(self, pod: Pod, node: str) -> bool:
         """Whether a pod that was read now is bound to the node that is asked for.
@@ -264,9 +301,10 @@ class Bind:
             raise BindError(f"The pod is bound to node {pod.spec.node_name} already.")
         return True
 
-    def _read(self, arguments: BindingArguments) -> Pod:
+    def _read(self, arguments: BindingArguments, budget: Budget) -> Pod:
+        name, namespace = arguments.pod_name, arguments.pod_namespace
         try:
-            pod = self._kube.get(PODS, arguments.pod_name, namespace=arguments.pod_namespace)
+            pod = self._kube.get(PODS, name, namespace=namespace, within=budget.left)
         except NotFound as error:
             self._take_back(arguments.pod_uid)
             raise BindError("The pod is gone.") from error

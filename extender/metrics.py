@@ -13,7 +13,8 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "extender_requests_total",
-            "Requests of kube-scheduler, by verb and HTTP status of the answer.",
+            "Requests of kube-scheduler, by verb and what came of them as an HTTP status;"
+            " filter and bind send 200 with the reason, which kube-scheduler would drop else.",
             ("verb", "status"),
             namespace=NAMESPACE,
             registry=registry,

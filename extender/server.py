@@ -2,6 +2,9 @@
 
 Answers are JSON with a Content-Length (a chunked answer makes Go's client open a new connection for every
 call). Bad input gets a 4xx and one sentence, a bug of ours a 500 and one sentence; the trace is in the log.
+But kube-scheduler drops the body of whatever is not 200 (extender.go, ``send``), and with it the reason:
+``filter`` and ``bind`` answer a POST with 200 and the sentence as ``Error``, which it writes into the pod's
+event.
 A WSGI application by hand: of a question that is answered in less than a millisecond, a framework's routing
 and request objects would be a third.
 """
@@ -35,6 +38,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 JSON: Final = "application/json"
+SAY_WHY: Final = ("/filter", "/bind")
+"""Verbs with room for a sentence: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
 log = structlog.get_logger(__name__)
 
@@ -122,10 +127,11 @@ class App:
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", "POST"))
+        sent = HTTPStatus.OK if path in SAY_WHY and status is not HTTPStatus.METHOD_NOT_ALLOWED else status
         verb = path[1:] if path in self._verbs else "unknown"
         self._metrics.requests.labels(verb=verb, status=str(status.value)).inc()
         self._metrics.seconds.labels(verb=verb).observe(self._clock.monotonic() - begin)
-        start_response(f"{status.value} {status.phrase}", headers)
+        start_response(f"{sent.value} {sent.phrase}", headers)
         return _Body(body, afterwards)
 
     def _answer(self, path: str, environ: "WSGIEnvironment") -> Any:
@@ -170,7 +176,7 @@ def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics
 
     Args:
         verbs: the decisions.
-        obstacle: why nothing may be decided now; the verbs answer 503 with it.
+        obstacle: why nothing may be decided now; that is what the verbs answer.
         clock: for the durations that are counted.
         metrics: where requests are counted.
         limit: largest accepted body, bytes.

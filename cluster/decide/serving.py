@@ -21,6 +21,7 @@ from typing import Final
 from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import Liveness, State
+from cluster.objects.assignment import promise_of
 from cluster.objects.inventory import resource_of
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, container_needs, is_live
@@ -104,7 +105,7 @@ class Serving(Liveness):
             now: the reader's wall clock, aware.
         """
         node, started = pod.spec.node_name, pod.status.start_time
-        if not node or not pod.metadata.annotation(names.ASSIGNED):
+        if not node or not promise_of(pod):
             return None
         if blames_node(pod):
             late = timedelta() if was_known or started is None else max(timedelta(), now - started)
@@ -193,9 +194,8 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
 
 def awaits_answer(pod: Pod) -> bool:
     """Whether its kubelet has not said yet whether it takes the pod, to which we gave devices."""
-    is_given = bool(pod.spec.node_name and pod.metadata.annotation(names.ASSIGNED))
     is_silent = pod.status.phase in (None, "Pending") and pod.status.start_time is None
-    return is_given and is_silent and is_live(pod)
+    return bool(pod.spec.node_name and is_silent and is_live(pod) and promise_of(pod))
 
 
 def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) -> int:

@@ -23,8 +23,12 @@ class UserKube:
         self._asked = asked
         self.user = user
 
-    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+    def get(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
+    ) -> T:
         """Read one object."""
+        if _is_past(within):
+            raise Unsent(Request("GET", resource.path(namespace, name)), "it is too late for it")
         with self._asked.call(self.user, "GET", resource.path(namespace, name)) as request:
             return self._asked.found(request, resource, namespace, name).typed(resource)
 
@@ -78,10 +82,11 @@ class UserKube:
         name: str,
         namespace: str | None = None,
         within: float | None = None,
+        answered: float | None = None,
     ) -> None:
         """Bind or evict a pod. Nothing takes time here."""
         path = resource.path(namespace, name, subresource)
-        if within is not None and within <= 0:
+        if _is_past(within) or _is_past(answered):
             raise Unsent(Request("POST", path), "it is too late for it")
         with self._asked.call(self.user, "POST", path, body) as request:
             pod = self._asked.found(request, resource, namespace, name)
@@ -149,3 +154,7 @@ class UserKube:
             wanted = {"uid": uid, "resourceVersion": resource_version}
             check_preconditions(request, state.obj, wanted, resource.kind)
             deleted(self._asked, resource, state, grace_seconds)
+
+
+def _is_past(seconds: float | None) -> bool:
+    return seconds is not None and seconds <= 0

@@ -87,10 +87,13 @@ class KubeClient:
         """Close idle connections."""
         self._transport.close()
 
-    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+    def get(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
+    ) -> T:
         """Read one object; see the port."""
-        call = Call(verb="GET", path=resource.path(namespace, name))
-        return _decode(call.request, self._read(call), resource.type)
+        call = Call(verb="GET", path=resource.path(namespace, name), within=within, answered=within)
+        body = self._read(call) if within is None else self._transport.send(call)
+        return _decode(call.request, body, resource.type)
 
     def list(
         self,
@@ -152,10 +155,12 @@ class KubeClient:
         name: str,
         namespace: str | None = None,
         within: float | None = None,
+        answered: float | None = None,
     ) -> None:
         """Post to a subresource; see the port."""
         path = resource.path(namespace, name, subresource)
-        self._transport.send(Call(verb="POST", path=path, body=msgspec.json.encode(body), within=within))
+        content = msgspec.json.encode(body)
+        self._transport.send(Call(verb="POST", path=path, body=content, within=within, answered=answered))
 
     def patch(
         self,

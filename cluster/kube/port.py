@@ -86,11 +86,21 @@ class Watch(Protocol[T]):
 class Kube(Protocol):
     """The API server, as the parts need it."""
 
-    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+    def get(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
+    ) -> T:
         """Read one object.
+
+        Args:
+            resource: its kind.
+            name: its name.
+            namespace: its namespace.
+            within: seconds from now within which it is answered, at the first attempt; None: a read that
+                fails is tried again for some seconds.
 
         Raises:
             NotFound: there is none.
+            Unreachable: no answer, or none in time.
         """
         ...
 
@@ -149,6 +159,7 @@ class Kube(Protocol):
         name: str,
         namespace: str | None = None,
         within: float | None = None,
+        answered: float | None = None,
     ) -> None:
         """Post to a subresource, e.g. ``binding`` or ``eviction`` of a pod.
 
@@ -159,10 +170,12 @@ class Kube(Protocol):
             name: the object's.
             namespace: the object's.
             within: seconds from now within which it is sent, or not at all; None: whenever that succeeds.
+            answered: seconds from now for which an answer is awaited; None: as long as for any other.
 
         Raises:
             Conflict: a precondition in the body does not hold; the pod is bound already.
             Unsent: there was no connection in time.
+            Unreachable: no answer, or none in time: whether it has happened is not known.
         """
         ...
 

@@ -1,5 +1,6 @@
 """HTTP to the API server: connections, credentials, errors, the server's clock. Used by the client alone."""
 
+import math
 import socket
 import ssl
 import threading
@@ -56,6 +57,8 @@ class Call:
     content_type: str = "application/json"
     within: float | None = None
     """Seconds within which it is sent, or not at all."""
+    answered: float | None = None
+    """Seconds for which its answer is awaited; None: as long as any other's."""
 
     @property
     def request(self) -> Request:
@@ -161,7 +164,7 @@ class Transport:
         self._pool = self._pools.connection_from_url(self._server)
 
     def _answer(self, call: Call, *, read_timeout: float, stream: bool) -> BaseHTTPResponse:
-        until = None if call.within is None else self._clock.monotonic() + call.within
+        until = _Until.of(call, self._clock.monotonic())
         answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             # Nothing was done yet; the token may just have been rotated.
@@ -178,7 +181,7 @@ class Transport:
         return answer
 
     def _exchange(
-        self, call: Call, until: float | None, *, read_timeout: float, stream: bool
+        self, call: Call, until: "_Until", *, read_timeout: float, stream: bool
     ) -> BaseHTTPResponse:
         headers = dict(self._headers)
         if call.body is not None:
@@ -193,7 +196,7 @@ class Transport:
                 url,
                 body=call.body,
                 headers=headers,
-                timeout=urllib3.Timeout(connect=self._connecting(call, until), read=read_timeout),
+                timeout=self._timeout(call, until, read_timeout),
                 retries=False,
                 redirect=False,
                 preload_content=not stream,
@@ -205,14 +208,14 @@ class Transport:
         self._note_date(answer.headers.get("Date"))
         return answer
 
-    def _connecting(self, call: Call, until: float | None) -> float:
-        """Seconds that a connection may take, TCP and TLS each."""
-        if until is None:
-            return self._timeouts.connect
-        left = until - self._clock.monotonic()
-        if left <= 0:
+    def _timeout(self, call: Call, until: "_Until", read: float) -> urllib3.Timeout:
+        """Seconds for a connection, TCP and TLS each, and for the answer."""
+        now = self._clock.monotonic()
+        if now >= min(until.sent, until.answered):
             raise Unsent(call.request, "it is too late for it")
-        return min(self._timeouts.connect, left / 2)
+        connect = min(self._timeouts.connect, (until.sent - now) / 2, (until.answered - now) / 2)
+        total = None if until.answered == math.inf else until.answered - now
+        return urllib3.Timeout(total=total, connect=connect, read=read)
 
     def _note_date(self, date: str | None) -> None:
         if date is None:
@@ -223,6 +226,22 @@ class Transport:
             return
         since = timedelta(seconds=self._clock.monotonic())
         self._began = theirs.replace(tzinfo=theirs.tzinfo or UTC) - since
+
+
+@dataclass(frozen=True, slots=True)
+class _Until:
+    """By our monotonic clock, when a request is given up."""
+
+    sent: float
+    answered: float
+
+    @classmethod
+    def of(cls, call: Call, now: float) -> "_Until":
+        """What the request says, from now on."""
+        sent, answered = (
+            math.inf if seconds is None else now + seconds for seconds in (call.within, call.answered)
+        )
+        return cls(sent, answered)
 
 
 class Stream:

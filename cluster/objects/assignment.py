@@ -1,15 +1,19 @@
 """Devices given to a pod, per container: the annotation that the Binding carries.
 
 ``names.ASSIGNED`` holds JSON: ``{"main": ["GPU-..."], "setup": ["GPU-..."]}``. Containers that ask for
-nothing are left out. ``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods
+nothing are left out; what names more than they ask for counts up to that alone, whoever wrote it.
+``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods
 whose devices really differ.
 """
+
+from collections import Counter
 
 import msgspec
 
 from cluster import names
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod
+from cluster.objects.pods import Pod, container_needs
+from cluster.objects.quantity import QuantityError
 
 Assignment = dict[str, tuple[str, ...]]
 """Container name -> UUIDs of its devices, in the order of the choice."""
@@ -39,11 +43,36 @@ def decode_assignment(text: str) -> Assignment:
 def assignment_of(pod: Pod) -> Assignment | None:
     """The devices that the extender gave to the pod, None when it has not chosen.
 
+    Those of containers that ask for GPUs, and no more than they ask for: a pod that asks for none can hold
+    none, whatever is written on it.
+
     Raises:
         AssignmentError: the annotation cannot be read.
     """
     text = pod.metadata.annotation(names.ASSIGNED)
-    return decode_assignment(text) if text else None
+    return _asked_for(decode_assignment(text), pod) if text else None
+
+
+def promise_of(pod: Pod) -> Assignment:
+    """The same; nothing where the annotation is missing or cannot be read."""
+    try:
+        return assignment_of(pod) or {}
+    except AssignmentError:
+        return {}
+
+
+def _asked_for(assignment: Assignment, pod: Pod) -> Assignment:
+    asked: Counter[str] = Counter()
+    try:
+        for need in container_needs(pod):
+            asked[need.name] += need.count
+    except QuantityError:
+        pass  # no such pod can be created
+    return {
+        container: tuple(dict.fromkeys(uuids))[: asked[container]]
+        for container, uuids in assignment.items()
+        if asked[container]
+    }
 
 
 def devices_of(assignment: Assignment) -> frozenset[str]:

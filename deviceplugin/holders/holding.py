@@ -11,9 +11,9 @@ from typing import Final, Literal
 import msgspec
 
 from cluster import names
+from cluster.objects.assignment import promise_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminal
-from deviceplugin.caller import promise_of
 from deviceplugin.checkpoint import Holdings
 
 Source = Literal["kubelet", "promise"]

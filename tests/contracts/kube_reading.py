@@ -2,7 +2,7 @@
 
 import pytest
 
-from cluster.kube.errors import BadRequest, NotFound
+from cluster.kube.errors import BadRequest, NotFound, Unsent
 from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES, PODS
 from cluster.objects.pods import Pod
@@ -19,6 +19,11 @@ class KubeReading(KubeGround):
         assert pod.metadata.uid
         assert pod.metadata.resource_version
         assert pod.metadata.namespace == namespace
+
+    def test_what_is_late_is_not_asked_for(self, kube: Kube, pod: Pod, namespace: str) -> None:
+        with pytest.raises(Unsent):
+            kube.get(PODS, "a", namespace=namespace, within=0)
+        assert kube.get(PODS, "a", namespace=namespace, within=10) == pod
 
     def test_a_namespace_that_is_not_there_holds_nothing(self, kube: Kube) -> None:
         assert kube.list(PODS, Selection(namespace="no-such-namespace")).items == ()

@@ -183,7 +183,7 @@ def test_other_resources_are_none_of_our_business() -> None:
 
 
 def test_a_promise_of_two_resources_is_kept_one_by_one() -> None:
-    shape = pod("1", promise=["MIG-1", "B"])
+    shape = pod("1", promise=["MIG-1", "B"], app=(container("main", 1, slices=1),))
     choice = choose(asked(), replace(view(shape), beside=frozenset({"MIG-1"})))
     assert (choice.verdict, choice.devices) == (Verdict.PROMISED, ("B",))
 

@@ -29,8 +29,18 @@ def test_pods_that_have_ended_do_not_drift() -> None:
 
 
 def test_a_container_of_two_resources_has_both_and_what_has_not_come_yet_is_taken_to_come() -> None:
-    shape = pod("a", promise=["A", "MIG-1"])
+    shape = pod("a", promise=["A", "MIG-1"], app=(container("main", 1, slices=1),))
     both = Holdings({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
     assert drift([shape], both) == {}
     assert drift([shape], held(a="A")) == {}
     assert drift([shape], held(a="B MIG-1")) == {"a": {"main": ("B", "MIG-1")}}
+
+
+def test_l1_a_pod_that_asks_for_no_gpu_does_not_drift_whatever_is_written_on_it() -> None:
+    forged = pod("a", 0, promise=["A", "B"])
+    assert drift([forged], Holdings()) == {}
+    assert drift([forged, pod("b", promise=["A"])], held(b="A")) == {}
+
+
+def test_more_than_a_container_asks_for_is_not_taken_to_come() -> None:
+    assert drift([pod("a", promise=["A", "B", "C"])], held(a="C")) == {"a": {"main": ("C",)}}

@@ -67,6 +67,12 @@ class Cluster:
         self.pods.upsert(pod)
         return pod
 
+    def label(self, name: str, **labels: str) -> Pod:
+        """Somebody labels a pod, which matters to whoever places it, and the extender hears of it."""
+        pod = self.kube.patch(PODS, name, {"metadata": {"labels": labels}}, namespace="default")
+        self.pods.upsert(pod)
+        return pod
+
     def create(self, builder: PodBuilder) -> Pod:
         """A pod on the API server, which the extender has heard of."""
         pod = self.kube.put(PODS, {**builder.raw})

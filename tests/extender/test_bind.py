@@ -1,3 +1,4 @@
+import itertools
 from typing import Any
 
 import pytest
@@ -7,15 +8,18 @@ from cluster import names
 from cluster.decide.ledger import WHOLE
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
+from cluster.fake.user import UserKube
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from extender.__main__ import ANSWERS_A_BIND
 from extender.bind import CONNECTING, DEADLINE, NOT_LEADING, Bind
+from extender.budget import SECONDS, Budget
 from extender.flights import Flights
 from extender.leadership import always
+from extender.wire import BindingArguments
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, a_pod
+from tests.fakes.objects import A100, A6000, a_pod
 
 ANYTHING = Request("POST", "/anything")
 
@@ -143,6 +147,109 @@ def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Clust
     again = cluster.stored()
     cluster.ask(again)
     assert cluster.bind_to(again) == ""
+
+
+def test_a_pod_that_was_only_noted_as_nominated_since_is_bound_at_the_first_bind(cluster: Cluster) -> None:
+    """Since 1.35 kube-scheduler does that itself, where a volume is bound with the pod."""
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    nominated = {"status": {"nominatedNodeName": "n0"}}
+    cluster.kube.patch(PODS, "p", nominated, namespace="default", subresource="status")
+
+    assert cluster.bind_to(pod) == ""
+
+    assert cluster.stored().spec.node_name == "n0"
+    assert cluster.view().held == {"GPU-n0-0": WHOLE}
+    assert cluster.bindings() == ["n0", "n0"]
+
+
+def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    touched = itertools.count()
+
+    def touch() -> bool:
+        """Just before the Binding is posted."""
+        cluster.change("p", "touched", str(next(touched)))
+        return True
+
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=touch)
+
+    assert cluster.bind_to(pod).startswith(names.NOT_NOW)
+
+    assert cluster.bindings() == ["n0", "n0"]
+    assert cluster.view().held == {}
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (names.MODEL, A6000),
+        (names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",), at=FakeClock().now()))),
+    ],
+    ids=["wish", "hold"],
+)
+def test_a_pod_that_wants_something_else_by_now_is_filtered_anew(
+    cluster: Cluster, key: str, value: str
+) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    body = {"metadata": {"annotations": {key: value}}}
+    cluster.kube.patch(PODS, "p", body, namespace="default")
+
+    assert cluster.bind_to(pod).startswith(names.NOT_NOW)
+
+    assert cluster.bindings() == ["n0"]
+    assert cluster.view().held == {}
+
+
+class SlowReads(UserKube):
+    """The same API server; each read takes a while, and says how long it might have taken."""
+
+    def __init__(self, cluster: Cluster, seconds: float) -> None:
+        super().__init__(cluster.kube._asked)
+        self._clock = cluster.clock
+        self._seconds = seconds
+        self.within: list[float | None] = []
+
+    def get(self, *args: Any, **named: Any) -> Any:
+        """Take a while."""
+        self.within.append(named["within"])
+        self._clock.advance(self._seconds)
+        return super().get(*args, **named)
+
+
+@pytest.mark.parametrize(("seconds", "bound"), [(0.9, True), (1.1, False)])
+def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
+    cluster: Cluster, seconds: float, *, bound: bool
+) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    cluster.ask(pod)
+    cluster.kube.patch(PODS, "p", {"metadata": {"annotations": {"a": "b"}}}, namespace="default")
+    slow = SlowReads(cluster, seconds)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(), leads=always)
+
+    error = cluster.bind_to(pod)
+
+    too_old = f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
+    assert error == ("" if bound else too_old)
+    assert bool(cluster.stored().spec.node_name) == bound
+
+
+def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod().asks(1))
+    slow = SlowReads(cluster, 0.5)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(), leads=always)
+    meta = pod.metadata
+    asked = BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
+    budget = Budget(cluster.clock)
+    cluster.clock.advance(SECONDS - CONNECTING - 0.25)
+
+    assert cluster.bind(asked, budget).error.startswith(names.NOT_NOW)
+
+    assert slow.within == [CONNECTING + 0.25]
+    assert cluster.bindings() == []
+    assert cluster.view().held == {}
 
 
 def test_a_pod_that_somebody_else_has_bound_is_left_to_them(cluster: Cluster) -> None:

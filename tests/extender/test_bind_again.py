@@ -254,8 +254,8 @@ def test_a_pod_whose_late_bind_is_given_up_is_offered_the_same_node_and_bound(cl
     cluster.ask(pod)
 
     def standing_still() -> bool:
-        """The scheduler gives the bind up, says so on the pod, and asks again."""
-        changed = cluster.change("p", "said", "Post: context deadline exceeded")
+        """The scheduler gives the bind up, the pod is changed, and it asks again."""
+        changed = cluster.label("p", said="deadline-exceeded")
         assert cluster.ask(changed).node_names == ["n0"]
         return True
 

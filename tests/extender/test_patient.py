@@ -8,8 +8,9 @@ from cluster.decide.serving import ANSWERED_WITHIN
 from cluster.fake.clock import FakeClock
 from cluster.objects.pods import Pod
 from extender.bind import unanswered
-from extender.patient import PATIENCE, Patient
-from extender.wire import BindingArguments
+from extender.budget import SECONDS, Budget
+from extender.patient import BUSY, PATIENCE, Patient
+from extender.wire import BindingArguments, BindingResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_pod
 
@@ -50,7 +51,7 @@ def test_another_node_waits_for_nobody(cluster: Cluster) -> None:
 
 def test_a_pod_that_is_taken_back_keeps_nobody_waiting(cluster: Cluster) -> None:
     first, second = asked(cluster, "a"), asked(cluster, "b")
-    cluster.change("a", "x", "y")
+    cluster.label("a", x="y")
     assert "has changed" in cluster.bind_to(first)
     assert cluster.bind_to(second) == ""
 
@@ -108,10 +109,30 @@ def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
 
 
-def test_only_some_wait_so_that_the_other_verbs_have_threads_left(cluster: Cluster) -> None:
+def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_told_to_come_again(
+    cluster: Cluster,
+) -> None:
+    first, second = arguments(asked(cluster, "a")), arguments(asked(cluster, "b"))
+    beside: list[str] = []
+
+    def while_another_is_under_way(question: BindingArguments, budget: Budget) -> BindingResult:
+        beside.append(one_at_a_time(second).error)
+        return cluster.bind(question, budget)
+
+    one_at_a_time = Patient(while_another_is_under_way, cluster.state.awaits_answer, cluster.clock, at_most=1)
+    assert one_at_a_time(first).error == ""
+    assert beside == [BUSY]
+    assert cluster.bindings() == ["n0"]
+
+
+def test_what_has_waited_its_turn_still_has_time_to_be_posted(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
-    begun = cluster.clock.monotonic()
-    nobody = patient(cluster, at_most=1)
-    assert nobody._waiting.acquire(blocking=False)
-    assert nobody(arguments(asked(cluster, "b"))).error == unanswered("n0")
-    assert cluster.clock.monotonic() == begun
+    left: list[float] = []
+
+    def late(question: BindingArguments, budget: Budget) -> BindingResult:
+        left.append(budget.left)
+        return cluster.bind(question, budget)
+
+    cluster.state._clock = cluster.clock = FakeClock(self_advancing=True)
+    Patient(late, cluster.state.awaits_answer, cluster.clock, at_most=1)(arguments(asked(cluster, "b")))
+    assert SECONDS - PATIENCE - 0.1 < left[-1] <= left[0] <= SECONDS

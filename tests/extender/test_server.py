@@ -125,14 +125,39 @@ def test_answers_have_a_length_and_are_not_chunked(served: Served) -> None:
     assert "Transfer-Encoding" not in answer.headers
 
 
-def test_l6_every_verb_answers_503_with_the_reason_until_the_picture_is_trusted() -> None:
+VERBS = ("filter", "prioritize", "preempt", "bind")
+
+
+def status_of(verb: str, status: int) -> int:
+    """What is sent: kube-scheduler reads the reason in an answer of 200 only, where there is room for one."""
+    return 200 if verb in {"filter", "bind"} else status
+
+
+def counted(served: Served, verb: str, status: int) -> float | None:
+    return served.registry.get_sample_value(
+        "gpu_booking_extender_requests_total", {"verb": verb, "status": str(status)}
+    )
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_l6_every_verb_says_why_until_the_picture_is_trusted(verb: str) -> None:
     served = Served(obstacle=lambda: "The pods of the cluster have not been read yet.")
 
-    for verb in ("filter", "prioritize", "preempt", "bind"):
-        answer = served.post(f"/{verb}", captured(verb))
+    answer = served.post(f"/{verb}", captured(verb))
 
-        assert answer.status_code == 503
-        assert sentence(answer) == "The pods of the cluster have not been read yet."
+    assert answer.status_code == status_of(verb, 503)
+    assert sentence(answer) == "The pods of the cluster have not been read yet."
+    assert counted(served, verb, 503) == 1.0
+    assert served.cluster.bindings() == []
+
+
+@pytest.mark.parametrize("verb", ["filter", "bind"])
+def test_the_reason_is_where_kube_scheduler_looks_for_it(verb: str) -> None:
+    served = Served(obstacle=lambda: "Not now.")
+
+    answer = served.post(f"/{verb}", captured(verb))
+
+    assert msgspec.json.decode(answer.data) == {"Error": "Not now."}
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])
@@ -143,19 +168,23 @@ def test_l6_every_verb_answers_503_with_the_reason_until_the_picture_is_trusted(
 def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, body: bytes) -> None:
     answer = served.post(f"/{verb}", body)
 
-    assert answer.status_code == 400
+    assert answer.status_code == status_of(verb, 400)
+    assert counted(served, verb, 400) == 1.0
     assert sentence(answer).startswith("The body is not what kube-scheduler sends: ")
 
 
 def test_an_oversized_body_is_refused(served: Served) -> None:
-    answer = served.post("/filter", b" " * (LIMIT + 1))
+    for verb in VERBS:
+        answer = served.post(f"/{verb}", b" " * (LIMIT + 1))
 
-    assert answer.status_code == 413
-    assert sentence(answer) == "The body is larger than this extender accepts."
+        assert answer.status_code == status_of(verb, 413)
+        assert sentence(answer) == "The body is larger than this extender accepts."
 
 
 def test_another_kind_of_content_is_refused(served: Served) -> None:
-    answer = served.post("/filter", captured("filter"), content_type="application/x-www-form-urlencoded")
+    answer = served.post(
+        "/prioritize", captured("prioritize"), content_type="application/x-www-form-urlencoded"
+    )
 
     assert answer.status_code == 415
     assert sentence(answer) == "The body must be application/json."
@@ -182,11 +211,14 @@ def test_a_fault_of_ours_is_one_sentence_and_no_traceback() -> None:
     def broken(_: Arguments) -> FilterResult:
         raise ZeroDivisionError("secret detail")
 
-    served = Served(filter=broken)
+    served = Served(filter=broken, prioritize=broken)
 
-    answer = served.post("/filter", captured("filter"))
+    for verb in ("filter", "prioritize"):
+        answer = served.post(f"/{verb}", captured(verb))
 
-    assert answer.status_code == 500
+        assert answer.status_code == status_of(verb, 500)
+        assert sentence(answer).startswith("The extender failed to answer; its log says why")
+        assert counted(served, verb, 500) == 1.0
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text
 
@@ -202,12 +234,7 @@ def test_requests_are_counted_by_verb_and_status(served: Served) -> None:
     served.post("/filter", captured("filter"))
     served.post("/filter", b"{")
 
-    def count(status: str) -> float | None:
-        return served.registry.get_sample_value(
-            "gpu_booking_extender_requests_total", {"verb": "filter", "status": status}
-        )
-
-    assert (count("200"), count("400")) == (1.0, 1.0)
+    assert (counted(served, "filter", 200), counted(served, "filter", 400)) == (1.0, 1.0)
 
 
 def test_a_filter_is_logged_in_one_short_line_once_its_answer_is_sent(served: Served) -> None:

@@ -78,8 +78,8 @@ def asked(port: int, ours: Signed, client: Signed | None) -> tuple[int, bytes]:
 
 def test_the_scheduler_is_answered(port: int, ours: Signed, folder: Path) -> None:
     status, sentence = asked(port, ours, signed(ours, folder, SCHEDULER, use="clientAuth"))
-    assert status == 503
-    assert b"have not been read yet" in sentence
+    assert status == 200
+    assert b'"Error":"The pods of the cluster have not been read yet.' in sentence
 
 
 def test_a_client_without_a_certificate_gets_nothing(port: int, ours: Signed) -> None:

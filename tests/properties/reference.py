@@ -43,8 +43,7 @@ class Known:
         if pod.status.phase in ENDED:
             return None
         if pod.spec.node_name:
-            holds = bool(used_at_once(pod)) or assignment_or_none(pod) is not None
-            return pod.spec.node_name if holds else None
+            return pod.spec.node_name if used_at_once(pod) else None
         bind = self.binds.get(pod.metadata.uid)
         return bind.node if bind else None
 
@@ -53,12 +52,9 @@ class Known:
         uid, node = pod.metadata.uid, self.place(pod)
         drift = self.drift(node) if node else {}
         if uid in drift:
-            given: Assignment | None = drift[uid]
-        elif pod.spec.node_name:
-            given = assignment_or_none(pod)
-        else:
-            given = self.binds[uid].assignment
-        return None if given is None else frozenset(uuid for uuids in given.values() for uuid in uuids)
+            return frozenset(uuid for uuids in drift[uid].values() for uuid in uuids)
+        given = assignment_or_none(pod) if pod.spec.node_name else self.binds[uid].assignment
+        return frozenset(uuid for uuids in given.values() for uuid in uuids) if given else None
 
     def drift(self, node: str) -> dict[str, Assignment]:
         """What the agent says."""
@@ -93,9 +89,17 @@ class Known:
         found: dict[str, int] = {}
         resources = {device.uuid: _resource_of(device) for device in self.inventory(node)}
         for pod in self.everybody().values():
-            if self.place(pod) != node or not pod.spec.node_name or assignment_or_none(pod) is not None:
+            if self.place(pod) != node or not pod.spec.node_name:
                 continue
-            told = [resources.get(uuid, names.GPU_RESOURCE) for uuid in self.devices(pod) or ()]
+            by_others = not resources or pod.metadata.uid in self.drift(node)
+            if by_others and assignment_or_none(pod):
+                continue
+            named = self.devices(pod) or frozenset()
+            if not by_others and named <= resources.keys() and len(named) >= sum(used_at_once(pod).values()):
+                continue  # whatever their resources are called by now
+            # What the agent says is believed of devices, too, that it has not published yet.
+            elsewhere = names.GPU_RESOURCE if by_others else "none of the node's"
+            told = [resources.get(uuid, elsewhere) for uuid in self.devices(pod) or ()]
             for resource, number in used_at_once(pod).items():
                 rest = number - told.count(resource)
                 if rest > 0:

@@ -49,7 +49,9 @@ class StoredPods:
         self._pods = pods
         self.trouble: Trouble | None = None
 
-    def get(self, _resource: Resource[Pod], name: str, *, namespace: str | None = None) -> Pod:
+    def get(
+        self, _resource: Resource[Pod], name: str, *, namespace: str | None = None, **_within: float | None
+    ) -> Pod:
         """The pod of that name."""
         for pod in self._pods.items:
             if (pod.metadata.name, pod.metadata.namespace) == (name, namespace):
@@ -65,10 +67,13 @@ class StoredPods:
         name: str,
         namespace: str | None,
         within: float | None = None,
+        answered: float | None = None,
     ) -> None:
         """Bind, if uid and resourceVersion are those that are meant."""
         assert within is not None
         assert within > 0
+        assert answered is not None
+        assert answered > 0
         trouble, self.trouble = self.trouble, None
         if trouble == "nobody":
             raise Unreachable(BINDING, "connection refused")

@@ -121,10 +121,14 @@ class PartKube:
             tap.watch.close()
         self.taps.clear()
 
-    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+    def get(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
+    ) -> T:
         """Read one."""
         path = resource.path(namespace, name)
-        return self._do("GET", path, lambda: self._as_user.get(resource, name, namespace=namespace))
+        return self._do(
+            "GET", path, lambda: self._as_user.get(resource, name, namespace=namespace, within=within)
+        )
 
     def list(
         self,
@@ -182,13 +186,20 @@ class PartKube:
         name: str,
         namespace: str | None = None,
         within: float | None = None,
+        answered: float | None = None,
     ) -> None:
         """Bind, evict."""
         self._do(
             "POST",
             resource.path(namespace, name, subresource),
             lambda: self._as_user.create_subresource(
-                resource, subresource, body, name=name, namespace=namespace, within=within
+                resource,
+                subresource,
+                body,
+                name=name,
+                namespace=namespace,
+                within=within,
+                answered=answered,
             ),
         )
 

@@ -46,7 +46,7 @@ def _holds(claim: Claim, devices: Mapping[str, Device]) -> Iterator[str]:
         yield f"It is on {claim.node} and holds {'GPU' if len(found) == 1 else 'GPUs'} {numbers} ({models})."
     if lost := sorted(claim.devices.keys() - devices.keys()):
         yield f"Of what it was given, {claim.node} does not know {listed(lost)} any more."
-    if unknown := sum(claim.unknown.values()):
+    if (unknown := sum(claim.unknown.values()) - len(lost)) > 0:
         yield f"Of {counted(unknown, 'more GPU')} that it asks for, nobody has said which it holds."
     for device in found:
         if not device.is_healthy:

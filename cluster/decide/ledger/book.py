@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from cluster.decide.ledger.changes import Changes
-from cluster.decide.ledger.claims import Claim, claim_of, given, told
+from cluster.decide.ledger.claims import Claim, claim_of, given, present, told
 from cluster.decide.ledger.kept import kept_by, standing_hold
 from cluster.decide.ledger.nominated import Nominated, nominated
 from cluster.decide.ledger.versions import is_older, version_is_older
@@ -312,12 +312,18 @@ class Ledger:
         self._unsaid.add(node)
         self._changes.note(node, existing=len(self._nodes))
 
+    @staticmethod
+    def _said(claim: Claim, known: _Known, resources: Mapping[str, str]) -> Claim:
+        """A claim as the node's agent has it, else as far as the node has its devices."""
+        by_agent = told(claim, known.drift, resources)
+        return present(claim, resources) if by_agent is claim and known.devices else by_agent
+
     def _look(self, name: str) -> NodeView:
         known = self._nodes.get(name)
         claims = tuple(self._claims[uid] for uid in sorted(self._on_node.get(name, ())))
-        if known and known.drift:
+        if known and (known.drift or known.devices) and claims:
             resources = {device.uuid: resource_of(device) for device in known.devices or ()}
-            claims = tuple(told(claim, known.drift, resources) for claim in claims)
+            claims = tuple(self._said(claim, known, resources) for claim in claims)
         return view_of(
             name,
             devices=known.devices if known else None,

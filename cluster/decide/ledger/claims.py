@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from cluster import names
 from cluster.decide.ledger.amounts import WHOLE, Amounts
 from cluster.decide.reuse import demand
-from cluster.objects.assignment import Assignment, AssignmentError, assignment_of, devices_of
+from cluster.objects.assignment import Assignment, devices_of, promise_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 
@@ -19,6 +19,8 @@ class Claim:
     uid: str
     node: str
     devices: Amounts
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """Resource -> how many devices the pod asks for; empty for one that was told with its devices."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> how many devices the pod holds of which nobody has said which they are."""
     known_as: str = ""
@@ -29,22 +31,33 @@ def claim_of(pod: Pod) -> Claim | None:
     """What a bound, living pod holds by its own words; None for a pod that holds nothing.
 
     A terminating pod still holds. A pod that was bound without an assignment, or with one that cannot be
-    read, holds as many unknown devices as it asks for.
+    read or says nothing about it, holds as many unknown devices as it asks for.
     """
     node = pod.spec.node_name
     if not node or is_terminal(pod):
         return None
     asked = _asked(pod)
-    try:
-        assignment = assignment_of(pod)
-    except AssignmentError:
-        assignment = None
-    if assignment is not None:
-        return given(pod.metadata.uid, node, assignment)
-    known_as = pod.metadata.annotation(names.STATIC_POD) or pod.metadata.uid
     if not asked:
         return None
-    return Claim(uid=pod.metadata.uid, node=node, devices={}, unknown=asked, known_as=known_as)
+    uid = pod.metadata.uid
+    if assignment := promise_of(pod):
+        return replace(given(uid, node, assignment), asked=asked)
+    known_as = pod.metadata.annotation(names.STATIC_POD) or uid
+    return Claim(uid=uid, node=node, devices={}, asked=asked, unknown=asked, known_as=known_as)
+
+
+def present(claim: Claim, resources: Mapping[str, str]) -> Claim:
+    """The claim on a node whose devices are known: nobody has said which the others are that it asks for.
+
+    Args:
+        claim: by the pod's own words.
+        resources: UUID -> resource of every device of the node.
+    """
+    if claim.devices.keys() <= resources.keys() and sum(claim.asked.values()) <= len(claim.devices):
+        return claim
+    rest = Counter(claim.asked)
+    rest.subtract(resources[uuid] for uuid in claim.devices if uuid in resources)
+    return replace(claim, unknown=dict(+rest))
 
 
 def told(claim: Claim, drift: Mapping[str, Assignment], resources: Mapping[str, str]) -> Claim:

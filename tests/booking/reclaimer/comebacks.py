@@ -34,9 +34,11 @@ class Mortal(FakeKube):
         self.then: dict[int, Callable[[], object]] = {}
         self._busy = False
 
-    def get(self, resource: Resource[T], name: str, *, namespace: str | None = None) -> T:
+    def get(
+        self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
+    ) -> T:
         try:
-            return super().get(resource, name, namespace=namespace)
+            return super().get(resource, name, namespace=namespace, within=within)
         finally:
             self._done()
 
@@ -60,8 +62,12 @@ class Mortal(FakeKube):
         *,
         name: str,
         namespace: str | None = None,
+        within: float | None = None,
+        answered: float | None = None,
     ) -> None:
-        super().create_subresource(resource, subresource, body, name=name, namespace=namespace)
+        super().create_subresource(
+            resource, subresource, body, name=name, namespace=namespace, within=within, answered=answered
+        )
         self._done()
 
     def patch(

@@ -211,6 +211,21 @@ class TestWriting:
             kube.create_subresource(PODS, "binding", {}, name="a", namespace="team", within=2.0)
         assert len(server.received) == sent
 
+    def test_a_read_that_has_to_be_answered_in_time_is_asked_for_once(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=503), Answer(status=503))
+        with pytest.raises(ServerError):
+            client(server).get(PODS, "a", namespace="team", within=4.0)
+        assert len(server.received) == 1
+
+    def test_an_answer_is_awaited_for_as_long_as_there_is_time(self, server: ScriptedServer) -> None:
+        server.answers(Answer(chunks=(None,)), Answer(chunks=(None,)))
+        kube = client(server)
+        with pytest.raises(Unreachable, match="timed out"):
+            kube.get(PODS, "a", namespace="team", within=0.2)
+        with pytest.raises(Unreachable, match="timed out"):
+            kube.create_subresource(PODS, "binding", {}, name="a", namespace="team", answered=0.2)
+        assert len(server.received) == 2
+
     def test_an_eviction_that_a_budget_forbids_says_why(self, server: ScriptedServer) -> None:
         body = (FIXTURES / "eviction_pdb_429.json").read_bytes()
         server.answers(Answer(status=429, body=body, headers={"Retry-After": "10"}))
