@@ -11,6 +11,7 @@ from prometheus_client import CollectorRegistry
 from structlog.testing import capture_logs
 from werkzeug.test import Client, TestResponse
 
+from cluster import names
 from cluster.kube.resources import PODS
 from extender.metrics import Metrics
 from extender.prioritize import Prioritize
@@ -153,11 +154,11 @@ def test_l6_every_verb_says_why_until_the_picture_is_trusted(verb: str) -> None:
 
 @pytest.mark.parametrize("verb", ["filter", "bind"])
 def test_the_reason_is_where_kube_scheduler_looks_for_it(verb: str) -> None:
-    served = Served(obstacle=lambda: "Not now.")
+    served = Served(obstacle=lambda: names.NOT_NOW)
 
     answer = served.post(f"/{verb}", captured(verb))
 
-    assert msgspec.json.decode(answer.data) == {"Error": "Not now."}
+    assert msgspec.json.decode(answer.data) == {"Error": names.NOT_NOW}
 
 
 @pytest.mark.parametrize("verb", ["filter", "prioritize", "preempt", "bind"])

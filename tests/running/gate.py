@@ -24,9 +24,9 @@ from tests.running.verdict import Verdict
 
 STAGES: Final = (
     Stage("check", 300),
-    Stage("unit", 600),
-    Stage("component", 240),
-    Stage("controlplane", 180),
+    Stage("unit", 900),
+    Stage("component", 420),
+    Stage("controlplane", 300),
     Stage("e2e", e2e.SECONDS),
 )
 BUDGET_SECONDS: Final = 12 * 60

@@ -66,7 +66,10 @@ class Field:
     def create(
         self, name: str, *, scheduler: str, gpus: int = 0, node: int | None = None, **more: Any
     ) -> None:
-        """A pod of alice's, or of ``user``; ``cpu``, ``priority_class``, ``annotations``, ``affinity``."""
+        """A pod of alice's, or of ``user``; ``cpu``, ``priority_class``, ``annotations``, ``affinity``.
+
+        ``claim``: a PersistentVolumeClaim of its.
+        """
         amounts = {names.GPU_RESOURCE: str(gpus)} if gpus else {}
         container = {
             "name": "main",
@@ -84,6 +87,8 @@ class Field:
             spec["priorityClassName"] = priority_class
         if affinity := more.get("affinity"):
             spec["affinity"] = affinity
+        if claim := more.get("claim"):
+            spec["volumes"] = [{"name": "data", "persistentVolumeClaim": {"claimName": claim}}]
         annotations = {names.USER: more.get("user", "alice"), **more.get("annotations", {})}
         body = {"metadata": {"name": name, "annotations": annotations}, "spec": spec}
         self.kube.create(PODS, body, namespace=NAMESPACE)
@@ -104,6 +109,19 @@ class Field:
 
     def pod(self, name: str) -> Pod:
         return self.kube.get(PODS, name, namespace=NAMESPACE)
+
+    def said(self, name: str) -> list[tuple[str, str]]:
+        """Reason and message of every event of a pod."""
+        words = (
+            "--namespace",
+            NAMESPACE,
+            "--field-selector",
+            f"involvedObject.name={name}",
+            "--output",
+            "json",
+        )
+        events = json.loads(self.cluster.kubectl("get", "events", *words))["items"]
+        return [(event["reason"], event["message"]) for event in events]
 
     def living(self) -> set[str]:
         """Names of the pods that nobody has told to go."""
