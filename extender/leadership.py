@@ -8,6 +8,7 @@ clock, which is that scheduler's too. Used by ``bind``.
 
 import socket
 from collections.abc import Callable
+from typing import Final
 
 import structlog
 
@@ -21,6 +22,10 @@ Leads = Callable[[], bool]
 """Whether a Binding may be posted now. Never raises; what is not known counts as no (law L6)."""
 
 log = structlog.get_logger(__name__)
+
+
+READ_WITHIN: Final = 1.0
+"""Seconds: a bind waits for it, and its decision grows old."""
 
 
 def always() -> bool:
@@ -63,7 +68,7 @@ class SchedulerLeads:
 
     def _read(self) -> bool:
         try:
-            lease = self._kube.get(LEASES, self._lease, namespace=self._namespace)
+            lease = self._kube.get(LEASES, self._lease, namespace=self._namespace, within=READ_WITHIN)
         except ApiError as error:
             log.warning("the scheduler's Lease cannot be read: nothing is bound", why=str(error))
             return False

@@ -31,7 +31,6 @@ from cluster.fake.server import FakeKube
 from cluster.kube.resources import LEASES, PodTemplate
 from cluster.objects.assignment import (
     AssignmentError,
-    assignment_of,
     decode_assignment,
     drift_of,
     encode_assignment,
@@ -187,7 +186,7 @@ def test_what_stands_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
 
 def test_what_stands_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "leaves", Pod)
-    assert assignment_of(pod) == ASSIGNED
+    assert decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "") == ASSIGNED
     assert is_guarded(pod)
     assert (pod.metadata.labels or {})[names.COMEBACK] == "true"
     assert how(pod.metadata) == "as-it-was"
