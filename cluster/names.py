@@ -26,7 +26,7 @@ MIG_RESOURCE_PREFIX: Final = f"{NVIDIA_PREFIX}mig-"
 # --- wishes, written by users on Pods ----------------------------------------------------------------
 MODEL: Final = f"{DOMAIN}/model"
 """Models that the pod accepts: a comma-separated list, any spelling (``NVIDIA A100-SXM4-80GB`` too), or MIG
-profiles (``1g.10gb``)."""
+profiles (``1g.10gb``). Only a pod that lists several is given GPUs of several."""
 
 NOT_MODEL: Final = f"{DOMAIN}/not-model"
 """Models that the pod does not accept: a comma-separated list like that of ``MODEL``."""

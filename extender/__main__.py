@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,12 +18,15 @@ from cluster.kube.transport import Timeouts
 from cluster.picture import UNSUCCESSFUL, Following
 from cluster.runtime import logs
 from cluster.runtime.clock import Clock, SystemClock
+from cluster.runtime.loops import Body, Loops
 from cluster.runtime.metrics import measured, new_registry
 from cluster.runtime.probes import Check, Probes, ServeError, serve
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError, load
+from extender import gauges
 from extender.bind import CONNECTING, Bind
 from extender.electing import leadership
+from extender.explain import EVERY as EXPLAINS_EVERY
 from extender.explain import Explain
 from extender.filter import Filter
 from extender.flights import Flights
@@ -31,15 +35,19 @@ from extender.metrics import Metrics
 from extender.patient import Patient
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
+from extender.refusals import EVERY as REFUSALS_EVERY
 from extender.refusals import Refusals
+from extender.remeasure import EVERY as REMEASURES_EVERY
 from extender.remeasure import Remeasure
 from extender.ring import Ring, with_ring
 from extender.server import Verbs, create_app, with_probes
 from extender.serving import serve_by_tls, serve_plainly
 from extender.settings import Settings
+from extender.settle import EVERY as SETTLES_EVERY
 from extender.settle import Settle
 from extender.state import ClusterState
 from extender.trust import first_obstacle
+from extender.wake import EVERY as WAKES_EVERY
 from extender.wake import Wake
 
 if TYPE_CHECKING:
@@ -91,9 +99,10 @@ def build(
     following.follow_namespaces()
     wrong_clock = clock_obstacle(kube.skew)
     doubts: list[Check] = [wrong_clock]
-    leading = leadership(settings, process, binding_kube, state, clock=clock, unfit=doubts)
+    leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
     obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
     flights, metrics = Flights(), Metrics(registry)
+    loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     bind = Bind(binding_kube, state, clock, flights, leads=leading.leads)
     verbs = Verbs(
         filter=Filter(state).told,
@@ -103,42 +112,38 @@ def build(
     )
     refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 
-    _measure(registry, following, refusals)
+    gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
     app = with_ring(
         create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes),
         ring or Ring(clock),
     )
 
-    threads = {
-        **following.threads,
-        "settle": Settle(kube, state, clock, flights).run,
-        "explain": Explain(state, clock, events.warning, obstacle).run,
-        "refusals": refusals.run,
-        "freeze": Freeze(following.obstacle, clock).run,
-        "clock": Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).run,
-        "wake": Wake(kube, state, clock, namespace=settings.namespace).run,
-        "events": events.run,
+    freeze = Freeze(following.obstacle, clock).run
+    lasting = {**following.threads, **leading.threads, "events": events.run, "freeze": freeze}
+    rounds = {
+        "settle": (SETTLES_EVERY, Settle(kube, state, clock, flights).look),
+        "explain": (EXPLAINS_EVERY, Explain(state, clock, events.warning, obstacle).look),
+        "refusals": (REFUSALS_EVERY, refusals.reconcile),
+        "clock": (REMEASURES_EVERY, Remeasure(kube, wrong_clock, namespace=settings.namespace).reconcile),
+        "wake": (WAKES_EVERY, Wake(kube, state, clock, namespace=settings.namespace).look),
     }
-    for name, body in threads.items():
-        process.thread(name, body)
-
-    doubts += _listen(app, process, settings, clock, ready=Ready(registry, obstacle))
+    _go_on(process, loops, lasting, rounds)
+    ready = {"cluster": obstacle, "loops": loops.unready_reason}
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, ready))
     return process
 
 
-def _measure(registry: CollectorRegistry, following: Following, refusals: Refusals) -> None:
-    measured(
-        registry,
-        "extender_news_age_seconds",
-        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
-        following.age,
-    )
-    measured(
-        registry,
-        "extender_refusing_nodes",
-        "Nodes to which nothing is bound because their kubelet has refused a pod.",
-        refusals.refusing,
-    )
+def _go_on(
+    process: Process,
+    loops: Loops,
+    lasting: Mapping[str, Body],
+    rounds: Mapping[str, tuple[float, Callable[[], None]]],
+) -> None:
+    """A thread for each loop of its own, and for each that does something every so many seconds."""
+    for name, body in lasting.items():
+        process.thread(name, loops.lasting(name, body))
+    for name, (every, work) in rounds.items():
+        process.thread(name, loops.rounds(name, every, work))
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,14 +151,14 @@ class Ready:
     """What the probes tell."""
 
     registry: CollectorRegistry
-    obstacle: Check
+    checks: dict[str, Check]
 
 
 def _listen(
     app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
 ) -> list[Check]:
     """Serve verbs and probes until the process ends; why nobody can ask us."""
-    checks = {"cluster": ready.obstacle}
+    checks = dict(ready.checks)
     served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
     if served:
         checks["certificate"] = served.trouble

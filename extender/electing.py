@@ -1,7 +1,7 @@
 """Who decides whether this extender leads, as its settings say."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 from uuid import uuid4
 
@@ -9,8 +9,8 @@ from cluster import names
 from cluster.kube.elector import Elector, Timing
 from cluster.kube.port import Kube
 from cluster.runtime.clock import Clock
+from cluster.runtime.loops import Body
 from cluster.runtime.probes import Check
-from cluster.runtime.process import Process
 from extender.existing import OwnLease
 from extender.leadership import Leads, SchedulerLeads, always, own_prefix
 from extender.settings import Settings
@@ -26,11 +26,12 @@ class Leading:
 
     leads: Leads
     obstacle: Check = lambda: None
+    threads: Mapping[str, Body] = field(default_factory=dict)
+    """Name -> what a thread does for it."""
 
 
 def leadership(
     settings: Settings,
-    process: Process,
     kube: Kube,
     state: ClusterState,
     *,
@@ -41,7 +42,6 @@ def leadership(
 
     Args:
         settings: whose Lease it is.
-        process: for the threads.
         kube: the API server.
         state: the picture, which follows the Leases.
         clock: for the Lease.
@@ -50,7 +50,7 @@ def leadership(
     if not settings.leader_election:
         return Leading(always)
     if settings.mode == "existing":
-        return _own_lease(settings, process, kube, clock=clock, unfit=unfit)
+        return _own_lease(settings, kube, clock=clock, unfit=unfit)
     prefix = settings.leader_prefix or own_prefix()
     leads = SchedulerLeads(
         kube, state, clock, namespace=settings.namespace, lease=settings.leader_lease, prefix=prefix
@@ -58,9 +58,7 @@ def leadership(
     return Leading(leads)
 
 
-def _own_lease(
-    settings: Settings, process: Process, kube: Kube, *, clock: Clock, unfit: Sequence[Check]
-) -> Leading:
+def _own_lease(settings: Settings, kube: Kube, *, clock: Clock, unfit: Sequence[Check]) -> Leading:
     prefix = settings.leader_prefix or own_prefix()
     elector = Elector(
         kube,
@@ -74,6 +72,4 @@ def _own_lease(
         unfit=lambda: next((why for check in unfit if (why := check())), None),
     )
     lease = OwnLease(elector.leads, clock)
-    process.thread("elector", elector.run)
-    process.thread("leading", lease.run)
-    return Leading(lease.leads, lease.obstacle)
+    return Leading(lease.leads, lease.obstacle, {"elector": elector.run, "leading": lease.run})

@@ -8,7 +8,6 @@ after some minutes. Of GPUs that are kept for a pod the reclaimer tells. Runs in
 ``__main__``.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -41,11 +40,6 @@ class Explain:
         self._obstacle = obstacle
         self._told: dict[str, dict[str, float]] = {}
         """Uid -> sentence -> when it was told; the newest last."""
-
-    def run(self, stop: threading.Event) -> None:
-        """Look again and again until told to stop."""
-        while not self._clock.wait(stop, EVERY):
-            self.look()
 
     def look(self) -> None:
         """One round over all waiting pods; says nothing while the picture cannot be trusted."""

@@ -1,11 +1,11 @@
 """The verb ``filter``: which of the offered nodes can give the pod its devices."""
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import Final
 
 import msgspec
 
-from cluster.decide.predicates import PROMISED, elsewhere
+from cluster.decide.predicates import PROMISED, RESERVED, elsewhere
 from cluster.decide.reasons import Reason
 from cluster.decide.wish import Wish
 from cluster.objects.hold import Hold
@@ -41,9 +41,17 @@ class Filter:
         except QuantityError as error:
             return _error(pod, str(error))
         self._state.remember(pod)
-        answer = self._kept(pod, wish, wish.pin, names) if wish.pin else self._sorted(pod, wish, names)
+        spared: frozenset[str] = frozenset()
+        if wish.pin:
+            answer = self._kept(pod, wish, wish.pin, names)
+        else:
+            answer, spared = self._sorted(pod, wish, names)
         is_promised = PROMISED.code in answer.reasons
-        self._state.note(Rejection(pod, wish, answer.rejected, is_promised=is_promised))
+        # A node that is spared for a moment has not rejected the pod.
+        rejected = answer.rejected - spared if spared else answer.rejected
+        self._state.note(Rejection(pod, wish, rejected, is_promised=is_promised))
+        if answer.only:
+            self._state.reserve_softly(wish, answer.only)  # prioritize is not asked then
         line = {
             "pod": pod.key,
             "uid": pod.metadata.uid,
@@ -51,7 +59,7 @@ class Filter:
             "fitting": answer.fitting,
             "reasons": answer.reasons,
         }
-        return Told(answer.text, ANSWERED, line)
+        return Told(answer.text, ANSWERED, line, answer.reasons)
 
     def _kept(self, pod: Pod, wish: Wish, pin: Hold, names: Iterable[str]) -> Answer:
         """For a pod that has a hold: there is one node for it, if any."""
@@ -61,7 +69,8 @@ class Filter:
             verdicts[there] = self._state.afresh(wish, there) or self._state.promises(pod, wish)(there)
         return without_sheet(verdicts)
 
-    def _sorted(self, pod: Pod, wish: Wish, names: tuple[str, ...]) -> Answer:
+    def _sorted(self, pod: Pod, wish: Wish, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
+        """The answer, and the nodes that are left out of it for the sake of soft reservations."""
         with self._state.index.sheet(wish) as (sheet, everything):
             asked = frozenset(names)
             is_whole = asked == everything and len(asked) == len(names)
@@ -69,16 +78,39 @@ class Filter:
             other |= {name: self._state.afresh(wish, name) for name in self._state.apart(wish.uid) & asked}
             if promised := self._state.promised(pod, wish):
                 other |= _denied(promised, names, sheet.fitting, other)
-            return sheet.whole() if is_whole and not other else sheet.about(names, other)
+            spared = self._spared(wish, names, sheet.fitting, other)
+            other |= dict.fromkeys(spared, RESERVED)
+            answer = sheet.whole() if is_whole and not other else sheet.about(names, other)
+            return answer, frozenset(spared)
+
+    def _spared(
+        self, wish: Wish, names: Iterable[str], fitting: Container[str], other: Verdicts
+    ) -> list[str]:
+        """Nodes whose last devices other pods are about to get; none where the pod would fit nowhere else."""
+        reserved = self._state.soft.of_others(wish.uid)
+        if not reserved or not wish.demand:
+            return []
+        fits = _fits(names, fitting, other)
+        spared = [
+            name
+            for name in fits
+            if name in reserved and not self._state.fits_beside(wish, name, reserved[name])
+        ]
+        return spared if len(spared) < len(fits) else []
 
 
 def _denied(
-    promised: Promises, names: Iterable[str], fitting: Iterable[str], other: Verdicts
+    promised: Promises, names: Iterable[str], fitting: Container[str], other: Verdicts
 ) -> dict[str, Reason | None]:
     """Nodes on which the pod would fit, but for what others are promised."""
-    fits = [name for name in names if (other[name] is None if name in other else name in fitting)]
+    fits = _fits(names, fitting, other)
     found = ((name, promised(name)) for name in fits)
     return {name: reason for name, reason in found if reason}
+
+
+def _fits(names: Iterable[str], fitting: Container[str], other: Verdicts) -> list[str]:
+    """The nodes on which the pod fits, in their order."""
+    return [name for name in names if (other[name] is None if name in other else name in fitting)]
 
 
 def _error(pod: Pod, sentence: str) -> Told:

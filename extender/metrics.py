@@ -33,6 +33,20 @@ class Metrics:
             namespace=NAMESPACE,
             registry=registry,
         )
+        self.rejections = Counter(
+            "extender_rejections_total",
+            "Nodes that filter has turned down for a pod, by reason.",
+            ("reason",),
+            namespace=NAMESPACE,
+            registry=registry,
+        )
+        self.loops = Counter(
+            "extender_loop_failures_total",
+            "Rounds of background loops that have failed through a fault of ours, by loop; the log says how.",
+            ("loop",),
+            namespace=NAMESPACE,
+            registry=registry,
+        )
         self.binds = Counter(
             "extender_binds_total",
             "Answers of the verb bind, by outcome: bound, refused.",

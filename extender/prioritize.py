@@ -87,6 +87,8 @@ class Prioritize:
             QuantityError: an amount of GPUs that cannot be read.
         """
         pod, nodes, scores = arguments.pod, arguments.node_names or (), self._ranked(arguments)
+        if scores:
+            self._state.reserve_softly(self._state.wish(pod), nodes[scores.index(max(scores))])
         least, best = min(scores, default=0), max(scores, default=None)
         better = [
             HostPriority(host=name, score=score - least)

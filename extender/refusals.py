@@ -1,9 +1,8 @@
 """Tells of kubelets that have refused pods: an Event on the Node, and what is counted.
 
-Runs in its own thread, started by ``__main__``.
+``__main__`` plays it again and again in a thread of its own.
 """
 
-import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -38,11 +37,6 @@ class Refusals:
         self._clock = clock
         self._report = report
         self._metrics = metrics
-
-    def run(self, stop: threading.Event) -> None:
-        """Report until told to stop."""
-        while not self._clock.wait(stop, EVERY):
-            self.reconcile()
 
     def reconcile(self) -> None:
         """One round: every refusal is reported once."""

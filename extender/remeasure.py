@@ -1,16 +1,14 @@
 """Compares our clock with the API server's again while they differ: nothing else would ask it then.
 
 Only an answer tells its clock, watches that stay open bring none, and an extender whose clock is no good
-binds nobody. Runs in its own thread, started by ``__main__``.
+binds nobody. ``__main__`` plays it again and again in a thread of its own.
 """
 
-import threading
 from typing import Final
 
 from cluster.kube.errors import ApiError
 from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES
-from cluster.runtime.clock import Clock
 from extender.state import Readiness
 
 EVERY: Final = 5.0
@@ -20,17 +18,11 @@ EVERY: Final = 5.0
 class Remeasure:
     """Asks the API server for as good as nothing."""
 
-    def __init__(self, kube: Kube, wrong_clock: Readiness, clock: Clock, *, namespace: str) -> None:
+    def __init__(self, kube: Kube, wrong_clock: Readiness, *, namespace: str) -> None:
         """Args: wrong_clock: what is wrong with our clock by the newest answer; namespace: of our Leases."""
         self._kube = kube
         self._wrong_clock = wrong_clock
-        self._clock = clock
         self._selection = Selection(namespace=namespace)
-
-    def run(self, stop: threading.Event) -> None:
-        """Ask as long as the clocks differ, until told to stop."""
-        while not self._clock.wait(stop, EVERY):
-            self.reconcile()
 
     def reconcile(self) -> None:
         """One round."""

@@ -84,10 +84,6 @@ def _nothing() -> None:
     """What is mostly done."""
 
 
-def _log(told: Told) -> None:
-    log.info(told.event, **told.line)
-
-
 class App:
     """The WSGI application. Made by ``create_app``."""
 
@@ -114,7 +110,7 @@ class App:
         try:
             answer = self._answer(path, environ)
             if isinstance(answer, Told):
-                status, body, afterwards = HTTPStatus.OK, answer.text, partial(_log, answer)
+                status, body, afterwards = HTTPStatus.OK, answer.text, partial(self._tell, answer)
             else:
                 status, body = HTTPStatus.OK, msgspec.json.encode(answer)
         except _RefusedError as refused:
@@ -133,6 +129,12 @@ class App:
         self._metrics.seconds.labels(verb=verb).observe(self._clock.monotonic() - begin)
         start_response(f"{sent.value} {sent.phrase}", headers)
         return _Body(body, afterwards)
+
+    def _tell(self, told: Told) -> None:
+        """One line of the log, and why nodes were turned down."""
+        log.info(told.event, **told.line)
+        for reason, nodes in told.reasons.items():
+            self._metrics.rejections.labels(reason=reason).inc(nodes)
 
     def _answer(self, path: str, environ: "WSGIEnvironment") -> Any:
         if path not in self._verbs:

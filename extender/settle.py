@@ -1,10 +1,9 @@
 """Binds that we decided and whose event does not come: read the pod, then settle them one way.
 
 Without this a Binding whose answer was lost, or whose pod was deleted at the wrong moment, would hold its
-devices for ever. Runs in its own thread, started by ``__main__``.
+devices for ever. ``__main__`` plays it again and again in a thread of its own.
 """
 
-import threading
 from typing import Final
 
 import structlog
@@ -35,11 +34,6 @@ class Settle:
         self._flights = flights
         self._noticed: dict[str, tuple[Assumption, float]] = {}
         self._log = structlog.get_logger(__name__)
-
-    def run(self, stop: threading.Event) -> None:
-        """Look again and again until told to stop."""
-        while not self._clock.wait(stop, EVERY):
-            self.look()
 
     def look(self) -> None:
         """One round over everything that is assumed."""

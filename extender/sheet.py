@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -36,6 +37,8 @@ class Answer:
     rejected: frozenset[str] = frozenset()
     reasons: Mapping[str, int] = field(default_factory=dict)
     """Code -> nodes that are rejected for it."""
+    only: str = ""
+    """The node that fits, where it is the only one."""
 
 
 class Sheet:
@@ -50,6 +53,8 @@ class Sheet:
         """Node -> its name and the reason as text."""
         self._codes: dict[str, str] = {}
         self._whole: Answer | None = None
+        self._same = frozenset[str]()
+        """The nodes that were rejected last: mostly those that are rejected next, for whoever keeps them."""
 
     def names(self) -> set[str]:
         """All nodes that have answered."""
@@ -81,8 +86,9 @@ class Sheet:
             self._whole = Answer(
                 _text(self.fitting.values(), self._rejected.values()),
                 len(self.fitting),
-                frozenset(self._rejected),
+                self._interned(self._rejected),
                 Counter(self._codes.values()),
+                next(iter(self.fitting)) if len(self.fitting) == 1 else "",
             )
         return self._whole
 
@@ -105,7 +111,22 @@ class Sheet:
                 rejected.append(name)
                 lines.append(_rejection(name, reason))
                 reasons[reason.code] += 1
-        return Answer(_text(fits, lines), len(fits), frozenset(rejected), reasons)
+        only = ""
+        if len(fits) == 1:
+            only = next(
+                chain(
+                    (name for name in rest if name in self.fitting),
+                    (name for name, reason in other.items() if reason is None),
+                )
+            )
+        return Answer(_text(fits, lines), len(fits), self._interned(rejected), reasons, only)
+
+    def _interned(self, rejected: Iterable[str]) -> frozenset[str]:
+        """One object for equal sets: thousands of pods may wait for the same."""
+        found = frozenset(rejected)
+        if found != self._same:
+            self._same = found
+        return self._same
 
 
 def without_sheet(verdicts: Verdicts) -> Answer:

@@ -5,12 +5,15 @@ Reflectors write it, the verbs read it, under the picture's one lock.
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger.versions import version_is_older
+from cluster.decide.placement import NoPlaceError, choose
 from cluster.decide.predicates import PROMISED, obstacle
 from cluster.decide.protection import stays_for_ever
 from cluster.decide.reasons import Reason
@@ -23,11 +26,13 @@ from cluster.decide.serving import (
     is_short,
 )
 from cluster.decide.wish import Wish, wish_of
+from cluster.objects.assignment import devices_of
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, is_live
 from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
 from extender.index import Index
+from extender.soft_reservations import SoftReservations
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
@@ -81,8 +86,12 @@ class ClusterState(Picture):
         """Uid -> pod of ours that asks for GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer to filter, where it was no for some node."""
+        self.rejection_changes = 0
+        """Grows whenever a rejection comes or goes, or its pod changes."""
         self.refusals: deque[Refusal] = deque(maxlen=REFUSALS)
         """Refusals of kubelets that nobody has been told of yet."""
+        self.soft = SoftReservations(clock)
+        """What pods are about to be given whose bind has not come yet."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
         """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
@@ -144,6 +153,21 @@ class ClusterState(Picture):
         ((view, agent),) = self.look((node,))
         return obstacle(wish, view.without(wish.uid) if self.decided(wish.uid) == node else view, agent)
 
+    def reserve_softly(self, wish: Wish, node: str) -> None:
+        """A pod will probably be bound to a node."""
+        if not wish.demand or wish.pin:
+            return
+        with self._lock:
+            view = self._ledger.view(node)
+        reserved = self.soft.of_others(wish.uid).get(node, frozenset())
+        with suppress(NoPlaceError):
+            self.soft.reserve(wish.uid, node, devices_of(choose(wish, view.holding(reserved))))
+
+    def fits_beside(self, wish: Wish, node: str, reserved: frozenset[str]) -> bool:
+        """Whether a pod fits on a node if some of its devices were given to others."""
+        ((view, agent),) = self.look((node,))
+        return obstacle(wish, view.holding(reserved), agent) is None
+
     def apart(self, uid: str) -> frozenset[str]:
         """Nodes about which the answer for a pod is another than for pods like it."""
         return frozenset(node for node in (self._ledger.nomination(uid), self.decided(uid)) if node)
@@ -162,6 +186,7 @@ class ClusterState(Picture):
 
     def expect_answer(self, uid: str) -> None:
         """A pod is decided for a node; from now on its kubelet owes an answer."""
+        self.soft.release(uid)
         with self._lock:
             self._unanswered[uid] = self._clock.monotonic()
 
@@ -171,6 +196,19 @@ class ClusterState(Picture):
             now = self._clock.monotonic()
             times = (self._unanswered.get(claim.uid) for claim in self._ledger.view(node).claims)
             return any(since is not None and now - since < ANSWERED_WITHIN for since in times)
+
+    def replace_pods(self, items: Sequence[Pod], version: str) -> None:
+        """All living pods: what filter has seen of others is dropped, also where we never heard of them."""
+        super().replace_pods(items, version)
+        living = {pod.metadata.uid for pod in items}
+        with self._lock:
+            gone = [
+                uid
+                for uid, pod in self._seen.items()
+                if uid not in living and not version_is_older(version, pod.metadata.resource_version)
+            ]
+            for uid in gone:
+                self.drop_remembered(uid)
 
     def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
         """All Leases of the product's namespace: of what was before this list some may have been missed."""
@@ -202,7 +240,7 @@ class ClusterState(Picture):
             self._seen.move_to_end(pod.metadata.uid)
             if len(self._seen) > REMEMBERED:
                 oldest, _ = self._seen.popitem(last=False)
-                self.rejections.pop(oldest, None)
+                self._drop_rejection(oldest)
 
     def remembered(self, uid: str) -> Pod | None:
         """The pod as filter saw it last, None when it never did (a restart in between)."""
@@ -213,7 +251,11 @@ class ClusterState(Picture):
         """The pod is gone or bound: what filter saw and said does not matter."""
         with self._lock:
             self._seen.pop(uid, None)
-            self.rejections.pop(uid, None)
+            self._drop_rejection(uid)
+
+    def _drop_rejection(self, uid: str) -> None:
+        if self.rejections.pop(uid, None):
+            self.rejection_changes += 1
 
     def decide_anew(self, uid: str) -> None:
         """What filter saw is out of date. That it has said no stays: the scheduler is told when it fits."""
@@ -225,8 +267,9 @@ class ClusterState(Picture):
         with self._lock:
             if rejection.nodes and rejection.uid in self._seen:
                 self.rejections[rejection.uid] = rejection
+                self.rejection_changes += 1
             else:
-                self.rejections.pop(rejection.uid, None)
+                self._drop_rejection(rejection.uid)
 
     def _apply_node(self, node: Node) -> None:
         name = node.metadata.name
@@ -245,6 +288,7 @@ class ClusterState(Picture):
         if not super()._apply(pod):
             return False
         self._hear_kubelet(pod, was_known=was_known)
+        self.rejection_changes += uid in self.rejections
         self.waiting.pop(uid, None)
         if pod.spec.node_name or not is_live(pod):
             self.drop_remembered(uid)

@@ -9,10 +9,9 @@ a node's agent or the end of a booking. So: whoever was told "no" about a node o
 It is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means nothing to
 anybody. kube-scheduler (1.28 and later) tries pods that an extender has rejected again after any event of
 this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a right
-that the extender does not need. Runs in its own thread, started by ``__main__``.
+that the extender does not need. ``__main__`` plays it again and again in a thread of its own.
 """
 
-import threading
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
@@ -25,6 +24,7 @@ from cluster.decide.wish import Key, Wish
 from cluster.kube.errors import ApiError, NotFound
 from cluster.kube.port import Kube
 from cluster.kube.resources import Resource
+from cluster.objects.bookings import Booking
 from cluster.objects.meta import Meta, Partial
 from cluster.picture import EVERYWHERE
 from cluster.runtime.clock import Clock
@@ -87,28 +87,31 @@ class Wake:
         self._found: dict[tuple[Key, frozenset[str]], list[str]] = {}
         """Of this look: a wish, and nodes that were asked about -> those that fit."""
         self._places = EVERYWHERE
+        self._situation: tuple[int, int, dict[str, Booking]] | None = None
+        """All that the last look was about: while it is the same, nothing has to be looked at."""
         self._promised: set[str] = set()
         """Uids of those who would fit but for what others are promised."""
         self._promises_at = clock.monotonic()
         self._log = structlog.get_logger(__name__)
 
-    def run(self, stop: threading.Event) -> None:
-        """Look again and again until told to stop."""
-        while not self._clock.wait(stop, EVERY):
-            self.look()
-
     def look(self) -> None:
         """One round: find pods that fit by now, and ring for those that are due."""
         now = self._clock.monotonic()
         with self._state.locked():
-            rejections = dict(self._state.rejections)
-        if not rejections:
-            self._seen, self._changed, self._calls, self._judged = EVERYTHING, NONE, {}, {}
-            self._promised = set()
-            return
-        self._found = {}
+            if not self._state.rejections:
+                self._seen, self._changed, self._calls, self._judged = EVERYTHING, NONE, {}, {}
+                self._promised, self._situation = set(), None
+                return
+            noted, cover = self._state.rejection_changes, self._state.cover(self._clock.now())
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
+        situation = (noted, seen, cover)
+        is_quiet = situation == self._situation and places is self._places and not self._changed
+        if is_quiet and not self._calls and now - self._promises_at < PROMISES_EVERY:
+            return
+        self._situation, self._found = situation, {}
+        with self._state.locked():
+            rejections = dict(self._state.rejections)
         self._places = places
         present = {uid: (rejections[uid], wish) for uid, wish in self._wishes.now(rejections).items()}
         barred = self._barred(rejections, now)

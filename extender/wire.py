@@ -59,6 +59,8 @@ class Told:
     text: bytes
     event: str
     line: Mapping[str, object] = field(default_factory=dict)
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Why nodes were turned down -> how many."""
 
 
 class HostPriority(_Wire, frozen=True):

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from cluster import names
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import State
-from cluster.decide.offer import offered, wanted
+from cluster.decide.offer import offered, together, wanted
 from cluster.decide.predicates import UNACCOUNTED, obstacle
 from cluster.decide.suits import misfit
 from cluster.decide.wish import Wish, wish_of
@@ -82,7 +82,7 @@ def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
 
 def _is_short(wish: Wish, view: NodeView) -> bool:
     """Whether the node has too few, even if pods of unknown devices held none of the free ones."""
-    return any(wanted(offered(wish, view, name), wish) < needed for name, needed in wish.demand.items())
+    return any(together(offered(wish, view, name), wish) < needed for name, needed in wish.demand.items())
 
 
 def _has_gpus(node: Node) -> bool:

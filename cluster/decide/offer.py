@@ -3,7 +3,7 @@
 ``predicates`` and ``placement`` stand on it, so that what is promised is what is chosen.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.view import ByModel
@@ -42,14 +42,24 @@ def suiting(groups: ByModel, wished: Wished) -> ByModel:
 
 def wanted(groups: ByModel, wish: Wish) -> int:
     """How many of the devices will do for the pod."""
-    wished, count = wish.wished, 0
+    return sum(_wanted(groups, wish))
+
+
+def together(groups: ByModel, wish: Wish) -> int:
+    """How many of the devices the pod could have at one time: of one model, unless it mixes models."""
+    found = _wanted(groups, wish)
+    return sum(found) if wish.mixes else max(found, default=0)
+
+
+def _wanted(groups: ByModel, wish: Wish) -> Iterator[int]:
+    """The same model by model."""
+    wished = wish.wished
     is_by_model = wished.is_by_model
     for found in groups.values():
         if not is_by_model:
-            count += sum(map(wished.takes, found))
+            yield sum(map(wished.takes, found))
         elif found and wished.takes(found[0]):
-            count += len(found)
-    return count
+            yield len(found)
 
 
 def reserved(wish: Wish, view: NodeView, resource: str) -> frozenset[str]:

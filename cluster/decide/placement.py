@@ -26,17 +26,20 @@ def choose(wish: Wish, view: NodeView) -> Assignment:
         NoPlaceError: fewer free devices than the pod needs.
     """
     chosen = {
-        resource: iter(_pick(suiting(offered(wish, view, resource), wish.wished), needed))
+        resource: iter(_pick(suiting(offered(wish, view, resource), wish.wished), needed, mixes=wish.mixes))
         for resource, needed in wish.demand.items()
     }
     return hand_out(wish.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)])
 
 
-def _pick(free: ByModel, needed: int) -> list[Device]:
+def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:
     groups = list(free.values())
     large_enough = [devices for devices in groups if len(devices) >= needed]
     if large_enough:
         return _together(min(large_enough, key=lambda devices: (len(devices), devices[0].model)), needed)
+    if not mixes:
+        most = max(map(len, groups), default=0)
+        raise NoPlaceError(f"{most} of {needed} devices of one model are free.")
     mixed: list[Device] = []
     for devices in sorted(groups, key=lambda devices: (-len(devices), devices[0].model)):
         mixed += _together(devices, min(len(devices), needed - len(mixed)))

@@ -10,7 +10,7 @@ from typing import Final
 from cluster.decide import reasons
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import State
-from cluster.decide.offer import offered, wanted
+from cluster.decide.offer import offered, together, wanted
 from cluster.decide.reasons import Reason
 from cluster.decide.wish import Wish
 from cluster.objects.hold import Hold
@@ -30,6 +30,7 @@ KEPT: Final = reasons.KEPT.said()
 NOMINATED: Final = reasons.NOMINATED.said()
 PROMISED: Final = reasons.PROMISED.said()
 UNACCOUNTED: Final = reasons.UNACCOUNTED.said()
+RESERVED: Final = reasons.RESERVED.said()
 SICK: Final = reasons.SICK.said()
 FREED: Final = reasons.FREED.said()
 MISFIT: Final = reasons.MISFIT.said()
@@ -51,7 +52,7 @@ def obstacle(wish: Wish, view: NodeView, agent: State) -> Reason | None:
         return closed
     for resource, needed in wish.demand.items():
         # A device held by a pod of which nobody has said which it is may be any of the free ones.
-        spare = wanted(offered(wish, view, resource), wish) - view.unknown.get(resource, 0)
+        spare = together(offered(wish, view, resource), wish) - view.unknown.get(resource, 0)
         if spare < needed:
             return next(_shortages(wish, view, resource, needed))
     return None
@@ -87,21 +88,24 @@ def _shortages(wish: Wish, view: NodeView, resource: str, needed: int) -> Iterat
     """Everything that is short, the most lasting first."""
     everything = view.all_by_model.get(resource, {})
     matching = wanted(everything, wish)
+    of_one_model = together(everything, wish)
     if sum(map(len, everything.values())) < needed:
         yield TOO_MANY
     if not matching:
         yield reasons.NO_SUCH.said(wish.wished.text)
     if matching < needed:
         yield reasons.TOO_MANY_SUCH.said(wish.wished.text)
-    if wanted(view.healthy_by_model.get(resource, {}), wish) < needed:
+    if of_one_model < needed:
+        yield reasons.MIXED_MODELS.said(wish.wished.text)
+    if together(view.healthy_by_model.get(resource, {}), wish) < needed:
         yield unhealthy(wish)
     if wish.pin:
         yield _withheld(wish.pin, wish, view)
-    if wanted(view.unheld_by_model.get(resource, {}), wish) < needed:
+    if together(view.unheld_by_model.get(resource, {}), wish) < needed:
         yield in_use(wish)
-    if wanted(view.free_by_model.get(resource, {}), wish) < needed:
+    if together(view.free_by_model.get(resource, {}), wish) < needed:
         yield KEPT
-    if wanted(offered(wish, view, resource), wish) < needed:
+    if together(offered(wish, view, resource), wish) < needed:
         yield NOMINATED
     yield UNACCOUNTED
 
@@ -117,5 +121,5 @@ def _withheld(pin: Hold, wish: Wish, view: NodeView) -> Reason:
         return FREED
     if any(view.kept.get(uuid, wish.uid) != wish.uid for uuid in pin.devices):
         return KEPT
-    enough = all(wanted(offered(wish, view, name), wish) >= needed for name, needed in wish.demand.items())
+    enough = all(together(offered(wish, view, name), wish) >= needed for name, needed in wish.demand.items())
     return UNACCOUNTED if enough else MISFIT

@@ -18,7 +18,7 @@ from cluster.decide.fitting.amounts import requests
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import State
 from cluster.decide.ledger.view import view_of
-from cluster.decide.offer import offered, wanted
+from cluster.decide.offer import offered, together
 from cluster.decide.predicates import obstacle
 from cluster.decide.protection import hangs
 from cluster.decide.wish import Wish
@@ -72,7 +72,7 @@ class _Node:
         if gone not in self._spare:
             view = self.without(gone)
             self._spare[gone] = sum(
-                wanted(offered(self.wish, view, resource), self.wish) for resource in self.wish.demand
+                together(offered(self.wish, view, resource), self.wish) for resource in self.wish.demand
             )
         return self._spare[gone]
 

@@ -13,6 +13,8 @@ look for victims, find that none is needed, and fail with an error of changing t
 from dataclasses import dataclass
 from typing import Final, Self
 
+from cluster import names
+
 
 class Reason(str):
     """The sentence of a reason, with its code."""
@@ -107,6 +109,11 @@ TOO_MANY_SUCH: Final = Cause(
     "the pod asks for more GPUs{} than this node has",
     "fewer GPUs, or another wish",
 )
+MIXED_MODELS: Final = Cause(
+    "mixed-models",
+    "this node has fewer GPUs{} of one model than the pod asks for, and it does not list several",
+    f"fewer GPUs, or a list of the models that may stand side by side in {names.MODEL}",
+)
 UNHEALTHY: Final = Cause(
     "unhealthy",
     "not enough GPUs{} on this node are healthy",
@@ -138,6 +145,11 @@ NOMINATED: Final = Cause(
     "GPUs of this node are meant for a nominated pod of the same or higher priority",
     "that pod is bound, or gives up its nomination",
 )
+RESERVED: Final = Cause(
+    "reserved",
+    "the last GPUs of this node are about to be given to a pod that was placed a moment ago",
+    "nothing is needed: another node fits, and this one is asked again within a second",
+)
 UNACCOUNTED: Final = Cause(
     "unaccounted",
     "GPUs of this node are held by pods that were not given them by GPU Booking",
@@ -163,6 +175,7 @@ ALL: Final = (
     TOO_MANY,
     NO_SUCH,
     TOO_MANY_SUCH,
+    MIXED_MODELS,
     UNHEALTHY,
     MISFIT,
     SICK,
@@ -172,5 +185,6 @@ ALL: Final = (
     NOMINATED,
     UNACCOUNTED,
     PROMISED,
+    RESERVED,
 )
 """In the order in which they are looked for."""

@@ -39,6 +39,15 @@ class Wish:
         return self.wished.models
 
     @property
+    def mixes(self) -> bool:
+        """Whether its devices may be of several models: it lists them, or is given exactly those of a hold.
+
+        Nobody's work runs well on GPUs of which one is half as large or fast as the others, and who has not
+        said that it may will not expect it.
+        """
+        return len(self.models) > 1 or bool(self.wished.uuids) or self.pin is not None
+
+    @property
     def key(self) -> Key:
         """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
         return (*self.demand.items(), self.wished, self.priority, self.bears_cordon)

@@ -96,12 +96,18 @@ class Reflector(Generic[T]):
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch[T] | None = None
+        self._lists = 0
         self._log = log.bind(kind=resource.kind)
 
     @property
     def resource(self) -> Resource[T]:
         """The kind that it follows."""
         return self._resource
+
+    @property
+    def lists(self) -> int:
+        """How often the handler was given the whole truth."""
+        return self._lists
 
     @property
     def synced(self) -> threading.Event:
@@ -191,7 +197,7 @@ class Reflector(Generic[T]):
                     self._apply(event)
                 elif event.type == "BOOKMARK":
                     if _ends_initial_events(event.object):
-                        self._replace(tuple(items.values()), event.object.metadata.resource_version)
+                        self._replace(_taken(items), event.object.metadata.resource_version)
                 elif event.type == "DELETED":
                     items.pop(event.object.metadata.uid, None)
                 else:
@@ -234,6 +240,7 @@ class Reflector(Generic[T]):
     def _replace(self, items: Sequence[T], version: str) -> None:
         self._tell(lambda whole: self._handler.replace(whole, version), items)
         self._heard(version)
+        self._lists += 1
         self._synced.set()
         self._log.info("in step with the API server", objects=len(items), resource_version=version)
 
@@ -254,6 +261,13 @@ class Reflector(Generic[T]):
         self._version = version
         self._news = self._clock.monotonic()
         self._backoff.reset()
+
+
+def _taken(items: dict[str, T]) -> Sequence[T]:
+    """The objects, which are kept here no longer: the watch goes on for minutes, and they are many."""
+    taken = tuple(items.values())
+    items.clear()
+    return taken
 
 
 def _ends_initial_events(bookmark: Object) -> bool:

@@ -67,6 +67,10 @@ class Following:
         """Name -> body of a thread that runs until the event is set: one per kind."""
         return {kind: reflector.run for kind, reflector in self._reflectors.items()}
 
+    def lists(self) -> Mapping[str, int]:
+        """Kind -> how often all of it was read."""
+        return {kind: reflector.lists for kind, reflector in self._reflectors.items()}
+
     def age(self) -> float | None:
         """Seconds since the oldest of them had news, None until all had."""
         ages = [reflector.age() for reflector in self._reflectors.values()]

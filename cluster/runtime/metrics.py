@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from prometheus_client import CollectorRegistry, GCCollector, PlatformCollector, ProcessCollector
-from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
 
 from cluster import names
@@ -50,6 +51,19 @@ def measured_each(
     registry.register(_MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read))
 
 
+def counted_each(
+    registry: CollectorRegistry,
+    name: str,
+    documentation: str,
+    read: Callable[[], Mapping[str, int]],
+    *,
+    label: str,
+) -> None:
+    """The same of what only grows: a counter, named without ``_total``, which is added."""
+    made = _MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read, family=CounterMetricFamily)
+    registry.register(made)
+
+
 def render(registry: CollectorRegistry, accept: str) -> tuple[str, bytes]:
     """Content type and body for a scraper that accepts these types."""
     encode, content_type = choose_encoder(accept)
@@ -72,18 +86,25 @@ class _Measured(Collector):
 
 class _MeasuredEach(Collector):
     def __init__(
-        self, name: str, documentation: str, label: str, read: Callable[[], Mapping[str, float]]
+        self,
+        name: str,
+        documentation: str,
+        label: str,
+        read: Callable[[], Mapping[str, float]],
+        *,
+        family: type[GaugeMetricFamily] | type[CounterMetricFamily] = GaugeMetricFamily,
     ) -> None:
         self._name = name
         self._documentation = documentation
         self._labels = (label,)
         self._read = read
+        self._family = family
 
-    def describe(self) -> list[GaugeMetricFamily]:
-        return [GaugeMetricFamily(self._name, self._documentation, labels=self._labels)]
+    def describe(self) -> list[Metric]:
+        return [self._family(self._name, self._documentation, labels=self._labels)]
 
-    def collect(self) -> list[GaugeMetricFamily]:
-        family = GaugeMetricFamily(self._name, self._documentation, labels=self._labels)
+    def collect(self) -> list[Metric]:
+        family = self._family(self._name, self._documentation, labels=self._labels)
         for value, number in sorted(self._read().items()):
             family.add_metric([value], number)
         return [family]

@@ -32,9 +32,10 @@ def booked_reserve(wish: Wish, view: NodeView, reserved: Reserved) -> int:
 def _spare(wish: Wish, view: NodeView, resource: str, reserved: Reserved) -> int:
     """How many devices the pod could take, and what is planned would still find others."""
     free = view.free_by_model.get(resource, {}).items()
-    spare = sum(
+    spare = [
         min(wanted({model: found}, wish), max(0, len(found) - reserved.get(model, 0)))
         for model, found in free
-    )
+    ]
+    most = sum(spare) if wish.mixes else max(spare, default=0)
     # A device held by a pod of which nobody has said which it is may be any of the free ones.
-    return max(0, spare - view.unknown.get(resource, 0))
+    return max(0, most - view.unknown.get(resource, 0))

@@ -16,7 +16,7 @@ from typing import Final
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.build import Build
 from cluster.decide.ledger.view import ByModel, view_of
-from cluster.decide.offer import offered, suiting
+from cluster.decide.offer import offered, suiting, together
 from cluster.decide.placement import choose
 from cluster.decide.wish import Wish
 from cluster.objects.assignment import devices_of
@@ -50,7 +50,7 @@ def topology(wish: Wish, view: NodeView, reserved: Reserved) -> int:
     for resource, needed in wish.demand.items():
         free = offered(wish, view, resource)
         fits = _places(suiting(free, wish.wished), view)
-        if len(fits) < needed:
+        if together(free, wish) < needed:
             return 0
         case.append((resource, needed, fits, _places(free, view)))
     return _score(view.build, tuple(case))

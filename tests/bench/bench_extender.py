@@ -4,10 +4,12 @@ And how filter answers while the cluster changes and is listed anew.
 """
 
 import http.client
+import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,6 +45,8 @@ EVENTS: Final = 1_000
 SPAN: Final = 10.0
 """Seconds for which filter is asked, idle and busy."""
 RELISTED_EVERY: Final = 2.0
+LISTED_EVERY: Final = 1.0
+"""Seconds: a list takes about as long."""
 BETWEEN: Final = 0.005
 """Seconds between two questions: more than a scheduler manages."""
 
@@ -65,11 +69,34 @@ _BUSY: Final = Kind(
     target=Target(ratio=3),
 )
 
+LISTED_NODES: Final = 1_250
+_LISTED: Final = Kind(
+    "filter-relist-p99",
+    f"filter p99 while {LISTED_NODES * GPUS} pods on {LISTED_NODES} nodes are listed again and again",
+    "ms",
+    "its p99 when idle",
+    target=Target(ratio=3),
+)
+BINDS: Final = 64
+"""At one time; kube-scheduler sets no limit."""
+SLOW_SECONDS: Final = 3.0
+BACKOFF_SECONDS: Final = 1.0
+"""After which kube-scheduler tries a pod again."""
+_SLOW: Final = Kind(
+    "filter-slow-api-p99",
+    f"filter p99 while {BINDS} binds at a time wait for an API server, {SLOW_SECONDS:g} s each, {SIZE}",
+    "ms",
+    "its p99 when idle",
+    target=Target(ratio=2),
+)
+
 
 class Extender:
     """The process, and who asks it."""
 
-    def __init__(self, server: int, folder: Path, program: Sequence[str] = PROGRAM) -> None:
+    def __init__(
+        self, server: int, folder: Path, program: Sequence[str] = PROGRAM, *, nodes: int = NODES
+    ) -> None:
         self._log = folder / "log"
         (folder / "token").write_text("nobody asks")
         port = free_port()
@@ -90,14 +117,15 @@ class Extender:
                 stderr=log,
             )
         self._clock = SystemClock()
-        self.scheduler = Scheduler(port, NODES)
+        self.nodes, self.port = nodes, port
+        self.scheduler = Scheduler(port, nodes)
 
     def await_first_answer(self) -> None:
         """Ask until it answers."""
         never, begin = Event(), self._clock.monotonic()
         while self._clock.monotonic() - begin < STARTS_WITHIN:
             try:
-                checked(self.scheduler.ask("/filter"), NODES)
+                checked(self.scheduler.ask("/filter"), self.nodes)
             except (OSError, RuntimeError):
                 self.scheduler.close()
                 self._clock.wait(never, 0.01)
@@ -135,13 +163,24 @@ def measure(_lab: Lab) -> Iterator[Row]:
         idle = _asked(extender, int(port), events=0)
         busy = _asked(extender, int(port), events=EVENTS)
         yield _BUSY.row(1000 * percentile(busy, 99), 1000 * percentile(idle, 99))
+        with _binding(extender, int(port)):
+            slow = _asked(extender, int(port), events=0)
+        yield _SLOW.row(1000 * percentile(slow, 99), 1000 * percentile(idle, 99))
+    with (
+        child("tests.bench.canned_server", str(LISTED_NODES)) as port,
+        an_extender(int(port), nodes=LISTED_NODES) as extender,
+    ):
+        extender.await_first_answer()
+        idle = _asked(extender, int(port), events=0)
+        listed = _asked(extender, int(port), events=0, relisted_every=LISTED_EVERY)
+        yield _LISTED.row(1000 * percentile(listed, 99), 1000 * percentile(idle, 99))
 
 
 @contextmanager
-def an_extender(server: int, program: Sequence[str] = PROGRAM) -> Iterator[Extender]:
+def an_extender(server: int, program: Sequence[str] = PROGRAM, *, nodes: int = NODES) -> Iterator[Extender]:
     """One that follows a server on this port."""
     with TemporaryDirectory() as folder:
-        extender = Extender(server, Path(folder), program)
+        extender = Extender(server, Path(folder), program, nodes=nodes)
         try:
             yield extender
         finally:
@@ -166,14 +205,40 @@ def _logged(extender: Extender) -> float:
     return (extender.logged() - before) / QUESTIONS
 
 
-def _asked(extender: Extender, server: int, *, events: int) -> list[float]:
+@contextmanager
+def _binding(extender: Extender, server: int) -> Iterator[None]:
+    """Binds, as many as there may be at a time, of pods that have to be read first."""
+    stop = Event()
+
+    def bind(number: int) -> None:
+        body = {"PodName": f"b{number}", "PodNamespace": "default", "PodUID": f"b{number}", "Node": "n"}
+        while not stop.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", extender.port)
+            connection.request("POST", "/bind", json.dumps(body), {"Content-Type": "application/json"})
+            connection.getresponse().read()
+            connection.close()
+            SystemClock().wait(stop, BACKOFF_SECONDS)
+
+    _want(server, "/delay", int(1000 * SLOW_SECONDS))
+    with ThreadPoolExecutor(BINDS) as pool:
+        for number in range(BINDS):
+            pool.submit(bind, number)
+        try:
+            yield
+        finally:
+            stop.set()
+            _want(server, "/delay", 0)
+
+
+def _asked(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:
     """Seconds of each answer, while so much happens."""
+    every = relisted_every or (RELISTED_EVERY if events else 2 * SPAN)
     clock, never = SystemClock(), Event()
     _want(server, "/rate", events)
     begin = listed = clock.monotonic()
     found: list[float] = []
     while (now := clock.monotonic()) - begin < SPAN:
-        if events and now - listed > RELISTED_EVERY:
+        if now - listed > every:
             _want(server, "/expire", 0)
             listed = now
         found.append(seconds(lambda: extender.scheduler.ask("/filter")))
@@ -189,4 +254,4 @@ def _want(server: int, path: str, number: int) -> None:
     connection.close()
 
 
-MEASURE: Final = Measure("extender", (_START, _SIZE, _LOG, _BUSY), measure)
+MEASURE: Final = Measure("extender", (_START, _SIZE, _LOG, _BUSY, _SLOW, _LISTED), measure)

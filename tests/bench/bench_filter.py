@@ -143,6 +143,8 @@ def checked(content: bytes, nodes: int) -> None:
         RuntimeError: it is another.
     """
     answer = msgspec.json.decode(content, type=FilterResult)
+    if answer.error:
+        raise RuntimeError(answer.error)
     if (
         len(answer.node_names) != nodes - nodes // 2
         or len(answer.failed_and_unresolvable_nodes) != nodes // 2

@@ -2,7 +2,7 @@
 
 Run by ``bench_extender`` in a process of its own; its first line is the port. ``POST /rate`` with a number
 sets how many events of pods it tells per second, ``POST /expire`` ends the watch of pods with 410, so that
-they are listed anew.
+they are listed anew, ``POST /delay`` sets the milliseconds after which it answers about single objects.
 """
 
 import itertools
@@ -35,6 +35,8 @@ class Cluster:
 
     nodes: int
     rate: int = 0
+    delay: float = 0.0
+    """Seconds."""
     expired: threading.Event = field(default_factory=threading.Event)
 
     def __post_init__(self) -> None:
@@ -96,6 +98,7 @@ class Handler(BaseHTTPRequestHandler):
         query = {key: values[0] for key, values in parse_qs(address.query).items()}
         kind = address.path.rpartition("/")[2]
         if kind not in self.cluster.objects:
+            SystemClock().wait(threading.Event(), self.cluster.delay)
             self._answer(msgspec.json.encode({"code": 404, "reason": "NotFound"}), HTTPStatus.NOT_FOUND)
         elif query.get("watch"):
             self._watch(kind, streamed=query.get("sendInitialEvents") == "true")
@@ -107,6 +110,8 @@ class Handler(BaseHTTPRequestHandler):
         body = self.rfile.read(int(self.headers["Content-Length"] or 0))
         if self.path == "/rate":
             self.cluster.rate = int(body)
+        elif self.path == "/delay":
+            self.cluster.delay = int(body) / 1000
         elif self.path == "/expire":
             self.cluster.expired.set()
         self._answer(b"{}")

@@ -16,7 +16,7 @@ from extender.bind import NOT_LEADING, Bind
 from extender.leadership import always
 from extender.settle import ASK_AFTER, Settle
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_pod
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_pod
 
 ANYTHING = Request("POST", "/anything")
 
@@ -238,7 +238,8 @@ def test_the_picture_is_free_for_others_whenever_the_api_server_is_asked(cluster
 
 
 @pytest.mark.parametrize(
-    "waiting", [a_pod().asks(4), a_pod().asks(4).kept("n0", *(f"GPU-n0-{i}" for i in range(4)))]
+    "waiting",
+    [a_pod().asks(4).wants(A100, A6000), a_pod().asks(4).kept("n0", *(f"GPU-n0-{i}" for i in range(4)))],
 )
 def test_a_pod_does_not_wait_for_what_it_was_given_itself(cluster: Cluster, waiting: PodBuilder) -> None:
     pod = unanswered(cluster, waiting)

@@ -12,7 +12,7 @@ from extender.bind import Bind
 from extender.flights import Flights
 from extender.leadership import always
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import a100, a_pod
+from tests.fakes.objects import A100, A6000, a100, a_pod
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_any_number_of_pods_are_bound_at_the_same_time_to_as_many_nodes(cluster:
 def test_l1_a_pod_that_is_filtered_during_a_bind_does_not_see_its_device(
     cluster: Cluster, slow: SlowKube
 ) -> None:
-    first, second = cluster.create(a_pod("a").asks(4)), cluster.create(a_pod("b").asks(1))
+    first, second = cluster.create(a_pod("a").asks(4).wants(A100, A6000)), cluster.create(a_pod("b").asks(1))
     cluster.ask(first)
     answers: list[str] = []
 

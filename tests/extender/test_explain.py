@@ -38,7 +38,7 @@ def test_a_pod_too_big_for_every_node_is_told_once(told: Told) -> None:
 
 
 def test_another_reason_is_told_too(told: Told) -> None:
-    told.cluster.create(a_pod().asks(4).unschedulable())
+    told.cluster.create(a_pod().asks(2).wants(A100).unschedulable())
     told.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     told.explain.look()
 
@@ -47,8 +47,8 @@ def test_another_reason_is_told_too(told: Told) -> None:
     told.explain.look()
 
     assert [sentence for _, _, sentence in told.events] == [
-        "No node has 4 free GPUs.",
-        "All 4 healthy GPUs are in use.",
+        f"No node has 2 free GPUs of model {A100}.",
+        f"All 2 healthy GPUs of model {A100} are in use.",
     ]
 
 
@@ -109,10 +109,11 @@ def test_of_gpus_that_are_kept_for_a_pod_the_reclaimer_tells_and_nobody_else(tol
 
 
 def test_a_sentence_that_is_true_again_is_told_again_after_a_while(told: Told) -> None:
-    told.cluster.create(a_pod().asks(4).unschedulable())
+    told.cluster.create(a_pod().asks(2).wants(A100).unschedulable())
     told.cluster.create(a_pod("q").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     rest = told.cluster.create(a_pod("r").asks(3).on("n0", {"main": tuple(f"GPU-n0-{i}" for i in (1, 2, 3))}))
-    in_use, too_few = "All 4 healthy GPUs are in use.", "No node has 4 free GPUs."
+    in_use = f"All 2 healthy GPUs of model {A100} are in use."
+    too_few = f"No node has 2 free GPUs of model {A100}."
 
     def looks() -> list[str]:
         for _ in range(3):

@@ -4,7 +4,7 @@ import pytest
 from cluster.decide import predicates
 from extender.wire import WHOLE_NODES, Arguments
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import A100, a_pod
+from tests.fakes.objects import A100, A6000, a_pod
 
 
 @pytest.fixture
@@ -108,7 +108,8 @@ def test_for_a_nominated_pod_the_model_of_its_booking_is_meant_while_that_runs(c
 
     cluster.book(days=1)
     assert cluster.ask(pod).failed_and_unresolvable_nodes == {"n0": predicates.NOMINATED.told}
-    assert "nominated" in cluster.ask(cluster.create(a_pod("r").asks(3))).failed_and_unresolvable_nodes["n0"]
+    more = cluster.create(a_pod("r").asks(3).wants(A100, A6000))
+    assert "nominated" in cluster.ask(more).failed_and_unresolvable_nodes["n0"]
     assert cluster.ask(cluster.create(a_pod("s").asks(2))).node_names == ["n0"]
     assert cluster.bind_to(pod) == f"The pod no longer fits on node n0: {predicates.NOMINATED}."
 

@@ -17,7 +17,7 @@ from cluster.kube.resources import LEASES
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError
 from extender.__main__ import build
-from extender.electing import leadership
+from extender.electing import Leading, leadership
 from extender.existing import NOT_LEADING, SETTLES, SETTLING
 from extender.state import ClusterState
 from tests.extender.settings import free_port, settings
@@ -46,13 +46,17 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) ->
     process.run()
 
 
+def started(process: Process, leading: Leading) -> None:
+    for name, body in leading.threads.items():
+        process.thread(name, body)
+
+
 def test_who_binds_is_a_setting(tmp_path: Path) -> None:
     clock, kube = FakeClock(), FakeKube()
     state = ClusterState(clock)
 
     def leads(**variables: str) -> bool:
-        process = Process("extender", clock)
-        return leadership(settings(tmp_path, **variables), process, kube, state, clock=clock).leads()
+        return leadership(settings(tmp_path, **variables), kube, state, clock=clock).leads()
 
     meta = {"name": "another-lease", "namespace": "gpu-booking"}
     spec = {"holderIdentity": "another_1", "leaseDurationSeconds": 15, "renewTime": clock.now().isoformat()}
@@ -68,7 +72,8 @@ def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) ->
     clock, kube = FakeClock(), FakeKube()
     process = Process("extender", clock)
     existing = settings(tmp_path, MODE="existing", LEADER_PREFIX="first_")
-    leading = leadership(existing, process, kube, ClusterState(clock), clock=clock)
+    leading = leadership(existing, kube, ClusterState(clock), clock=clock)
+    started(process, leading)
     assert leading.obstacle() == NOT_LEADING
     thread = threading.Thread(target=process.run)
     thread.start()
@@ -87,12 +92,12 @@ def test_who_may_not_decide_leaves_the_lease_of_the_mode_existing_to_another(tmp
     process = Process("extender", clock)
     leading = leadership(
         settings(tmp_path, MODE="existing", LEADER_PREFIX="first_"),
-        process,
         kube,
         ClusterState(clock),
         clock=clock,
         unfit=[lambda: troubles[0] if troubles else None],
     )
+    started(process, leading)
     thread = threading.Thread(target=process.run)
     thread.start()
     eventually(lambda: bool(kube.calls), deadline=60)

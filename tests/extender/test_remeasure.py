@@ -47,7 +47,7 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     connection = Connection(server=server.url, credentials=Nobody())
     kube = KubeClient(connection, clock, user_agent="tester/1")
     obstacle = clock_obstacle(kube.skew)
-    remeasure = Remeasure(kube, obstacle, clock, namespace=names.NAMESPACE)
+    remeasure = Remeasure(kube, obstacle, namespace=names.NAMESPACE)
     remeasure.reconcile()
     assert server.received == []
     server.answers(told(clock.now() + timedelta(hours=1)))

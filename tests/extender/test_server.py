@@ -238,6 +238,17 @@ def test_requests_are_counted_by_verb_and_status(served: Served) -> None:
     assert (counted(served, "filter", 200), counted(served, "filter", 400)) == (1.0, 1.0)
 
 
+def test_nodes_that_are_turned_down_are_counted_by_reason(served: Served) -> None:
+    body = msgspec.json.encode({"Pod": a_pod().asks(9).raw, "NodeNames": ["n0", "n1", "elsewhere"]})
+
+    served.post("/filter", body, buffered=True)
+
+    def count(reason: str) -> float | None:
+        return served.registry.get_sample_value("gpu_booking_extender_rejections_total", {"reason": reason})
+
+    assert (count("too-many"), count("not-published")) == (2.0, 1.0)
+
+
 def test_a_filter_is_logged_in_one_short_line_once_its_answer_is_sent(served: Served) -> None:
     with capture_logs() as lines:
         served.post("/filter", captured("filter"), buffered=True)

@@ -85,3 +85,26 @@ def test_a_pod_that_is_missing_in_a_newer_list_holds_nothing(cluster: Cluster) -
     cluster.pods.replace((), cluster.kube.list(PODS).resource_version)
 
     assert not cluster.view().held
+
+
+def test_what_filter_saw_of_pods_that_are_gone_in_a_list_is_dropped_though_we_never_heard_of_them(
+    cluster: Cluster,
+) -> None:
+    known = cluster.create(a_pod("known").asks(9))
+    for seen in (known, a_pod("unheard").asks(9).at(50).obj, a_pod("newer").asks(9).at(500).obj):
+        cluster.ask(seen)
+    assert len(cluster.state.rejections) == 3
+
+    cluster.pods.replace([known], "100")
+
+    assert set(cluster.state.rejections) == {"uid-known", "uid-newer"}
+    assert cluster.state.remembered("uid-unheard") is None
+
+
+def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    for number in range(3):
+        cluster.ask(cluster.create(a_pod(f"p{number}").asks(9)), "n0", "n1")
+        cluster.renew("n1")
+    first, *others = (rejection.nodes for rejection in cluster.state.rejections.values())
+    assert all(nodes is first for nodes in others)

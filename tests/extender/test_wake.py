@@ -1,11 +1,16 @@
+from collections.abc import Mapping
+
 import pytest
 
 from cluster import names
+from cluster.decide.wish import Wish
 from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
-from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, Wake
+from extender.state import Rejection
+from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, PROMISES_EVERY, Wake
+from extender.wishes import Wishes
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, a_pod
 
@@ -52,6 +57,29 @@ def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
     waiting.pass_time(10, looks=40)
 
     assert waiting.rings == 0
+
+
+class Watched(Wishes):
+    """How often it was asked what the rejected pods want."""
+
+    looks = 0
+
+    def now(self, rejections: Mapping[str, Rejection]) -> dict[str, Wish]:
+        """Count it."""
+        self.looks += 1
+        return super().now(rejections)
+
+
+def test_while_nothing_changes_no_pod_is_looked_at_but_now_and_then(waiting: Waiting) -> None:
+    waiting.pass_time(1, looks=10)
+    waiting.wake._wishes = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    waiting.pass_time(10 * PROMISES_EVERY, looks=200)
+    assert watched.looks <= 10
+
+    watched.looks = 0
+    waiting.cluster.change("p", "said", "something")
+    waiting.pass_time()
+    assert watched.looks == 1
 
 
 def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:

@@ -4,6 +4,7 @@ What filter says is what a naive look says; bind does what filter said; a device
 on a node whose agent is silent.
 """
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from datetime import timedelta
 from itertools import combinations
@@ -360,8 +361,9 @@ class PlacementMachine(Booked):
         if pin and pin.node != node:
             return False
         offered, unknown = self._offered(pod, node), self.known.unknown(node)
+        mixes = bool(pin) or len(self._models(pod)) > 1
         return all(
-            sum(_resource(device) == resource for device in offered) - unknown.get(resource, 0) >= number
+            _most(offered, resource, mixes=mixes) - unknown.get(resource, 0) >= number
             for resource, number in wanted.items()
         )
 
@@ -437,6 +439,12 @@ class PlacementMachine(Booked):
 def _resource(device: Device) -> str:
     profile = device.profile
     return names.GPU_RESOURCE if profile is None else names.MIG_RESOURCE_PREFIX + profile.replace("+", ".")
+
+
+def _most(offered: list[Device], resource: str, *, mixes: bool) -> int:
+    """How many devices of a resource may be had side by side."""
+    models = Counter(device.model for device in offered if _resource(device) == resource)
+    return models.total() if mixes else max(models.values(), default=0)
 
 
 def _check_best(chosen: list[Device], offered: list[Device]) -> None:

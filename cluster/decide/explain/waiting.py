@@ -12,13 +12,20 @@ from cluster import names
 from cluster.decide import reasons
 from cluster.decide.explain.scene import counted
 from cluster.decide.ledger import NodeView
-from cluster.decide.offer import wanted
+from cluster.decide.offer import together, wanted
 from cluster.decide.reasons import Reason
 from cluster.decide.wish import Wish
 from cluster.objects.hold import Hold
 
 LASTING: Final = frozenset(
-    cause.code for cause in (reasons.NOT_PUBLISHED, reasons.TOO_MANY, reasons.NO_SUCH, reasons.TOO_MANY_SUCH)
+    cause.code
+    for cause in (
+        reasons.NOT_PUBLISHED,
+        reasons.TOO_MANY,
+        reasons.NO_SUCH,
+        reasons.TOO_MANY_SUCH,
+        reasons.MIXED_MODELS,
+    )
 )
 """Codes of reasons that nobody's leaving changes."""
 
@@ -71,6 +78,12 @@ def _reasons(wish: Wish, nodes: list[NodeView], resource: str, needed: int) -> I
         yield reasons.TOO_MANY_SUCH.of_all(
             f"The pod asks for {needed} {kind}{of_model}, but no node has more than {matching}."
         )
+    most = max((together(groups, wish) for groups in everything), default=0)
+    if most < needed:
+        yield reasons.MIXED_MODELS.of_all(
+            f"The pod asks for {needed} {kind}{of_model}, but no node has more than {most} of one model,"
+            f" and it does not list several models in {names.MODEL}."
+        )
     yield from _taken(wish, nodes, resource, needed, kind=f"{kind}{of_model}")
 
 
@@ -81,7 +94,7 @@ def _taken(wish: Wish, nodes: list[NodeView], resource: str, needed: int, *, kin
         yield reasons.UNHEALTHY.of_all(f"None of the {kind} in this cluster is healthy.")
     if not sum(wanted(view.unheld_by_model.get(resource, {}), wish) for view in nodes):
         yield reasons.IN_USE.of_all(f"All {healthy} healthy {kind} are in use.")
-    free = max((wanted(view.free_by_model.get(resource, {}), wish) for view in nodes), default=0)
+    free = max((together(view.free_by_model.get(resource, {}), wish) for view in nodes), default=0)
     if not free:
         yield reasons.KEPT.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
     if free < needed:

@@ -70,6 +70,9 @@ class Ledger:
         self._served: Mapping[str, str] = {}
         self._views: dict[str, NodeView] = {}
         self._unsaid: set[str] = set()
+        self._conflicts: dict[str, tuple[str, ...]] = {}
+        """Node -> devices of which more is held than there is, as the node was seen last."""
+        self._conflicts_seen: dict[str, int] = {}
         self._changes = Changes()
 
     # --- what objects say ----------------------------------------------------------------------------
@@ -252,6 +255,14 @@ class Ledger:
         """A number that grows whenever any view changes: equal numbers, equal views."""
         return self._changes.number
 
+    @property
+    def conflicts_seen(self) -> dict[str, int]:
+        """Node -> how often a device was seen to be held more than once that had not been so before.
+
+        The dict is the caller's own.
+        """
+        return dict(self._conflicts_seen)
+
     # --- inside --------------------------------------------------------------------------------------
 
     def _effective(self, uid: str, claim: Claim | None) -> Claim | None:
@@ -324,7 +335,7 @@ class Ledger:
         if known and (known.drift or known.devices) and claims:
             resources = {device.uuid: resource_of(device) for device in known.devices or ()}
             claims = tuple(self._said(claim, known, resources) for claim in claims)
-        return view_of(
+        found = view_of(
             name,
             devices=known.devices if known else None,
             fault=known.fault if known else None,
@@ -337,6 +348,16 @@ class Ledger:
                 if uid not in self._claims and uid not in self._holds
             ),
         )
+        self._note_conflicts(found)
+        return found
+
+    def _note_conflicts(self, view: NodeView) -> None:
+        name, found = view.name, view.conflicts
+        before = self._conflicts.pop(name, ())
+        if found:
+            self._conflicts[name] = found
+            if new := set(found) - set(before):
+                self._conflicts_seen[name] = self._conflicts_seen.get(name, 0) + len(new)
 
 
 def _known(node: Node) -> _Known:

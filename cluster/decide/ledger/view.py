@@ -88,6 +88,10 @@ class NodeView:
         held, unknown = _summed(claims)
         return replace(self, claims=claims, held=held, unknown=unknown)
 
+    def holding(self, devices: frozenset[str]) -> "NodeView":
+        """The same node if somebody else held these devices as well."""
+        return replace(self, held={**self.held, **dict.fromkeys(devices, WHOLE)}) if devices else self
+
     def holders(self, uuid: str) -> tuple[str, ...]:
         """The pods that hold something of a device, by uid."""
         return tuple(claim.uid for claim in self.claims if uuid in claim.devices)

@@ -1,3 +1,4 @@
+from cluster import names
 from cluster.decide.explain import kept_for, why_waiting
 from cluster.decide.ledger import Ledger
 from cluster.decide.wish import wish_of
@@ -22,7 +23,15 @@ def holding(node: str, *indices: int) -> PodBuilder:
 
 
 def test_nothing_is_said_about_a_pod_that_fits() -> None:
-    assert why(a_pod().asks(3), a_ledger()) is None
+    assert why(a_pod().asks(2), a_ledger()) is None
+    assert why(a_pod().asks(3).wants(A100, A6000), a_ledger()) is None
+
+
+def test_gpus_of_one_model_are_too_few_for_who_does_not_list_several() -> None:
+    assert why(a_pod().asks(3), a_ledger()) == (
+        "The pod asks for 3 GPUs, but no node has more than 2 of one model,"
+        f" and it does not list several models in {names.MODEL}."
+    )
 
 
 def test_nothing_is_said_about_a_pod_without_gpus() -> None:

@@ -63,7 +63,7 @@ def test_another_device_is_chosen_where_the_nominated_pod_needs_this_one() -> No
 
 
 def test_a_nomination_ends_with_the_bind_the_hold_or_the_pod() -> None:
-    pod = of_priority(a_pod().asks(3), 0)
+    pod = of_priority(a_pod().asks(3).wants(A100, A6000), 0)
     ledger = a_ledger(NOMINATED)
     assert why(pod, ledger) == predicates.NOMINATED
     ledger.assume(NOMINATED, "elsewhere", {"main": ("GPU-x",)})

@@ -40,8 +40,24 @@ def test_devices_of_one_pod_are_of_one_model_where_possible() -> None:
     assert chosen(a_pod().asks(2), a_view(*MIXED, held=(0,))) == [2, 3]
 
 
-def test_models_are_mixed_only_where_there_is_no_other_way() -> None:
-    assert chosen(a_pod().asks(3), a_view(*MIXED)) == [0, 1, 2]
+def test_models_are_mixed_only_for_who_lists_them_and_where_there_is_no_other_way() -> None:
+    assert chosen(a_pod().asks(3).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1, 2]
+    assert chosen(a_pod().asks(2).wants(f"{A100},{A6000}"), a_view(*MIXED)) == [0, 1]
+    for only_one in (a_pod(), a_pod().wants(A100), a_pod().with_annotation(names.NOT_MODEL, "NVIDIA-H100")):
+        with pytest.raises(NoPlaceError, match="2 of 3 devices of one model"):
+            chosen(only_one.asks(3), a_view(*MIXED))
+
+
+def test_devices_that_are_listed_one_by_one_may_be_of_several_models() -> None:
+    listed = a_pod().asks(2).with_annotation(names.UUID, "GPU-n0-1,GPU-n0-2")
+    assert chosen(listed, a_view(*MIXED)) == [1, 2]
+
+
+def test_containers_of_one_pod_have_devices_of_one_model() -> None:
+    two = a_pod().asks(1, container="first").asks(1, container="second")
+    assert chosen(two, a_view(*MIXED, held=(0,))) == [2, 3]
+    with pytest.raises(NoPlaceError):
+        chosen(two, a_view(*MIXED, held=(0, 2)))
 
 
 def test_the_smaller_group_is_used_first() -> None:

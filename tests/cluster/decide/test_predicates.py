@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide import predicates
+from cluster.decide import predicates, reasons
 from cluster.decide.ledger import Ledger, NodeView
 from cluster.decide.ledger.liveness import State
 from cluster.decide.predicates import obstacle
@@ -40,7 +40,13 @@ def test_a_pod_without_gpus_fits_everywhere() -> None:
 
 
 def test_any_model_will_do_without_a_wish() -> None:
-    assert why(a_pod().asks(4), a_view()) is None
+    assert why(a_pod().asks(2), a_view()) is None
+
+
+def test_a_pod_that_lists_no_several_models_gets_gpus_of_one() -> None:
+    assert why(a_pod().asks(3), a_view()) == reasons.MIXED_MODELS.said("")
+    assert why(a_pod().asks(3).wants(A100, A6000), a_view()) is None
+    assert why(a_pod().asks(3).with_annotation(names.NOT_MODEL, "NVIDIA-H100"), a_view()) is not None
 
 
 def test_a_list_of_models_is_a_choice() -> None:
@@ -70,7 +76,7 @@ def test_all_in_use() -> None:
 
 
 def test_all_in_use_whatever_the_model() -> None:
-    assert why(a_pod().asks(4), a_view(holding("q", 0, 1))) == "not enough GPUs on this node are free"
+    assert why(a_pod().asks(2), a_view(holding("q", 0, 2))) == "not enough GPUs on this node are free"
 
 
 def test_the_other_models_do_not_help() -> None:
@@ -89,8 +95,8 @@ def test_sick_devices() -> None:
 def test_the_last_devices_are_kept_for_pods_that_hold_unknown_ones() -> None:
     stranger = a_pod("stranger").asks(1).on("n0")
 
-    assert why(a_pod().asks(3), a_view(stranger)) is None
-    assert why(a_pod().asks(4), a_view(stranger)) == predicates.UNACCOUNTED
+    assert why(a_pod().asks(3).wants(A100, A6000), a_view(stranger)) is None
+    assert why(a_pod().asks(4).wants(A100, A6000), a_view(stranger)) == predicates.UNACCOUNTED
     assert why(a_pod().asks(2).wants(A100), a_view(stranger)) == predicates.UNACCOUNTED
 
 
@@ -104,7 +110,7 @@ def test_the_pod_with_the_hold_fits_on_its_devices_and_nobody_else_does() -> Non
 
     assert why(BOOKED, view) is None
     assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
-    assert why(a_pod().asks(3), view) == predicates.KEPT
+    assert why(a_pod().asks(3).wants(A100, A6000), view) == predicates.KEPT
     assert why(a_pod().asks(2), view) is None
 
 

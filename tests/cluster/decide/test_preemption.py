@@ -17,7 +17,7 @@ from cluster.decide.preemption import Ground, preempted
 from cluster.decide.wish import wish_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import PodStatus
-from tests.fakes.objects import A100, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
 
 HIGH = 1000
 NOW = EPOCH + timedelta(hours=1)
@@ -80,7 +80,7 @@ def test_a_protected_victim_is_replaced() -> None:
         NODE, holder("booked", a100(0)), holder("other", a100(1)), protected=frozenset({"uid-booked"})
     )
 
-    assert asked(a_pod().asks(3), here, "uid-booked") == ("uid-other",)
+    assert asked(a_pod().asks(3).wants(A100, A6000), here, "uid-booked") == ("uid-other",)
 
 
 def test_a_node_where_only_protected_pods_could_go_is_of_no_help() -> None:

@@ -1,3 +1,4 @@
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -297,3 +298,33 @@ def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> N
 def test_it_stops_while_the_watch_is_silent(world: World) -> None:
     with world.following():
         assert world.kube.watches == 1
+
+
+def held_by_the_thread(world: World) -> list[Pod]:
+    """Pods in what the reflector's thread has in its hands."""
+    found: list[Pod] = []
+    frame = sys._current_frames().get(world._thread.ident or 0)
+    while frame:
+        for value in frame.f_locals.values():
+            parts = value.values() if isinstance(value, dict) else value
+            if isinstance(value, dict | list | tuple):
+                found += [part for part in parts if isinstance(part, Pod)]
+        frame = frame.f_back
+    return found
+
+
+@pytest.mark.parametrize("streams_lists", [True, False])
+def test_a_list_is_let_go_of_as_soon_as_it_was_told(*, streams_lists: bool) -> None:
+    world = World(streams_lists=streams_lists)
+    for number in range(5):
+        world.pod(f"p{number}")
+    with world.following():
+        assert len(world.cache.pods) == 5
+        eventually(lambda: not held_by_the_thread(world), deadline=60)
+
+
+def test_lists_are_counted() -> None:
+    world = World()
+    assert world.reflector.lists == 0
+    with world.following():
+        assert world.reflector.lists == 1

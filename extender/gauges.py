@@ -1,0 +1,107 @@
+"""What the picture looks like, as metrics that are read when somebody scrapes them."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from cluster.decide.ledger import NodeView
+from cluster.runtime.metrics import counted_each, measured, measured_each
+from extender.state import ClusterState
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """What other parts of the process know."""
+
+    age: Callable[[], float | None]
+    """Seconds since the oldest of what is followed had news."""
+    lists: Callable[[], Mapping[str, int]]
+    """Kind -> how often all of it was read."""
+    refusing: Callable[[], float]
+    """Nodes that are barred."""
+
+
+def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> None:
+    """Register them."""
+    measured(
+        registry,
+        "extender_news_age_seconds",
+        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
+        sources.age,
+    )
+    measured(
+        registry,
+        "extender_refusing_nodes",
+        "Nodes to which nothing is bound because their kubelet has refused a pod.",
+        sources.refusing,
+    )
+    measured_each(
+        registry,
+        "extender_devices_free",
+        "Healthy devices that nobody holds and that are kept for nobody, by model.",
+        lambda: free(_views(state)),
+        label="model",
+    )
+    measured_each(
+        registry,
+        "extender_devices_held",
+        "Devices that pods hold, by model.",
+        lambda: held(_views(state)),
+        label="model",
+    )
+    measured(
+        registry,
+        "extender_assumed_binds",
+        "Binds that were decided and whose pod's event has not come yet.",
+        lambda: float(_assumed(state)),
+    )
+    counted_each(
+        registry,
+        "extender_lists",
+        "How often all objects of a kind were read, at the start or because changes may have been missed.",
+        sources.lists,
+        label="kind",
+    )
+    counted_each(
+        registry,
+        "extender_device_conflicts",
+        "Devices that were seen held by more pods than they have room for (law L1 broken), by node.",
+        lambda: _conflicts(state),
+        label="node",
+    )
+
+
+def free(views: Mapping[str, NodeView]) -> Mapping[str, float]:
+    """Model -> devices."""
+    found: Counter[str] = Counter()
+    for view in views.values():
+        for models in view.free_by_model.values():
+            for model, devices in models.items():
+                found[model] += len(devices)
+    return dict(found)
+
+
+def held(views: Mapping[str, NodeView]) -> Mapping[str, float]:
+    """Model -> devices; what the node does not have is of no model."""
+    found: Counter[str] = Counter()
+    for view in views.values():
+        found.update(view.models[uuid] for uuid in view.held if uuid in view.models)
+    return dict(found)
+
+
+def _views(state: ClusterState) -> Mapping[str, NodeView]:
+    """Views never change: they are read without the lock."""
+    with state.locked() as ledger:
+        return ledger.all_views()
+
+
+def _assumed(state: ClusterState) -> int:
+    with state.locked() as ledger:
+        return len(ledger.assumed)
+
+
+def _conflicts(state: ClusterState) -> Mapping[str, int]:
+    with state.locked() as ledger:
+        return ledger.conflicts_seen

@@ -1,0 +1,61 @@
+"""Devices that a pod is about to be bound to: from kube-scheduler's choice of a node until its bind.
+
+Filter is asked about the next pod of a burst before the bind of the one before has arrived. A policy that
+fills nodes sends both to the node that has one device left, one bind is refused, and that pod waits out a
+backoff of a second and more. So the node that was ranked best counts as taken for a moment, softly: filter
+leaves out nodes that would fit but for such a reservation where others fit as well, and rejects nobody for
+it.
+"""
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.runtime.clock import Clock
+
+SECONDS: Final = 1.0
+"""So long a reservation lasts at most: a bind follows within some milliseconds, or not at all."""
+NONE: Final[Mapping[str, frozenset[str]]] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class _Reservation:
+    """What one pod is about to be given."""
+
+    node: str
+    devices: frozenset[str]
+    expires: float
+
+
+class SoftReservations:
+    """Of all pods, for any thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._by_uid: dict[str, _Reservation] = {}
+
+    def reserve(self, uid: str, node: str, devices: frozenset[str]) -> None:
+        """The pod will probably be bound to these devices; an earlier reservation of its is dropped."""
+        expires = self._clock.monotonic() + SECONDS
+        with self._lock:
+            self._by_uid[uid] = _Reservation(node, devices, expires)
+
+    def release(self, uid: str) -> None:
+        """The pod's bind has come: from here on the ledger counts what it is given."""
+        with self._lock:
+            self._by_uid.pop(uid, None)
+
+    def of_others(self, uid: str) -> Mapping[str, frozenset[str]]:
+        """Node -> devices that are reserved there for other pods than this one."""
+        if not self._by_uid:
+            return NONE
+        now = self._clock.monotonic()
+        with self._lock:
+            self._by_uid = {key: one for key, one in self._by_uid.items() if one.expires > now}
+            found: dict[str, frozenset[str]] = {}
+            for key, one in self._by_uid.items():
+                if key != uid:
+                    found[one.node] = found.get(one.node, frozenset()) | one.devices
+        return found

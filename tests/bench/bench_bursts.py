@@ -1,0 +1,132 @@
+"""Bursts of pods onto exactly as many devices of two models: who is sent to a device that is taken already.
+
+kube-scheduler asks filter about a pod before the bind of the one before has arrived. Whoever is refused waits
+out a backoff. Counted are the times that filter is asked about a pod beyond the first.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import count, cycle
+from statistics import median
+from typing import Final
+
+import urllib3
+from prometheus_client.parser import text_string_to_metric_families
+
+from cluster import names
+from cluster.kube.resources import NODES
+from cluster.objects.inventory import encode_inventory
+from cluster.runtime.clock import SystemClock
+from devcluster.parts import extender
+from tests.bench.arena import QPS, Arena, arena, gpu_pod
+from tests.bench.lab import Lab
+from tests.bench.measure import Measure
+from tests.bench.rows import Kind, Row, Target
+from tests.bench.simulated import GPUS, program
+from tests.fakes.objects import A100, A6000, a100, a6000
+
+SIZES: Final = (8, 16, 32)
+"""Pods of a burst."""
+HOSTS: Final = 4
+"""Nodes, each with as many devices of one model as of the other."""
+TURNS: Final = 5
+_COUNTER: Final = f"{names.METRICS_PREFIX}_extender_requests_total"
+_LABELS: Final = {"verb": "filter", "status": "200"}
+_SCENE: Final = (
+    f"pods with one GPU at once, half of them for each of two models, onto exactly as many free devices of"
+    f" {HOSTS} simulated nodes"
+)
+_TRIES: Final = {
+    size: Kind(
+        f"burst-{size}-tries",
+        f"{size} {_SCENE}: questions to filter beyond the first, per 100 pods, of {TURNS} bursts",
+        "tries",
+        target=Target(value=2),
+    )
+    for size in SIZES
+}
+_BOUND: Final = {
+    size: Kind(
+        f"burst-{size}-bound",
+        f"the same, {size} pods: created to the last bound, median of {TURNS}",
+        "s",
+        "the same without our extender, any device",
+    )
+    for size in SIZES
+}
+
+
+def measure(_lab: Lab) -> Iterator[Row]:
+    """All sizes with our extender, then without."""
+    with arena(HOSTS) as place:
+        _describe(place)
+        bursts = Bursts(place)
+        with place.scheduling(QPS):
+            found = {size: [bursts.play(size, counts=True) for _ in range(TURNS)] for size in SIZES}
+        with place.scheduling(QPS, ours=False):
+            floors = {size: [bursts.play(size) for _ in range(TURNS)] for size in SIZES}
+    for size in SIZES:
+        tries = sum(one.questions - size for one in found[size])
+        yield _TRIES[size].row(100 * tries / (TURNS * size))
+        yield _BOUND[size].row(*(median(one.seconds for one in some[size]) for some in (found, floors)))
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """One that was played."""
+
+    seconds: float
+    """From the first pod's creation to the last one's bind."""
+    questions: int
+    """How often filter was asked meanwhile; 0 where nobody counted."""
+
+
+@dataclass
+class Bursts:
+    """Played one after the other."""
+
+    place: Arena
+    _numbers: Iterator[int] = field(default_factory=count, init=False)
+
+    def play(self, size: int, *, counts: bool = False) -> Burst:
+        """Fill what the burst is not meant to have, and play it; everything is gone afterwards."""
+        number = next(self._numbers)
+        others = [
+            (f"other-{number}-{node}-{model.lower()}-{index}", node, model)
+            for node in self.place.nodes
+            for model in (A100, A6000)
+            for index in range((HOSTS * GPUS - size) // (2 * HOSTS))
+        ]
+        self.place.create(gpu_pod(name, node=node, wish=model) for name, node, model in others)
+        for name, _, _ in others:
+            self.place.sightings.at(name, "Running")
+        pods = [f"burst-{number}-{index}" for index in range(size)]
+        asked = self._asked() if counts else 0
+        begin = SystemClock().monotonic()
+        models = cycle((A100, A6000))
+        self.place.create(gpu_pod(name, wish=next(models)) for name in pods)
+        last = max(self.place.sightings.at(name, "bound") for name in pods)
+        questions = self._asked() - asked if counts else 0
+        self.place.remove([*pods, *(name for name, _, _ in others)])
+        return Burst(last - begin, questions)
+
+    def _asked(self) -> int:
+        url = f"http://{self.place.cluster.address}:{extender.PORT + 1}/metrics"
+        text = urllib3.request("GET", url, timeout=10.0, retries=False).data.decode()
+        samples = (sample for family in text_string_to_metric_families(text) for sample in family.samples)
+        return int(sum(one.value for one in samples if (one.name, one.labels) == (_COUNTER, _LABELS)))
+
+
+def _describe(place: Arena) -> None:
+    """Every node has as many devices of each model."""
+    for name in place.nodes:
+        half = GPUS // 2
+        devices = [a100(index, name) for index in range(half)]
+        devices += [a6000(index, name) for index in range(half, GPUS)]
+        inventory = encode_inventory(tuple(devices))
+        place.kube.patch(NODES, name, {"metadata": {"annotations": {names.INVENTORY: inventory}}})
+
+
+MEASURE: Final = Measure(
+    "bursts", (*_TRIES.values(), *_BOUND.values()), measure, on_cluster=True, prepare=program
+)
