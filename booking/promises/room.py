@@ -5,18 +5,24 @@ the sum is not enough: for a booking that needs one node for all its devices, an
 of which such ones are booked or nodes are blocked, because those of others must stay placeable.
 
 What has begun, or begins within a moment, stays where it is planned: the extender may be binding its pods
-there while we decide.
+there while we decide. Where its pods run on a node that cannot bear it to its end (maintenance, a device that
+has fallen ill), the keeper has a place for it elsewhere that nothing here shows: then an answer is checked by
+the keeper's own eyes.
 """
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from booking import wording
 from booking.capacity import Capacity
-from booking.promises.calendars import Calendar, promise_of, seconds
+from booking.promises.calendars import Calendar, calendar_of, promise_of, seconds
 from booking.promises.ground import SETTLED, Ground, blocks_of, ground_of
+from booking.promises.keeping import kept
 from booking.promises.starts import OneNode, Sum, first_start, instant
 from booking.records import Place, Record
 from booking.room import Placing, Room, Shortage, Timetable, Wanted
@@ -70,7 +76,7 @@ class ModelRoom:
         changing: Record | None = None,
     ) -> None:
         self._model, self._calendar, self._capacity = model, calendar, capacity
-        self._now, self._changing = now, changing
+        self._now, self._changing, self._maintenance = now, changing, blocks
         self._total = capacity.total(model)
         # What has begun goes on where it is: a node that is silent for a moment is no reason to end it.
         is_new = changing is None or changing.start > now
@@ -193,9 +199,45 @@ class ModelRoom:
                 shift.put(item, node)
             shift.fix(item for item, _ in beside)
             if shift.settle(items, only):
-                return _placing(shift, ground, items), shift.left
+                placing = _placing(shift, ground, items)
+                if not self._is_strained or self._is_kept(wanted, start, end, placing):
+                    return placing, shift.left
             steps = shift.left
         return None, steps
+
+    # --- what the keeper makes of it -----------------------------------------------------------------
+    @cached_property
+    def _is_strained(self) -> bool:
+        """Whether pods run where their bookings cannot stay."""
+        return next(self._stands().board.overfull(seconds(self._now)), None) is not None
+
+    def _is_kept(self, wanted: Wanted, start: datetime, end: datetime, placing: Placing) -> bool:
+        """Whether the booking, accepted like this, puts nobody at risk, itself included."""
+        records = dict(self._calendar.records)
+        for key, plan in placing.moved.items():
+            records[key] = msgspec.structs.replace(records[key], plan=plan)
+        before = self._changing or next(iter(records.values()))
+        key, created = (before.id, before.created) if self._changing else ("", self._now)
+        records[key] = msgspec.structs.replace(
+            before,
+            id=key,
+            count=wanted.count,
+            topology=wanted.topology,
+            start=start,
+            end=end,
+            created=created,
+            plan=placing.plan,
+        )
+        at_risk = self._at_risk(records.values())
+        return key not in at_risk and at_risk <= self._at_risk_already
+
+    @cached_property
+    def _at_risk_already(self) -> frozenset[str]:
+        return self._at_risk(self._calendar.records.values())
+
+    def _at_risk(self, records: Iterable[Record]) -> frozenset[str]:
+        calendar = calendar_of(records)
+        return kept(self._model, calendar, self._capacity, self._now, blocks=self._maintenance).at_risk
 
     def _unwatched(self, wanted: Wanted, start: datetime, end: datetime) -> Placing:
         """Nothing but single devices is promised: they find a place in time wherever the sum fits.

@@ -10,11 +10,13 @@ from datetime import datetime, timedelta
 from typing import Final
 
 import msgspec
+import pytest
 
 from booking.errors import RefusedError
 from booking.records import BookingRequest, Change, Record
 from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
+from tests.properties import history
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
 from tests.properties.promising import SIZES, Ground
 
@@ -217,6 +219,12 @@ class PlacesMachine(Machine):
                     if block.node == node and block.start <= at < block.end
                 )
                 assert sum(planned) <= max(0, size - away), f"{planned} of {size - away} on {node} at {at}"
+
+
+@pytest.mark.parametrize("seed", [1184963481, 3564754459])
+def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to_nobody(seed: int) -> None:
+    """Histories that broke the law: a booking was accepted where only the keeper knew of another's place."""
+    assert history.play(PlacesMachine, seed=seed).steps == length()
 
 
 TestPlaces = by_hypothesis(PlacesMachine, examples=4)
