@@ -73,7 +73,9 @@ class Prioritize:
         nodes = arguments.node_names or ()
         return [
             HostPriority(host=name, score=score)
-            for name, score in zip(nodes, self._ranked(arguments), strict=True)
+            for name, score in zip(
+                nodes, self._ranked(arguments, self._state.wish(arguments.pod)), strict=True
+            )
         ]
 
     def told(self, arguments: Arguments) -> Told:
@@ -86,10 +88,13 @@ class Prioritize:
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
         """
-        pod, nodes, scores = arguments.pod, arguments.node_names or (), self._ranked(arguments)
-        if scores:
-            self._state.reserve_softly(self._state.wish(pod), nodes[scores.index(max(scores))])
+        pod, nodes = arguments.pod, arguments.node_names or ()
+        wish = self._state.wish(pod)
+        scores = self._ranked(arguments, wish)
         least, best = min(scores, default=0), max(scores, default=None)
+        first = None if best is None else nodes[scores.index(best)]
+        if first is not None:
+            self._state.reserve_softly(wish, first)
         better = [
             HostPriority(host=name, score=score - least)
             for name, score in zip(nodes, scores, strict=True)
@@ -100,15 +105,14 @@ class Prioritize:
             "uid": pod.metadata.uid,
             "placement": placement_of(pod, self._placement),
             "asked": len(scores),
-            "best": None if best is None else nodes[scores.index(best)],
+            "best": first,
             "score": best,
         }
         return Told(msgspec.json.encode(better), ANSWERED, line)
 
-    def _ranked(self, arguments: Arguments) -> list[int]:
+    def _ranked(self, arguments: Arguments, wish: Wish) -> list[int]:
         """The scores of the offered nodes, in their order."""
         pod, nodes = arguments.pod, arguments.node_names or ()
-        wish = self._state.wish(pod)
         scores = self._scores(pod, wish, nodes)
         planned = self._state.planned(pod, wish)
         if planned is None or not any(best := [planned(name) for name in nodes]):
