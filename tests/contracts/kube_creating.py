@@ -2,6 +2,7 @@
 
 import pytest
 
+from cluster.fake.clock import eventually
 from cluster.kube.errors import BadRequest, Conflict, Forbidden, NotFound, ServerError, Unprocessable
 from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
@@ -125,9 +126,20 @@ class KubeCreating(KubeGround):
     # --- priority --------------------------------------------------------------------------------------
 
     @pytest.fixture
-    def important(self, kube: Kube) -> PriorityClass:
-        body = {"metadata": {"generateName": IMPORTANT}, "value": 1000}
-        return kube.create(PRIORITY_CLASSES, body)
+    def important(self, kube: Kube, namespace: str) -> PriorityClass:
+        """A class that admission has heard of: it reads classes by a watch, which may be late."""
+        made = kube.create(PRIORITY_CLASSES, {"metadata": {"generateName": IMPORTANT}, "value": 1000})
+        body = pod_body("asks", spec={"priorityClassName": made.metadata.name})
+
+        def is_known() -> bool:
+            try:
+                kube.create(PODS, body, namespace=namespace, dry_run=True)
+            except Forbidden:
+                return False
+            return True
+
+        eventually(is_known, deadline=60)
+        return made
 
     def test_a_priority_is_that_of_the_class(
         self, kube: Kube, namespace: str, important: PriorityClass
