@@ -14,6 +14,7 @@ from cluster.decide.witness import (
     STEPS,
     STRAY,
     Board,
+    Held,
     Item,
     Placed,
     Promise,
@@ -110,13 +111,15 @@ def ground_of(
                 shift.take(item, node)
     fixed: set[Item] = set()
     found: dict[str, dict[Item, str]] = {}
-    for key in sorted(pins.keys() & calendar.records.keys()):
-        record = calendar.records[key]
-        if record.end <= now or (changing is not None and key == changing.id):
+    running = {key: calendar.records[key] for key in sorted(pins.keys() & calendar.records.keys())}
+    running = {key: record for key, record in running.items() if record.end > now}
+    held = Held.of(board, (promise_of(record) for record in running.values()), pins)
+    for key, record in running.items():
+        if changing is not None and key == changing.id:
             continue
         placed = promise_of(record).placed()
         if all(shift.shelf(node) is not None for _, node in placed):
-            pinned = pin(shift, placed, pins[key])
+            pinned = pin(shift, placed, pins[key], held)
             fixed.update(item for item, _ in pinned)
             now_at = dict(placed) | {item: node for item, node in pinned if item in dict(placed)}
             if now_at != dict(placed):

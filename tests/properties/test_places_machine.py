@@ -221,7 +221,7 @@ class PlacesMachine(Machine):
                 assert sum(planned) <= max(0, size - away), f"{planned} of {size - away} on {node} at {at}"
 
 
-@pytest.mark.parametrize("seed", [1184963481, 3564754459])
+@pytest.mark.parametrize("seed", [1184963481, 3564754459, 403123852, 3869600486])
 def test_l5_where_a_pod_cannot_stay_its_booking_s_place_elsewhere_is_promised_to_nobody(seed: int) -> None:
     """Histories that broke the law: a booking was accepted where only the keeper knew of another's place."""
     assert history.play(PlacesMachine, seed=seed).steps == length()

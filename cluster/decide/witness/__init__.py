@@ -4,7 +4,7 @@ Instants are whole seconds since 1970. Both the booking server and the extender 
 """
 
 from cluster.decide.witness.board import STEPS, Block, Board, Placed, Shift
-from cluster.decide.witness.pins import NOWHERE, STRAY, Promise, is_whole, pin, planned, strays
+from cluster.decide.witness.pins import NOWHERE, STRAY, Held, Promise, is_whole, pin, planned, strays
 from cluster.decide.witness.row import Item
 from cluster.decide.witness.scene import Scene, scene
 from cluster.decide.witness.steps import Steps
@@ -15,6 +15,7 @@ __all__ = [
     "STRAY",
     "Block",
     "Board",
+    "Held",
     "Item",
     "Placed",
     "Promise",

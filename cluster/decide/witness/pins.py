@@ -1,11 +1,12 @@
 """Bookings as items, and what their pods say about where these are."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from cluster.decide.witness.board import Placed, Shift
+from cluster.decide.witness.board import Board, Placed, Shift
 from cluster.decide.witness.row import Item
+from cluster.decide.witness.steps import Load
 
 NOWHERE: Final = ""
 """The node of an item that has no place."""
@@ -72,24 +73,59 @@ def strays(placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Placed]:
     ]
 
 
-def pin(shift: Shift, placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Placed]:
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What pods of bookings have, and maintenance: what nobody can move."""
+
+    board: Board
+    spans: Mapping[str, Sequence[Load]]
+    """Node -> (from, until, devices) of each booking's pods there."""
+
+    @classmethod
+    def of(cls, board: Board, promises: Iterable[Promise], pins: Mapping[str, Mapping[str, int]]) -> "Held":
+        """From bookings that are not over.
+
+        Args:
+            board: the nodes, with maintenance, and everything where it is planned.
+            promises: bookings that have pods.
+            pins: booking -> node -> devices that its pods have there.
+        """
+        spans: dict[str, list[Load]] = {}
+        for promise in promises:
+            for node, count in pins[promise.key].items():
+                spans.setdefault(node, []).append((promise.start, promise.end, count))
+        return cls(board, spans)
+
+    def fits(self, node: str, start: int, end: int) -> bool:
+        """Whether a node bears all of its pods in all of ``[start, end)``."""
+        shelf = self.board.shelves[node]
+        load = shelf.blocked(start, end)
+        for begin, until, count in self.spans.get(node, ()):
+            load = load.plus(begin, until, count)
+        return load.most(start, end) <= shelf.devices
+
+
+def pin(shift: Shift, placed: Sequence[Placed], pods: Mapping[str, int], held: Held) -> list[Placed]:
     """Put a booking's items where its pods run.
 
     A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
     other nodes than the rest, its place stays and those pods count beside it: when they end, the promise of
-    one node is still kept.
+    one node is still kept. Single devices follow their pods, but not to a node that cannot bear all that run
+    there, for maintenance or a device that has fallen ill: the place that was found for them elsewhere stays
+    theirs, and their pods count beside it.
 
     Args:
         shift: on which the booking stands as it is planned.
         placed: its items and their nodes, none of them ``NOWHERE``.
         pods: node -> devices that its pods have there.
+        held: what the pods of all bookings have.
 
     Returns:
         The items that may not be moved, with their nodes.
     """
     if len(placed) == 1 and placed[0][0].size > 1:
         return _pin_whole(shift, placed[0], pods)
-    return _pin_each(shift, placed, pods)
+    return _pin_each(shift, placed, pods, held)
 
 
 def _pin_whole(shift: Shift, placed: Placed, pods: Mapping[str, int]) -> list[Placed]:
@@ -111,28 +147,27 @@ def _pin_whole(shift: Shift, placed: Placed, pods: Mapping[str, int]) -> list[Pl
     return [*([(item, node)] if node in pods else []), *strays]
 
 
-def _pin_each(shift: Shift, placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Placed]:
+def _pin_each(shift: Shift, placed: Sequence[Placed], pods: Mapping[str, int], held: Held) -> list[Placed]:
     here: dict[str, list[Item]] = {}
     for item, node in placed:
         here.setdefault(node, []).append(item)
     spare = [(item, node) for node, items in here.items() for item in items[pods.get(node, 0) :]]
     pinned = [(item, node) for node, items in here.items() for item in items[: pods.get(node, 0)]]
-    for item, node in _missing(here, pods, spare, shift):
-        shift.put(item, node)
-        pinned.append((item, node))
-    return pinned
-
-
-def _missing(
-    here: Mapping[str, list[Item]], pods: Mapping[str, int], spare: list[Placed], shift: Shift
-) -> Iterator[Placed]:
-    """Items that are taken from where no pod of the booking runs, to where one does."""
+    beside = 0
     for node in sorted(pods):
-        if shift.shelf(node) is None:
+        missing = min(pods[node] - len(here.get(node, ())), len(spare) - beside)
+        if missing <= 0 or shift.shelf(node) is None:
             continue
-        for _ in range(pods[node] - len(here.get(node, ()))):
-            if not spare:
-                return
-            item, old = spare.pop()
-            shift.take(item, old)
-            yield item, node
+        first = spare[-1][0]
+        if held.fits(node, first.start, first.end):
+            following = [spare.pop() for _ in range(missing)]
+            for item, old in following:
+                shift.take(item, old)
+                shift.put(item, node)
+                pinned.append((item, node))
+        else:
+            stray = Item(first.start, first.key, STRAY + beside, first.end, missing)
+            beside += missing
+            shift.put(stray, node)
+            pinned.append((stray, node))
+    return pinned

@@ -14,7 +14,7 @@ from itertools import islice
 from typing import Final
 
 from cluster.decide.witness.board import Block, Board, Placed, Shift
-from cluster.decide.witness.pins import NOWHERE, STRAY, Promise, is_whole, pin, strays
+from cluster.decide.witness.pins import NOWHERE, STRAY, Held, Promise, is_whole, pin, strays
 from cluster.decide.witness.row import Item
 from cluster.decide.witness.steps import BEGINNING, FOR_EVER, Steps
 from cluster.objects.blocks import Blocked
@@ -211,6 +211,7 @@ def scene(
     board = Board(devices, (each for promise in promises for each in promise.placed()), loads)
     instant = int(now.timestamp())
     shift = Shift(board, fixed_until=instant)
+    held = Held.of(board, (each for each in promises if each.key in pins), pins)
     placed: dict[str, list[Placed]] = {}
     pinned: dict[str, list[Placed]] = {}
     for promise in promises:
@@ -221,7 +222,7 @@ def scene(
             for item, node in pinned[promise.key]:
                 shift.put(item, node)
         elif promise.key in pins:
-            pinned[promise.key] = pin(shift, items, pins[promise.key])
+            pinned[promise.key] = pin(shift, items, pins[promise.key], held)
             items = list((dict(items) | {i: n for i, n in pinned[promise.key] if i.serial < STRAY}).items())
         placed[promise.key] = items
     return Scene(shift.board(), placed, pinned, instant)

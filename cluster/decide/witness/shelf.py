@@ -40,6 +40,13 @@ class Shelf:
         """How many devices are free all the time; negative where more are taken than there are."""
         return self.devices - self.load.most(start, end)
 
+    def blocked(self, start: int, end: int) -> Steps:
+        """What is taken in ``[start, end)`` by whatever has no place here: maintenance."""
+        load = self.load
+        for item in self.overlapping(start, end):
+            load = load.plus(item.start, item.end, -item.size)
+        return load
+
     def overlapping(self, start: int, end: int) -> Iterator[Item]:
         """What has its place here at some time of ``[start, end)``, by its start."""
         for item in self.items.since(max(BEGINNING, start - self.longest)):
