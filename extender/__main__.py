@@ -108,7 +108,7 @@ def build(
         filter=Filter(state).told,
         prioritize=Prioritize(state, clock, settings.placement).told,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=Patient(bind, state.awaits_answer, clock, at_most=binds_at_once(settings)),
+        bind=Patient(bind, state, clock, at_most=binds_at_once(settings)),
     )
     refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
 

@@ -14,12 +14,11 @@ from cluster import names
 from cluster.runtime.clock import Clock
 from extender.bind import unanswered
 from extender.budget import Budget
+from extender.state import ClusterState
 from extender.wire import BindingArguments, BindingResult
 
 PATIENCE: Final = 2.0
 """Seconds of the budget; deciding and posting may take as long again."""
-EVERY: Final = 0.01
-"""Seconds between two attempts."""
 BUSY: Final = f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
 
 
@@ -29,16 +28,15 @@ class Patient:
     def __init__(
         self,
         bind: Callable[[BindingArguments, Budget], BindingResult],
-        awaits: Callable[[str], bool],
+        state: ClusterState,
         clock: Clock,
         *,
         at_most: int,
     ) -> None:
-        """Args: awaits: whether a node's kubelet owes an answer for another pod; at_most: binds at a time."""
+        """Args: at_most: binds at a time."""
         self._bind = bind
-        self._awaits = awaits
+        self._state = state
         self._clock = clock
-        self._never = threading.Event()
         self._under_way = threading.BoundedSemaphore(at_most)
 
     def __call__(self, arguments: BindingArguments) -> BindingResult:
@@ -54,13 +52,10 @@ class Patient:
         budget, until = Budget(self._clock), self._clock.monotonic() + PATIENCE
         while True:
             result = self._bind(arguments, budget)
-            if result.error != unanswered(arguments.node) or not self._has_waited(arguments.node, until):
-                return result
-
-    def _has_waited(self, node: str, until: float) -> bool:
-        """Wait for the node; whether it is worth another attempt."""
-        while self._clock.monotonic() < until:
-            if not self._awaits(node):
-                return True
-            self._clock.wait(self._never, EVERY)
-        return False
+            if result.error != unanswered(arguments.node):
+                break
+            if not self._state.turns.wait(arguments.node, self._state.awaits_answer, until):
+                break
+        if result.error:
+            self._state.turns.call(arguments.node)
+        return result

@@ -34,7 +34,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Mode `existing`: who signs the certificates of those who may ask."""
     tls_client_names: tuple[str, ...] = ("system:kube-scheduler",)
     """Common names or DNS names of those who may ask; empty lets in all for whom it has signed."""
-    threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 64
+    threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 192
     """Requests that are answered at one time; three quarters of them may be binds, which wait for others."""
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 8 * 2**20
     """Largest request: a pod and the names of all nodes."""

@@ -33,6 +33,7 @@ from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
 from extender.index import Index
 from extender.soft_reservations import SoftReservations
+from extender.turns import Turns
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
@@ -92,6 +93,8 @@ class ClusterState(Picture):
         """Refusals of kubelets that nobody has been told of yet."""
         self.soft = SoftReservations(clock)
         """What pods are about to be given whose bind has not come yet."""
+        self.turns = Turns(clock)
+        """Binds that wait for the kubelet of their node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
         """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
@@ -150,8 +153,7 @@ class ClusterState(Picture):
 
         What it was given itself, by a bind that has no answer yet, is not in its way.
         """
-        ((view, agent),) = self.look((node,))
-        return obstacle(wish, view.without(wish.uid) if self.decided(wish.uid) == node else view, agent)
+        return obstacle(wish, *self._looked(wish, node))
 
     def reserve_softly(self, wish: Wish, node: str) -> None:
         """A pod will probably be bound to a node."""
@@ -165,8 +167,13 @@ class ClusterState(Picture):
 
     def fits_beside(self, wish: Wish, node: str, reserved: frozenset[str]) -> bool:
         """Whether a pod fits on a node if some of its devices were given to others."""
-        ((view, agent),) = self.look((node,))
+        view, agent = self._looked(wish, node)
         return obstacle(wish, view.holding(reserved), agent) is None
+
+    def _looked(self, wish: Wish, node: str) -> Look:
+        """A node, without what a bind has given the pod itself."""
+        ((view, agent),) = self.look((node,))
+        return (view.without(wish.uid) if self.decided(wish.uid) == node else view), agent
 
     def apart(self, uid: str) -> frozenset[str]:
         """Nodes about which the answer for a pod is another than for pods like it."""
@@ -302,15 +309,21 @@ class ClusterState(Picture):
         if awaits_answer(pod):
             self._unanswered.setdefault(uid, now)
         elif not self._ledger.assumption(uid):
-            self._unanswered.pop(uid, None)
+            self._answered(uid, pod.spec.node_name)
         refusal = self.serving.apply_pod(pod, was_known=was_known, monotonic=now, now=self._clock.now())
         if refusal:
             self.refusals.append(refusal)
 
+    def _answered(self, uid: str, node: str | None) -> None:
+        """No answer is owed for a pod any more."""
+        if self._unanswered.pop(uid, None) is not None and node:
+            self.turns.call(node)
+
     def _forget(self, uid: str, version: str) -> bool:
+        known = self.pods.get(uid)
         if not super()._forget(uid, version):
             return False
-        self._unanswered.pop(uid, None)
+        self._answered(uid, known.spec.node_name if known else None)
         self.waiting.pop(uid, None)
         self.drop_remembered(uid)
         return True

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.ledger.liveness import SILENT_AFTER
-from cluster.decide.predicates import obstacle
+from cluster.decide.predicates import RESERVED, obstacle
 from cluster.decide.wish import wish_of
 from cluster.fake.clock import FakeClock
 from cluster.objects.nodes import Node
@@ -167,20 +167,31 @@ class Story(Quiet):
         self.clock.advance(self.random.choice((0.0005, 1, 10, 37.5, SILENT_AFTER)))
 
     def is_right(self, pod: Pod, offered: tuple[str, ...]) -> bool:
-        """Whether filter says of every node what the predicate says."""
+        """Whether filter says of every node what the predicate says, soft reservations aside."""
         result = self.filter(Arguments(pod=pod, node_names=offered))
         wish = self.state.wish(pod)
         with self.state.locked() as ledger:
             own = {uid: found.node for uid, found in ledger.assumed.items()}.get(wish.uid)
         # What a bind without an answer has given the pod itself is not in its way.
-        afresh = {
-            view.name: obstacle(wish, view.without(wish.uid) if view.name == own else view, agent)
+        looks = {
+            view.name: (view.without(wish.uid) if view.name == own else view, agent)
             for view, agent in self.state.look(offered)
         }
+        afresh = {name: obstacle(wish, *look) for name, look in looks.items()}
         told = {name: reason.told for name, reason in afresh.items() if reason}
+        fits = sorted(afresh.keys() - told.keys())
+        reserved = {} if wish.pin else self.state.soft.of_others(wish.uid)
+        beside = [
+            name
+            for name in fits
+            if name not in reserved
+            or not obstacle(wish, looks[name][0].holding(reserved[name]), looks[name][1])
+        ]
+        if beside:
+            told |= {name: RESERVED.told for name in fits if name not in beside}
         return (
             result.failed_and_unresolvable_nodes == told
-            and sorted(result.node_names) == sorted(afresh.keys() - told.keys())
+            and sorted(result.node_names) == (beside or fits)
             and not result.failed_nodes
         )
 

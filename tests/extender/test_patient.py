@@ -1,6 +1,6 @@
 """One pod at a time is on its way to a node: the next is bound when the kubelet has answered."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 
 import pytest
 
@@ -71,8 +71,14 @@ def test_a_pod_that_somebody_else_has_bound_keeps_nobody_waiting(cluster: Cluste
     assert cluster.bind_to(asked(cluster, "b")) == ""
 
 
+def advancing(cluster: Cluster) -> None:
+    """From here on a wait moves the time."""
+    cluster.clock = FakeClock(self_advancing=True)
+    cluster.state._clock = cluster.state.turns._clock = cluster.clock
+
+
 def patient(cluster: Cluster, *, at_most: int = 40) -> Patient:
-    return Patient(cluster.bind, cluster.state.awaits_answer, cluster.clock, at_most=at_most)
+    return Patient(cluster.bind, cluster.state, cluster.clock, at_most=at_most)
 
 
 def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) -> None:
@@ -94,8 +100,9 @@ def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) 
     with ThreadPoolExecutor(count) as pool:
         answers = [pool.submit(bind, arguments(pod, "large")) for pod in pods]
         while not all(answer.done() for answer in answers):
+            # Time stands still: each is called when the kubelet has answered for the one before.
             if not answer_one():
-                cluster.clock.advance(0.001)
+                wait(answers, 0.01)
     assert [answer.result().error for answer in answers] == [""] * count
     assert most == 1
     assert len({str(cluster.given(name)) for name in names}) == count
@@ -103,7 +110,7 @@ def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) 
 
 def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
-    cluster.state._clock = cluster.clock = FakeClock(self_advancing=True)
+    advancing(cluster)
     begun = cluster.clock.monotonic()
     assert patient(cluster)(arguments(asked(cluster, "b"))).error == unanswered("n0")
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
@@ -119,7 +126,7 @@ def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_told_to_co
         beside.append(one_at_a_time(second).error)
         return cluster.bind(question, budget)
 
-    one_at_a_time = Patient(while_another_is_under_way, cluster.state.awaits_answer, cluster.clock, at_most=1)
+    one_at_a_time = Patient(while_another_is_under_way, cluster.state, cluster.clock, at_most=1)
     assert one_at_a_time(first).error == ""
     assert beside == [BUSY]
     assert cluster.bindings() == ["n0"]
@@ -133,6 +140,6 @@ def test_what_has_waited_its_turn_still_has_time_to_be_posted(cluster: Cluster) 
         left.append(budget.left)
         return cluster.bind(question, budget)
 
-    cluster.state._clock = cluster.clock = FakeClock(self_advancing=True)
-    Patient(late, cluster.state.awaits_answer, cluster.clock, at_most=1)(arguments(asked(cluster, "b")))
+    advancing(cluster)
+    Patient(late, cluster.state, cluster.clock, at_most=1)(arguments(asked(cluster, "b")))
     assert SECONDS - PATIENCE - 0.1 < left[-1] <= left[0] <= SECONDS

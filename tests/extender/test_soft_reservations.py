@@ -4,7 +4,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.predicates import RESERVED
-from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.objects.pods import Pod
 from extender.prioritize import Prioritize
 from extender.soft_reservations import SECONDS
@@ -117,6 +117,16 @@ def test_a_bind_that_is_refused_leaves_no_reservation(burst: Burst) -> None:
     burst.cluster.kube.fail("POST", refusal)
     assert burst.cluster.bind_to(first, "n0")
     assert burst.fitting(second) == list(NODES)
+
+
+def test_what_an_unsettled_bind_has_given_the_pod_itself_is_not_in_its_way(burst: Burst) -> None:
+    mine, small, large = burst.create("mine"), burst.create("small"), burst.create("large", gpus=2)
+    burst.cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
+    assert burst.cluster.bind_to(mine, "n1")
+    burst.fitting(small, "n1")
+    burst.fitting(large, "n2")
+    # Beside the two others n1 has the device that is the pod's already, n2 has none.
+    assert burst.fitting(mine, "n1", "n2") == ["n1"]
 
 
 def test_reservations_of_several_pods_on_one_node_add_up(burst: Burst) -> None:

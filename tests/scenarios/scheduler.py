@@ -20,7 +20,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
-from extender.patient import EVERY, PATIENCE
+from extender.patient import PATIENCE
 from extender.wake import BELLS
 from tests.scenarios.extender import SCHEDULER, Extender
 from tests.scenarios.part import NoAnswerError, Part
@@ -33,6 +33,8 @@ EXTENDER: Final = "http://127.0.0.1:8880/filter"
 """What it names when the extender does not answer."""
 CYCLE: Final = 0.005
 """Seconds that one pod takes."""
+LOOKS_EVERY: Final = 0.01
+"""Seconds after which a bind looks whether it is its turn; the extender itself is called."""
 FIRST_BACKOFF, LONGEST_BACKOFF = 1.0, 10.0
 FLUSHED_AFTER: Final = 300.0
 """Seconds that a pod waits without being tried."""
@@ -228,7 +230,7 @@ class Scheduler(Part):
             return
         try:
             if self._extender.awaits_answer(node) and self.world.loop.now < until:
-                self.after(EVERY, lambda: self._bind_in_turn(entry, node, until))
+                self.after(LOOKS_EVERY, lambda: self._bind_in_turn(entry, node, until))
                 return
             error = self._extender.bind(pod, node)
         except NoAnswerError as no_answer:

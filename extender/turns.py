@@ -1,0 +1,60 @@
+"""Pods that go to one node are bound one after the other: who waits for its kubelet, and is told of it.
+
+Whoever waits holds one of the server's threads, but costs nothing while it does: the picture tells the first
+in line when the kubelet has answered. That no answer is owed any more, because a bind was taken back or the
+kubelet has had its time, is seen by looking again now and then.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Callable
+from typing import Final
+
+from cluster.runtime.clock import Clock
+
+AGAIN: Final = 0.1
+"""Seconds after which somebody who waits looks again."""
+
+
+class Turns:
+    """A line before each node."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: dict[str, deque[threading.Event]] = {}
+
+    def wait(self, node: str, awaits: Callable[[str], bool], until: float) -> bool:
+        """Wait until the node's kubelet owes nobody an answer and nobody else is first.
+
+        Args:
+            node: its name.
+            awaits: whether its kubelet owes an answer.
+            until: when patience ends, in seconds of the monotonic clock.
+
+        Returns:
+            Whether it is one's turn; False when patience has ended.
+        """
+        mine = threading.Event()
+        with self._lock:
+            line = self._lines.setdefault(node, deque())
+            line.append(mine)
+        try:
+            while (left := until - self._clock.monotonic()) > 0:
+                mine.clear()
+                if line[0] is mine and not awaits(node):
+                    return True
+                self._clock.wait(mine, min(left, AGAIN))
+            return False
+        finally:
+            with self._lock:
+                line.remove(mine)
+                if not line:
+                    del self._lines[node]
+
+    def call(self, node: str) -> None:
+        """The kubelet has answered, or a turn was not used: the first in line looks again."""
+        with self._lock:
+            line = self._lines.get(node)
+            if line:
+                line[0].set()
