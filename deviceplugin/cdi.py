@@ -1,7 +1,8 @@
 """Our CDI specification: what the container runtime adds to a container for each GPU.
 
 Used by the agent where the strategy is ``cdi``. The specification is complete: it needs neither NVIDIA's
-container runtime nor its toolkit. It stays when the agent stops, because containers may restart meanwhile.
+container runtime nor its toolkit, not for the loader's cache either (``ldcache``). It stays when the agent
+stops, because containers may restart meanwhile.
 
 Source: Container Device Interface specification 0.6.0.
 """
@@ -51,19 +52,28 @@ def has_unified_memory(nodes: Nodes) -> bool:
     return any(node.path == f"/dev/{UNIFIED_MEMORY}" for node in nodes.common)
 
 
-def specification(nodes: Nodes, mounts: tuple[Mount, ...] = (), *, driver_root: Path = Path("/")) -> bytes:
+def specification(
+    nodes: Nodes,
+    mounts: tuple[Mount, ...] = (),
+    *,
+    driver_root: Path = Path("/"),
+    hooks: Sequence[Mapping[str, Any]] = (),
+) -> bytes:
     """The text of the specification. Equal input gives equal text.
 
     Args:
         nodes: devices without a node of their own are not in it.
         mounts: the driver's files.
         driver_root: where these are, as the container runtime sees it.
+        hooks: what the container runtime does before a container starts.
     """
     common: dict[str, Any] = {"env": [f"{names.VISIBLE_DEVICES_VARIABLE}=void"]}
     if nodes.common:
         common["deviceNodes"] = [_node(node) for node in nodes.common]
     if mounts:
         common["mounts"] = [_mount(mount, driver_root) for mount in mounts]
+    if hooks:
+        common["hooks"] = list(hooks)
     spec = {
         "cdiVersion": CDI_VERSION,
         "kind": names.CDI_KIND,

@@ -1,8 +1,9 @@
 """Which files of the NVIDIA driver a container needs, and where they are: a plan over a listing of files.
 
 Used by ``cdi``. A container gets the driver's own libraries and tools read-only, because they must be of the
-version of the kernel module, which no image can know. There are no hooks: a link such as ``libcuda.so.1``
-becomes a mount of the file that it leads to.
+version of the kernel module, which no image can know. A link such as ``libcuda.so.1`` becomes a mount of the
+file that it leads to: nothing has to make links in a container. That its loader finds them is up to
+``ldcache``.
 """
 
 import re

@@ -17,7 +17,7 @@ from cluster import names
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminal
 from cluster.runtime.clock import Clock
-from deviceplugin import cdi, driver
+from deviceplugin import cdi, driver, ldcache
 from deviceplugin.admission import Record
 from deviceplugin.allocate import Nodes, Strategy
 from deviceplugin.board import Board, Devices
@@ -186,7 +186,9 @@ class Handout:
     def _with_cdi(self, devices: tuple[Device, ...], nodes: Nodes) -> tuple[Device, ...]:
         """The devices after the specification was written; unhealthy where that is impossible."""
         mounts = driver.plan(driver.find(self._folders.driver_root))
-        text = cdi.specification(nodes, mounts, driver_root=self._folders.host_driver_root)
+        root, host_root = self._folders.driver_root, self._folders.host_driver_root
+        hooks = ldcache.hooks(mounts, root=root, host_root=host_root)
+        text = cdi.specification(nodes, mounts, driver_root=host_root, hooks=hooks)
         try:
             changed = cdi.write(self._folders.cdi, text)
         except OSError as error:

@@ -13,6 +13,7 @@ from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.incluster import configured
+from cluster.kube.port import Kube
 from cluster.kube.skew import clock_obstacle
 from cluster.kube.transport import Timeouts
 from cluster.picture import UNSUCCESSFUL, Following
@@ -101,7 +102,7 @@ def build(
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
     obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
-    flights, metrics = Flights(), Metrics(registry)
+    flights, metrics = Flights(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     bind = Bind(binding_kube, state, clock, flights, leads=leading.leads)
     verbs = Verbs(
@@ -124,13 +125,17 @@ def build(
         "settle": (SETTLES_EVERY, Settle(kube, state, clock, flights).look),
         "explain": (EXPLAINS_EVERY, Explain(state, clock, events.warning, obstacle).look),
         "refusals": (REFUSALS_EVERY, refusals.reconcile),
-        "clock": (REMEASURES_EVERY, Remeasure(kube, wrong_clock, namespace=settings.namespace).reconcile),
+        "clock": (REMEASURES_EVERY, _remeasure(kube, wrong_clock, settings, clock)),
         "wake": (WAKES_EVERY, Wake(kube, state, clock, namespace=settings.namespace).look),
     }
     _go_on(process, loops, lasting, rounds)
     ready = {"cluster": obstacle, "loops": loops.unready_reason}
     doubts += _listen(app, process, settings, clock, ready=Ready(registry, ready))
     return process
+
+
+def _remeasure(kube: Kube, wrong_clock: Check, settings: Settings, clock: Clock) -> Callable[[], None]:
+    return Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).reconcile
 
 
 def _go_on(

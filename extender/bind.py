@@ -74,6 +74,7 @@ NOBODYS_FAULT: Final = (TooManyRequests, Unauthorized)
 NOT_LEADING: Final = (
     f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
 )
+UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer yet."
 
 
 def unanswered(node: str) -> str:
@@ -131,11 +132,10 @@ class Bind:
         """
         budget = budget or Budget(self._clock)
         decision, result = None, BOUND
-        with self._flights.alone(arguments.pod_uid):
-            try:
-                decision = self._bind(arguments, budget)
-            except BindError as error:
-                result = BindingResult(error=str(error))
+        try:
+            decision = self._alone(arguments, budget)
+        except BindError as error:
+            result = BindingResult(error=str(error))
         log.info(
             "bind answered",
             pod=f"{arguments.pod_namespace}/{arguments.pod_name}",
@@ -145,6 +145,13 @@ class Bind:
             error=result.error or None,
         )
         return result
+
+    def _alone(self, arguments: BindingArguments, budget: Budget) -> Assumption | None:
+        """``_bind``, while nobody else works on the pod."""
+        with self._flights.alone(arguments.pod_uid, budget.left) as is_alone:
+            if not is_alone:
+                raise BindError(UNDER_WAY)
+            return self._bind(arguments, budget)
 
     def _bind(self, arguments: BindingArguments, budget: Budget) -> Assumption | None:
         """What was decided and has happened; None where the pod turns out to be bound there already."""

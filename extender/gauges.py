@@ -60,7 +60,7 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
     counted_each(
         registry,
         "extender_lists",
-        "How often all objects of a kind were read, at the start or because changes may have been missed.",
+        "Lists of all objects, read at the start or because changes may have been missed, by kind.",
         sources.lists,
         label="kind",
     )

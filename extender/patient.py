@@ -54,8 +54,8 @@ class Patient:
             result = self._bind(arguments, budget)
             if result.error != unanswered(arguments.node):
                 break
-            if not self._state.turns.wait(arguments.node, self._state.awaits_answer, until):
+            if not self._state.bind_queue.wait(arguments.node, self._state.awaits_answer, until):
                 break
         if result.error:
-            self._state.turns.call(arguments.node)
+            self._state.bind_queue.notify(arguments.node)
         return result

@@ -1,7 +1,7 @@
-"""Compares our clock with the API server's again while they differ: nothing else would ask it then.
+"""Compares our clock with the API server's on a timer, more often while they differ.
 
 Only an answer tells its clock, watches that stay open bring none, and an extender whose clock is no good
-binds nobody. ``__main__`` plays it again and again in a thread of its own.
+binds nobody, so that nothing else would ask. ``__main__`` plays it again and again in a thread of its own.
 """
 
 from typing import Final
@@ -9,25 +9,32 @@ from typing import Final
 from cluster.kube.errors import ApiError
 from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES
+from cluster.runtime.clock import Clock
 from extender.state import Readiness
 
 EVERY: Final = 5.0
-"""Seconds."""
+"""Seconds between two answers while the clocks differ."""
+CALM: Final = 30.0
+"""Seconds while they do not."""
 
 
 class Remeasure:
     """Asks the API server for as good as nothing."""
 
-    def __init__(self, kube: Kube, wrong_clock: Readiness, *, namespace: str) -> None:
+    def __init__(self, kube: Kube, wrong_clock: Readiness, clock: Clock, *, namespace: str) -> None:
         """Args: wrong_clock: what is wrong with our clock by the newest answer; namespace: of our Leases."""
         self._kube = kube
         self._wrong_clock = wrong_clock
+        self._clock = clock
+        self._asked = clock.monotonic()
         self._selection = Selection(namespace=namespace)
 
     def reconcile(self) -> None:
         """One round."""
-        if not self._wrong_clock():
+        now = self._clock.monotonic()
+        if now - self._asked < CALM and not self._wrong_clock():
             return
+        self._asked = now
         try:
             self._kube.list(LEASES, self._selection, limit=1)
         except ApiError:

@@ -20,6 +20,8 @@ from extender.state import ClusterState
 
 EVERY: Final = 1.0
 """Seconds between two looks."""
+ANSWERED: Final = 2.0
+"""Seconds for an answer: a bind of the pod waits for us meanwhile."""
 ASK_AFTER: Final = 5.0
 """Seconds after which a bind that was not seen is asked for."""
 
@@ -43,8 +45,10 @@ class Settle:
         self._noticed = {uid: self._since(uid, assumption, now) for uid, assumption in assumed.items()}
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
-                with self._flights.alone(uid):
-                    self._settle(uid, assumption)
+                # A bind of the pod that is under way says more than we would find out: next time.
+                with self._flights.alone(uid, within=0) as is_alone:
+                    if is_alone:
+                        self._settle(uid, assumption)
 
     def _since(self, uid: str, assumption: Assumption, now: float) -> tuple[Assumption, float]:
         known = self._noticed.get(uid)
@@ -53,7 +57,7 @@ class Settle:
     def _settle(self, uid: str, assumption: Assumption) -> None:
         meta = assumption.pod.metadata
         try:
-            pod: Pod | None = self._kube.get(PODS, meta.name, namespace=meta.namespace)
+            pod: Pod | None = self._kube.get(PODS, meta.name, namespace=meta.namespace, within=ANSWERED)
         except NotFound:
             pod = None
         except ApiError as error:

@@ -31,9 +31,9 @@ from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, is_live
 from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
+from extender.bind_queue import BindQueue
 from extender.index import Index
 from extender.soft_reservations import SoftReservations
-from extender.turns import Turns
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
@@ -93,7 +93,7 @@ class ClusterState(Picture):
         """Refusals of kubelets that nobody has been told of yet."""
         self.soft = SoftReservations(clock)
         """What pods are about to be given whose bind has not come yet."""
-        self.turns = Turns(clock)
+        self.bind_queue = BindQueue(clock)
         """Binds that wait for the kubelet of their node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
         self._unanswered: dict[str, float] = {}
@@ -317,7 +317,7 @@ class ClusterState(Picture):
     def _answered(self, uid: str, node: str | None) -> None:
         """No answer is owed for a pod any more."""
         if self._unanswered.pop(uid, None) is not None and node:
-            self.turns.call(node)
+            self.bind_queue.notify(node)
 
     def _forget(self, uid: str, version: str) -> bool:
         known = self.pods.get(uid)

@@ -15,7 +15,7 @@ that the extender does not need. ``__main__`` plays it again and again in a thre
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import structlog
 
@@ -31,7 +31,7 @@ from cluster.runtime.clock import Clock
 from extender.state import ClusterState, Rejection
 from extender.wishes import Wishes
 
-EVERY: Final = 0.1
+EVERY: Final = 0.04
 """Seconds between two looks; also how long the scheduler has to come by itself."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -71,6 +71,20 @@ class _Call:
     pause: float = FIRST_PAUSE
 
 
+class _Situation(NamedTuple):
+    """All that a look is about: while it is the same, nothing has to be looked at."""
+
+    noted: int
+    """``ClusterState.rejection_changes``."""
+    seen: int
+    """Changes of nodes."""
+    cover: dict[str, Booking]
+
+    def has_same_pods(self, before: "_Situation | None") -> bool:
+        """Whether the rejected pods, and who covers them, are as they were."""
+        return before is not None and (self.noted, self.cover) == (before.noted, before.cover)
+
+
 class Wake:
     """Looks after rejected pods."""
 
@@ -87,8 +101,7 @@ class Wake:
         self._found: dict[tuple[Key, frozenset[str]], list[str]] = {}
         """Of this look: a wish, and nodes that were asked about -> those that fit."""
         self._places = EVERYWHERE
-        self._situation: tuple[int, int, dict[str, Booking]] | None = None
-        """All that the last look was about: while it is the same, nothing has to be looked at."""
+        self._situation: _Situation | None = None
         self._promised: set[str] = set()
         """Uids of those who would fit but for what others are promised."""
         self._promises_at = clock.monotonic()
@@ -105,15 +118,15 @@ class Wake:
             noted, cover = self._state.rejection_changes, self._state.cover(self._clock.now())
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
-        situation = (noted, seen, cover)
+        situation = _Situation(noted, seen, cover)
         is_quiet = situation == self._situation and places is self._places and not self._changed
         if is_quiet and not self._calls and now - self._promises_at < PROMISES_EVERY:
             return
-        self._situation, self._found = situation, {}
+        before, self._situation, self._found = self._situation, situation, {}
         with self._state.locked():
             rejections = dict(self._state.rejections)
         self._places = places
-        present = {uid: (rejections[uid], wish) for uid, wish in self._wishes.now(rejections).items()}
+        present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
         self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present)}
         # An answer may have been given before a change and noted after it: look at every change twice.
@@ -124,6 +137,14 @@ class Wake:
         if due and self._ring():
             for call in due:
                 call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
+
+    def _present(
+        self, rejections: Mapping[str, Rejection], *, is_same: bool
+    ) -> dict[str, tuple[Rejection, Wish]]:
+        """The rejected pods, and what they want now: read anew where pods or bookings have changed."""
+        if is_same and self._judged.keys() == rejections.keys():
+            return self._judged
+        return {uid: (rejections[uid], wish) for uid, wish in self._wishes.now(rejections).items()}
 
     def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
         """Who is looked at though nothing has changed: who was refused what is promised, now and then."""

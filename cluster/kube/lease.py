@@ -10,7 +10,7 @@ have written into the Lease.
 """
 
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -32,6 +32,9 @@ FIRST_PAUSE: Final = 1.0
 """Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
 LOOK_EVERY: Final = 0.1
 """Seconds between two looks at whether the node serves."""
+
+Owners = Sequence[Mapping[str, str]]
+"""``metadata.ownerReferences``."""
 
 
 def always() -> bool:
@@ -175,11 +178,10 @@ class LeaseRenewer:
             self._renewed = None
             return False
         if lease.spec.holder_identity == self._holder:
-            self._write(lease.metadata.resource_version, {"renewTime": self._now()})
+            self._take(lease, {"renewTime": self._now()})
             return True
         self._log.info("taking the lease over", from_holder=lease.spec.holder_identity)
-        transitions = (lease.spec.lease_transitions or 0) + 1
-        self._write(lease.metadata.resource_version, self._spec(transitions))
+        self._take(lease, self._spec((lease.spec.lease_transitions or 0) + 1))
         return True
 
     def _may_hold(self, lease: Lease) -> bool:
@@ -197,30 +199,40 @@ class LeaseRenewer:
         return silent >= (lease.spec.lease_duration_seconds or self._duration)
 
     def _create(self) -> None:
-        owners = self._owners()
+        self._with_owners(self._owners(), lambda owners: self._hold(self._created(owners)))
+
+    def _take(self, lease: Lease, spec: dict[str, Any]) -> None:
+        """Write a Lease that was not ours to renew so far; one from before it had an owner gets it."""
+        owners = [] if lease.metadata.owner_references else self._owners()
+        self._with_owners(owners, lambda some: self._write(lease.metadata.resource_version, spec, some))
+
+    @staticmethod
+    def _with_owners(owners: Owners, write: Callable[[Owners], None]) -> None:
         try:
-            self._hold(self._created(owners))
+            write(owners)
         except Forbidden:
             if not owners:
                 raise
             # Where an owner may be named only by who may also delete (OwnerReferencesPermissionEnforcement).
-            self._hold(self._created([]))
+            write([])
 
-    def _created(self, owners: list[dict[str, str]]) -> Lease:
-        metadata = {"name": self._name, **({"ownerReferences": owners} if owners else {})}
+    def _created(self, owners: Owners) -> Lease:
+        metadata = {"name": self._name, **({"ownerReferences": list(owners)} if owners else {})}
         return self._kube.create(
             LEASES, {"metadata": metadata, "spec": self._spec(0)}, namespace=self._namespace
         )
 
-    def _owners(self) -> list[dict[str, str]]:
+    def _owners(self) -> Owners:
         if self._node is None:
             return []
         node = self._kube.get(NODES, self._node)
         return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
 
-    def _write(self, version: str, spec: dict[str, Any]) -> None:
+    def _write(self, version: str, spec: dict[str, Any], owners: Owners = ()) -> None:
         annotations = {names.STOPPING: None, **self._beside()}
-        metadata = {"resourceVersion": version, "annotations": annotations}
+        metadata: dict[str, Any] = {"resourceVersion": version, "annotations": annotations}
+        if owners:
+            metadata["ownerReferences"] = list(owners)
         lease = self._kube.patch(
             LEASES, self._name, {"metadata": metadata, "spec": spec}, namespace=self._namespace
         )

@@ -15,7 +15,7 @@ from docs.tables.parts import Part
 
 SHIPPED: Final = ("booking", "cluster", "deviceplugin", "extender")
 KINDS: Final = ("Counter", "Gauge", "Histogram", "Info", "Summary")
-ON_DEMAND: Final = ("measured", "measured_each")
+ON_DEMAND: Final = ("measured", "measured_each", "counted_each")
 """What is read when somebody asks: ``(registry, name, documentation, read)``, and ``label``."""
 
 

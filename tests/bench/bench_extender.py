@@ -23,6 +23,7 @@ from cluster.kube.resources import PODS
 from cluster.runtime.clock import SystemClock
 from devcluster.places import CHECKOUT
 from tests.bench.bench_filter import Scheduler, checked
+from tests.bench.bench_pods import processor_seconds
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -77,8 +78,8 @@ _LISTED: Final = Kind(
     "its p99 when idle",
     target=Target(ratio=3),
 )
-BINDS: Final = 64
-"""At one time; kube-scheduler sets no limit."""
+BINDS: Final = 200
+"""At one time, more than may have threads; kube-scheduler sets no limit."""
 SLOW_SECONDS: Final = 3.0
 BACKOFF_SECONDS: Final = 1.0
 """After which kube-scheduler tries a pod again."""
@@ -141,6 +142,14 @@ class Extender:
     def logged(self) -> int:
         """Bytes that it has logged so far."""
         return self._log.stat().st_size
+
+    def processor_seconds(self) -> float:
+        """That it has used so far."""
+        return processor_seconds(self._process.pid)
+
+    def log(self) -> str:
+        """What it has logged so far."""
+        return self._log.read_text()
 
     def signal(self, number: int) -> None:
         """Send it a signal."""
@@ -219,7 +228,7 @@ def _binding(extender: Extender, server: int) -> Iterator[None]:
             connection.close()
             SystemClock().wait(stop, BACKOFF_SECONDS)
 
-    _want(server, "/delay", int(1000 * SLOW_SECONDS))
+    want(server, "/delay", int(1000 * SLOW_SECONDS))
     with ThreadPoolExecutor(BINDS) as pool:
         for number in range(BINDS):
             pool.submit(bind, number)
@@ -227,31 +236,33 @@ def _binding(extender: Extender, server: int) -> Iterator[None]:
             yield
         finally:
             stop.set()
-            _want(server, "/delay", 0)
+            want(server, "/delay", 0)
 
 
 def _asked(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:
     """Seconds of each answer, while so much happens."""
     every = relisted_every or (RELISTED_EVERY if events else 2 * SPAN)
     clock, never = SystemClock(), Event()
-    _want(server, "/rate", events)
+    want(server, "/rate", events)
     begin = listed = clock.monotonic()
     found: list[float] = []
     while (now := clock.monotonic()) - begin < SPAN:
         if now - listed > every:
-            _want(server, "/expire", 0)
+            want(server, "/expire", 0)
             listed = now
         found.append(seconds(lambda: extender.scheduler.ask("/filter")))
         clock.wait(never, BETWEEN)
-    _want(server, "/rate", 0)
+    want(server, "/rate", 0)
     return found
 
 
-def _want(server: int, path: str, number: int) -> None:
+def want(server: int, path: str, number: int) -> bytes:
+    """Tell the API server that is played what is wanted; what it answers."""
     connection = http.client.HTTPConnection("127.0.0.1", server)
     connection.request("POST", path, str(number))
-    connection.getresponse().read()
+    answer = connection.getresponse().read()
     connection.close()
+    return answer
 
 
 MEASURE: Final = Measure("extender", (_START, _SIZE, _LOG, _BUSY, _SLOW, _LISTED), measure)

@@ -71,14 +71,18 @@ class Scheduler:
         """The next one."""
         return next(self._questions)
 
-    def ask(self, path: str) -> bytes:
+    def ask(self, path: str, body: bytes | None = None) -> bytes:
         """One round trip.
+
+        Args:
+            path: the verb.
+            body: the question; by default the next one.
 
         Raises:
             OSError: nobody listens, or the connection has ended.
             RuntimeError: the answer is a refusal.
         """
-        body = self.question()
+        body = body or self.question()
         length = f"Content-Type: application/json\r\nContent-Length: {len(body)}"
         head = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{length}\r\n\r\n"
         if self._socket is None:

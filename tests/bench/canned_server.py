@@ -3,6 +3,8 @@
 Run by ``bench_extender`` in a process of its own; its first line is the port. ``POST /rate`` with a number
 sets how many events of pods it tells per second, ``POST /expire`` ends the watch of pods with 410, so that
 they are listed anew, ``POST /delay`` sets the milliseconds after which it answers about single objects.
+``POST /free`` lets go of a GPU of the node with that number, whose last one to be let go of is taken again
+before, and answers with the milliseconds until the extender has called kube-scheduler.
 """
 
 import itertools
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import SimpleQueue
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
 
@@ -21,11 +24,13 @@ from cluster.kube.port import INITIAL_EVENTS_END
 from cluster.runtime.clock import SystemClock
 from tests.bench.child import tell, until_told
 from tests.bench.scene import GPUS, HELD, gpus_of, node_names, uuids_of
-from tests.fakes.objects import a_lease, a_node, a_pod
+from tests.fakes.objects import A100, a_lease, a_node, a_pod
 
 Objects = list[dict[str, Any]]
 PER_BATCH: Final = 20
 """Events that are told in one piece."""
+RUNG_WITHIN: Final = 10.0
+"""Seconds; what takes longer is broken."""
 GONE: Final = {"code": HTTPStatus.GONE.value, "reason": "Expired", "message": "the bench wants another list"}
 
 
@@ -34,10 +39,16 @@ class Cluster:
     """What there is, and what is wanted."""
 
     nodes: int
+    waiting: int = 0
+    """Pods that fit nowhere."""
     rate: int = 0
     delay: float = 0.0
     """Seconds."""
     expired: threading.Event = field(default_factory=threading.Event)
+    told: "SimpleQueue[bytes]" = field(default_factory=SimpleQueue)
+    """Events of pods that are told at once."""
+    rung: threading.Event = field(default_factory=threading.Event)
+    """Set when the extender has called kube-scheduler."""
 
     def __post_init__(self) -> None:
         names_ = node_names(self.nodes)
@@ -48,11 +59,33 @@ class Cluster:
                 for number, name in enumerate(names_)
             ],
             "leases": [msgspec.to_builtins(a_lease(name, renewed=now)) for name in names_],
-            "pods": [pod for name in names_ for pod in _pods(name)],
+            "pods": [
+                *(pod for name in names_ for pod in _pods(name)),
+                *(waiting_pod(number) for number in range(self.waiting)),
+            ],
             "bookings": [],
             "namespaces": [{"metadata": {"name": "default", "uid": "default", "resourceVersion": "1"}}],
         }
         self._versions = itertools.count(2)
+        self._free: dict[str, Any] | None = None
+
+    def let_go(self, node: int) -> float:
+        """A GPU of a node becomes free, the one before is taken: milliseconds until somebody is called."""
+        if self._free is not None:
+            self.told.put(_frame("ADDED", self._free))
+        pod = self.objects["pods"][node * GPUS]
+        version = str(next(self._versions))
+        self.rung.clear()
+        begin = SystemClock().monotonic()
+        self.told.put(_frame("DELETED", {**pod, "metadata": pod["metadata"] | {"resourceVersion": version}}))
+        if not self.rung.wait(RUNG_WITHIN):
+            raise RuntimeError("Nobody was called for a GPU that is free.")
+        found = 1000 * (SystemClock().monotonic() - begin)
+        version = str(next(self._versions))
+        meta = pod["metadata"] | {"resourceVersion": version, "uid": f"{pod['metadata']['name']}-{version}"}
+        self._free = {**pod, "metadata": meta}
+        self.objects["pods"][node * GPUS] = self._free
+        return found
 
     def events(self) -> Iterator[bytes]:
         """One change after the other: mostly something that nobody needs, now and then a GPU is let go of."""
@@ -80,6 +113,12 @@ def _pods(node: str) -> Objects:
     for pod in pods:
         pod["spec"]["containers"][0]["env"] = padding
     return list(pods)
+
+
+def waiting_pod(number: int) -> dict[str, Any]:
+    """One of many that wait: half of them for two GPUs of a node, half for four."""
+    pod = a_pod(f"waiting-{number:06d}").asks(2 if number % 2 == 0 else 4).wants(A100).unschedulable().raw
+    return dict(pod)
 
 
 def _frame(change: str, thing: object) -> bytes:
@@ -114,7 +153,16 @@ class Handler(BaseHTTPRequestHandler):
             self.cluster.delay = int(body) / 1000
         elif self.path == "/expire":
             self.cluster.expired.set()
+        elif self.path == "/free":
+            self._answer(msgspec.json.encode(self.cluster.let_go(int(body))))
+            return
         self._answer(b"{}")
+
+    def do_PATCH(self) -> None:
+        """The extender calls kube-scheduler."""
+        self.rfile.read(int(self.headers["Content-Length"] or 0))
+        self.cluster.rung.set()
+        self._answer(b'{"metadata":{}}')
 
     def log_message(self, *_: object) -> None:
         """Nothing."""
@@ -156,6 +204,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._chunk(_frame("ERROR", GONE))
                 self._chunk(b"")
                 return
+            while not self.cluster.told.empty():
+                self._chunk(self.cluster.told.get())
             now = clock.monotonic()
             owed, last = min(owed + self.cluster.rate * (now - last), self.cluster.rate), now
             if owed >= 1:
@@ -174,9 +224,9 @@ class Handler(BaseHTTPRequestHandler):
         self.wfile.flush()
 
 
-def main(nodes: int) -> None:
+def main(nodes: int, waiting: int = 0) -> None:
     """Serve until standard input ends."""
-    Handler.cluster = Cluster(nodes)
+    Handler.cluster = Cluster(nodes, waiting)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     tell(str(server.server_address[1]))
@@ -185,4 +235,4 @@ def main(nodes: int) -> None:
 
 
 if __name__ == "__main__":
-    main(int(sys.argv[1]))
+    main(*map(int, sys.argv[1:]))

@@ -20,6 +20,7 @@ from tests.bench import (
     bench_pods,
     bench_preferred,
     bench_recovery,
+    bench_rejected,
     bench_schedule,
     bench_takeover,
     bench_waiting,
@@ -32,6 +33,7 @@ from tests.bench.rows import Kind
 MEASURES: Final[tuple[Measure, ...]] = (
     bench_filter.MEASURE,
     bench_extender.MEASURE,
+    bench_rejected.MEASURE,
     bench_decisions.MEASURE,
     bench_plan.MEASURE,
     bench_page.MEASURE,

@@ -31,7 +31,7 @@ class Cluster:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.state = ClusterState(self.clock)
-        self.flights = Flights()
+        self.flights = Flights(self.clock)
         self.filter = Filter(self.state)
         self.leading = True
         self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))

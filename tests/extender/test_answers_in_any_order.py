@@ -35,9 +35,12 @@ ANSWERS: Final = {
     "lands later": Unreachable(BINDING, "timed out"),
     "not sent": Unsent(BINDING, "no connection"),
     "500": ServerError(BINDING, Refusal(code=500, reason="InternalError")),
+    "done, 500": ServerError(BINDING, Refusal(code=500, reason="InternalError")),
+    "lands later, 504": ServerError(BINDING, Refusal(code=504, reason="Timeout")),
     "409": refused(BINDING, Refusal(code=409, reason="Conflict")),
     "429": refused(BINDING, Refusal(code=429, reason="TooManyRequests")),
     "403": refused(BINDING, Refusal(code=403, reason="Forbidden")),
+    "422": refused(BINDING, Refusal(code=422, reason="Invalid")),
 }
 
 
@@ -57,7 +60,7 @@ class AnyOrder(FakeKube):
         def do() -> None:
             super(AnyOrder, self).create_subresource(*args, **named)
 
-        if answer == "lands later":
+        if answer.startswith("lands later"):
             self._late.append(do)
         elif answer.startswith("done"):
             do()

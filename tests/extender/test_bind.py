@@ -173,7 +173,7 @@ def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(clust
         cluster.change("p", "touched", str(next(touched)))
         return True
 
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=touch)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=touch)
 
     assert cluster.bind_to(pod).startswith(names.NOT_NOW)
 
@@ -227,7 +227,7 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
     cluster.ask(pod)
     cluster.kube.patch(PODS, "p", {"metadata": {"annotations": {"a": "b"}}}, namespace="default")
     slow = SlowReads(cluster, seconds)
-    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(), leads=always)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
 
     error = cluster.bind_to(pod)
 
@@ -239,7 +239,7 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
 def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     slow = SlowReads(cluster, 0.5)
-    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(), leads=always)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
     meta = pod.metadata
     asked = BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
     budget = Budget(cluster.clock)
@@ -314,7 +314,7 @@ class ReluctantClock(FakeClock):
 def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), Flights(), leads=always)
+    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), Flights(cluster.clock), leads=always)
 
     assert cluster.bind_to(pod) == (
         f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
@@ -339,7 +339,9 @@ class Frozen:
 def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, 20))
+    cluster.bind = Bind(
+        cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, 20)
+    )
 
     assert cluster.bind_to(pod) == (
         f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
@@ -355,7 +357,9 @@ def test_what_may_take_longer_to_connect_than_there_is_time_is_not_begun(
 ) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, seconds))
+    cluster.bind = Bind(
+        cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, seconds)
+    )
     cluster.bind_to(pod)
 
     assert cluster.bindings() == bound
@@ -381,7 +385,9 @@ def test_a_binding_is_sent_within_what_is_left_of_its_time(cluster: Cluster) -> 
     cluster.ask(pod)
     kube = Hasty(cluster.clock)
     kube.put(PODS, a_pod().asks(1).raw)
-    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(), leads=Frozen(cluster, 0.75))
+    cluster.bind = Bind(
+        kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, 0.75)
+    )
 
     assert cluster.bind_to(pod) == ""
 

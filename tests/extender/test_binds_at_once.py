@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from cluster.fake.clock import eventually
+from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
-from extender.bind import Bind
+from cluster.kube.errors import Request, Unreachable
+from extender.bind import UNDER_WAY, Bind
+from extender.budget import SECONDS
 from extender.flights import Flights
 from extender.leadership import always
+from extender.settle import ASK_AFTER
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a100, a_pod
 
@@ -45,7 +48,7 @@ def in_background(target: Any, answers: list[str]) -> threading.Thread:
 def slow(cluster: Cluster) -> SlowKube:
     kube = SlowKube()
     cluster.kube = kube
-    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(), leads=always)
+    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
     return kube
 
 
@@ -80,7 +83,7 @@ class CrowdedKube(FakeKube):
 def test_any_number_of_pods_are_bound_at_the_same_time_to_as_many_nodes(cluster: Cluster) -> None:
     count = 40
     cluster.kube = CrowdedKube(count)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(), leads=always)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
     nodes = [f"m{number}" for number in range(count)]
     for node in nodes:
         cluster.add_node(node, a100(0, node))
@@ -109,3 +112,32 @@ def test_l1_a_pod_that_is_filtered_during_a_bind_does_not_see_its_device(
 
     assert result.node_names == []
     assert answers == [""]
+
+
+def test_a_bind_waits_for_another_of_its_pod_no_longer_than_it_has_time(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod("a").asks(1))
+    cluster.ask(pod, "n0")
+    cluster.clock = FakeClock(self_advancing=True)
+    flights = Flights(cluster.clock)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, flights, leads=always)
+    begun = cluster.clock.monotonic()
+    with flights.alone(pod.metadata.uid, 0):
+        assert cluster.bind_to(pod) == UNDER_WAY
+    assert cluster.clock.monotonic() - begun == SECONDS
+    assert cluster.bindings() == []
+    assert cluster.bind_to(pod) == ""
+
+
+def test_an_unseen_bind_is_not_settled_while_its_pod_is_bound_again(cluster: Cluster) -> None:
+    pod = cluster.create(a_pod("a").asks(1))
+    cluster.ask(pod, "n0")
+    cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
+    assert cluster.bind_to(pod)
+    cluster.settle.look()
+    cluster.clock.advance(ASK_AFTER)
+    asked = len(cluster.kube.calls)
+    with cluster.flights.alone(pod.metadata.uid, 0):
+        cluster.settle.look()
+    assert len(cluster.kube.calls) == asked
+    cluster.settle.look()
+    assert len(cluster.kube.calls) > asked

@@ -74,7 +74,7 @@ def test_a_pod_that_somebody_else_has_bound_keeps_nobody_waiting(cluster: Cluste
 def advancing(cluster: Cluster) -> None:
     """From here on a wait moves the time."""
     cluster.clock = FakeClock(self_advancing=True)
-    cluster.state._clock = cluster.state.turns._clock = cluster.clock
+    cluster.state._clock = cluster.state.bind_queue._clock = cluster.clock
 
 
 def patient(cluster: Cluster, *, at_most: int = 40) -> Patient:

@@ -1,5 +1,6 @@
 """A clock that was wrong and is mended, ours or the API server's, ends the doubt within some seconds."""
 
+import threading
 from collections.abc import Iterator
 from datetime import datetime, timedelta
 
@@ -11,8 +12,10 @@ from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.resources import LEASES
 from cluster.kube.skew import clock_obstacle
-from extender.remeasure import Remeasure
+from cluster.runtime.loops import Loops
+from extender.remeasure import CALM, EVERY, Remeasure
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
+from tests.threads import running
 
 EMPTY = b'{"metadata": {"resourceVersion": "1"}, "items": []}'
 
@@ -47,7 +50,7 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     connection = Connection(server=server.url, credentials=Nobody())
     kube = KubeClient(connection, clock, user_agent="tester/1")
     obstacle = clock_obstacle(kube.skew)
-    remeasure = Remeasure(kube, obstacle, namespace=names.NAMESPACE)
+    remeasure = Remeasure(kube, obstacle, clock, namespace=names.NAMESPACE)
     remeasure.reconcile()
     assert server.received == []
     server.answers(told(clock.now() + timedelta(hours=1)))
@@ -60,3 +63,28 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     asked = len(server.received)
     remeasure.reconcile()
     assert len(server.received) == asked
+
+
+def test_l6_a_clock_that_goes_wrong_is_noticed_though_nothing_else_is_asked(server: ScriptedServer) -> None:
+    clock = FakeClock()
+    connection = Connection(server=server.url, credentials=Nobody())
+    kube = KubeClient(connection, clock, user_agent="tester/1")
+    obstacle = clock_obstacle(kube.skew)
+    loop = Loops(clock, lambda _name: None).rounds(
+        "clock", EVERY, Remeasure(kube, obstacle, clock, namespace=names.NAMESPACE).reconcile
+    )
+    stop = threading.Event()
+    with running([lambda: loop(stop)], stop):
+
+        def pass_time(seconds: float) -> None:
+            for _ in range(int(seconds / EVERY)):
+                clock.until_waiting()
+                clock.advance(EVERY)
+            clock.until_waiting()
+
+        server.answers(told(clock.now() + timedelta(hours=1)))
+        pass_time(CALM)
+        assert obstacle()
+        server.answers(told(clock.now()))
+        pass_time(EVERY)
+        assert obstacle() is None

@@ -1,8 +1,12 @@
 """What the extender's picture keeps beyond the common one."""
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
 import pytest
 
 from cluster.kube.resources import PODS
+from extender.state import AT_A_TIME
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import PodBuilder, a_pod
 
@@ -108,3 +112,31 @@ def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> 
         cluster.renew("n1")
     first, *others = (rejection.nodes for rejection in cluster.state.rejections.values())
     assert all(nodes is first for nodes in others)
+
+
+class Counted:
+    """A lock, and how many pods were taken in each time that it was held."""
+
+    def __init__(self, lock: AbstractContextManager[None], taken: Callable[[], int]) -> None:
+        self._lock = lock
+        self._taken = taken
+        self.portions: list[int] = []
+
+    def __enter__(self) -> None:
+        self._lock.__enter__()
+        self._before = self._taken()
+
+    def __exit__(self, *error: object) -> None:
+        self.portions.append(self._taken() - self._before)
+        self._lock.__exit__(*error)
+
+
+def test_of_a_list_no_more_pods_are_taken_in_at_a_time_than_an_answer_can_wait_for(cluster: Cluster) -> None:
+    """A filter that comes meanwhile gets the lock after the next portion."""
+    count = 10 * AT_A_TIME + 1
+    state = cluster.state
+    state._lock = counted = Counted(state._lock, lambda: len(state.pods))
+    pods = [a_pod(f"p{number}").asks(1).at(number + 1).obj for number in range(count)]
+    state.replace_pods(pods, str(count))
+    assert len(state.pods) == count
+    assert max(counted.portions) == AT_A_TIME

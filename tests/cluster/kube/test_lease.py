@@ -61,6 +61,27 @@ def test_a_node_that_was_deleted_gets_none_again(world: World) -> None:
     assert not world.kube.list(LEASES).items
 
 
+@pytest.mark.parametrize("holder", ["a", "the agent before"])
+def test_one_from_before_leases_had_owners_gets_its_node(world: World, holder: str) -> None:
+    node = world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    world.agent(holder).renew()
+    assert not world.lease.metadata.owner_references
+    assert LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0").renew()
+    (owner,) = world.lease.metadata.owner_references or ()
+    assert owner.uid == node.metadata.uid
+    assert world.lease.spec.holder_identity == "a"
+
+
+def test_where_nobody_may_name_an_owner_a_lease_is_taken_over_without(world: World) -> None:
+    world.kube.put(NODES, {"metadata": {"name": "n0"}})
+    world.agent("the agent before").renew()
+    refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")
+    world.kube.fail("PATCH", refused(Request("PATCH", "/"), refusal))
+    assert LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", node="n0").renew()
+    assert world.lease.spec.holder_identity == "a"
+    assert not world.lease.metadata.owner_references
+
+
 def test_where_nobody_may_name_an_owner_it_stands_for_itself(world: World) -> None:
     world.kube.put(NODES, {"metadata": {"name": "n0"}})
     refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")

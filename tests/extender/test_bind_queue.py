@@ -3,8 +3,8 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster.fake.clock import FakeClock
+from extender.bind_queue import AGAIN, BindQueue
 from extender.patient import PATIENCE, Patient
-from extender.turns import AGAIN, Turns
 from tests.extender.cluster import Cluster
 from tests.extender.test_patient import arguments, asked
 
@@ -21,20 +21,20 @@ class Kubelets:
 
 def test_a_node_that_owes_nothing_is_not_waited_for() -> None:
     clock = FakeClock(self_advancing=True)
-    assert Turns(clock).wait("n0", Kubelets("n1"), 1.0)
+    assert BindQueue(clock).wait("n0", Kubelets("n1"), 1.0)
     assert clock.waits == []
 
 
 def test_who_waits_is_called_when_the_kubelet_has_answered_and_looks_no_sooner() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
-    turns = Turns(clock)
+    queue = BindQueue(clock)
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(turns.wait, "n0", kubelets, 1.0)
+        waiting = pool.submit(queue.wait, "n0", kubelets, 1.0)
         clock.until_waiting()
         kubelets.silent.clear()
-        turns.call("n1")
+        queue.notify("n1")
         assert not waiting.done()
-        turns.call("n0")
+        queue.notify("n0")
         # Time stands still: the call alone has ended it.
         assert waiting.result(10)
     assert clock.waits == [AGAIN]
@@ -42,10 +42,10 @@ def test_who_waits_is_called_when_the_kubelet_has_answered_and_looks_no_sooner()
 
 def test_one_call_lets_one_go_the_one_that_came_first() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
-    turns, gone = Turns(clock), []
+    queue, gone = BindQueue(clock), []
 
     def wait(name: str) -> None:
-        assert turns.wait("n0", kubelets, 1.0)
+        assert queue.wait("n0", kubelets, 1.0)
         gone.append(name)
         # Its pod is bound: now the kubelet owes an answer for that.
         kubelets.silent.add("n0")
@@ -56,11 +56,11 @@ def test_one_call_lets_one_go_the_one_that_came_first() -> None:
         second = pool.submit(wait, "second")
         clock.until_waiting(2)
         kubelets.silent.clear()
-        turns.call("n0")
+        queue.notify("n0")
         first.result(10)
         assert gone == ["first"]
         kubelets.silent.clear()
-        turns.call("n0")
+        queue.notify("n0")
         second.result(10)
     assert gone == ["first", "second"]
 
@@ -68,7 +68,7 @@ def test_one_call_lets_one_go_the_one_that_came_first() -> None:
 def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
     with ThreadPoolExecutor(1) as pool:
-        waiting = pool.submit(Turns(clock).wait, "n0", kubelets, 1.0)
+        waiting = pool.submit(BindQueue(clock).wait, "n0", kubelets, 1.0)
         clock.until_waiting()
         kubelets.silent.clear()
         clock.advance(AGAIN)
@@ -77,10 +77,10 @@ def test_that_nothing_is_owed_any_more_is_seen_without_a_call() -> None:
 
 def test_patience_ends_and_leaves_no_line_behind() -> None:
     clock = FakeClock(self_advancing=True)
-    turns = Turns(clock)
-    assert not turns.wait("n0", Kubelets("n0"), 0.25)
+    queue = BindQueue(clock)
+    assert not queue.wait("n0", Kubelets("n0"), 0.25)
     assert clock.monotonic() == 0.25
-    assert turns.wait("n0", Kubelets(), 1.0)
+    assert queue.wait("n0", Kubelets(), 1.0)
 
 
 def test_the_picture_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:

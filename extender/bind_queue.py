@@ -16,13 +16,13 @@ AGAIN: Final = 0.1
 """Seconds after which somebody who waits looks again."""
 
 
-class Turns:
-    """A line before each node."""
+class BindQueue:
+    """A queue before each node."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._lock = threading.Lock()
-        self._lines: dict[str, deque[threading.Event]] = {}
+        self._queues: dict[str, deque[threading.Event]] = {}
 
     def wait(self, node: str, awaits: Callable[[str], bool], until: float) -> bool:
         """Wait until the node's kubelet owes nobody an answer and nobody else is first.
@@ -37,24 +37,24 @@ class Turns:
         """
         mine = threading.Event()
         with self._lock:
-            line = self._lines.setdefault(node, deque())
-            line.append(mine)
+            queue = self._queues.setdefault(node, deque())
+            queue.append(mine)
         try:
             while (left := until - self._clock.monotonic()) > 0:
                 mine.clear()
-                if line[0] is mine and not awaits(node):
+                if queue[0] is mine and not awaits(node):
                     return True
                 self._clock.wait(mine, min(left, AGAIN))
             return False
         finally:
             with self._lock:
-                line.remove(mine)
-                if not line:
-                    del self._lines[node]
+                queue.remove(mine)
+                if not queue:
+                    del self._queues[node]
 
-    def call(self, node: str) -> None:
-        """The kubelet has answered, or a turn was not used: the first in line looks again."""
+    def notify(self, node: str) -> None:
+        """The kubelet has answered, or a turn was not used: the first in queue looks again."""
         with self._lock:
-            line = self._lines.get(node)
-            if line:
-                line[0].set()
+            queue = self._queues.get(node)
+            if queue:
+                queue[0].set()
