@@ -10,7 +10,7 @@ from click.shell_completion import CompletionItem, ShellComplete
 
 from booking.cli.commands.admin import admin
 from booking.cli.commands.book import book
-from booking.cli.commands.changing import cancel, extend, move, release
+from booking.cli.commands.changing import cancel, extend, move, release, resize
 from booking.cli.commands.completion import completion
 from booking.cli.commands.earliest import earliest
 from booking.cli.commands.listing import listing
@@ -36,6 +36,7 @@ for _command in (
     listing,
     extend,
     move,
+    resize,
     release,
     cancel,
     earliest,

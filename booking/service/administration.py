@@ -157,11 +157,15 @@ def remove_exemption(
     return ground.store.write(once(ground, who, decide, kind=Exemption, key=key))
 
 
-def audit(ground: Ground, who: Principal, *, after: str | None, limit: int) -> Page[AuditEntry]:
+def audit(
+    ground: Ground, who: Principal, *, subject: str | None, actor: str | None, after: str | None, limit: int
+) -> Page[AuditEntry]:
     """Who changed what."""
     demand_administrator(who, "see the audit")
     begin, most = paging.number_of(after), paging.bounded(limit)
-    found = ground.store.read(lambda reading: reading.audit_page(after=begin, limit=most + 1))
+    found = ground.store.read(
+        lambda reading: reading.audit_page(after=begin, limit=most + 1, subject=subject, actor=actor)
+    )
     return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)
 
 

@@ -5,8 +5,8 @@ from datetime import datetime
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.principals import Principal
-from booking.records import BookingRequest, Record
-from booking.service import auditing
+from booking.records import BookingRequest, Record, SlotRequest
+from booking.service import auditing, slots
 from booking.service.authority import beneficiary
 from booking.service.ground import Ground, whole
 from booking.service.judging import Bid, granted, move_others, refusal
@@ -21,25 +21,51 @@ def create(
     bid = Bid.of(ground, who, beneficiary(who, user))
 
     def decide(writing: Writing) -> Record | RefusedError:
-        now = ground.clock.now()
-        decision, guard = bid.decided(writing, now, request)
-        wanted = _wanted(bid, decision, now)
-        if wanted is None:
-            auditing.denied(writing, bid, decision, now)
-            return refusal(decision)
-        move_others(writing, decision)
-        record = writing.add(wanted, guard=guard)
-        auditing.booking(writing, "create", who, now, before=None, after=record)
-        return record
+        return _booked(bid, writing, ground.clock.now(), request)
 
     outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
     return granted(ground, outcome, bid.trial(request))
+
+
+def create_earliest(
+    ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, key: Key | None
+) -> Record:
+    """Book the first slot: it is found in the transaction that takes it."""
+    bid = Bid.of(ground, who, beneficiary(who, user))
+    slots.demand_instants(wish)
+
+    def decide(writing: Writing) -> Record | RefusedError:
+        now = ground.clock.now()
+        try:
+            slot = slots.first(bid, writing, now, wish)
+        except RefusedError as refused:
+            asked, _ = bid.decided(writing, now, slots.request_of(bid, writing, now, wish))
+            auditing.denied(writing, bid, asked, now)
+            return refused
+        return _booked(bid, writing, now, slots.as_request(wish, slot.start, slot.end))
+
+    outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
+    if isinstance(outcome, RefusedError):
+        raise outcome
+    return outcome
 
 
 def dry_run(ground: Ground, who: Principal, request: BookingRequest, *, user: str | None) -> Decision:
     """What ``create`` would answer."""
     bid = Bid.of(ground, who, beneficiary(who, user))
     return ground.store.read(bid.trial(request))
+
+
+def _booked(bid: Bid, writing: Writing, now: datetime, request: BookingRequest) -> Record | RefusedError:
+    decision, guard = bid.decided(writing, now, request)
+    wanted = _wanted(bid, decision, now)
+    if wanted is None:
+        auditing.denied(writing, bid, decision, now)
+        return refusal(decision)
+    move_others(writing, decision)
+    record = writing.add(wanted, guard=guard)
+    auditing.booking(writing, "create", bid.who, now, before=None, after=record)
+    return record
 
 
 def _wanted(bid: Bid, decision: Decision, now: datetime) -> Record | None:

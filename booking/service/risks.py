@@ -11,6 +11,7 @@ from booking.service.authority import found
 from booking.service.ground import Ground
 from booking.service.judging import Bid
 from booking.store import Reading
+from booking.stored import Block
 
 
 def at_risk(ground: Ground, records: Iterable[Record]) -> frozenset[str]:
@@ -28,6 +29,25 @@ def at_risk(ground: Ground, records: Iterable[Record]) -> frozenset[str]:
             calendar = ground.calendars.of(model, reading, now)
             found |= kept(model, calendar, capacity, now, blocks=blocks).at_risk
         return frozenset(found & live.keys())
+
+    return ground.store.read(ask)
+
+
+def affected(ground: Ground, block: Block) -> tuple[Record, ...]:
+    """Bookings during a block that cannot be kept as things are, by start."""
+    capacity = ground.capacity()
+    models = [model for model, nodes in capacity.devices.items() if block.node in nodes]
+
+    def ask(reading: Reading) -> tuple[Record, ...]:
+        now = ground.clock.now()
+        blocks = reading.blocks(start=now)
+        found: list[Record] = []
+        for model in models if block.model is None else [block.model]:
+            calendar = ground.calendars.of(model, reading, now)
+            lost = kept(model, calendar, capacity, now, blocks=blocks).at_risk
+            records = (calendar.records[key] for key in lost)
+            found += (one for one in records if one.start < block.end and block.start < one.end)
+        return tuple(sorted(found, key=lambda one: (one.start, one.id)))
 
     return ground.store.read(ask)
 

@@ -100,6 +100,18 @@ class BookingService:
         """
         return slots.earliest(self._ground, who, wish, user=user, most=most)
 
+    def create_earliest(
+        self, who: Principal, wish: SlotRequest, *, user: str | None = None, key: Key | None = None
+    ) -> Record:
+        """Book the first slot for so many GPUs for so long: found and taken in one transaction.
+
+        Raises:
+            RefusedError: as of ``earliest``.
+            NotAllowedError: for somebody else, by no administrator.
+            KeyReusedError: the key was used for another request.
+        """
+        return asking.create_earliest(self._ground, who, wish, user=user, key=key)
+
     # --- seeing ----------------------------------------------------------------------------------------
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
@@ -147,6 +159,10 @@ class BookingService:
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
         """Ids of those of these bookings that cannot be kept as things are. None is cancelled by itself."""
         return risks.at_risk(self._ground, records)
+
+    def affected(self, block: Block) -> tuple[Record, ...]:
+        """Bookings during a block that cannot be kept as things are, by start."""
+        return risks.affected(self._ground, block)
 
     def alternatives(self, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
         """What somebody could have instead of a booking that is at risk; none for one that is not.
@@ -337,14 +353,22 @@ class BookingService:
         """
         return administration.remove_exemption(self._ground, who, exemption_id, reason=reason, key=key)
 
-    def audit(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[AuditEntry]:
-        """Who changed what, newest first, a page at a time.
+    def audit(
+        self,
+        who: Principal,
+        *,
+        subject: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[AuditEntry]:
+        """Who changed what, newest first, a page at a time; of one thing, by one user, or all.
 
         Raises:
             NotAllowedError: by no administrator.
             RefusedError: an ``after`` that no page has ever given.
         """
-        return administration.audit(self._ground, who, after=after, limit=limit)
+        return administration.audit(self._ground, who, subject=subject, actor=actor, after=after, limit=limit)
 
     def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
         """Wishes that were not granted, newest first, a page at a time.

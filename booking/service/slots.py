@@ -29,10 +29,27 @@ def earliest(
 ) -> tuple[Slot, ...]:
     """The first slots, each on another day, or after the one before where that is shorter than a day."""
     bid = Bid.of(ground, who, beneficiary(who, user))
-    _demand_instants(wish)
+    demand_instants(wish)
     return ground.store.read(
         lambda reading: _answer(bid, reading, whole(ground.clock.now()), wish, most=max(1, min(most, MOST)))
     )
+
+
+def first(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest) -> Slot:
+    """The first slot of all.
+
+    Raises:
+        RefusedError: there is none.
+    """
+    return _answer(bid, reading, whole(now), wish, most=1)[0]
+
+
+def request_of(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest) -> BookingRequest:
+    """What is asked for if it had to begin as soon as it may."""
+    now = whole(now)
+    start = max(now, whole((wish.not_before or now).astimezone(UTC)))
+    zone = bid.limits_for(reading, now)(names.model_label(wish.model)).tz
+    return as_request(wish, start, spans.after(start, wish.duration, zone))
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +83,10 @@ _SHORTEST_STEP: Final = timedelta(minutes=1)
 
 
 def _answer(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest, *, most: int) -> tuple[Slot, ...]:
-    start = max(now, whole((wish.not_before or now).astimezone(UTC)))
     limits_for = bid.limits_for(reading, now)
     model = names.model_label(wish.model)
-    request = _request(wish, start, spans.after(start, wish.duration, limits_for(model).tz))
+    request = request_of(bid, reading, now, wish)
+    start = request.start or now
     decision, _ = bid.decided(reading, now, request)
     # A start that is none on the grid, or is taken, is not what is asked about; what no start can mend, is.
     if any(violation.earliest_start is None for violation in decision.violations):
@@ -94,7 +111,8 @@ def _answer(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest, *, mos
     return in_time
 
 
-def _request(wish: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
+def as_request(wish: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
+    """The booking of a slot."""
     return BookingRequest(
         model=wish.model,
         start=start,
@@ -105,7 +123,8 @@ def _request(wish: SlotRequest, start: datetime, end: datetime) -> BookingReques
     )
 
 
-def _demand_instants(wish: SlotRequest) -> None:
+def demand_instants(wish: SlotRequest) -> None:
+    """Refuse instants that cannot be meant."""
     moments = {"earliest start": wish.not_before, "deadline": wish.deadline}
     wrong = [
         each

@@ -37,6 +37,12 @@ class Bookings(Protocol):
         """The first slots."""
         ...
 
+    def create_earliest(
+        self, who: Principal, wish: SlotRequest, *, user: str | None = None, key: Key | None = None
+    ) -> Record:
+        """The first slot, booked."""
+        ...
+
     def list(
         self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
     ) -> Page[Record]:
@@ -105,6 +111,10 @@ class Bookings(Protocol):
         """Ids of those that cannot be kept as things are."""
         ...
 
+    def affected(self, block: Block) -> Sequence[Record]:
+        """Bookings during a block that cannot be kept as things are."""
+        ...
+
     def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
         """What could be had instead of one that is at risk."""
         ...
@@ -163,7 +173,15 @@ class Bookings(Protocol):
         """Let them end."""
         ...
 
-    def audit(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[AuditEntry]:
+    def audit(
+        self,
+        who: Principal,
+        *,
+        subject: str | None = None,
+        actor: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+    ) -> Page[AuditEntry]:
         """Who changed what."""
         ...
 

@@ -1,5 +1,6 @@
 """``kubectl gpu admin``: what administrators do."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import click
@@ -65,10 +66,11 @@ def block(node: str, output: Format, **options: Any) -> None:
 
 @admin.command()
 @click.argument("block")
+@click.option("--reason", help="Why; it stands in the audit.")
 @reaching
 def unblock(block: str, **options: Any) -> None:
     """Take a BLOCK back by its id."""
-    _remove(reach_of(options), "blocks", block)
+    _remove(reach_of(options), "blocks", block, reason=options["reason"])
 
 
 @admin.command()
@@ -119,10 +121,11 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -
 
 @admin.command()
 @click.argument("exemption")
+@click.option("--reason", help="Why; it stands in the audit.")
 @reaching
 def revoke(exemption: str, **options: Any) -> None:
     """Take an EXEMPTION back by its id."""
-    _remove(reach_of(options), "exemptions", exemption)
+    _remove(reach_of(options), "exemptions", exemption, reason=options["reason"])
 
 
 @admin.command()
@@ -168,11 +171,14 @@ def clear(node: str, gpu: str, reason: str, **options: Any) -> None:
 
 
 @admin.command()
+@click.option("--of", "subject", help="Only changes of this: the id of a booking, block or exemption.")
+@click.option("--by", "actor", help="Only what this user did.")
 @printing
 @reaching
 def audit(output: Format, **options: Any) -> None:
     """Show who changed what, and why; newest first."""
     reach = reach_of(options)
+    which = {name: options[name] for name in ("subject", "actor") if options[name]}
     columns = (
         _at(reach, output),
         Column("WHO", lambda e: e["actor"]),
@@ -180,7 +186,7 @@ def audit(output: Format, **options: Any) -> None:
         Column("TO", lambda e: e["subject"]),
         Column("REASON", lambda e: e.get("reason")),
     )
-    _list(reach, "audit", columns, output, empty="Nothing was changed yet.")
+    _list(reach, "audit", columns, output, which=which, empty="Nothing of that was changed yet.")
 
 
 @admin.command()
@@ -200,8 +206,16 @@ def denied(output: Format, **options: Any) -> None:
     _list(reach, "denied", columns, output, empty="Nothing was refused yet.")
 
 
-def _list(reach: Reach, what: str, columns: tuple[Column, ...], output: Format, *, empty: str) -> None:
-    found = reach.api.pages(f"/admin/{what}", what)
+def _list(
+    reach: Reach,
+    what: str,
+    columns: tuple[Column, ...],
+    output: Format,
+    *,
+    empty: str,
+    which: Mapping[str, object] | None = None,
+) -> None:
+    found = reach.api.pages(f"/admin/{what}", what, which)
     printed.show({what: found}, found, columns, output=output, name=_name_of, empty=empty)
 
 
@@ -215,7 +229,9 @@ def _make(reach: Reach, what: str, body: dict[str, Any], output: Format, *, sent
     if output == "table":
         click.echo(f"{sentence}: {made['id']}.")
         for risk in made.get("at_risk") or ():
-            click.echo(f"At risk now: {risk if isinstance(risk, str) else risk['id']}", err=True)
+            gpus = "1 GPU" if risk["count"] == 1 else f"{risk['count']} GPUs"
+            span = " to ".join(printed.local(risk[edge], reach.zone) for edge in ("start", "end"))
+            click.echo(f"At risk now: {risk['id']} of {risk['user']}, {gpus}, {span}.", err=True)
     else:
         printed.show(made, [made], (), output=output, name=lambda each: str(each["id"]), empty="")
 
@@ -227,8 +243,8 @@ def _order_gpu(reach: Reach, place: tuple[str, str], order: str, *, reason: str,
     click.echo(f"{ordered['gpu']} of {node} {sentence}.")
 
 
-def _remove(reach: Reach, what: str, identifier: str) -> None:
-    reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}")
+def _remove(reach: Reach, what: str, identifier: str, *, reason: str | None) -> None:
+    reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}", {"reason": reason} if reason else None)
     click.echo(f"{identifier} is taken back.")
 
 

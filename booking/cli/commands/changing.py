@@ -1,4 +1,4 @@
-"""``kubectl gpu extend``, ``move``, ``release`` and ``cancel``."""
+"""``kubectl gpu extend``, ``move``, ``resize``, ``release`` and ``cancel``."""
 
 from datetime import datetime
 from typing import Any
@@ -49,6 +49,19 @@ def move(booking: str, output: Format, **options: Any) -> None:
     end = _moved(now, start, reach.zone)
     change = {"start": start.isoformat(), "end": end.isoformat()}
     _change(reach, now, change, output, dry_run=options["dry_run"])
+
+
+@click.command()
+@click.argument("booking", shell_complete=known_bookings)
+@click.option("--gpus", type=int, required=True, help="How many GPUs it is to have.")
+@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@printing
+@reaching
+def resize(booking: str, output: Format, **options: Any) -> None:
+    """Give a BOOKING more GPUs, or fewer, in the same time."""
+    reach = reach_of(options)
+    change = {"count": options["gpus"]}
+    _change(reach, _show(reach, booking), change, output, dry_run=options["dry_run"])
 
 
 @click.command()

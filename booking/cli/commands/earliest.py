@@ -1,5 +1,6 @@
 """``kubectl gpu earliest``."""
 
+import uuid
 from typing import Any
 
 import click
@@ -19,10 +20,15 @@ from booking.cli.when import instant_of, length_of
 @click.option("--after", help="Not before; now by default.")
 @click.option("--before", help="It must be over by then.")
 @click.option("--single-node/--any-node", default=None, help="Whether all of them must be on one node.")
+@click.option("--book", "is_booked", is_flag=True, help="Book the first of them at once.")
+@click.option("--user", help="On behalf of somebody else; for administrators.")
 @printing
 @reaching
 def earliest(model: str, output: Format, **options: Any) -> None:
-    """Show the first times at which GPUs of a MODEL could be booked for so long."""
+    """Show the first times at which GPUs of a MODEL could be booked for so long, or book the first of them.
+
+    For example: kubectl gpu earliest a100 --gpus 2 --for 3d --before "fri 18:00" --book.
+    """
     reach = reach_of(options)
     body: dict[str, Any] = {
         "model": bookings.model_of(reach, model),
@@ -37,6 +43,12 @@ def earliest(model: str, output: Format, **options: Any) -> None:
         body["topology"] = "single-node" if options["single_node"] else "any"
     if reach.named_namespace:
         body["namespace"] = reach.named_namespace
+    if options["user"]:
+        body["user"] = options["user"]
+    if options["is_booked"]:
+        made = reach.api.ask("POST", "/slots/booking", body, headers={"Idempotency-Key": str(uuid.uuid4())})
+        bookings.tell(reach, made, output, f"Booked as {made['id']}: {bookings.sentence_of(reach, made)}.")
+        return
     answer = reach.api.ask("POST", "/slots", body)
     zone = reach.zone
     columns = (

@@ -2,8 +2,19 @@
 
 from http import HTTPStatus
 
+import msgspec
+
 from booking.web.ports import Parts
-from booking.web.rest.answers import AuditPage, Blocks, DeniedPage, Eviction, Exemptions, GpuOrdered
+from booking.web.rest.answers import (
+    AddedBlock,
+    AtRisk,
+    AuditPage,
+    Blocks,
+    DeniedPage,
+    Eviction,
+    Exemptions,
+    GpuOrdered,
+)
 from booking.web.rest.keys import key_of
 from booking.web.rest.requests import (
     BlockBody,
@@ -11,6 +22,7 @@ from booking.web.rest.requests import (
     EvictionBody,
     ExemptionBody,
     GpuOrderBody,
+    WhichAudit,
     WhichPage,
     WhichUser,
 )
@@ -22,6 +34,7 @@ class AdministrationViews:
 
     def __init__(self, parts: Parts) -> None:
         self._bookings = parts.bookings
+        self._unknown_capacity = parts.unknown_capacity
 
     def blocks(self, asked: Asked[Nothing, Nothing]) -> Reply:
         """``GET /admin/blocks``."""
@@ -40,7 +53,13 @@ class AdministrationViews:
             count=body.count,
             key=key_of(asked),
         )
-        return Reply(body=block, status=HTTPStatus.CREATED)
+        affected = () if self._unknown_capacity() else self._bookings.affected(block)
+        at_risk = tuple(
+            AtRisk(id=one.id, user=one.user, model=one.model, count=one.count, start=one.start, end=one.end)
+            for one in affected
+        )
+        answer = AddedBlock(**msgspec.structs.asdict(block), at_risk=at_risk)
+        return Reply(body=answer, status=HTTPStatus.CREATED)
 
     def remove_block(self, asked: Asked[Nothing, EndBody]) -> Reply:
         """``DELETE /admin/blocks/{id}``."""
@@ -74,9 +93,12 @@ class AdministrationViews:
         exemption, key = asked.path["id"], key_of(asked)
         return Reply(body=self._bookings.remove_exemption(asked.who, exemption, reason=reason, key=key))
 
-    def audit(self, asked: Asked[WhichPage, Nothing]) -> Reply:
+    def audit(self, asked: Asked[WhichAudit, Nothing]) -> Reply:
         """``GET /admin/audit``."""
-        page = self._bookings.audit(asked.who, after=asked.query.after, limit=asked.query.limit)
+        which = asked.query
+        page = self._bookings.audit(
+            asked.who, subject=which.subject, actor=which.actor, after=which.after, limit=which.limit
+        )
         return Reply(body=AuditPage(audit=tuple(page.entries), following=page.following))
 
     def denied(self, asked: Asked[WhichPage, Nothing]) -> Reply:

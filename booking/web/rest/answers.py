@@ -148,6 +148,24 @@ class Blocks(msgspec.Struct, frozen=True, kw_only=True):
     blocks: tuple[Block, ...]
 
 
+class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
+    """A booking that cannot be kept as things are."""
+
+    id: str
+    user: str
+    model: str
+    count: int
+    start: Moment
+    end: Moment
+
+
+class AddedBlock(Block, frozen=True, kw_only=True):
+    """Maintenance that was added."""
+
+    at_risk: tuple[AtRisk, ...] = ()
+    """Bookings during it that cannot be kept as things are, by start. Nothing is cancelled by itself."""
+
+
 class Exemptions(msgspec.Struct, frozen=True, kw_only=True):
     """Exemptions that are not over."""
 

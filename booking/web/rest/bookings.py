@@ -13,8 +13,9 @@ from booking.web.problems import REFUSED, ProblemError, said
 from booking.web.rest.answers import BookingPage, WouldBe, booking_answer
 from booking.web.rest.conditions import expected, tag_of
 from booking.web.rest.keys import key_of
-from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, WhichBookings
+from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, SlotBody, WhichBookings
 from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.slots import slot_request_of
 from booking.web.rest.wishes import Wish, offer, wish_of
 from cluster import names
 
@@ -42,6 +43,16 @@ class BookingViews:
             record = self._parts.bookings.create(asked.who, wish.request, user=_user(asked), key=key)
         except RefusedError as refused:
             raise wish.refused(refused.violations, refused.earliest_start, refused.alternatives) from refused
+        location = f"{self._root}/bookings/{record.id}"
+        return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
+
+    def create_earliest(self, asked: Asked[Nothing, SlotBody]) -> Reply:
+        """``POST /slots/booking``: the first slot that there is, found and booked in one step."""
+        body, key = asked.body.made(), key_of(asked)
+        wish = slot_request_of(body)
+        self._guarantee.demand_capacity()
+        self._guarantee.demand()
+        record = self._parts.bookings.create_earliest(asked.who, wish, user=body.user, key=key)
         location = f"{self._root}/bookings/{record.id}"
         return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
 

@@ -135,6 +135,19 @@ class WhichPage(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, 
     after: Text | None = None
 
 
+class WhichAudit(
+    _Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}
+):
+    """Which changes: of one thing, by one user, or all."""
+
+    subject: Text | None = None
+    """Id of a booking, block or exemption, or the name of what else was changed."""
+    actor: Text | None = None
+    """User id."""
+    limit: PageLength = 100
+    after: Text | None = None
+
+
 class WhichSpan(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Of which model, and when: from now on for 28 days."""
 

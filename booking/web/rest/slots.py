@@ -19,15 +19,20 @@ class SlotViews:
     def earliest(self, asked: Asked[Nothing, SlotBody]) -> Reply:
         """The first slots; each could be booked now."""
         body = asked.body.made()
-        wish = SlotRequest(
-            model=body.model,
-            duration=spans.read(body.duration),
-            count=1 if body.count is None else body.count,
-            not_before=body.not_before,
-            deadline=body.deadline,
-            topology=body.topology,
-            namespace=body.namespace,
-        )
+        wish = slot_request_of(body)
         self._guarantee.demand_capacity()
         slots = self._parts.bookings.earliest(asked.who, wish, user=body.user)
         return Reply(body=Slots(slots=tuple(slots)))
+
+
+def slot_request_of(body: SlotBody) -> SlotRequest:
+    """What is asked for."""
+    return SlotRequest(
+        model=body.model,
+        duration=spans.read(body.duration),
+        count=1 if body.count is None else body.count,
+        not_before=body.not_before,
+        deadline=body.deadline,
+        topology=body.topology,
+        namespace=body.namespace,
+    )

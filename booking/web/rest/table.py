@@ -106,6 +106,26 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             links=_LINKS,
         ),
         Route(
+            method="POST",
+            path="/slots/booking",
+            name="book-earliest",
+            summary="Book the first span in which so many GPUs can be had for so long.",
+            view=views.create_earliest,
+            query=Nothing,
+            body=requests.SlotBody,
+            answers={
+                HTTPStatus.CREATED: Answer(
+                    body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
+                ),
+                HTTPStatus.ACCEPTED: Answer(
+                    body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)
+                ),
+            },
+            headers=(_KEY,),
+            kinds=(REFUSED, KEY_REUSED),
+            links=_LINKS,
+        ),
+        Route(
             method="GET",
             path="/bookings",
             name="list",
@@ -279,7 +299,7 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.add_block,
             query=Nothing,
             body=requests.BlockBody,
-            answers={HTTPStatus.CREATED: Answer(body=Block, about="It holds.")},
+            answers={HTTPStatus.CREATED: Answer(body=answers.AddedBlock, about="It holds.")},
             access="administrator",
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
@@ -355,7 +375,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             name="audit",
             summary="Who changed what, newest first.",
             view=views.audit,
-            query=requests.WhichPage,
+            query=requests.WhichAudit,
             body=Nothing,
             answers={OK: Answer(body=answers.AuditPage, about="A page of it.")},
             access="administrator",

@@ -37,8 +37,15 @@ def test_maintenance_is_planned_seen_and_taken_back(bob: Terminal) -> None:
     listed = bob.says("admin", "blocks", user="bob")
     assert "Tue 2026-03-03 00:00" in listed
     assert "new fans" in listed
-    assert "taken back" in bob.says("admin", "unblock", made["id"], user="bob")
+    assert "taken back" in bob.says("admin", "unblock", made["id"], "--reason", "they run", user="bob")
+    assert "they run" in bob.says("admin", "audit", user="bob")
     assert bob.says("admin", "blocks", user="bob") == ""
+
+
+def test_who_blocks_gpus_reads_whose_booking_cannot_be_kept(bob: Terminal) -> None:
+    booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
+    told = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
+    assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in told
 
 
 def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
@@ -49,7 +56,8 @@ def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
     ).strip()
     assert bob.says("book", A100, "--for", "20d", "--dry-run").startswith("This would be booked")
     assert "longest=" in bob.says("admin", "exemptions", user="bob")
-    bob.says("admin", "revoke", made, user="bob")
+    bob.says("admin", "revoke", made, "--reason", "handed in", user="bob")
+    assert "handed in" in bob.says("admin", "audit", user="bob")
     assert "14 days" in bob.fails("book", A100, "--for", "20d")
 
 
@@ -66,6 +74,8 @@ def test_who_changed_what_is_told_and_what_was_refused(bob: Terminal) -> None:
     audit = bob.says("admin", "audit", user="bob")
     assert identifier in audit
     assert "alice" in audit
+    assert bob.says("admin", "audit", "--of", identifier, "--by", "alice", user="bob") == audit
+    assert bob.says("admin", "audit", "--by", "bob", user="bob") == ""
     assert "more-than-exist" in bob.says("admin", "denied", user="bob")
 
 

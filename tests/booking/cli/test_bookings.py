@@ -159,3 +159,23 @@ def test_a_dry_run_for_programs_is_what_the_server_said(terminal: Terminal) -> N
     would = json.loads(terminal.says("book", A100, "--for", "2d", "--dry-run", "-o", "json"))
     assert "id" not in would
     assert would["dry_run"] is True
+
+
+def test_a_booking_gets_more_gpus_or_fewer(terminal: Terminal) -> None:
+    identifier = terminal.says("book", A100, "--gpus", "2", "--for", "2d", "-o", "name").strip()
+    identifier = identifier.removeprefix("booking/")
+    would = terminal.says("resize", identifier, "--gpus", "3", "--dry-run")
+    assert "would be" in would
+    assert "3 x " in would
+    assert "1 x " in terminal.says("resize", identifier, "--gpus", "1")
+    assert "8" in terminal.fails("resize", identifier, "--gpus", "9")
+
+
+def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:
+    booked(terminal, "--gpus", "4", "--single-node", user="bob")
+    wish = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d", "--book")
+    assert "is after the deadline" in terminal.fails(*wish, "--before", "tue 12:00")
+    assert terminal.says("bookings") == ""
+    said = terminal.says(*wish, "--before", "fri 12:00")
+    assert said.startswith("Booked as b-")
+    assert "from Wed 2026-03-04 09:00 to Thu 2026-03-05 09:00" in said

@@ -26,7 +26,7 @@ def environment(terminal: Terminal) -> dict[str, str]:
 
 
 def test_commands_and_options_are_offered(terminal: Terminal) -> None:
-    assert offered(terminal, "re") == ["release"]
+    assert offered(terminal, "rel") == ["release"]
     assert "--gpus" in offered(terminal, "book", "--g")
     assert offered(terminal, "bookings", "-o", "y") == ["yaml"]
 

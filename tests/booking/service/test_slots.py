@@ -1,5 +1,6 @@
 """When there are so many GPUs for so long, before a deadline."""
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 
 import pytest
@@ -8,6 +9,7 @@ from booking.errors import NotAllowedError, RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service import BookingService
+from booking.service.once import Key
 from booking.spans import Span
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
@@ -117,3 +119,37 @@ def test_administrators_ask_for_others(service: BookingService) -> None:
         service.earliest(ROOT, a_wish(), user="alice")
     with pytest.raises(NotAllowedError):
         service.earliest(BOB, a_wish(), user="alice")
+
+
+def test_the_first_slot_is_booked_in_the_step_that_finds_it(service: BookingService) -> None:
+    service.create(BOB, a_request(end=day(5.5), count=4))
+    (first, *_) = service.earliest(ALICE, a_wish())
+    key = Key.of("once", b"the wish")
+    made = service.create_earliest(ALICE, a_wish(), key=key)
+    assert (made.start, made.end, made.count, made.user) == (first.start, first.end, 4, "alice")
+    assert service.create_earliest(ALICE, a_wish(), key=key) == made
+    assert [entry.action for entry in service.audit(ROOT, subject=made.id).entries] == ["booking.create"]
+
+
+def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_recorded(
+    service: BookingService,
+) -> None:
+    service.create(BOB, a_request(end=day(5), count=4))
+    with pytest.raises(RefusedError) as refused:
+        service.create_earliest(ALICE, a_wish(deadline=day(7)))
+    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline"]
+    assert service.list(ALICE).entries == ()
+    (denied,) = service.denied(ROOT).entries
+    assert (denied.user, denied.count, denied.start) == ("alice", 4, START)
+
+
+def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store, clock: FakeClock) -> None:
+    """Nobody takes it between the question and the booking."""
+    service = BookingService(store, clock, Limits(), lambda: CLUSTER)
+    people = [somebody(f"u{number}") for number in range(6)]
+    with ThreadPoolExecutor(len(people)) as pool:
+        made = list(pool.map(lambda who: service.create_earliest(who, a_wish()), people))
+    assert len({one.id for one in made}) == len(people)
+    for one in made:
+        beside = [other for other in made if other.start < one.end and one.start < other.end]
+        assert sum(other.count for other in beside) <= CLUSTER.total(one.model)

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.booking.web.served import AVAILABILITY, BOOKINGS, Served, about, problem, rules
-from tests.fakes.objects import A100
+from tests.fakes.objects import A100, A6000
 
 ADMIN = "/api/v1/admin"
 BLOCK = {
@@ -61,6 +61,7 @@ def test_a_block_is_made_seen_by_everybody_and_removed(admin: Served) -> None:
     made = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK)
     assert made.status_code == 201, made.text
     block = made.get_json()
+    assert block.pop("at_risk") == []
     assert (block["node"], block["created_by"], block["count"]) == ("node-a", "alice", None)
 
     assert admin.ask("GET", f"{ADMIN}/blocks").get_json()["blocks"] == [block]
@@ -79,6 +80,14 @@ def test_a_block_is_made_seen_by_everybody_and_removed(admin: Served) -> None:
     problem(admin.ask("DELETE", f"{ADMIN}/blocks/{block['id']}"), 404)
 
 
+def test_who_blocks_gpus_is_told_whose_booking_cannot_be_kept_then(admin: Served) -> None:
+    span = {"start": "2026-03-10T12:00:00Z", "end": "2026-03-12T12:00:00Z"}
+    lost = admin.booked(user="bob", model=A6000, count=2, start=span["start"])
+    admin.booked(user="alice", model=A6000, start="2026-03-16T00:00:00Z")
+    block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()
+    assert block["at_risk"] == [{"id": lost, "user": "bob", "model": A6000, "count": 2} | span]
+
+
 def test_an_exemption_is_made_and_removed(admin: Served) -> None:
     made = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION)
     assert made.status_code == 201, made.text
@@ -88,6 +97,21 @@ def test_an_exemption_is_made_and_removed(admin: Served) -> None:
         assert admin.ask("GET", f"{ADMIN}/exemptions{query}").get_json()["exemptions"] == [exemption]
     assert admin.ask("GET", f"{ADMIN}/exemptions?user=alice").get_json() == {"exemptions": []}
     assert admin.ask("DELETE", f"{ADMIN}/exemptions/{exemption['id']}").get_json() == exemption
+
+
+def test_the_audit_can_be_asked_about_one_thing_or_one_user(admin: Served) -> None:
+    booking = admin.booked(user="bob")
+    block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["id"]
+
+    def subjects(query: str) -> list[str]:
+        audit = admin.ask("GET", f"{ADMIN}/audit?{query}").get_json()["audit"]
+        return [entry["subject"] for entry in audit]
+
+    assert subjects(f"subject={booking}") == [booking]
+    assert subjects("actor=alice") == [block]
+    assert subjects(f"subject={booking}&actor=alice") == []
+    first = admin.ask("GET", f"{ADMIN}/audit?actor=alice&limit=1").get_json()
+    assert "continue" not in first
 
 
 def test_what_was_done_stands_in_the_audit_a_page_at_a_time(admin: Served) -> None:
