@@ -17,12 +17,13 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Final
 
+from cluster import names
 from deviceplugin.driver import Mount
 
 SHELL: Final = "/bin/sh"
 LOADERS: Final = ("/sbin/ldconfig.real", "/sbin/ldconfig")
 """Ubuntu's ``ldconfig`` is a script about packages; the program is beside it."""
-NAME: Final = "gpu-booking-ldcache"
+NAME: Final = f"{names.PROGRAM}-ldcache"
 
 _SCRIPT: Final = """\
 IFS= read -r state

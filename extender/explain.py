@@ -14,7 +14,8 @@ from typing import Final
 from cluster import names
 from cluster.decide.explain import why_waiting
 from cluster.decide.reasons import Reason
-from cluster.decide.wish import Key, wish_of
+from cluster.decide.wish import Key, Wish, wish_of
+from cluster.objects.bookings import Booking
 from cluster.objects.gates import is_queued
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
@@ -38,6 +39,11 @@ class Explain:
         self._clock = clock
         self._tell = tell
         self._obstacle = obstacle
+        self._read: dict[str, tuple[Pod, Booking | None, Wish]] = {}
+        """Uid -> what the pod wants, and what that was read from."""
+        self._reasons: dict[Key, Reason | None] = {}
+        self._generation = -1
+        """Of the nodes for which these are the reasons."""
         self._told: dict[str, dict[str, float]] = {}
         """Uid -> sentence -> when it was told; the newest last."""
 
@@ -48,16 +54,17 @@ class Explain:
         with self._state.locked() as ledger:
             waiting = dict(self._state.waiting)
             views = ledger.views(ledger.nodes()) if waiting else []
+            generation = ledger.generation
             covered = self._state.cover(self._clock.now()) if waiting else {}
         self._told = {uid: told for uid, told in self._told.items() if uid in waiting}
         # Whoever waits mostly waits with others for the same, and looking at all nodes takes long.
-        known: dict[Key, Reason | None] = {}
+        if generation != self._generation:
+            self._reasons, self._generation = {}, generation
+        known = self._reasons
+        self._read = {uid: read for uid, read in self._read.items() if uid in waiting}
         for uid, pod in waiting.items():
-            if not (_was_turned_down(pod) or is_queued(pod)):
-                continue
-            try:
-                wish = wish_of(pod, covered.get(uid))
-            except QuantityError:
+            wish = self._wish(uid, pod, covered.get(uid))
+            if wish is None or not (_was_turned_down(pod) or is_queued(pod)):
                 continue
             if wish.pin:
                 continue  # of that the reclaimer tells
@@ -66,6 +73,18 @@ class Explain:
             sentence = known[wish.key]
             if sentence and self._is_news(uid, str(sentence)):
                 self._tell(pod, names.WAITING_FOR_GPU, str(sentence))
+
+    def _wish(self, uid: str, pod: Pod, booking: Booking | None) -> Wish | None:
+        """What a pod wants, read anew where it or its booking has changed; None where it cannot be read."""
+        known = self._read.get(uid)
+        if known and known[0] is pod and known[1] is booking:
+            return known[2]
+        try:
+            wish = wish_of(pod, booking)
+        except QuantityError:
+            return None
+        self._read[uid] = (pod, booking, wish)
+        return wish
 
     def _is_news(self, uid: str, sentence: str) -> bool:
         """Whether the pod is to be told, which counts as told then."""

@@ -31,8 +31,10 @@ from cluster.runtime.clock import Clock
 from extender.state import ClusterState, Rejection
 from extender.wishes import Wishes
 
-EVERY: Final = 0.04
+EVERY: Final = 0.025
 """Seconds between two looks; also how long the scheduler has to come by itself."""
+EVERY_WHILE_ASKED: Final = 0.1
+"""The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
@@ -67,6 +69,9 @@ class _Call:
     """A pod that would fit."""
 
     rejection: Rejection
+    wish: Wish
+    nodes: frozenset[str]
+    """On some of which it would."""
     at: float
     pause: float = FIRST_PAUSE
 
@@ -102,6 +107,7 @@ class Wake:
         """Of this look: a wish, and nodes that were asked about -> those that fit."""
         self._places = EVERYWHERE
         self._situation: _Situation | None = None
+        self._looked_at = float("-inf")
         self._promised: set[str] = set()
         """Uids of those who would fit but for what others are promised."""
         self._promises_at = clock.monotonic()
@@ -115,7 +121,11 @@ class Wake:
                 self._seen, self._changed, self._calls, self._judged = EVERYTHING, NONE, {}, {}
                 self._promised, self._situation = set(), None
                 return
-            noted, cover = self._state.rejection_changes, self._state.cover(self._clock.now())
+            noted = self._state.rejection_changes
+            is_asked = self._situation is not None and noted != self._situation.noted
+            if is_asked and now - self._looked_at < EVERY_WHILE_ASKED:
+                return
+            cover = self._state.cover(self._clock.now())
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
         situation = _Situation(noted, seen, cover)
@@ -123,15 +133,19 @@ class Wake:
         if is_quiet and not self._calls and now - self._promises_at < PROMISES_EVERY:
             return
         before, self._situation, self._found = self._situation, situation, {}
+        self._looked_at = now
         with self._state.locked():
             rejections = dict(self._state.rejections)
         self._places = places
         present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
-        self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present)}
         # An answer may have been given before a change and noted after it: look at every change twice.
-        for uid in self._fitting_by_now(present, changed | self._changed, barred) - self._calls.keys():
-            self._calls[uid] = _Call(present[uid][0], at=now + EVERY)
+        recent = changed | self._changed
+        self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present, changed)}
+        for uid, node in self._fitting_by_now(present, recent, barred).items():
+            # What was in its way elsewhere need not be on another node: that is a new call.
+            known = self._calls[uid].nodes if uid in self._calls else NONE
+            self._calls[uid] = _Call(*present[uid], nodes=known | {node}, at=now + EVERY)
         self._seen, self._changed, self._judged = seen, changed, present
         due = [call for call in self._calls.values() if now >= call.at]
         if due and self._ring():
@@ -157,29 +171,36 @@ class Wake:
 
     def _fitting_by_now(
         self, present: dict[str, tuple[Rejection, Wish]], changed: frozenset[str], barred: AbstractSet[str]
-    ) -> set[str]:
-        """Pods that fit where something has changed: on the node, in what the pod wants, or in promises."""
-        found = set()
+    ) -> dict[str, str]:
+        """Pods that fit where something has changed: on the node, in what the pod wants, or in promises.
+
+        Returns:
+            Uid -> a node on which it fits; of pods that are called already, one that is not known of.
+        """
+        found: dict[str, str] = {}
         for uid, (rejection, wish) in present.items():
             judged, before = self._judged.get(uid, (rejection, rejection.wish))
             if judged is not rejection:
                 before = rejection.wish
-            is_same = wish == before and uid not in barred
+            is_same = (wish is before or wish == before) and uid not in barred
             nodes = rejection.nodes & changed if is_same else rejection.nodes
-            if nodes and self._fits(rejection, wish, nodes):
-                found.add(uid)
+            if uid in self._calls:
+                nodes -= self._calls[uid].nodes
+            node = self._place(rejection, wish, nodes) if nodes else None
+            if node is not None:
+                found[uid] = node
         return found
 
-    def _fits(self, rejection: Rejection, wish: Wish, nodes: frozenset[str]) -> bool:
-        """Whether the pod fits on any of the nodes."""
+    def _place(self, rejection: Rejection, wish: Wish, nodes: frozenset[str]) -> str | None:
+        """One of the nodes on which the pod fits."""
         free = self._free(wish, nodes)
         if not free:
-            return False
+            return None
         promised = self._state.promises(rejection.pod, wish)
-        if any(promised(name) is None for name in free):
-            return True
-        self._promised.add(rejection.uid)
-        return False
+        found = next((name for name in free if promised(name) is None), None)
+        if found is None and rejection.uid not in self._calls:
+            self._promised.add(rejection.uid)
+        return found
 
     def _free(self, wish: Wish, nodes: frozenset[str]) -> list[str]:
         """Where the pod fits, what others are promised aside; once a look for all who want the same."""
@@ -189,12 +210,16 @@ class Wake:
             self._found[wish.key, nodes] = self._state.fitting(wish, nodes)
         return self._found[wish.key, nodes]
 
-    def _stands(self, call: _Call, present: dict[str, tuple[Rejection, Wish]]) -> bool:
+    def _stands(
+        self, call: _Call, present: dict[str, tuple[Rejection, Wish]], changed: frozenset[str]
+    ) -> bool:
         """Whether the pod still waits, was not asked about since, and still fits."""
         rejection, wish = present.get(call.rejection.uid, (None, None))
-        return (
-            rejection is call.rejection and wish is not None and self._fits(rejection, wish, rejection.nodes)
-        )
+        if rejection is not call.rejection or wish is None:
+            return False
+        if wish is call.wish and call.nodes.isdisjoint(changed):
+            return True
+        return self._place(rejection, wish, rejection.nodes) is not None
 
     def _ring(self) -> bool:
         """Touch our object; whether it worked."""

@@ -47,6 +47,8 @@ class Cluster:
     expired: threading.Event = field(default_factory=threading.Event)
     told: "SimpleQueue[bytes]" = field(default_factory=SimpleQueue)
     """Events of pods that are told at once."""
+    written: float = 0.0
+    """When the last of these was."""
     rung: threading.Event = field(default_factory=threading.Event)
     """Set when the extender has called kube-scheduler."""
 
@@ -76,11 +78,10 @@ class Cluster:
         pod = self.objects["pods"][node * GPUS]
         version = str(next(self._versions))
         self.rung.clear()
-        begin = SystemClock().monotonic()
         self.told.put(_frame("DELETED", {**pod, "metadata": pod["metadata"] | {"resourceVersion": version}}))
         if not self.rung.wait(RUNG_WITHIN):
             raise RuntimeError("Nobody was called for a GPU that is free.")
-        found = 1000 * (SystemClock().monotonic() - begin)
+        found = 1000 * (SystemClock().monotonic() - self.written)
         version = str(next(self._versions))
         meta = pod["metadata"] | {"resourceVersion": version, "uid": f"{pod['metadata']['name']}-{version}"}
         self._free = {**pod, "metadata": meta}
@@ -206,6 +207,7 @@ class Handler(BaseHTTPRequestHandler):
                 return
             while not self.cluster.told.empty():
                 self._chunk(self.cluster.told.get())
+                self.cluster.written = clock.monotonic()
             now = clock.monotonic()
             owed, last = min(owed + self.cluster.rate * (now - last), self.cluster.rate), now
             if owed >= 1:

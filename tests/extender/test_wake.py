@@ -9,7 +9,7 @@ from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
 from extender.state import Rejection
-from extender.wake import BELLS, EVERY, FIRST_PAUSE, LONGEST_PAUSE, PROMISES_EVERY, Wake
+from extender.wake import BELLS, EVERY, EVERY_WHILE_ASKED, FIRST_PAUSE, LONGEST_PAUSE, PROMISES_EVERY, Wake
 from extender.wishes import Wishes
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, a_pod
@@ -59,6 +59,15 @@ def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
     assert waiting.rings == 0
 
 
+def test_while_the_scheduler_asks_rejected_pods_are_looked_at_less_often(waiting: Waiting) -> None:
+    waiting.pass_time(1, looks=10)
+    waiting.wake._wishes = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    for _ in range(40):
+        waiting.cluster.ask(waiting.pod)
+        waiting.pass_time(EVERY)
+    assert 0 < watched.looks <= 40 * EVERY / EVERY_WHILE_ASKED
+
+
 class Watched(Wishes):
     """How often it was asked what the rejected pods want."""
 
@@ -91,6 +100,27 @@ def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
     assert waiting.cluster.kube.raw(BELLS, names.WAKE, namespace=NAMESPACE)["storageClassName"] == names.WAKE
 
 
+def test_a_gpu_that_becomes_free_on_another_node_is_told_of_at_once_whatever_was_told_before(
+    waiting: Waiting,
+) -> None:
+    """The scheduler was called in vain for the first: something that we do not see is in the way there."""
+    waiting.cluster.add_node("n1")
+    held = {"main": ("GPU-n1-0", "GPU-n1-1")}
+    other = waiting.cluster.create(a_pod("other").asks(2).on("n1", held))
+    waiting.cluster.ask(waiting.pod, "n0", "n1")
+    waiting.free()
+    waiting.pass_time(30, looks=300)
+    before = waiting.rings
+    assert before > 1
+
+    waiting.cluster.pods.remove(other)
+    waiting.pass_time(3 * EVERY, looks=3)
+
+    assert waiting.rings == before + 1
+    waiting.pass_time(FIRST_PAUSE, looks=20)
+    assert waiting.rings == before + 2
+
+
 def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
     waiting.free()
     waiting.pass_time()
@@ -121,7 +151,7 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
     assert waiting.rings == 0
 
     waiting.cluster.renew("n0")
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(3 * EVERY_WHILE_ASKED, looks=3)
 
     assert waiting.rings == 1
 
@@ -229,6 +259,6 @@ def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waitin
     waiting.cluster.ask(early)
     waiting.free()
 
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(3 * EVERY_WHILE_ASKED, looks=3)
 
     assert waiting.rings == 1

@@ -127,7 +127,7 @@ class PlacementMachine(Booked):
         self.picture = self.state = Served(self.clock)
         self.kube = StoredPods(self.pods)
         self.leads = True
-        flights = Flights()
+        flights = Flights(self.clock)
         kube: Any = self.kube
         self.filter = Filter(self.state)
         self.prioritize = Prioritize(self.state, self.clock)

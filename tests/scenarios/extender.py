@@ -47,7 +47,7 @@ class Extender(Part):
         state = ClusterState(self.clock)
         following = Following(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
         self._obstacle = first_obstacle(following.obstacle, clock_obstacle(self.kube.skew))
-        flights = Flights()
+        flights = Flights(self.clock)
         leads = SchedulerLeads(
             self.kube,
             state,

@@ -141,7 +141,7 @@ class ServedNode:
         """A new one, which knows nothing but what it reads now."""
         self.state = ClusterState(self.clock)
         self._filter = Filter(self.state)
-        self._bind = Bind(self.kube, self.state, self.clock, Flights(), leads=lambda: True)
+        self._bind = Bind(self.kube, self.state, self.clock, Flights(self.clock), leads=lambda: True)
         home = Selection(namespace=names.NAMESPACE)
         self.news = {
             "nodes": News(self.kube, NODES, Selection(), Nodes(self.state)),

@@ -32,6 +32,10 @@ _LOCATION: Final = Header(name="Location", about="The booking's address.")
 _LINKS: Final = tuple(Link(route=name, parameter="id") for name in ("show", "change", "release", "cancel"))
 _NOT_YET: Final = "Stored, but not in the cluster yet: not guaranteed until it is."
 _ONE: Final = Answer(body=answers.BookingAnswer, about="The booking.", headers=(_TAG,))
+_BOOKED: Final = {
+    HTTPStatus.CREATED: Answer(body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)),
+    HTTPStatus.ACCEPTED: Answer(body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)),
+}
 _LATER: Final = Answer(body=answers.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
 
 
@@ -92,15 +96,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create,
             query=requests.DryRun,
             body=requests.BookingBody,
-            answers={
-                OK: Answer(body=answers.WouldBe, about="What would be stored."),
-                HTTPStatus.CREATED: Answer(
-                    body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
-                ),
-                HTTPStatus.ACCEPTED: Answer(
-                    body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)
-                ),
-            },
+            answers={OK: Answer(body=answers.WouldBe, about="What would be stored."), **_BOOKED},
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
@@ -113,14 +109,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create_earliest,
             query=Nothing,
             body=requests.SlotBody,
-            answers={
-                HTTPStatus.CREATED: Answer(
-                    body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
-                ),
-                HTTPStatus.ACCEPTED: Answer(
-                    body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)
-                ),
-            },
+            answers=_BOOKED,
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,

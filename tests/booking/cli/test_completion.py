@@ -77,7 +77,7 @@ def test_contexts_are_those_of_the_kubeconfig_that_was_named(terminal: Terminal,
 def test_bash_completes_by_the_script_that_it_is_given() -> None:
     script = (
         "source <(gpu-booking completion bash)",
-        "COMP_WORDS=(gpu-booking re) COMP_CWORD=1",
+        "COMP_WORDS=(gpu-booking rel) COMP_CWORD=1",
         "_gpu_booking_completion gpu-booking",
         'echo "${COMPREPLY[@]}"',
     )

@@ -74,6 +74,7 @@ def requests(served: Served) -> list[tuple[str, str, dict[str, Any] | None]]:
     bodies: dict[str, dict[str, Any]] = {
         "create": BODY,
         "slots": BODY,
+        "book-earliest": BODY,
         "add-block": {"node": "node-a", **span},
         "add-exemption": {"user": "bob", "limits": {"longest": "P20D"}, **span},
         "evict": {"namespace": "research", "pod": "train-0", "reason": "why not"},
