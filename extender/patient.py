@@ -54,8 +54,11 @@ class Patient:
             result = self._bind(arguments, budget)
             if result.error != unanswered(arguments.node):
                 break
+            left = max(0.0, until - self._clock.monotonic())
+            self._state.reserve_for_bind(arguments.pod_uid, arguments.node, left)
             if not self._state.bind_queue.wait(arguments.node, self._state.awaits_answer, until):
                 break
         if result.error:
+            self._state.soft.release(arguments.pod_uid)
             self._state.bind_queue.notify(arguments.node)
         return result

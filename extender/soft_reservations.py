@@ -4,7 +4,8 @@ Filter is asked about the next pod of a burst before the bind of the one before 
 fills nodes sends both to the node that has one device left, one bind is refused, and that pod waits out a
 backoff of a second and more. So the node that was ranked best counts as taken for a moment, softly: filter
 leaves out nodes that would fit but for such a reservation where others fit as well, and rejects nobody for
-it.
+it. A bind that has come and waits for its node reserves there as long as it waits: kube-scheduler may have
+taken another node than the one that we ranked best.
 """
 
 import threading
@@ -36,9 +37,9 @@ class SoftReservations:
         self._lock = threading.Lock()
         self._by_uid: dict[str, _Reservation] = {}
 
-    def reserve(self, uid: str, node: str, devices: frozenset[str]) -> None:
+    def reserve(self, uid: str, node: str, devices: frozenset[str], seconds: float = SECONDS) -> None:
         """The pod will probably be bound to these devices; an earlier reservation of its is dropped."""
-        expires = self._clock.monotonic() + SECONDS
+        expires = self._clock.monotonic() + seconds
         with self._lock:
             self._by_uid[uid] = _Reservation(node, devices, expires)
 

@@ -29,11 +29,12 @@ from cluster.decide.wish import Wish, wish_of
 from cluster.objects.assignment import devices_of
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, is_live
+from cluster.objects.quantity import QuantityError
 from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
 from extender.bind_queue import BindQueue
 from extender.index import Index
-from extender.soft_reservations import SoftReservations
+from extender.soft_reservations import SECONDS, SoftReservations
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
 
@@ -155,7 +156,14 @@ class ClusterState(Picture):
         """
         return obstacle(wish, *self._looked(wish, node))
 
-    def reserve_softly(self, wish: Wish, node: str) -> None:
+    def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
+        """A pod's bind to a node has come, and waits for so long at most."""
+        pod = self.remembered(uid)
+        if pod is not None:
+            with suppress(QuantityError):
+                self.reserve_softly(self.wish(pod), node, seconds)
+
+    def reserve_softly(self, wish: Wish, node: str, seconds: float = SECONDS) -> None:
         """A pod will probably be bound to a node."""
         if not wish.demand or wish.pin:
             return
@@ -163,7 +171,7 @@ class ClusterState(Picture):
             view = self._ledger.view(node)
         reserved = self.soft.of_others(wish.uid).get(node, frozenset())
         with suppress(NoPlaceError):
-            self.soft.reserve(wish.uid, node, devices_of(choose(wish, view.holding(reserved))))
+            self.soft.reserve(wish.uid, node, devices_of(choose(wish, view.holding(reserved))), seconds)
 
     def fits_beside(self, wish: Wish, node: str, reserved: frozenset[str]) -> bool:
         """Whether a pod fits on a node if some of its devices were given to others."""

@@ -1,14 +1,17 @@
 """Pods of a burst do not all go to the node that has one device left."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
 from cluster import names
 from cluster.decide.predicates import RESERVED
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.objects.pods import Pod
+from extender.patient import Patient
 from extender.prioritize import Prioritize
 from extender.soft_reservations import SECONDS
-from extender.wire import Arguments, FilterResult
+from extender.wire import Arguments, BindingArguments, FilterResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_pod
 
@@ -108,6 +111,25 @@ def test_a_reservation_ends_by_itself(burst: Burst, seconds: float, fitting: lis
     burst.chosen(first)
     burst.cluster.clock.advance(seconds)
     assert burst.fitting(second) == fitting
+
+
+def test_a_bind_that_waits_for_its_node_keeps_what_it_will_be_given_there(burst: Burst) -> None:
+    """Prioritize has reserved elsewhere, and for a second only; kube-scheduler adds scores of its own."""
+    cluster = burst.cluster
+    first, second, third = (burst.create(name) for name in ("first", "second", "third"))
+    burst.filtered(second)
+    assert cluster.bind_to(first, "n1") == ""
+    bind = Patient(cluster.bind, cluster.state, cluster.clock, at_most=1)
+    meta = second.metadata
+    waits = BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n1")
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(bind, waits)
+        cluster.clock.until_waiting()
+        cluster.clock.advance(SECONDS + 0.5)
+        assert burst.fitting(third, "n1", "n2") == ["n2"]
+        cluster.take("first")
+        assert answer.result(10).error == ""
+    assert cluster.state.soft.of_others(third.metadata.uid) == {}
 
 
 def test_a_bind_that_is_refused_leaves_no_reservation(burst: Burst) -> None:
