@@ -13,7 +13,6 @@ from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.incluster import configured
-from cluster.kube.port import Kube
 from cluster.kube.skew import clock_obstacle
 from cluster.kube.transport import Timeouts
 from cluster.picture import UNSUCCESSFUL, Following
@@ -120,25 +119,21 @@ def build(
     )
 
     freeze = Freeze(following.obstacle, clock).run
+    remeasure = Remeasure(kube, wrong_clock, clock, namespace=settings.namespace)
     lasting = {**following.threads, **leading.threads, "events": events.run, "freeze": freeze}
     rounds = {
         "settle": (SETTLES_EVERY, Settle(kube, state, clock, flights).look),
         "explain": (EXPLAINS_EVERY, Explain(state, clock, events.warning, obstacle).look),
         "refusals": (REFUSALS_EVERY, refusals.reconcile),
-        "clock": (REMEASURES_EVERY, _remeasure(kube, wrong_clock, settings, clock)),
+        "clock": (REMEASURES_EVERY, remeasure.reconcile),
         "wake": (WAKES_EVERY, Wake(kube, state, clock, namespace=settings.namespace).look),
     }
-    _go_on(process, loops, lasting, rounds)
-    ready = {"cluster": obstacle, "loops": loops.unready_reason}
-    doubts += _listen(app, process, settings, clock, ready=Ready(registry, ready))
+    go_on(process, loops, lasting, rounds)
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, obstacle))
     return process
 
 
-def _remeasure(kube: Kube, wrong_clock: Check, settings: Settings, clock: Clock) -> Callable[[], None]:
-    return Remeasure(kube, wrong_clock, clock, namespace=settings.namespace).reconcile
-
-
-def _go_on(
+def go_on(
     process: Process,
     loops: Loops,
     lasting: Mapping[str, Body],
@@ -156,17 +151,19 @@ class Ready:
     """What the probes tell."""
 
     registry: CollectorRegistry
-    checks: dict[str, Check]
+    loops: Loops
+    obstacle: Check
 
 
 def _listen(
     app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
 ) -> list[Check]:
     """Serve verbs and probes until the process ends; why nobody can ask us."""
-    checks = dict(ready.checks)
+    checks = {"cluster": ready.obstacle, "loops": ready.loops.unready_reason}
     served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
     if served:
         checks["certificate"] = served.trouble
+        go_on(process, ready.loops, {"certificate": served.follow}, {})
     measured(
         ready.registry,
         "extender_certificate_expiration_timestamp_seconds",

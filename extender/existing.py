@@ -14,6 +14,7 @@ import structlog
 
 from cluster.runtime.certificates import Clients, Pair
 from cluster.runtime.clock import Clock
+from cluster.runtime.loops import Body
 from cluster.runtime.probes import Check
 from extender.bind import DEADLINE
 
@@ -69,6 +70,8 @@ class Served:
     """Why nothing is served, for the readiness probe."""
     certificate_ends: Callable[[], float | None]
     """Unix time at which the served certificate ends, None before the first."""
+    follow: Body
+    """What a thread does, so that a renewed certificate is served."""
 
 
 class Presented:

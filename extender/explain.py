@@ -27,8 +27,8 @@ EVERY: Final = 2.0
 AGAIN: Final = 600.0
 """Seconds after which a sentence that was told before is told again, if others were true in between."""
 
-Tell = Callable[[Pod, str, str], None]
-"""``(pod, reason, sentence)``: write an Event on the pod; never raises."""
+Tell = Callable[[Pod, str, str], bool]
+"""``(pod, reason, sentence)``: write an Event on the pod; never raises. False: it cannot be told now."""
 
 
 class Explain:
@@ -71,8 +71,12 @@ class Explain:
             if wish.key not in known:
                 known[wish.key] = why_waiting(wish, views)
             sentence = known[wish.key]
-            if sentence and self._is_news(uid, str(sentence)):
-                self._tell(pod, names.WAITING_FOR_GPU, str(sentence))
+            if (
+                sentence
+                and self._is_news(uid, str(sentence))
+                and self._tell(pod, names.WAITING_FOR_GPU, str(sentence))
+            ):
+                self._note(uid, str(sentence))
 
     def _wish(self, uid: str, pod: Pod, booking: Booking | None) -> Wish | None:
         """What a pod wants, read anew where it or its booking has changed; None where it cannot be read."""
@@ -87,13 +91,17 @@ class Explain:
         return wish
 
     def _is_news(self, uid: str, sentence: str) -> bool:
-        """Whether the pod is to be told, which counts as told then."""
-        now, told = self._clock.monotonic(), self._told.setdefault(uid, {})
-        if sentence in told and (sentence == next(reversed(told)) or now - told[sentence] < AGAIN):
-            return False
+        """Whether the pod is to be told."""
+        told = self._told.get(uid, {})
+        if sentence not in told:
+            return True
+        return sentence != next(reversed(told)) and self._clock.monotonic() - told[sentence] >= AGAIN
+
+    def _note(self, uid: str, sentence: str) -> None:
+        """It was told."""
+        told = self._told.setdefault(uid, {})
         told.pop(sentence, None)
-        told[sentence] = now
-        return True
+        told[sentence] = self._clock.monotonic()
 
 
 def _was_turned_down(pod: Pod) -> bool:

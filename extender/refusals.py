@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 EVERY: Final = 1.0
 """Seconds between two rounds."""
 
-Report = Callable[[Node, str, str], None]
+Report = Callable[[Node, str, str], object]
 """``(node, reason, message)``: write an Event on the Node; never raises."""
 
 

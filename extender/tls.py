@@ -85,8 +85,7 @@ def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, c
         clock,
     )
     presented.look()
-    process.thread("certificate", presented.run)
-    return Served(_first(presented.trouble, server.trouble), ends.at)
+    return Served(_first(presented.trouble, server.trouble), ends.at, presented.run)
 
 
 def _first(*checks: Check) -> Check:

@@ -31,10 +31,17 @@ from cluster.runtime.clock import Clock
 from extender.state import ClusterState, Rejection
 from extender.wishes import Wishes
 
-EVERY: Final = 0.025
-"""Seconds between two looks; also how long the scheduler has to come by itself."""
+EVERY: Final = 0.01
+"""Seconds between two looks."""
+PATIENCE: Final = 0.02
+"""Seconds that the scheduler has to come by itself."""
 EVERY_WHILE_ASKED: Final = 0.1
 """The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
+AGAIN_AFTER: Final = 0.1
+"""Seconds after which every change is looked at once more: an answer of filter may have been given before the
+change and noted after it."""
+RETRIED_AFTER: Final = 0.1
+"""Seconds after which a call that the API server refused is tried again."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
@@ -99,8 +106,11 @@ class Wake:
         self._clock = clock
         self._namespace = namespace
         self._seen = EVERYTHING
-        self._changed = NONE
+        self._again: list[tuple[float, frozenset[str]]] = []
+        """(when, nodes): what has changed, and is looked at a second time then."""
         self._calls: dict[str, _Call] = {}
+        self._next_at = float("inf")
+        """When one of them is due."""
         self._wishes = Wishes(state, clock)
         self._judged: dict[str, tuple[Rejection, Wish]] = {}
         self._found: dict[tuple[Key, frozenset[str]], list[str]] = {}
@@ -118,7 +128,7 @@ class Wake:
         now = self._clock.monotonic()
         with self._state.locked():
             if not self._state.rejections:
-                self._seen, self._changed, self._calls, self._judged = EVERYTHING, NONE, {}, {}
+                self._seen, self._again, self._calls, self._judged = EVERYTHING, [], {}, {}
                 self._promised, self._situation = set(), None
                 return
             noted = self._state.rejection_changes
@@ -129,8 +139,9 @@ class Wake:
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
         situation = _Situation(noted, seen, cover)
-        is_quiet = situation == self._situation and places is self._places and not self._changed
-        if is_quiet and not self._calls and now - self._promises_at < PROMISES_EVERY:
+        again = [nodes for at, nodes in self._again if at <= now]
+        is_quiet = situation == self._situation and places is self._places and not again
+        if is_quiet and now < self._next_at and now - self._promises_at < PROMISES_EVERY:
             return
         before, self._situation, self._found = self._situation, situation, {}
         self._looked_at = now
@@ -139,18 +150,26 @@ class Wake:
         self._places = places
         present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
-        # An answer may have been given before a change and noted after it: look at every change twice.
-        recent = changed | self._changed
+        recent = changed.union(*again)
+        self._again = self._again[len(again) :] + ([(now + AGAIN_AFTER, changed)] if changed else [])
         self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present, changed)}
         for uid, node in self._fitting_by_now(present, recent, barred).items():
             # What was in its way elsewhere need not be on another node: that is a new call.
             known = self._calls[uid].nodes if uid in self._calls else NONE
-            self._calls[uid] = _Call(*present[uid], nodes=known | {node}, at=now + EVERY)
-        self._seen, self._changed, self._judged = seen, changed, present
+            self._calls[uid] = _Call(*present[uid], nodes=known | {node}, at=now + PATIENCE)
+        self._seen, self._judged = seen, present
+        self._ring_for(now)
+
+    def _ring_for(self, now: float) -> None:
+        """Ring for those whom it is time to ring for."""
         due = [call for call in self._calls.values() if now >= call.at]
-        if due and self._ring():
-            for call in due:
+        is_rung = due and self._ring()
+        for call in due:
+            if is_rung:
                 call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
+            else:
+                call.at = now + RETRIED_AFTER
+        self._next_at = min((call.at for call in self._calls.values()), default=float("inf"))
 
     def _present(
         self, rejections: Mapping[str, Rejection], *, is_same: bool
@@ -217,8 +236,11 @@ class Wake:
         rejection, wish = present.get(call.rejection.uid, (None, None))
         if rejection is not call.rejection or wish is None:
             return False
-        if wish is call.wish and call.nodes.isdisjoint(changed):
+        moved = call.nodes & changed
+        if wish is call.wish and not moved:
             return True
+        # Where it does not fit any more it is called anew as soon as it does.
+        call.wish, call.nodes = wish, call.nodes - moved.difference(self._free(wish, moved))
         return self._place(rejection, wish, rejection.nodes) is not None
 
     def _ring(self) -> bool:

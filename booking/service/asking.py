@@ -2,6 +2,8 @@
 
 from datetime import datetime
 
+import msgspec
+
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.principals import Principal
@@ -40,7 +42,9 @@ def create_earliest(
             slot = slots.first(bid, writing, now, wish)
         except RefusedError as refused:
             asked, _ = bid.decided(writing, now, slots.request_of(bid, writing, now, wish))
-            auditing.denied(writing, bid, asked, now)
+            # The first start may be fine, and its end too late: what is recorded is why there was no slot.
+            why = msgspec.structs.replace(asked, violations=refused.violations)
+            auditing.denied(writing, bid, why, now)
             return refused
         return _booked(bid, writing, now, slots.as_request(wish, slot.start, slot.end))
 

@@ -32,6 +32,8 @@ Severity = Literal["Normal", "Warning"]
 AGGREGATED_WITHIN: Final = 600.0
 """Seconds."""
 LONGEST_QUEUE: Final = 1000
+LAST_WORDS: Final = 5.0
+"""Seconds that the end of the process may wait for what is not written yet."""
 MOST_REMEMBERED: Final = 4096
 LONGEST_MESSAGE: Final = 1024
 """Characters; the API server refuses longer ones."""
@@ -84,13 +86,13 @@ class EventRecorder:
             registry=registry,
         )
 
-    def normal(self, about: Pod | Node, reason: str, message: str) -> None:
-        """Tell that something went as it should; reason is one CamelCase word."""
-        self._tell(about, "Normal", reason, message)
+    def normal(self, about: Pod | Node, reason: str, message: str) -> bool:
+        """Tell that something went as it should; reason is one CamelCase word. False where it was dropped."""
+        return self._tell(about, "Normal", reason, message)
 
-    def warning(self, about: Pod | Node, reason: str, message: str) -> None:
-        """Tell that something is wrong; reason is one CamelCase word."""
-        self._tell(about, "Warning", reason, message)
+    def warning(self, about: Pod | Node, reason: str, message: str) -> bool:
+        """Tell that something is wrong; reason is one CamelCase word. False where it was dropped."""
+        return self._tell(about, "Warning", reason, message)
 
     def run(self, stop: threading.Event) -> None:
         """Write what is told until ``stop`` is set, then what still waits."""
@@ -98,20 +100,21 @@ class EventRecorder:
         while not stop.is_set():
             if (told := self._queue.get()) is not None:
                 self._write(*told)
-        self.flush()
+        self.flush(within=LAST_WORDS)
 
     def _wake(self) -> None:
         with suppress(queue.Full):  # then nobody waits
             self._queue.put_nowait(None)
 
-    def flush(self) -> None:
-        """Write what waits, in this thread, until the API server refuses."""
-        while not self._queue.empty():
+    def flush(self, within: float = float("inf")) -> None:
+        """Write what waits, in this thread, until the API server refuses or so many seconds are over."""
+        end = self._clock.monotonic() + within
+        while not self._queue.empty() and self._clock.monotonic() < end:
             told = self._queue.get_nowait()
             if told is not None and not self._write(*told):
                 return
 
-    def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> None:
+    def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> bool:
         resource = PODS if isinstance(about, Pod) else NODES
         sentence = _Sentence(
             kind=resource.kind,
@@ -127,6 +130,8 @@ class EventRecorder:
             self._queue.put_nowait((sentence, self._clock.now()))
         except queue.Full:
             self._outcomes.labels("dropped").inc()
+            return False
+        return True
 
     def _write(self, sentence: _Sentence, at: datetime) -> bool:
         """Write one; whether it worked."""

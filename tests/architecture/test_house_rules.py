@@ -31,3 +31,17 @@ def test_a_lock_pins_hashes_and_names_no_address(lock: Path) -> None:
     assert pins
     assert all("==" in pin and pin.endswith("\\") for pin in pins)
     assert text.count("--hash=sha256:") >= len(pins)
+
+
+def test_every_thread_of_the_extender_goes_on_when_its_work_has_failed_once() -> None:
+    """A process that binds pods has no thread but those that ``go_on`` makes of ``Loops``."""
+    made = {
+        f"{name_of(path)}:{function.name}"
+        for path in python_of("extender")
+        for function in ast.walk(tree_of(path))
+        if isinstance(function, ast.FunctionDef)
+        for node in ast.walk(function)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute)
+        if node.func.attr in {"thread", "Thread"}
+    }
+    assert made == {"extender/__main__.py:go_on"}

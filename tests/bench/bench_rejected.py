@@ -4,7 +4,6 @@ The extender as it is shipped, beside an API server that is played. Half of the 
 node, half for four; every node has one, and now and then one has two.
 """
 
-import re
 from collections.abc import Iterator
 from threading import Event
 from typing import Any, Final
@@ -28,7 +27,6 @@ SETTLES: Final = 5.0
 SPAN: Final = 20.0
 """Seconds in which nothing changes."""
 FREED: Final = 50
-CALLED: Final = re.compile(r"pods=(\d+)|\"pods\": ?(\d+)")
 _SIZE: Final = f"{PODS} pods that filter has turned down, {NODES} nodes"
 
 _MEMORY: Final = Kind(
@@ -92,7 +90,7 @@ def _check(extender: Extender) -> None:
         RuntimeError: it was not.
     """
     lines = [line for line in extender.log().splitlines() if "is woken" in line]
-    called = {int(next(filter(None, found.groups()))) for line in lines if (found := CALLED.search(line))}
+    called = {msgspec.json.decode(line)["pods"] for line in lines}
     if called != {PODS // 2}:
         raise RuntimeError(f"kube-scheduler was called for {called} pods, and {PODS // 2} would fit.")
 

@@ -130,6 +130,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers."""
 
     protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
     cluster: Cluster
 
     def do_GET(self) -> None:

@@ -15,10 +15,13 @@ class Told:
         self.cluster.add_node("n0")
         self.events: list[tuple[str, str, str]] = []
         self.trouble: str | None = None
+        self.is_full = False
         self.explain = Explain(self.cluster.state, self.cluster.clock, self._tell, lambda: self.trouble)
 
-    def _tell(self, pod: Pod, reason: str, sentence: str) -> None:
-        self.events.append((pod.metadata.name, reason, sentence))
+    def _tell(self, pod: Pod, reason: str, sentence: str) -> bool:
+        if not self.is_full:
+            self.events.append((pod.metadata.name, reason, sentence))
+        return not self.is_full
 
 
 @pytest.fixture
@@ -35,6 +38,19 @@ def test_a_pod_too_big_for_every_node_is_told_once(told: Told) -> None:
     assert told.events == [
         ("p", names.WAITING_FOR_GPU, "The pod asks for 9 GPUs, but no node has more than 4.")
     ]
+
+
+def test_what_could_not_be_told_is_told_later(told: Told) -> None:
+    told.cluster.create(a_pod().asks(9).unschedulable())
+    told.is_full = True
+    told.explain.look()
+    assert not told.events
+
+    told.is_full = False
+    told.explain.look()
+    told.explain.look()
+
+    assert len(told.events) == 1
 
 
 def test_another_reason_is_told_too(told: Told) -> None:

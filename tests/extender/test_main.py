@@ -1,9 +1,9 @@
 """The composition root: everything is wired, and what is missing is said in a sentence."""
 
-import itertools
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable
 from http.client import HTTPConnection
 from pathlib import Path
@@ -15,33 +15,17 @@ from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.errors import NotFound
-from cluster.kube.events import EventRecorder
 from cluster.kube.resources import LEASES
+from cluster.runtime.loops import Loops
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError
-from extender.__main__ import build
+from extender.__main__ import build, go_on
 from extender.electing import Leading, leadership
 from extender.existing import NOT_LEADING, SETTLES, SETTLING
-from extender.explain import Explain
-from extender.freeze import Freeze
-from extender.refusals import Refusals
-from extender.remeasure import Remeasure
-from extender.settle import Settle
 from extender.state import ClusterState
-from extender.wake import Wake
 from tests.extender.settings import free_port, settings
 
 ROUNDS = 3
-WORK = {
-    "clock": (Remeasure, "reconcile"),
-    "events": (EventRecorder, "run"),
-    "explain": (Explain, "look"),
-    "freeze": (Freeze, "run"),
-    "refusals": (Refusals, "reconcile"),
-    "settle": (Settle, "look"),
-    "wake": (Wake, "look"),
-}
-"""Loop -> what it does."""
 
 
 def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
@@ -67,25 +51,23 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) ->
     process.run()
 
 
-@pytest.mark.parametrize("loop", sorted(WORK))
-def test_a_loop_that_raises_ends_no_process_and_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, loop: str
-) -> None:
-    bodies: dict[str, Callable[[threading.Event], None]] = {}
-    stop, times = threading.Event(), itertools.count(1)
+def test_a_loop_that_raises_ends_no_process_and_goes_on() -> None:
+    clock, times = FakeClock(self_advancing=True), Counter[str]()
+    process = Process("tester", clock)
 
-    def fail(*_: object) -> None:
-        if next(times) == ROUNDS:
-            stop.set()
-        raise RuntimeError("something that nobody has thought of")
+    def failing(name: str) -> Callable[..., None]:
+        def fail(*_: object) -> None:
+            times[name] += 1
+            if min(times["own"], times["round"]) >= ROUNDS:
+                process.end("both have gone on")
+            raise RuntimeError("something that nobody has thought of")
 
-    monkeypatch.setattr(Process, "thread", lambda _process, name, body: bodies.setdefault(name, body))
-    monkeypatch.setattr(*WORK[loop], fail)
-    process = build(settings(tmp_path), FakeClock(self_advancing=True))
-    bodies[loop](stop)
-    assert next(times) == ROUNDS + 1
-    process.end("the test is over")
-    process.run()
+        return fail
+
+    failures: list[str] = []
+    go_on(process, Loops(clock, failures.append), {"own": failing("own")}, {"round": (1, failing("round"))})
+    assert process.run() == 0
+    assert set(failures) == {"own", "round"}
 
 
 def started(process: Process, leading: Leading) -> None:

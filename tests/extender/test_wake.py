@@ -9,7 +9,16 @@ from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.pods import Pod
 from extender.state import Rejection
-from extender.wake import BELLS, EVERY, EVERY_WHILE_ASKED, FIRST_PAUSE, LONGEST_PAUSE, PROMISES_EVERY, Wake
+from extender.wake import (
+    BELLS,
+    EVERY_WHILE_ASKED,
+    FIRST_PAUSE,
+    LONGEST_PAUSE,
+    PATIENCE,
+    PROMISES_EVERY,
+    RETRIED_AFTER,
+    Wake,
+)
 from extender.wishes import Wishes
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, a_pod
@@ -30,7 +39,7 @@ class Waiting:
         self.cluster.ask(self.pod)
         self.wake.look()
 
-    def pass_time(self, seconds: float = EVERY, *, looks: int = 1) -> None:
+    def pass_time(self, seconds: float = PATIENCE, *, looks: int = 1) -> None:
         """Let time go by, looking so often."""
         for _ in range(looks):
             self.cluster.clock.advance(seconds / looks)
@@ -64,8 +73,8 @@ def test_while_the_scheduler_asks_rejected_pods_are_looked_at_less_often(waiting
     waiting.wake._wishes = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     for _ in range(40):
         waiting.cluster.ask(waiting.pod)
-        waiting.pass_time(EVERY)
-    assert 0 < watched.looks <= 40 * EVERY / EVERY_WHILE_ASKED
+        waiting.pass_time(PATIENCE)
+    assert 0 < watched.looks <= 40 * PATIENCE / EVERY_WHILE_ASKED
 
 
 class Watched(Wishes):
@@ -91,10 +100,23 @@ def test_while_nothing_changes_no_pod_is_looked_at_but_now_and_then(waiting: Wai
     assert watched.looks == 1
 
 
+def test_while_a_pod_is_called_in_vain_pods_are_looked_at_only_for_the_next_call(waiting: Waiting) -> None:
+    waiting.free()
+    waiting.pass_time(20, looks=200)
+    before, looked_at = waiting.rings, set()
+
+    for _ in range(400):
+        waiting.pass_time(0.1)
+        looked_at.add(waiting.wake._looked_at)
+
+    assert waiting.rings > before
+    assert len(looked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1
+
+
 def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
     waiting.free()
 
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     assert waiting.rings == 1
     assert waiting.cluster.kube.raw(BELLS, names.WAKE, namespace=NAMESPACE)["storageClassName"] == names.WAKE
@@ -114,11 +136,31 @@ def test_a_gpu_that_becomes_free_on_another_node_is_told_of_at_once_whatever_was
     assert before > 1
 
     waiting.cluster.pods.remove(other)
-    waiting.pass_time(3 * EVERY, looks=3)
+    waiting.pass_time(3 * PATIENCE, looks=3)
 
     assert waiting.rings == before + 1
     waiting.pass_time(FIRST_PAUSE, looks=20)
     assert waiting.rings == before + 2
+
+
+def test_a_gpu_that_was_taken_again_is_told_of_when_it_is_free_once_more(waiting: Waiting) -> None:
+    """Another node goes on having one, where something that we do not see is in the way."""
+    waiting.cluster.add_node("n1")
+    waiting.cluster.ask(waiting.pod, "n0", "n1")
+    other = waiting.cluster.create(a_pod("other").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
+    waiting.cluster.ask(waiting.pod, "n0", "n1")
+    waiting.cluster.pods.remove(other)
+    waiting.pass_time(1, looks=20)
+    waiting.free()
+    waiting.pass_time(30, looks=300)
+    taken = waiting.cluster.create(a_pod("taken").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
+    waiting.pass_time(PATIENCE)
+    before = waiting.rings
+
+    waiting.cluster.pods.remove(taken)
+    waiting.pass_time(3 * PATIENCE, looks=3)
+
+    assert waiting.rings == before + 1
 
 
 def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
@@ -131,13 +173,21 @@ def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
     assert waiting.rings == 0
 
 
-def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(waiting: Waiting) -> None:
+@pytest.mark.parametrize("looks", [1, 3])
+@pytest.mark.parametrize("is_alone", [True, False])
+def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(
+    waiting: Waiting, looks: int, *, is_alone: bool
+) -> None:
+    """A busy extender takes some hundredths of a second between the two."""
+    if not is_alone:
+        waiting.cluster.ask(waiting.cluster.create(a_pod("large").asks(9)))
+        waiting.pass_time(1, looks=10)
     rejection = waiting.cluster.state.rejections.pop(waiting.pod.metadata.uid)
     waiting.free()
-    waiting.pass_time()
+    waiting.pass_time(looks * PATIENCE, looks=looks)
     waiting.cluster.state.note(rejection)
 
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(0.5, looks=20)
 
     assert waiting.rings == 1
 
@@ -158,7 +208,7 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
 
 def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
     waiting.free()
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     waiting.pass_time(FIRST_PAUSE)
     waiting.pass_time(FIRST_PAUSE)
@@ -196,7 +246,7 @@ def test_a_refusal_is_tried_again(waiting: Waiting) -> None:
     waiting.cluster.kube.fail("PATCH", refused(Request("PATCH", "/x"), Refusal(code=403)))
 
     waiting.pass_time()
-    waiting.pass_time()
+    waiting.pass_time(RETRIED_AFTER)
 
     assert waiting.rings == 2
 
@@ -205,7 +255,7 @@ def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
     before = waiting.cluster.kube.raw(PODS, "p", namespace="default")
     waiting.free()
 
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     assert waiting.cluster.kube.raw(PODS, "p", namespace="default") == before
 
@@ -222,7 +272,7 @@ def test_a_hold_is_a_change_of_what_the_pod_wants() -> None:
     assert waiting.rings == 0
 
     waiting.cluster.change("pinned", names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",))))
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     assert waiting.rings == 1
 
@@ -234,7 +284,7 @@ def test_the_freed_devices_of_a_hold_wake_the_scheduler_for_its_pod() -> None:
     waiting.pass_time(1, looks=4)
 
     waiting.free()
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     assert waiting.rings == 1
 
@@ -249,7 +299,7 @@ def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
 
     waiting.cluster.clock.advance(24 * 3600)
     waiting.cluster.renew()
-    waiting.pass_time(2 * EVERY, looks=2)
+    waiting.pass_time(2 * PATIENCE, looks=2)
 
     assert waiting.rings == 1
 

@@ -10,7 +10,7 @@ from cluster.decide.predicates import AGENT
 from cluster.objects.bookings import Booking
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
-from extender.wake import EVERY, PROMISES_EVERY, Wake
+from extender.wake import PATIENCE, PROMISES_EVERY, Wake
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_booking, a_pod
 
@@ -57,13 +57,13 @@ def barred() -> Barred:
 
 def test_the_end_of_a_booking_that_was_in_its_way_wakes_the_scheduler(barred: Barred) -> None:
     barred.cluster.bookings.remove(barred.booking)
-    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, looks=25)
     assert barred.rings
 
 
 def test_a_gpu_elsewhere_that_the_booking_may_have_instead_wakes_the_scheduler(barred: Barred) -> None:
     barred.cluster.add_node("n1", a100(0, "n1"))
-    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, looks=25)
     assert barred.rings
 
 
@@ -74,7 +74,7 @@ def test_a_namespace_whose_pods_may_be_evicted_from_now_on_wakes_the_scheduler(b
     barred.pass_time(2 * PROMISES_EVERY, looks=8)
     assert barred.rings == 0
     barred.cluster.state.replace_namespaces([])
-    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, looks=25)
     assert barred.rings
 
 
@@ -84,5 +84,5 @@ def test_a_pod_that_was_turned_down_for_its_agent_first_is_looked_at_too(barred:
     barred.pass_time(2 * PROMISES_EVERY, looks=8)
     assert barred.rings == 0
     barred.cluster.bookings.remove(barred.booking)
-    barred.pass_time(PROMISES_EVERY + 5 * EVERY, looks=25)
+    barred.pass_time(PROMISES_EVERY + 5 * PATIENCE, looks=25)
     assert barred.rings

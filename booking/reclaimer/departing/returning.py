@@ -53,11 +53,11 @@ LEAVES: Final[frozenset[Step]] = frozenset({"store", "guard", "take"})
 class Teller(Protocol):
     """Who tells people: ``cluster.kube.events.EventRecorder``."""
 
-    def normal(self, about: Pod, reason: str, message: str, /) -> None:
+    def normal(self, about: Pod, reason: str, message: str, /) -> object:
         """Something went as it should."""
         ...
 
-    def warning(self, about: Pod, reason: str, message: str, /) -> None:
+    def warning(self, about: Pod, reason: str, message: str, /) -> object:
         """Something is wrong."""
         ...
 

@@ -141,6 +141,7 @@ def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_reco
     assert service.list(ALICE).entries == ()
     (denied,) = service.denied(ROOT).entries
     assert (denied.user, denied.count, denied.start) == ("alice", 4, START)
+    assert denied.rules == ("after-the-deadline",)
 
 
 def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store, clock: FakeClock) -> None:

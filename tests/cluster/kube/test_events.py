@@ -105,9 +105,8 @@ def test_a_long_sentence_is_cut_to_what_the_server_accepts(world: World) -> None
 
 
 def test_nobody_waits_for_a_full_queue(world: World) -> None:
-    for i in range(events.LONGEST_QUEUE + 2):
-        world.recorder.normal(POD, "Many", f"{i}")
-    assert world.outcome("dropped") == 2
+    told = [world.recorder.normal(POD, "Many", f"{i}") for i in range(events.LONGEST_QUEUE + 2)]
+    assert world.outcome("dropped") == told.count(False) == 2
 
 
 def test_a_refused_event_is_counted_and_the_next_is_written(world: World) -> None:
@@ -158,3 +157,15 @@ def test_its_thread_waits_for_what_is_told_and_ends_when_it_is_told_to(world: Wo
     stop.set()
     thread.join(60)
     assert not thread.is_alive()
+
+
+def test_the_end_waits_only_so_long_for_a_server_that_answers_slowly(world: World) -> None:
+    for i in range(5):
+        world.recorder.normal(POD, "Many", f"{i}")
+    world.kube.before("POST", lambda: world.clock.advance(events.LAST_WORDS))
+    ended = threading.Event()
+    ended.set()
+
+    world.recorder.run(ended)
+
+    assert world.outcome("written") == 1
