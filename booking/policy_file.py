@@ -2,15 +2,16 @@
 
 A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened anew each
 time, and its bytes are compared: dates and inodes say nothing for certain. A file that is broken, or gone for
-a moment, changes nothing: the last good policy stays in force, and it is told.
+a moment, changes nothing: the last good policy stays in force, over restarts, too, and it is told.
 """
 
 import threading
 from pathlib import Path
-from typing import Final
+from typing import Final, Protocol
 
 import structlog
 
+from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.policy.reading import LONGEST, PolicyError, read_policy
 from cluster.runtime.clock import Clock
@@ -25,20 +26,43 @@ class PolicyFileError(ValueError):
     """The policy file cannot be used; the sentences say where and why."""
 
 
+class History(Protocol):
+    """Which policies were in force: ``booking.policy_history``."""
+
+    def last(self) -> str | None:
+        """The text of the last one; None where none ever was."""
+        ...
+
+    def keep(self, policy: Policy, text: str) -> None:
+        """One is in force; StoreError where that cannot be written down."""
+        ...
+
+
 class PolicyFile:
     """A policy that follows its file. ``current`` may be asked by any thread; ``run`` is the body of one.
 
     Raises:
-        PolicyFileError: the file cannot be used when the process starts; there is no good policy yet.
+        PolicyFileError: the file cannot be used when the process starts, and no policy was ever in force.
+        StoreError: nor can it be asked which one was.
     """
 
-    def __init__(self, path: Path, clock: Clock) -> None:
+    def __init__(self, path: Path, clock: Clock, history: History) -> None:
         self._path = path
         self._clock = clock
-        self._seen: bytes | None = _bytes_of(path)
+        self._history = history
+        self._unkept: bytes | None = None
+        """What is in force and not written down yet."""
+        self._seen: bytes | None = None
         """What was read last; None when that was not possible."""
-        self._policy = _read(path, self._seen)
         self._trouble: str | None = None
+        try:
+            self._seen = _bytes_of(path)
+            self._policy = _read(path, self._seen)
+        except PolicyFileError as error:
+            self._policy = _last_good(history, error)
+            self._refuse(str(error))
+        else:
+            self._keep(self._seen)
 
     def current(self) -> Policy:
         """The newest good policy."""
@@ -55,6 +79,8 @@ class PolicyFile:
 
     def look(self) -> None:
         """Read the file if it has changed."""
+        if self._unkept is not None:
+            self._keep(self._unkept)
         try:
             before, self._seen = self._seen, None
             self._seen = found = _bytes_of(self._path)
@@ -67,6 +93,16 @@ class PolicyFile:
         self._trouble = None
         log.info("policy in force", version=policy.version, before=self._policy.version)
         self._policy = policy
+        self._keep(found)
+
+    def _keep(self, found: bytes) -> None:
+        self._unkept = found
+        try:
+            self._history.keep(self._policy, found.decode())
+        except StoreError as error:
+            log.warning("the policy in force is not written down yet", error=str(error))
+        else:
+            self._unkept = None
 
     def _refuse(self, trouble: str) -> None:
         if trouble != self._trouble:
@@ -87,6 +123,17 @@ class FixedPolicy:
     def trouble(self) -> str | None:
         """Nothing can be wrong with it."""
         return None
+
+
+def _last_good(history: History, error: PolicyFileError) -> Policy:
+    """What was in force before the file broke; the error where there is nothing."""
+    text = history.last()
+    if text is None:
+        raise error
+    try:
+        return read_policy(text)
+    except PolicyError:  # read by an older version, which was less strict
+        raise error from None
 
 
 def _bytes_of(path: Path) -> bytes:

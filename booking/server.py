@@ -18,6 +18,7 @@ from booking.node_capacity import NodeCapacity
 from booking.policy.limits import Limits, told, zone_of
 from booking.policy.policy import Policy as BookingPolicy
 from booking.policy_file import FixedPolicy, PolicyFile
+from booking.policy_history import PolicyHistory
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.service.nodegpus import NodeGpus
@@ -147,10 +148,11 @@ class _Ground:
 
 def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry) -> _Ground:
     """Database, connections, what is followed of the cluster, and what is written to it."""
-    policy = _policy(settings, clock)
+    _demand_audiences(settings)
     api_server = configured(settings, clock, os.environ)
     store = open_store(settings.database)
     process.closing("database", store.close)
+    policy = _policy(settings, clock, store)
     kube = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER)
     process.closing("connections", kube.close)
     asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=WHILE_SOMEBODY_WAITS)
@@ -289,6 +291,7 @@ def _seen(
         administration=service,
         live=parts.live,
         policy=ground.policy.current,
+        policy_trouble=ground.policy.trouble,
         door=door,
         forgery=forgery,
         guarantee=Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity),
@@ -353,16 +356,24 @@ def _measure_promises(registry: CollectorRegistry, keeper: Keeper) -> None:
     )
 
 
-def _policy(settings: ServerSettings, clock: Clock) -> PolicyFile | FixedPolicy:
-    """The policy of the file; where there is none, the manual's with the settings' three limits."""
+def _demand_audiences(settings: ServerSettings) -> None:
+    """See that tokens are for somebody.
+
+    Raises:
+        SettingsError: they are not.
+    """
     if not settings.audiences or not all(each and each.isprintable() for each in settings.audiences):
         raise SettingsError(
             f"The setting {names.setting('audiences')} is empty, or one of them has no visible name:"
             " name at least one audience."
         )
+
+
+def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile | FixedPolicy:
+    """The policy of the file; where there is none, the manual's with the settings' three limits."""
     try:
         if settings.policy_file is not None:
-            return PolicyFile(settings.policy_file, clock)
+            return PolicyFile(settings.policy_file, clock, PolicyHistory(store, clock))
         limits = Limits(
             cooldown=read(settings.cooldown), shortest=read(settings.shortest), longest=read(settings.longest)
         )

@@ -8,11 +8,13 @@ limit; where it may not, and there is no room for one, it refuses.
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from devcluster.addresses import SLOTS
 from devcluster.failure import ClusterError
 
 Report = Callable[[str], None]
@@ -76,8 +78,11 @@ THREADS: Final = Limit("kernel.pid_max", 1000, 4_194_304)
 KEYS: Final = Limit("kernel.keys.root_maxkeys", 100, 1_000_000)
 FILES: Final = Limit("fs.file-max", 5000, 1_000_000)
 GROUPS: Final = Limit("memory control groups", 100, 0)
+ADDRESSES: Final = Limit("slots for addresses", 1, 0)
 GROUPS_AT_MOST: Final = 65_535
 """The kernel numbers them with 16 bits."""
+_LINK: Final = re.compile(r"^\s*gpub-\d+:", re.MULTILINE)
+"""The host's end of a cluster's network (``Addresses.interface``), as /proc/net/dev tells it."""
 
 
 def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Report) -> None:
@@ -130,6 +135,8 @@ def _surveyed(proc: Path) -> Iterator[State]:
             yield State(limit, int(_file(limit, proc).read_text()), count())
     with contextlib.suppress(OSError):
         yield State(GROUPS, GROUPS_AT_MOST, _groups((proc / "cgroups").read_text().splitlines()))
+    with contextlib.suppress(OSError):
+        yield State(ADDRESSES, SLOTS, len(_LINK.findall((proc / "net/dev").read_text())))
 
 
 def _raise(limit: Limit) -> int:

@@ -59,6 +59,11 @@ class Index:
             self._refresh()
             yield self._renewed(wish), self._names
 
+    @property
+    def names(self) -> frozenset[str]:
+        """All nodes, as of the last question."""
+        return self._names
+
     def __len__(self) -> int:
         """How many sheets are kept."""
         return len(self._sheets)

@@ -6,7 +6,7 @@ Reflectors write it, the verbs read it, under the picture's one lock.
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
@@ -34,6 +34,7 @@ from cluster.picture import Look, Picture, Places, Witness
 from cluster.runtime.clock import Clock
 from extender.bind_queue import BindQueue
 from extender.index import Index
+from extender.node_sets import NodeSets
 from extender.soft_reservations import SECONDS, SoftReservations
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
@@ -88,6 +89,7 @@ class ClusterState(Picture):
         """Uid -> pod of ours that asks for GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
         """Uid -> the last answer to filter, where it was no for some node."""
+        self._node_sets = NodeSets()
         self.rejection_changes = 0
         """Grows whenever a rejection comes or goes, or its pod changes."""
         self.refusals: deque[Refusal] = deque(maxlen=REFUSALS)
@@ -281,7 +283,9 @@ class ClusterState(Picture):
         """Keep what filter has answered last."""
         with self._lock:
             if rejection.nodes and rejection.uid in self._seen:
-                self.rejections[rejection.uid] = rejection
+                kept = (one.nodes for one in self.rejections.values())
+                nodes = self._node_sets.shared(rejection.nodes, self.index.names, kept)
+                self.rejections[rejection.uid] = replace(rejection, nodes=nodes)
                 self.rejection_changes += 1
             else:
                 self._drop_rejection(rejection.uid)

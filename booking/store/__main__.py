@@ -1,19 +1,26 @@
 """Copies of the booking database: ``python -m booking.store backup FILE``, ``... restore FILE``.
 
+For FILE may stand ``-``: the copy goes to the standard output, or comes from the standard input.
 The database is the one of ``--database``, else of the booking server's setting. Taking a copy disturbs
 nobody; stop the booking server before you restore.
 """
 
 import argparse
 import os
+import shutil
 import sys
+import tempfile
 from pathlib import Path
+from typing import Final
 
 from booking.errors import StoreError
 from booking.settings import ServerSettings
 from booking.store.backup import back_up, restore
+from booking.store.copies import Head
 from booking.store.opening import migrated
 from cluster import names
+
+PIPE: Final = Path("-")
 
 
 def main() -> int:
@@ -21,11 +28,11 @@ def main() -> int:
     words = _words().parse_args()
     try:
         if words.what == "backup":
-            head, rows = back_up(words.database, words.file)
-            done = f"{rows} rows were copied to {words.file}"
+            head, rows = back_up(words.database, sys.stdout.buffer if words.file == PIPE else words.file)
+            done = f"{rows} rows were copied to {_named(words.file, 'the standard output')}"
         elif words.what == "restore":
-            head, rows = restore(words.file, words.database, overwrite=words.overwrite)
-            done = f"{rows} rows were restored from {words.file}"
+            head, rows = _restore(words)
+            done = f"{rows} rows were restored from {_named(words.file, 'the standard input')}"
         else:
             migrated(words.database, words.version)
             sys.stdout.write(f"The database has schema {words.version} now.\n")
@@ -33,8 +40,24 @@ def main() -> int:
     except StoreError as error:
         sys.stderr.write(f"{error}\n")
         return 1
-    sys.stdout.write(f"{done}: store {head.store_id}, change {head.change}.\n")
+    # A copy that goes to the standard output has it for itself.
+    tell = sys.stderr if words.what == "backup" and words.file == PIPE else sys.stdout
+    tell.write(f"{done}: store {head.store_id}, change {head.change}.\n")
     return 0
+
+
+def _restore(words: argparse.Namespace) -> tuple[Head, int]:
+    if words.file != PIPE:
+        return restore(words.file, words.database, overwrite=words.overwrite)
+    # All of a copy is seen to be whole before any of it is written.
+    with tempfile.NamedTemporaryFile(prefix="standard-input-") as copy:
+        shutil.copyfileobj(sys.stdin.buffer, copy)
+        copy.flush()
+        return restore(Path(copy.name), words.database, overwrite=words.overwrite)
+
+
+def _named(file: Path, pipe: str) -> str:
+    return pipe if file == PIPE else str(file)
 
 
 def _words() -> argparse.ArgumentParser:
@@ -47,9 +70,9 @@ def _words() -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="what", required=True)
     backup = verbs.add_parser("backup", help="copy the database into a new file")
-    backup.add_argument("file", type=Path)
+    backup.add_argument("file", type=Path, help="that does not exist; - for the standard output")
     back = verbs.add_parser("restore", help="make a database of a copy")
-    back.add_argument("file", type=Path)
+    back.add_argument("file", type=Path, help="of a backup; - for the standard input")
     back.add_argument("--overwrite", action="store_true", help="what is in the database may be lost")
     schema = verbs.add_parser("schema", help="bring the database to another schema, for an older server")
     schema.add_argument("version", type=int)

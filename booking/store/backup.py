@@ -10,7 +10,7 @@ import base64
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import peewee
 
@@ -32,8 +32,8 @@ _OF_THE_MOMENT: Final = {"ceiling", "judged"}
 """Columns of a booking that mean something only while its row is written."""
 
 
-def back_up(url: str, file: Path) -> tuple[Head, int]:
-    """Copy a database into a new file: what the copy says of itself, and its rows.
+def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
+    """Copy a database into a new file, or an open one: what the copy says of itself, and its rows.
 
     Raises:
         StoreError: the database cannot be read, or the file not be written, or is there already.
@@ -49,7 +49,10 @@ def back_up(url: str, file: Path) -> tuple[Head, int]:
             )
         ((store_id, change),) = line.rows("SELECT store_id, change FROM meta WHERE id = 1")
         head = Head(schema=VERSION, store_id=store_id, change=change)
-        return head, copies.write(file, head, _rows_of(line))
+        rows = _rows_of(line)
+        if isinstance(file, Path):
+            return head, copies.write(file, head, rows)
+        return head, copies.write_to(file, head, rows)
 
 
 def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int]:

@@ -7,7 +7,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import msgspec
 
@@ -67,6 +67,20 @@ def write(file: Path, head: Head, rows: Iterable[Row]) -> int:
     return number
 
 
+def write_to(out: BinaryIO, head: Head, rows: Iterable[Row]) -> int:
+    """The same into an open file, as a pipe is one; how many rows it has. Where it breaks off, it is torn.
+
+    Raises:
+        StoreError: it cannot be written.
+    """
+    try:
+        number = _write(out, head, rows)
+        out.flush()
+    except OSError as error:
+        raise StoreError(f"The backup cannot be written: {error.strerror}.") from error
+    return number
+
+
 def read(file: Path) -> tuple[Head, Iterator[Row]]:
     """A copy's head and its rows, after all of it was found to be whole.
 
@@ -82,7 +96,7 @@ def read(file: Path) -> tuple[Head, Iterator[Row]]:
     return head, _rows(file)
 
 
-def _write(raw: Any, head: Head, rows: Iterable[Row]) -> int:
+def _write(raw: BinaryIO, head: Head, rows: Iterable[Row]) -> int:
     digest, number = hashlib.sha256(), 0
     with gzip.GzipFile(fileobj=raw, mode="wb", filename="", mtime=0) as out:
         for line in (msgspec.json.encode(each) + b"\n" for each in chain((head,), rows)):

@@ -15,7 +15,7 @@ from booking.web.memory import Acquaintances, Memory
 from booking.web.problems import NO_TOKEN, NOBODY, ProblemError, unavailable
 from booking.web.roles import Roles
 from cluster import names
-from cluster.decide.identity import Rule, Source, user_of
+from cluster.decide.identity import Rule, Source, is_address, user_of
 from cluster.kube.errors import ApiError
 from cluster.kube.tokens import Subject, Tokens
 from cluster.runtime.clock import Clock
@@ -137,10 +137,12 @@ def principal_of(
     """
     user = user_of(source, raw, rules)
     if user is None or len(user) > LONGEST_NAME or not user.isprintable():
+        seen = " An address is no user id by itself, because everybody who may see pods sees user ids."
         raise ProblemError(
             NOBODY,
             f"You are {raw!r}, and no identity rule of this installation maps that name to a user. Its"
-            f" administrator can add one ({names.setting('identity_rules')}).",
+            f" administrator can add one ({names.setting('identity_rules')})."
+            f"{seen if is_address(raw) else ''}",
         )
     return Principal(
         user=user, name=raw, groups=subject.groups, is_administrator=roles.is_administrator(subject)

@@ -54,13 +54,17 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 DEFAULT_RULES: Final = (
-    Rule(source="kubernetes", match=r"(?!system:).+"),
-    Rule(source="jupyterhub", match=r".+"),
-    Rule(source="oidc", match=r"(?!system:).+"),
-    Rule(source="maia", match=r"[^@\s]+@[^@\s]+"),
+    Rule(source="kubernetes", match=r"(?!system:)[^@\n]+"),
+    Rule(source="jupyterhub", match=r"[^@\n]+"),
+    Rule(source="oidc", match=r"(?!system:)[^@\n]+"),
 )
 """People are who the API server, the hub or the provider says; ServiceAccounts and other ``system:`` names
-are nobody."""
+are nobody. Nor is an e-mail address anybody: user ids are seen by whoever may see pods (ADR 61)."""
+
+
+def is_address(raw: str) -> bool:
+    """Whether a name is an e-mail address, or looks like one."""
+    return "@" in raw
 
 
 def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> str | None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.policy_file import PERIOD, FixedPolicy, PolicyFile, PolicyFileError
 from booking.spans import Span
@@ -22,12 +23,28 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+class Kept:
+    """Which policies were in force."""
+
+    def __init__(self, *texts: str) -> None:
+        self.texts = list(texts)
+        self.trouble: str | None = None
+
+    def last(self) -> str | None:
+        return self.texts[-1] if self.texts else None
+
+    def keep(self, _policy: Policy, text: str) -> None:
+        if self.trouble:
+            raise StoreError(self.trouble)
+        self.texts.append(text)
+
+
 def cooldown(policy: PolicyFile) -> object:
     return policy.current().defaults["cooldown"]
 
 
 def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock())
+    policy = PolicyFile(path, FakeClock(), Kept())
     assert cooldown(policy) == Span(3)
     path.write_text("defaults: {cooldown: 5d}\n")
     policy.look()
@@ -36,7 +53,7 @@ def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
 
 
 def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock())
+    policy = PolicyFile(path, FakeClock(), Kept())
     before = policy.current()
     path.write_text(BROKEN)
     policy.look()
@@ -50,7 +67,7 @@ def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> 
 
 @pytest.mark.parametrize("harm", ["gone", "a folder", "not UTF-8", "unreadable"])
 def test_a_file_that_cannot_be_read_changes_nothing(path: Path, harm: str) -> None:
-    policy = PolicyFile(path, FakeClock())
+    policy = PolicyFile(path, FakeClock(), Kept())
     path.unlink()
     if harm == "a folder":
         path.mkdir()
@@ -77,7 +94,7 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
         os.utime(tmp_path / name / "policy.yaml", (0, 0))
     (tmp_path / "..data").symlink_to("..one")
     (tmp_path / "policy.yaml").symlink_to("..data/policy.yaml")
-    policy = PolicyFile(tmp_path / "policy.yaml", FakeClock())
+    policy = PolicyFile(tmp_path / "policy.yaml", FakeClock(), Kept())
     (tmp_path / "..new").symlink_to("..two")
     (tmp_path / "..new").rename(tmp_path / "..data")
     policy.look()
@@ -85,7 +102,7 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
 
 
 def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock())
+    policy = PolicyFile(path, FakeClock(), Kept())
     path.write_text('zone: "\\UFFFFFFFF"\n')
     policy.look()
     assert cooldown(policy) == Span(3)
@@ -93,7 +110,7 @@ def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> N
 
 
 def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path) -> None:
-    policy = PolicyFile(path, FakeClock())
+    policy = PolicyFile(path, FakeClock(), Kept())
     with capture_logs() as lines:
         policy.look()
         path.write_text(BROKEN)
@@ -109,9 +126,46 @@ def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path)
 def test_a_server_does_not_start_with_a_broken_or_missing_file(path: Path) -> None:
     path.write_text(BROKEN)
     with pytest.raises(PolicyFileError, match="is refused"):
-        PolicyFile(path, FakeClock())
+        PolicyFile(path, FakeClock(), Kept())
     with pytest.raises(PolicyFileError, match="cannot be read: No such file"):
-        PolicyFile(path.with_name("other.yaml"), FakeClock())
+        PolicyFile(path.with_name("other.yaml"), FakeClock(), Kept())
+
+
+@pytest.mark.parametrize("harm", ["broken", "missing"])
+def test_a_server_that_starts_with_such_a_file_goes_on_with_what_was_in_force_last(
+    path: Path, harm: str
+) -> None:
+    kept = Kept("defaults: {cooldown: 5d}\n")
+    path.unlink() if harm == "missing" else path.write_text(BROKEN)
+    policy = PolicyFile(path, FakeClock(), kept)
+    assert cooldown(policy) == Span(5)
+    assert str(path) in (policy.trouble() or "")
+    policy.look()
+    assert str(path) in (policy.trouble() or "")
+    assert len(kept.texts) == 1
+    path.write_text(GOOD)
+    policy.look()
+    assert (cooldown(policy), policy.trouble(), kept.last()) == (Span(3), None, GOOD)
+
+
+def test_what_was_in_force_and_is_not_understood_any_more_helps_nobody(path: Path) -> None:
+    path.write_text(BROKEN)
+    with pytest.raises(PolicyFileError, match=r"defaults\.cooldown"):
+        PolicyFile(path, FakeClock(), Kept("defaults: {warmup: 3d}\n"))
+
+
+def test_what_could_not_be_written_down_holds_and_is_written_down_later(path: Path) -> None:
+    kept = Kept()
+    policy = PolicyFile(path, FakeClock(), kept)
+    path.write_text("defaults: {cooldown: 5d}\n")
+    kept.trouble = "The database is away."
+    policy.look()
+    assert (cooldown(policy), kept.last()) == (Span(5), GOOD)
+    kept.trouble = None
+    policy.look()
+    assert kept.texts == [GOOD, "defaults: {cooldown: 5d}\n"]
+    policy.look()
+    assert len(kept.texts) == 2
 
 
 class Waits:
@@ -140,7 +194,7 @@ class Waits:
 
 def test_the_thread_looks_again_and_again_until_it_is_told_to_stop(path: Path) -> None:
     clock = Waits(path)
-    policy = PolicyFile(path, clock)
+    policy = PolicyFile(path, clock, Kept())
     policy.run(threading.Event())
     assert clock.waited == [PERIOD] * 3
     assert cooldown(policy) == Span(6)

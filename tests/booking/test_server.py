@@ -209,6 +209,16 @@ def test_a_server_is_not_started_with_a_broken_policy(tmp_path: Path) -> None:
         build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())
 
 
+def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path: Path) -> None:
+    file, port = tmp_path / "policy.yaml", free_port()
+    file.write_text("defaults: {cooldown: 3d}\n")
+    assert ended(build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())) == 0
+    file.write_text("defaults: {cooldown: 3}\n")
+    process = build(settings(tmp_path, POLICY_FILE=str(file), PROBE_PORT=port), FakeClock())
+    assert "gpu_booking_policy_refused 1.0" in answer(port, "/metrics")[1]
+    assert ended(process) == 0
+
+
 @pytest.mark.parametrize("wrong", [{"COOLDOWN": "14"}, {"SHORTEST": "P20D"}, {"LONGEST": "two weeks"}])
 def test_a_length_that_is_none_is_told_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):

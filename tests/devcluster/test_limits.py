@@ -4,8 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from devcluster.addresses import SLOTS, Addresses
 from devcluster.failure import ClusterError
 from devcluster.limits import (
+    ADDRESSES,
     FILES,
     GROUPS,
     INSTANCES,
@@ -75,6 +77,11 @@ def test_the_survey_counts_what_this_users_processes_have_in_use(tmp_path: Path)
         "    0:    12 11/11 7/1000000 140/25000000\n 1000: 1 1/1 1/200 9/20000\n"
     )
     (tmp_path / "cgroups").write_text("#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t29\t1\n")
+    (tmp_path / "net").mkdir()
+    links = ("lo", "eth0", Addresses(0).interface, Addresses(31).interface)
+    (tmp_path / "net/dev").write_text(
+        "Inter-|   Receive\n face |bytes\n" + "".join(f"{link:>6}: 1\n" for link in links)
+    )
     for process, watches in ((7, 2), (8, 1)):
         (tmp_path / str(process) / "fd").mkdir(parents=True)
         (tmp_path / str(process) / "fdinfo").mkdir()
@@ -89,6 +96,7 @@ def test_the_survey_counts_what_this_users_processes_have_in_use(tmp_path: Path)
         KEYS: (200, 7),
         FILES: (9000, 822),
         GROUPS: (65_535, 29),
+        ADDRESSES: (SLOTS, 2),
     }
 
 

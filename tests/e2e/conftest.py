@@ -4,7 +4,7 @@ import pytest
 
 from tests.e2e.session import alice, bob, cluster, laws, live_watch, numbers, parts, playground, testbed
 from tests.e2e.watching import watched
-from tests.running import outcome
+from tests.running import budgets, outcome
 
 __all__ = [
     "alice",
@@ -23,3 +23,4 @@ __all__ = [
 def pytest_configure(config: pytest.Config) -> None:
     """A broken law ends the session; of a test that fails, its cluster's logs are kept."""
     outcome.load(config)
+    config.pluginmanager.register(budgets)

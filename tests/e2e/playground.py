@@ -17,11 +17,10 @@ from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminati
 from devcluster import probe
 from devcluster.demo.milestones import describe
 from devcluster.waiting import poll
+from tests.e2e.patience import PATIENCE
 from tests.laws.live import LiveWatch
 
 V = TypeVar("V")
-PATIENCE = 180.0
-"""Seconds that anything may take in a test on a whole cluster: waiting ends when it has come about."""
 EVERY: Final = 0.05
 SPAWNS: Final = 0.5
 """Seconds between two questions: of the client, and of a program such as kubectl."""

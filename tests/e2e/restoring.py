@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
-from typing import Final
 
 from cluster import names
 from cluster.kube.errors import ApiError
@@ -19,9 +18,7 @@ from devcluster.failure import ClusterError
 from devcluster.fakenvml import FakeNvml
 from devcluster.parts import Parts
 from devcluster.waiting import poll
-
-SECONDS: Final = 90.0
-"""How long a mended cluster may take until everything is as it was."""
+from tests.e2e.patience import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -134,8 +131,8 @@ class Restoring:
             self._cluster.resume(node)
         for name in self._was.daemons:
             self._cluster.resume(name)
-        if not poll(self._answers, seconds=SECONDS):
-            raise ClusterError(f"The API server does not answer within {SECONDS:.0f} s.")
+        if not poll(self._answers, seconds=PATIENCE):
+            raise ClusterError(f"The API server does not answer within {PATIENCE:.0f} s.")
         return stopped + ended
 
     def finish(self) -> list[str]:
@@ -158,7 +155,7 @@ class Restoring:
             left[:] = self._differences()
             return not left
 
-        poll(is_same, seconds=SECONDS, every=0.2)
+        poll(is_same, seconds=PATIENCE, every=0.2)
         return left
 
     def _differences(self) -> list[str]:

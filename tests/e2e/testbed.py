@@ -23,7 +23,8 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
-from tests.e2e.restoring import SECONDS, Looks, Restoring, look
+from tests.e2e.patience import PATIENCE
+from tests.e2e.restoring import Looks, Restoring, look
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 
@@ -170,7 +171,7 @@ class Testbed:
             pods = self.cluster.kubectl("get", "pods", f"--namespace={names.NAMESPACE}", "--output=name")
             assert not pods, pods
             phases = ("get", "namespaces", "--output=jsonpath={.items[*].status.phase}")
-            gone = poll(lambda: "Terminating" not in self.cluster.kubectl(*phases), seconds=SECONDS)
+            gone = poll(lambda: "Terminating" not in self.cluster.kubectl(*phases), seconds=PATIENCE)
             assert gone, "the namespace of a test does not go away"
         except BaseException:
             self.cluster.keep_logs()
@@ -202,7 +203,7 @@ def _complete(cluster: Cluster) -> Looks:
         now = look(cluster)
         return now if all(machine.is_complete(GPUS) for machine in now.machines.values()) else None
 
-    found = poll(looks, seconds=SECONDS)
+    found = poll(looks, seconds=PATIENCE)
     assert found, f"Not every GPU is offered: {look(cluster).machines}"
     return found
 

@@ -114,6 +114,15 @@ def test_pods_that_wait_for_the_same_keep_one_set_of_nodes(cluster: Cluster) -> 
     assert all(nodes is first for nodes in others)
 
 
+def test_pods_that_were_asked_about_on_other_nodes_in_turn_share_two_sets(cluster: Cluster) -> None:
+    cluster.add_node("n1")
+    cluster.add_node("n2")
+    for number in range(8):
+        cluster.ask(cluster.create(a_pod(f"p{number}").asks(9)), "n0", f"n{number % 2 + 1}")
+    kept = [rejection.nodes for rejection in cluster.state.rejections.values()]
+    assert len(set(map(id, kept))) == len(set(kept)) == 2
+
+
 class Counted:
     """A lock, and how many pods were taken in each time that it was held."""
 

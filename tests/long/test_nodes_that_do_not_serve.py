@@ -113,7 +113,7 @@ class Queue:
     def await_served(self, node: str, what: str) -> None:
         """Wait until a pod runs on a node that did not before."""
         before = self.running(node)
-        self._ground.await_that(what, lambda: self.running(node) - before or None, seconds=120)
+        self._ground.await_that(what, lambda: self.running(node) - before or None)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Final
 import msgspec
 
 from cluster.runtime.clock import SystemClock
+from devcluster.failure import ClusterError
 from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
 from tests.running import e2e, flakes, machine
@@ -102,13 +103,15 @@ def closing(last: Outcome, output: Sequence[str], found: Verdict | None) -> tupl
 def main() -> int:
     """Play the gate when it is its turn; 0 where every stage is green."""
     with turn("make test", say):
+        try:
+            machine.prepare(say)
+        except ClusterError as error:
+            say(f"RED: {error}")
+            return 1
         return _judge()
 
 
 def _judge() -> int:
-    remove_left_behind(say)
-    for line in machine.describe():
-        say(line)
     for old in (RECORD, e2e.RECORD):
         old.unlink(missing_ok=True)
     try:

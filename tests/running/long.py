@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from cluster.runtime.clock import SystemClock
+from devcluster.failure import ClusterError
 from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
 from tests.running import machine, outcome
@@ -131,13 +132,15 @@ def main() -> int:
     parser.add_argument("--only", default="", help="a file, a folder, or an expression for pytest -k")
     only = parser.parse_args().only
     with turn("make test-long", say):
+        try:
+            machine.prepare(say)
+        except ClusterError as error:
+            say(f"RED: {error}")
+            return 1
         return _judge(only)
 
 
 def _judge(only: str) -> int:
-    remove_left_behind(say)
-    for line in machine.describe():
-        say(line)
     chosen = files(only)
     if not chosen:
         say(f"No test of tests/long matches {only!r}.")

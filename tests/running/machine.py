@@ -1,6 +1,7 @@
 """What this machine is like at the start of a run: its limits, its load, and the clusters that are alive."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from devcluster import limits, machine
@@ -9,6 +10,18 @@ _STEAL = 7
 """Which of the numbers behind ``cpu`` in /proc/stat counts time that the machine below gave to others."""
 _IN_OTHERS = 8
 """The numbers from here on are contained in earlier ones."""
+
+
+def prepare(say: Callable[[str], None]) -> None:
+    """Make room for a run that starts clusters, and tell what the machine is like.
+
+    Raises:
+        ClusterError: there is no room for a cluster, and none could be made.
+    """
+    machine.remove_left_behind(say)
+    limits.ensure(say)
+    for line in describe():
+        say(line)
 
 
 def describe() -> list[str]:

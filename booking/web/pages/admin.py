@@ -12,6 +12,7 @@ from flask import Response, request
 from booking.errors import ClusterError, RefusedError, UnknownError
 from booking.policy.limits import Limits, told
 from booking.policy.policy import meaning
+from booking.policy_history import SUBJECT
 from booking.records import Record
 from booking.stored import Filters
 from booking.web.pages.answer import gpus, model_title
@@ -38,6 +39,7 @@ _DONE: Final = {
     "evicted": "The pod is ordered to go; its owner sees your reason.",
 }
 _PAGE: Final = 50
+_POLICIES: Final = 20
 _MOST_BOOKINGS: Final = 200
 _LONGEST_NUMBER: Final = 9
 """Digits."""
@@ -163,7 +165,16 @@ class AdminPages:
             (knob, _shown(value), value != manual[knob]) for knob, value in found.items() if knob != "zone"
         ]
         text = msgspec.json.format(msgspec.json.encode(scopes), indent=2).decode() if scopes else ""
-        return self._page(visit, "admin_policy.html", policy=policy, rows=rows, scopes=text)
+        before = self._bookings.audit(visit.who, subject=SUBJECT, limit=_POLICIES).entries
+        return self._page(
+            visit,
+            "admin_policy.html",
+            policy=policy,
+            rows=rows,
+            scopes=text,
+            trouble=self._parts.policy_trouble(),
+            versions=[(one.at, one.after or {}) for one in before],
+        )
 
     def audit(self) -> Response:
         """``GET /admin/audit``."""

@@ -96,6 +96,8 @@ class PageParts:
     live: Live
     policy: Callable[[], Policy]
     """The one in force."""
+    policy_trouble: Check
+    """Why the policy file as it is now is not in force."""
     door: Door
     forgery: Forgery
     guarantee: Guarantee

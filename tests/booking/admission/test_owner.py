@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from booking.admission.owner import Place, Whose, owner
 from cluster import names
-from cluster.decide.identity import users_by_label
+from cluster.decide.identity import Rule, users_by_label
 from cluster.objects.meta import Meta
 from tests.booking.admission.seen import CREATORS, HUB, JOBS, OURSELVES
 
@@ -19,7 +19,7 @@ def whose(creator: str, place: Place | None = None, **meta: dict[str, str]) -> W
     return owner(creator, Meta(**meta), place=where, creators=CREATORS, known=lambda: KNOWN)
 
 
-KNOWN = users_by_label(["alice@kth.se", "a@b", "a-40b"])
+KNOWN = users_by_label(["alice@kth.se", "a@b", "a-40b"], [Rule(source="jupyterhub", match=".+")])
 
 
 class TestPodsOfAHub:

@@ -5,6 +5,7 @@ import msgspec
 from booking.admission.owner import Place
 from booking.admission.sight import Sight
 from cluster import names
+from cluster.decide.identity import Rule
 from cluster.fake.clock import FakeClock
 from cluster.objects.namespaces import Namespace
 from cluster.picture import Picture
@@ -22,7 +23,8 @@ def test_a_namespace_is_as_administrators_wrote_it() -> None:
 
 def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> None:
     picture = Picture(FakeClock(EPOCH))
-    sight = Sight(picture, known=["bob@b"])
+    anybody = (Rule(source="jupyterhub", match=".+"),)
+    sight = Sight(picture, rules=anybody, known=["bob@b"])
     assert sight.users_by_label()["bob-40b"] == {"bob@b"}
     assert "alice-40a" not in sight.users_by_label()
     picture.apply_booking(a_booking(user="alice@a"))

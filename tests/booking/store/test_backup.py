@@ -121,6 +121,30 @@ def test_l9_the_mirror_takes_the_restored_database_for_what_it_was(url: str, tmp
     assert [booking.name for booking in kube.list(BOOKINGS).items] == ["b-one"]
 
 
+def piped(url: str, *words: str, given: bytes = b"") -> subprocess.CompletedProcess[bytes]:
+    """As in a shell, between two programs."""
+    command = [sys.executable, "-m", "booking.store", "--database", url, *words]
+    return subprocess.run(command, input=given, capture_output=True, check=False)
+
+
+def test_a_copy_goes_through_a_pipe_and_comes_back_by_one(url: str, tmp_path: Path) -> None:
+    with closing(open_store(url)) as store:
+        filled(store)
+        before = everything(store)
+        done = piped(url, "backup", "-")
+    assert done.returncode == 0
+    assert b"rows were copied to the standard output: store" in done.stderr
+    there = a_database("sqlite", tmp_path / "to")
+    torn = piped(there, "restore", "-", given=done.stdout[:-20])
+    assert torn.returncode == 1
+    assert b"no backup of ours, or a damaged one" in torn.stderr
+    back = piped(there, "restore", "-", given=done.stdout)
+    assert (back.returncode, back.stderr) == (0, b"")
+    assert b"rows were restored from the standard input: store" in back.stdout
+    with closing(open_store(there)) as store:
+        assert everything(store) == before
+
+
 def test_what_is_not_empty_is_not_overwritten_by_accident(url: str, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     with closing(open_store(url)) as store:

@@ -13,7 +13,7 @@ from booking.records import Record
 from booking.web.app import create_app
 from booking.web.guarantee import Guarantee
 from booking.web.maia import MaiaParts, maia
-from cluster.decide.identity import DEFAULT_RULES
+from cluster.decide.identity import Rule
 from cluster.fake.clock import START
 from tests.booking.web.served import STRANGERS, Served
 from tests.fakes.objects import A100, A6000
@@ -21,6 +21,7 @@ from tests.fakes.objects import A100, A6000
 ASK = "/maia-api/gpu-schedulability"
 STATS = ("/maia-api/gpu-stats", "/maia/resources/gpu_status_summary")
 DAY = timedelta(days=1)
+RULES = (Rule(source="maia", match=r"([^@]+)@example[.]org", user=r"\1"),)
 ALICE = {"user_email": "alice@example.org", "namespace": "Team_A", "token": "secret"}
 WISH = {"starting_time": "2026-03-03 09:00:00", "ending_time": "2026-03-05 09:00:00", "gpu": A6000}
 NONE = b'{"schedulable":false,"until":null}'
@@ -43,7 +44,7 @@ class Maia(Served):
             store=self.store,
             strangers=self.strangers(),
             guarantee=Guarantee(self.mirror, lambda: self.no_promises, lambda: self.unknown_capacity),
-            rules=DEFAULT_RULES,
+            rules=RULES,
             free=lambda: self.free,
             unknown_capacity=lambda: self.unknown_capacity,
             token_file=token,
@@ -56,7 +57,7 @@ class Maia(Served):
     def add(self, start: datetime, end: datetime, **named: Any) -> Record:
         record = Record(
             id=f"b-{self.store.change() + 1:010}",
-            user=named.pop("user", "alice@example.org"),
+            user=named.pop("user", "alice"),
             model=named.pop("model", A100),
             count=1,
             topology="any",
@@ -111,15 +112,15 @@ def test_a_booking_covers_its_namespace_however_maia_writes_it(
 
 
 def test_others_bookings_are_others(served: Maia) -> None:
-    served.add(START - DAY, START + DAY, user="bob@example.org")
+    served.add(START - DAY, START + DAY, user="bob")
 
     assert served.post().data == NONE
 
 
 def test_an_address_is_its_persons_who_signed_in_with_it(served: Maia) -> None:
-    served.add(START - DAY, START + DAY, user="alice")
+    served.add(START - DAY, START + DAY, user="liddell")
     assert served.post().data == NONE
-    served.store.write(lambda writing: writing.email_set("alice", "Alice@example.org", START))
+    served.store.write(lambda writing: writing.email_set("liddell", "Alice@example.org", START))
     assert served.post().get_json()["schedulable"] is True
 
 
@@ -209,7 +210,7 @@ class TestCreation:
 
         assert (answer.status_code, answer.data) == (200, b'{"message":"Booking created successfully"}')
         with served.store.reading() as reading:
-            [record] = reading.history("alice@example.org")
+            [record] = reading.history("alice")
         assert (record.model, record.count, record.namespace) == (A6000, 1, "team-a")
         assert record.start == datetime(2026, 3, 3, 9, tzinfo=UTC)
         assert record.end == datetime(2026, 3, 5, 9, tzinfo=UTC)

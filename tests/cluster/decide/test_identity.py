@@ -1,5 +1,7 @@
 """Who somebody is."""
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,12 +9,17 @@ from hypothesis import strategies as st
 from cluster.decide.hublabels import labels_of
 from cluster.decide.identity import DEFAULT_RULES, Rule, Source, is_account, user_of, users_by_label
 
+ANYBODY = (Rule(source="jupyterhub", match=".+"),)
+
 
 @pytest.mark.parametrize(
     ("source", "raw", "user"),
     [
         ("kubernetes", "alice", "alice"),
-        ("jupyterhub", "alice@example.org", "alice@example.org"),
+        ("jupyterhub", "alice", "alice"),
+        ("oidc", "alice", "alice"),
+        ("oidc", "system:admin", None),
+        ("kubernetes", "alice\n", None),
         ("kubernetes", "system:serviceaccount:lab:default", None),
         ("kubernetes", "system:admin", None),
         ("kubernetes", "", None),
@@ -22,6 +29,14 @@ def test_by_default_people_are_who_they_say_and_machines_are_nobody(
     source: Source, raw: str, user: str | None
 ) -> None:
     assert user_of(source, raw, DEFAULT_RULES) == user
+
+
+@pytest.mark.parametrize("source", get_args(Source))
+@pytest.mark.parametrize("raw", ["alice@example.org", "oidc:alice@example.org", "@", "a@b@c"])
+def test_an_address_is_nobodys_until_a_rule_makes_an_id_of_it(source: Source, raw: str) -> None:
+    """User ids stand in objects of the cluster, metrics and other people's answers; addresses may not."""
+    assert user_of(source, raw) is None
+    assert user_of(source, raw, [Rule(source=source, match=".+", user="alice")]) == "alice"
 
 
 def test_the_first_rule_that_matches_the_whole_name_counts() -> None:
@@ -71,13 +86,13 @@ class TestLabels:
     """JupyterHub's labels, from which nobody can read a name."""
 
     def test_each_encoding_of_a_known_name_leads_to_its_user(self) -> None:
-        known = users_by_label(["alice@kth.se", "bob"])
+        known = users_by_label(["alice@kth.se", "bob"], ANYBODY)
         assert known["alice-40kth-2ese"] == known["alice-kth-se---5fc1f5b8"] == {"alice@kth.se"}
         assert known["bob"] == {"bob"}
         assert "alice" not in known
 
     def test_two_people_of_one_label_are_both_named(self) -> None:
-        assert users_by_label(["a@b", "a-40b"])["a-40b"] == {"a@b", "a-40b"}
+        assert users_by_label(["a@b", "a-40b"], ANYBODY)["a-40b"] == {"a@b", "a-40b"}
 
     def test_two_names_of_one_person_are_one(self) -> None:
         rules = (Rule(source="jupyterhub", match=r"(\w+)(@kth\.se)?", user=r"\1"),)
@@ -89,7 +104,7 @@ class TestLabels:
 
     @given(st.sets(st.text("ab@-A.", min_size=1, max_size=8), max_size=6))
     def test_a_label_names_exactly_those_who_may_have_it(self, known: set[str]) -> None:
-        found = users_by_label(known)
+        found = users_by_label(known, ANYBODY)
         for label, users in found.items():
             assert users == {name for name in known if label in labels_of(name)}
         assert found.keys() == {label for name in known for label in labels_of(name)}

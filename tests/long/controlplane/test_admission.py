@@ -21,6 +21,7 @@ from booking.admission.owner import Creators
 from booking.admission.review import Review
 from booking.admission.sight import Sight
 from cluster import names
+from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.port import Selection
@@ -62,7 +63,7 @@ BOUND_TO_EDIT: Final = {
     "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
     "subjects": [
         {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": name}
-        for name in ("alice", "bob", "alice@kth.se", HUB, OURSELVES)
+        for name in ("alice", "bob", HUB, OURSELVES)
     ],
 }
 
@@ -173,8 +174,9 @@ def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[Webhook]:
     """Served on the host, installed as the controller does it."""
     metrics, picture = Metrics(CollectorRegistry()), Picture(CLOCK)
     picture.apply_booking(BOOKING)
-    review = Review(creators=Creators(trusted=frozenset({HUB}), ourselves=OURSELVES))
-    sight = Sight(picture, known=["alice@kth.se"])
+    rules = (Rule(source="jupyterhub", match=r"(\w+)@kth[.]se", user=r"\1"), *DEFAULT_RULES)
+    review = Review(creators=Creators(rules=rules, trusted=frozenset({HUB}), ourselves=OURSELVES))
+    sight = Sight(picture, rules=rules, known=["alice@kth.se"])
     admit = Admit(review, sight, CLOCK, metrics, obstacle=lambda: None, read_bookings=lambda: None)
     webhook = Webhook(admit, picture)
     host = address_towards(cluster.address)
@@ -316,7 +318,7 @@ def test_a_trusted_creator_says_for_whom_and_nobody_else_does(people: People) ->
 @pytest.mark.parametrize("label", ["alice-40kth-2ese", "alice-kth-se---5fc1f5b8"])
 def test_a_hubs_pod_with_nothing_but_a_label_is_its_users(people: People, label: str) -> None:
     pod = a_pod(labels={names.HUB_USER: label})
-    assert people.create(HUB, pod).annotations[names.USER] == "alice@kth.se"
+    assert people.create(HUB, pod).annotations[names.USER] == "alice"
     assert people.create("bob", pod).annotations[names.USER] == "bob"
 
 

@@ -2,7 +2,8 @@
 
 import json
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import ExitStack, closing, contextmanager
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from tests.long.controlplane.scheduling import DEDICATED, NAMESPACE, Field
 
 pytestmark = pytest.mark.controlplane
 
+JsonObject = dict[str, Any]
 FAILED = "FailedScheduling"
 VOLUME = """
 apiVersion: storage.k8s.io/v1
@@ -81,17 +83,78 @@ def test_a_pod_whose_volume_is_bound_with_it_is_bound_at_the_first_bind(field: F
     assert [message for reason, message in field.said("writes") if reason == FAILED] == []
 
 
+def allows(field: Field, subresource: str) -> bool:
+    """Whether the extender may create it of a pod."""
+    review = {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": f"system:serviceaccount:{names.NAMESPACE}:{extender.ACCOUNT}",
+            "resourceAttributes": {
+                "verb": "create",
+                "resource": "pods",
+                "subresource": subresource,
+                "namespace": NAMESPACE,
+            },
+        },
+    }
+    words = ("create", "--filename", "-", "--output", "json")
+    return bool(json.loads(field.cluster.kubectl(*words, given=json.dumps(review)))["status"]["allowed"])
+
+
+@contextmanager
+def without(field: Field, kind: str, name: str, instead: JsonObject | None = None) -> Iterator[None]:
+    """Something of the chart's that has no namespace is not there, or there is something else instead."""
+    whole = json.loads(field.cluster.kubectl("get", kind, name, "--output", "json"))
+    whole["metadata"] = {"name": name, "labels": whole["metadata"].get("labels", {})}
+
+    def put(body: JsonObject | None) -> None:
+        field.cluster.kubectl("delete", kind, name, "--ignore-not-found")
+        if body:
+            field.cluster.kubectl("create", "--filename", "-", given=json.dumps(body))
+
+    put(whole | instead if instead else None)
+    try:
+        yield
+    finally:
+        put(whole)
+
+
+def told(field: Field, pod: str, sentence: str) -> bool:
+    """Whether a pod's events say why it was not scheduled."""
+    return any(sentence in message for reason, message in field.said(pod) if reason == FAILED)
+
+
+def rights(field: Field) -> list[JsonObject]:
+    """The bindings of what the extender may do in all namespaces."""
+    bindings = json.loads(field.cluster.kubectl("get", "clusterrolebindings", "--output", "json"))["items"]
+    return [
+        one for one in bindings if any(who["name"] == extender.ACCOUNT for who in one.get("subjects", ()))
+    ]
+
+
+def test_why_the_extender_cannot_bind_is_read_in_the_pods_events(field: Field) -> None:
+    (binding,) = rights(field)
+    role = binding["roleRef"]["name"]
+    rules = json.loads(field.cluster.kubectl("get", "clusterrole", role, "--output", "json"))["rules"]
+    kept = [rule for rule in rules if "pods/binding" not in rule["resources"]]
+    with without(field, "clusterrole", role, instead={"rules": kept}):
+        eventually(lambda: not allows(field, "binding"), deadline=PATIENCE)
+        field.create("unbound", scheduler=DEDICATED.gpu_pods, gpus=1)
+        sentence = "The API server refused the Binding (403 Forbidden)."
+        eventually(lambda: told(field, "unbound", sentence), deadline=PATIENCE)
+
+    assert field.placed("unbound")
+
+
 def test_why_the_extender_cannot_answer_is_read_in_the_pods_events(field: Field) -> None:
     """It has just begun, and may not read the cluster any more: from here on nothing is placed."""
-    bindings = json.loads(field.cluster.kubectl("get", "clusterrolebindings", "--output", "json"))["items"]
-    for binding in bindings:
-        if any(subject["name"] == names.EXTENDER for subject in binding.get("subjects", ())):
-            field.cluster.kubectl("delete", "clusterrolebinding", binding["metadata"]["name"])
-    field.cluster.daemon(extender.NAME).restart()
-    field.create("waits", scheduler=DEDICATED.gpu_pods, gpus=1)
+    with ExitStack() as stack:
+        for binding in rights(field):
+            stack.enter_context(without(field, "clusterrolebinding", binding["metadata"]["name"]))
+        field.cluster.daemon(extender.NAME).restart()
+        field.create("waits", scheduler=DEDICATED.gpu_pods, gpus=1)
+        sentence = "The pods of the cluster have not been read yet."
+        eventually(lambda: told(field, "waits", sentence), deadline=PATIENCE)
 
-    def is_told() -> bool:
-        told = [message for reason, message in field.said("waits") if reason == FAILED]
-        return any("The pods of the cluster have not been read yet." in message for message in told)
-
-    eventually(is_told, deadline=PATIENCE)
+    assert field.placed("waits")

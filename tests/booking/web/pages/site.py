@@ -42,6 +42,7 @@ class Site(Served):
         self.zone = ZoneInfo(ZONE)
         self.pods: dict[str, tuple[str, ...]] | None = {}
         self.policy = Policy(zone=ZONE)
+        self.policy_trouble: str | None = None
         self.service = BookingService(
             self.store,
             self.clock,
@@ -69,6 +70,7 @@ class Site(Served):
             administration=self.service,
             live=self.live,
             policy=lambda: self.policy,
+            policy_trouble=lambda: self.policy_trouble,
             door=door,
             forgery=forgery,
             guarantee=Guarantee(self.mirror, lambda: self.no_promises, self._unknown),

@@ -8,6 +8,8 @@ from typing import Final
 import pytest
 from werkzeug.test import TestResponse
 
+from booking.policy.reading import read_policy
+from booking.policy_history import PolicyHistory
 from booking.principals import Principal
 from booking.web.pages.admin import limits_in
 from booking.web.pages.forgery import FIELD
@@ -109,6 +111,20 @@ def test_an_exemption_is_granted_and_ended(site: Site) -> None:
     (exemption,) = site.service.exemptions(ADMIN)
     assert dict(exemption.limits) == {"longest": "P21D", "max_active": 2}
     done(post(site, f"/admin/exemptions/{exemption.id}/remove"), "unexempted")
+
+
+def test_the_policies_that_were_in_force_are_shown_and_why_the_file_is_refused(site: Site) -> None:
+    assert "refused" not in site.see("/admin/policy", user="bob").text
+    text = "defaults: {cooldown: 3d}  # <b>"
+    PolicyHistory(site.store, site.clock).keep(read_policy(text), text)
+    site.policy_trouble = "Line 1, defaults.cooldown: It is <none>."
+
+    page = site.see("/admin/policy", user="bob").text
+
+    assert read_policy(text).version in page
+    assert "defaults: {cooldown: 3d}  # &lt;b&gt;" in page
+    assert "Line 1, defaults.cooldown: It is &lt;none&gt;." in page
+    assert "the last good policy stays in force" in page
 
 
 def test_limits_are_written_as_in_the_policy_file() -> None:

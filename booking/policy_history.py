@@ -1,0 +1,64 @@
+"""Which policies were in force: entries of the audit, so that the last good one survives a restart.
+
+Whoever starts with a broken policy file goes on with the policy that was in force last; and a booking names
+the version of the policy under which it was accepted, whose text is found here.
+"""
+
+from typing import Final
+
+from booking.policy.policy import Policy
+from booking.store import Reading, Store, Writing
+from booking.stored import AuditEntry
+from cluster.runtime.clock import Clock
+
+SUBJECT: Final = "policy"
+"""Of the entries; no booking, block or exemption is called so."""
+ACTION: Final = "policy.change"
+ACTOR: Final = "system:policy-file"
+"""A file has changed, and it is not known here by whom."""
+
+
+class PolicyHistory:
+    """Keeps them in the booking database."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def last(self) -> str | None:
+        """The text of the policy that was in force last; None where none ever was.
+
+        Raises:
+            StoreError: the database cannot be used.
+        """
+        newest = self._store.read(_newest)
+        return str((newest.after or {})["text"]) if newest else None
+
+    def keep(self, policy: Policy, text: str) -> None:
+        """Write down that a policy is in force from now on, unless it is already.
+
+        Raises:
+            StoreError: the database cannot be used.
+        """
+        now = self._clock.now().replace(microsecond=0)
+
+        def decide(writing: Writing) -> None:
+            newest = _newest(writing)
+            before = str((newest.after or {})["version"]) if newest else None
+            if before != policy.version:
+                writing.audit(
+                    AuditEntry(
+                        at=now,
+                        actor=ACTOR,
+                        action=ACTION,
+                        subject=SUBJECT,
+                        before=None if before is None else {"version": before},
+                        after={"version": policy.version, "text": text},
+                    )
+                )
+
+        self._store.write(decide)
+
+
+def _newest(reading: Reading) -> AuditEntry | None:
+    return next(iter(reading.audit_page(after=None, limit=1, subject=SUBJECT)), None)

@@ -1,0 +1,47 @@
+"""Sets of nodes that thousands of waiting pods keep: few objects for many pods.
+
+A set of 5,000 names takes half a megabyte. Pods that were asked about on the same nodes share one; where
+there are very many different ones, a pod keeps that of all nodes instead of its own.
+"""
+
+from collections.abc import Iterable
+from typing import Final
+
+MOST: Final = 64
+"""Different sets that are kept, that of all nodes aside."""
+
+
+class NodeSets:
+    """One object for equal sets."""
+
+    def __init__(self, most: int = MOST) -> None:
+        """Args: most: different sets at a time."""
+        self._most = most
+        self._sets: dict[frozenset[str], frozenset[str]] = {}
+
+    def __len__(self) -> int:
+        """How many sets are kept."""
+        return len(self._sets)
+
+    def shared(
+        self, nodes: frozenset[str], everything: frozenset[str], kept: Iterable[frozenset[str]]
+    ) -> frozenset[str]:
+        """The object to keep for a set of nodes.
+
+        Args:
+            nodes: the set.
+            everything: all nodes; taken in the place of a set that is one too many; its pod may be called in
+                vain then.
+            kept: what anybody keeps: what nobody keeps any more makes room.
+        """
+        if nodes == everything:
+            return everything
+        known = self._sets.get(nodes)
+        if known is not None:
+            return known
+        if len(self._sets) >= self._most:
+            self._sets = {one: one for one in kept if one is self._sets.get(one)}
+            if len(self._sets) >= self._most:
+                return everything or nodes
+        self._sets[nodes] = nodes
+        return nodes
