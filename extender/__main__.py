@@ -53,8 +53,9 @@ from extender.wake import Wake
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
-SWITCH_SECONDS = 0.001
-"""So long a question waits for a thread that works, mostly one that reads a list; Python's own is 5 ms."""
+SWITCH_SECONDS = 0.0002
+"""So long a question waits for a thread that works, mostly one that reads a list, each time that it passes
+from thread to thread, which is some four times; Python's own is 5 ms."""
 ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
 
@@ -95,8 +96,7 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
-    following = Following(kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL)
-    following.follow_namespaces()
+    following = _following(kube, state, settings, clock)
     wrong_clock = clock_obstacle(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
@@ -114,7 +114,7 @@ def build(
 
     gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
     app = with_ring(
-        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes),
+        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes, way=state.way.taken),
         ring or Ring(clock),
     )
 
@@ -131,6 +131,14 @@ def build(
     go_on(process, loops, lasting, rounds)
     doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, obstacle))
     return process
+
+
+def _following(kube: KubeClient, state: ClusterState, settings: Settings, clock: Clock) -> Following:
+    found = Following(
+        kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL, give_way=state.way.give
+    )
+    found.follow_namespaces()
+    return found
 
 
 def go_on(

@@ -10,6 +10,7 @@ and request objects would be a third.
 """
 
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -38,7 +39,8 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
 
 JSON: Final = "application/json"
-SAY_WHY: Final = ("/filter", "/bind")
+BIND: Final = "/bind"
+SAY_WHY: Final = ("/filter", BIND)
 """Verbs with room for a sentence: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
 log = structlog.get_logger(__name__)
@@ -95,8 +97,10 @@ class App:
         *,
         metrics: Metrics,
         limit: int,
+        way: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Args: verbs: path -> how its question is read, and who answers it."""
+        self._way = way
         self._verbs = verbs
         self._obstacle = obstacle
         self._clock = clock
@@ -141,6 +145,12 @@ class App:
             raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing at {path}.")
         if (method := environ["REQUEST_METHOD"]) != "POST":
             raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} does not answer {method}.")
+        if path == BIND:  # it mostly waits for the API server
+            return self._verb(path, environ)
+        with self._way():
+            return self._verb(path, environ)
+
+    def _verb(self, path: str, environ: "WSGIEnvironment") -> Any:
         decoder, verb = self._verbs[path]
         body = self._body(environ)
         try:
@@ -173,7 +183,15 @@ class App:
         return body
 
 
-def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics, *, limit: int) -> App:
+def create_app(
+    verbs: Verbs,
+    obstacle: Readiness,
+    clock: Clock,
+    metrics: Metrics,
+    *,
+    limit: int,
+    way: Callable[[], AbstractContextManager[None]] = nullcontext,
+) -> App:
     """The WSGI application.
 
     Args:
@@ -182,6 +200,7 @@ def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics
         clock: for the durations that are counted.
         metrics: where requests are counted.
         limit: largest accepted body, bytes.
+        way: inside, a question is answered that kube-scheduler waits for.
     """
     decisions = msgspec.json.Decoder(Arguments)
     return App(
@@ -189,12 +208,13 @@ def create_app(verbs: Verbs, obstacle: Readiness, clock: Clock, metrics: Metrics
             "/filter": (decisions, verbs.filter),
             "/prioritize": (decisions, verbs.prioritize),
             "/preempt": (msgspec.json.Decoder(PreemptionArguments), verbs.preempt),
-            "/bind": (msgspec.json.Decoder(BindingArguments), _counted(verbs.bind, metrics)),
+            BIND: (msgspec.json.Decoder(BindingArguments), _counted(verbs.bind, metrics)),
         },
         obstacle,
         clock,
         metrics=metrics,
         limit=limit,
+        way=way,
     )
 
 

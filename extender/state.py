@@ -35,6 +35,7 @@ from cluster.runtime.clock import Clock
 from extender.bind_queue import BindQueue
 from extender.index import Index
 from extender.node_sets import NodeSets
+from extender.right_of_way import RightOfWay
 from extender.soft_reservations import SECONDS, SoftReservations
 
 __all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
@@ -80,7 +81,9 @@ class ClusterState(Picture):
     ) -> None:
         """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
         self.serving: Final = Serving()
-        super().__init__(clock, home=home, at_a_time=AT_A_TIME, liveness=self.serving)
+        self.way: Final = RightOfWay(clock)
+        """Who answers kube-scheduler, and who waits for them."""
+        super().__init__(clock, home=home, at_a_time=AT_A_TIME, give_way=self.way.give, liveness=self.serving)
         self._scheduler = scheduler
         self._witness = Witness(self)
         self.index = Index(self, clock)

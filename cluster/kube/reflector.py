@@ -19,6 +19,7 @@ from cluster.kube.errors import ApiError, BadRequest, Gone, Request, Unprocessab
 from cluster.kube.port import INITIAL_EVENTS_END, Kube, Selection, Watch, WatchEvent, WatchOptions
 from cluster.kube.resources import Object, Resource, T
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import nothing
 
 log = structlog.get_logger(__name__)
 
@@ -79,7 +80,9 @@ class Reflector(Generic[T]):
         field_selector: str | None = None,
         label_selector: str | None = None,
         tuning: Tuning | None = None,
+        give_way: Callable[[], None] = nothing,
     ) -> None:
+        """Args: give_way: called before each piece of news, by whoever has something more urgent to do."""
         self._kube = kube
         self._resource = resource
         self._handler = handler
@@ -88,6 +91,7 @@ class Reflector(Generic[T]):
             namespace=namespace, field_selector=field_selector, label_selector=label_selector
         )
         self._tuning = tuning or Tuning()
+        self._give_way = give_way
         self._backoff = Backoff(random=self._tuning.random)
         self._streams = self._tuning.stream
         self._version: str | None = None
@@ -182,6 +186,7 @@ class Reflector(Generic[T]):
             page = self._kube.list(
                 self._resource, self._selection, limit=self._tuning.page_size, continue_=token
             )
+            self._give_way()
             items += page.items
             token = page.continue_
             if token is None:
@@ -193,6 +198,7 @@ class Reflector(Generic[T]):
         items: dict[str, T] = {}
         with self._watching(self._options(initial_events=True)) as events:
             for event in events:
+                self._give_way()
                 if self._version is not None:
                     self._apply(event)
                 elif event.type == "BOOKMARK":
@@ -211,6 +217,7 @@ class Reflector(Generic[T]):
         with self._watching(self._options(resource_version=version)) as events:
             for event in events:
                 brought = True
+                self._give_way()
                 self._apply(event)
         lasted = self._clock.monotonic() - started
         return None if brought or lasted >= self._tuning.shortest_watch else self._backoff.next()

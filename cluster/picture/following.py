@@ -22,6 +22,7 @@ from cluster.kube.resources import (
 from cluster.picture.handlers import Bookings, Leases, Namespaces, Nodes, Pods
 from cluster.picture.picture import Picture
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import nothing
 
 NO_NEWS: Final = 150.0
 """Seconds without an event or bookmark after which the picture is not trusted (law L6)."""
@@ -36,12 +37,28 @@ class Following:
     """The reflectors of one picture."""
 
     def __init__(
-        self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str, pods: str = LIVING
+        self,
+        kube: Kube,
+        picture: Picture,
+        clock: Clock,
+        *,
+        namespace: str,
+        pods: str = LIVING,
+        give_way: Callable[[], None] = nothing,
     ) -> None:
-        """Args: namespace: where the Leases are; pods: which are followed."""
+        """Nothing is read yet.
+
+        Args:
+            kube: the API server.
+            picture: is kept true.
+            clock: for the age of news.
+            namespace: where the Leases are.
+            pods: which are followed.
+            give_way: called before each piece of news of pods, of which there are by far the most.
+        """
         self._kube, self._picture, self._clock = kube, picture, clock
         self._reflectors: dict[str, Reflector[Any]] = {
-            "pods": Reflector(kube, PODS, Pods(picture), clock, field_selector=pods),
+            "pods": Reflector(kube, PODS, Pods(picture), clock, field_selector=pods, give_way=give_way),
             "nodes": Reflector(kube, NODES, Nodes(picture), clock),
             "leases": Reflector(kube, LEASES, Leases(picture), clock, namespace=namespace),
             "bookings": Reflector(kube, BOOKINGS, Bookings(picture), clock),

@@ -34,6 +34,7 @@ from cluster.picture.surroundings import Surroundings
 from cluster.picture.turns import Turns
 from cluster.picture.watch import Watch
 from cluster.runtime.clock import Clock
+from cluster.runtime.waking import nothing
 
 log = structlog.get_logger(__name__)
 
@@ -60,6 +61,7 @@ class Picture:
         *,
         home: str = names.NAMESPACE,
         at_a_time: int | None = None,
+        give_way: Callable[[], None] = nothing,
         liveness: Liveness | None = None,
     ) -> None:
         """A picture of nothing.
@@ -69,12 +71,13 @@ class Picture:
             home: the product's own namespace.
             at_a_time: pods of a list that are taken in before others may look; None for all of them. Who
                 looks in between finds each pod as it is or was; ``reached`` may be ahead of some.
+            give_way: called between two such portions.
             liveness: of the node agents, where more than their Leases is to count.
         """
         self._clock = clock
         self._home = home
         self._lock = Turns()
-        self._at_a_time = at_a_time
+        self._at_a_time, self._give_way = at_a_time, give_way
         self._ledger = Ledger()
         self._cover = Cover(self._ledger)
         self._watch = Watch()
@@ -220,6 +223,7 @@ class Picture:
             with self._lock:
                 for pod in items[begin : begin + portion]:
                     self._apply(pod)
+            self._give_way()
         with self._lock:
             rest = items[(len(items) - 1) // portion * portion :] if items else ()
             for pod in rest:

@@ -20,3 +20,7 @@ def call_at(stop: threading.Event, call: Callable[[], object]) -> None:
         call()
 
     threading.Thread(target=pass_on, name="wake-at-stop", daemon=True).start()
+
+
+def nothing() -> None:
+    """For who has nobody to wake, and nobody to wait for."""

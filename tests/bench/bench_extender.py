@@ -4,12 +4,10 @@ And how filter answers while the cluster changes and is listed anew.
 """
 
 import http.client
-import json
 import os
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -81,8 +79,6 @@ _LISTED: Final = Kind(
 BINDS: Final = 200
 """At one time, more than may have threads; kube-scheduler sets no limit."""
 SLOW_SECONDS: Final = 3.0
-BACKOFF_SECONDS: Final = 1.0
-"""After which kube-scheduler tries a pod again."""
 _SLOW: Final = Kind(
     "filter-slow-api-p99",
     f"filter p99 while {BINDS} binds at a time wait for an API server, {SLOW_SECONDS:g} s each, {SIZE}",
@@ -217,26 +213,12 @@ def _logged(extender: Extender) -> float:
 @contextmanager
 def _binding(extender: Extender, server: int) -> Iterator[None]:
     """Binds, as many as there may be at a time, of pods that have to be read first."""
-    stop = Event()
-
-    def bind(number: int) -> None:
-        body = {"PodName": f"b{number}", "PodNamespace": "default", "PodUID": f"b{number}", "Node": "n"}
-        while not stop.is_set():
-            connection = http.client.HTTPConnection("127.0.0.1", extender.port)
-            connection.request("POST", "/bind", json.dumps(body), {"Content-Type": "application/json"})
-            connection.getresponse().read()
-            connection.close()
-            SystemClock().wait(stop, BACKOFF_SECONDS)
-
     want(server, "/delay", int(1000 * SLOW_SECONDS))
-    with ThreadPoolExecutor(BINDS) as pool:
-        for number in range(BINDS):
-            pool.submit(bind, number)
-        try:
+    try:
+        with child("tests.bench.binders", str(extender.port), str(BINDS), str(SLOW_SECONDS)):
             yield
-        finally:
-            stop.set()
-            want(server, "/delay", 0)
+    finally:
+        want(server, "/delay", 0)
 
 
 def _asked(extender: Extender, server: int, *, events: int, relisted_every: float = 0.0) -> list[float]:

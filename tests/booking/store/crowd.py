@@ -2,17 +2,17 @@
 
 Each answer is judged by the states that its transaction can have seen: the numbers of the newest change
 before the question and after the answer enclose it. What a state is, is built again from the answers alone.
+In one scene the sum decides, in the other whether each booking can have a node for all of its GPUs.
 """
 
 import sys
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
-from hashlib import sha256
 from typing import Final
 
 import msgspec
@@ -27,34 +27,54 @@ from booking.service import BookingService
 from booking.spans import Span
 from booking.store import Store, open_store
 from cluster.fake.clock import FakeClock
+from cluster.objects.bookings import Topology
 from cluster.runtime.clock import Clock
+from tests.booking.promises.trying import has_a_placement
+from tests.booking.promises.world import World
+from tests.fakes.dice import Dice
 from tests.fakes.objects import A100
 from tests.fakes.principals import somebody
-from tests.fakes.records import day
+from tests.fakes.records import a_record, day
 
 WRITERS: Final = 16
-GPUS: Final = 4
 DAYS: Final = 40
 LONGEST: Final = 8
-CAPACITY: Final = Capacity({A100: {"n0": GPUS}})
 LIMITS: Final = Limits(cooldown=Span(), shortest=Span(seconds=3600))
 LONG: Final = 2000
 """Days in which there is always room for whoever is killed again and again."""
+EVERY: Final = 0.05
+"""Seconds between two looks of whoever looks on."""
 CROWD: Final = 3
 """People whom every writer is sometimes: they have one booking at a time."""
 
 
-class Dice:
-    """The same numbers for the same seed."""
+@dataclass(frozen=True)
+class Scene:
+    """What there is, and what is wished for.
 
-    def __init__(self, *seed: int) -> None:
-        self._seed = seed
-        self._thrown = 0
+    Args:
+        devices: node -> GPUs.
+        topology: of all wishes.
+        most: GPUs of a wish.
+        begins_today: whether one wish of three is for now. What has begun is not moved any more.
+        kept: so many bookings of twelve are not taken back.
+    """
 
-    def below(self, most: int) -> int:
-        """The next one, from 0 on."""
-        self._thrown += 1
-        return int.from_bytes(sha256(repr((self._seed, self._thrown)).encode()).digest()[:8]) % most
+    devices: Mapping[str, int]
+    topology: Topology
+    most: int
+    begins_today: bool
+    kept: int
+
+    @property
+    def gpus(self) -> int:
+        """Of all nodes."""
+        return sum(self.devices.values())
+
+
+ANYWHERE: Final = Scene({"n0": 4}, "any", most=3, begins_today=True, kept=1)
+ON_ONE_NODE: Final = Scene({"n0": 4, "n1": 4, "n2": 4}, "single-node", most=4, begins_today=False, kept=6)
+SCENES: Final = {"anywhere": ANYWHERE, "on one node": ON_ONE_NODE}
 
 
 @dataclass(frozen=True)
@@ -86,6 +106,8 @@ class Told:
     answered: dict[int, datetime] = field(default_factory=dict)
     """Change -> when that was told: what a booking has got then, it has from then on."""
     refused: list[Refusal] = field(default_factory=list)
+    seen: list[tuple[datetime, list[Record]]] = field(default_factory=list)
+    """When somebody looked, and what was stored then."""
 
     def states(self) -> list[list[Record]]:
         """What was booked after each change, from none on."""
@@ -108,28 +130,29 @@ class Told:
         return verbs.count(verb)
 
 
-def a_service(store: Store, clock: Clock | None = None) -> BookingService:
+def a_service(store: Store, scene: Scene, clock: Clock | None = None) -> BookingService:
     """The whole service, at the clock's start."""
-    return BookingService(store, clock or FakeClock(), LIMITS, lambda: CAPACITY)
+    capacity = Capacity({A100: dict(scene.devices)})
+    return BookingService(store, clock or FakeClock(), LIMITS, lambda: capacity)
 
 
-def a_wish(dice: Dice, days: int = DAYS) -> BookingRequest:
-    """In the next weeks, for which there are far more wishes than GPUs; one of three is for today."""
-    start = None if dice.below(3) == 0 else day(1 + dice.below(days))
+def a_wish(dice: Dice, scene: Scene, days: int = DAYS) -> BookingRequest:
+    """In the next weeks, for which there are far more wishes than GPUs."""
+    start = None if dice.below(3) == 0 and scene.begins_today else day(1 + dice.below(days))
     return BookingRequest(
         model=A100,
         start=start,
         end=start + timedelta(days=1 + dice.below(LONGEST)) if start else day(1),
-        count=1 + dice.below(3),
-        topology="any",
+        count=1 + dice.below(scene.most),
+        topology=scene.topology,
     )
 
 
-def a_change(dice: Dice, record: Record) -> Change:
+def a_change(dice: Dice, scene: Scene, record: Record) -> Change:
     """Longer or shorter, more or fewer GPUs, or at another time, where it has not begun."""
     days = timedelta(days=1 + dice.below(LONGEST))
     if dice.below(3) == 0:
-        return Change(count=1 + dice.below(3))
+        return Change(count=1 + dice.below(scene.most))
     if dice.below(2) and record.start >= day(1):
         start = day(1 + dice.below(DAYS))
         return Change(start=start, end=start + days)
@@ -139,12 +162,13 @@ def a_change(dice: Dice, record: Record) -> Change:
 class Crowd:
     """Writers at one service, and what they are told."""
 
-    def __init__(self, store: Store, seed: int) -> None:
+    def __init__(self, store: Store, scene: Scene, seed: int) -> None:
         self.told = Told()
         self._store = store
+        self._scene = scene
         self._seed = seed
         self._clock = FakeClock()
-        self._service = a_service(store, self._clock)
+        self._service = a_service(store, scene, self._clock)
         self._together = threading.Barrier(WRITERS)
         self._lock = threading.Lock()
 
@@ -159,16 +183,25 @@ class Crowd:
             record = self._create(dice, f"crowd-{dice.below(CROWD)}" if common else f"u{number}-{attempt}")
             if record and dice.below(2):
                 record = self._change(dice, record)
-            if record and (record.start < day(1) or dice.below(12)):
+            if record and (record.start < day(1) or dice.below(12) >= self._scene.kept):
                 self._end(record)
 
+    def look_on(self, over: threading.Event) -> None:
+        """See what is stored, again and again; in the end, too."""
+        while True:
+            is_last = over.wait(EVERY)
+            stored = self._store.records_ending_after(day(-1))
+            self.told.seen.append((self._clock.now(), stored))
+            if is_last:
+                return
+
     def _create(self, dice: Dice, user: str) -> Record | None:
-        wish, now = a_wish(dice), self._clock.now()
+        wish, now = a_wish(dice, self._scene), self._clock.now()
         wanted = Wanted(user, wish.start or now, wish.end, wish.count)
         return self._asked(wanted, lambda: self._service.create(somebody(user), wish))
 
     def _change(self, dice: Dice, record: Record) -> Record:
-        wish = msgspec.structs.asdict(a_change(dice, record))
+        wish = msgspec.structs.asdict(a_change(dice, self._scene, record))
         said = {name: value for name, value in wish.items() if value is not UNSET}
         becomes = msgspec.structs.replace(record, **said)
         start = max(becomes.start, self._clock.now())
@@ -198,18 +231,25 @@ class Crowd:
         return record
 
 
-def crowd(store: Store, seed: int, *, each: int) -> Told:
+def crowd(store: Store, scene: Scene, seed: int, *, each: int) -> Told:
     """Let all writers ask so many times; what they were answered."""
-    made = Crowd(store, seed)
-    with ThreadPoolExecutor(WRITERS) as pool:
+    made = Crowd(store, scene, seed)
+    over = threading.Event()
+    with ThreadPoolExecutor(WRITERS + 1) as pool:
+        looking = pool.submit(made.look_on, over)
         list(pool.map(lambda number: made.write(number, each), range(WRITERS)))
+        over.set()
+        looking.result()
     return made.told
 
 
-def wrong(store: Store, told: Told) -> Iterator[str]:
+def wrong(store: Store, scene: Scene, told: Told) -> Iterator[str]:
     """Everything that is wrong with what was answered and with what is stored."""
     states = told.states()
     stored = store.read(lambda reading: {each.id: each for each in reading.ending_after(day(-1))})
+    for at, seen in told.seen:
+        if trouble := spoilt(seen, scene, at):
+            yield trouble
     if {key: _fixed(each) for key, each in stored.items()} != {each.id: _fixed(each) for each in states[-1]}:
         yield "what is stored is not what was answered"
     for change, record in told.kept.items():
@@ -217,20 +257,41 @@ def wrong(store: Store, told: Told) -> Iterator[str]:
             continue
         start = max(record.start, told.answered[change])
         wanted = Wanted(record.user, start, record.end, record.count, changing=record.id)
-        if _is_hindered(states[change - 1], wanted):
+        if is_hindered(states[change - 1], wanted, scene):
             yield f"granted against the rules: {record}"
-        if _most(states[change], start, record.end) > GPUS:
+        if _most(states[change], start, record.end) > scene.gpus:
             yield f"overbooked by change {change}: {record}"
-    for refusal in told.refused:
-        seen = states[refusal.before : refusal.after + 1]
-        if not any(_is_hindered(state, refusal.wanted) for state in seen):
-            yield f"refused without a reason: {refusal}"
+    if scene.topology != "single-node":
+        yield from (f"refused without a reason: {refusal}" for refusal in unfounded(scene, told))
 
 
-def overbooked(records: Iterable[Record]) -> list[Record]:
+def unfounded(scene: Scene, told: Told) -> list[Refusal]:
+    """What was refused though it could have been had.
+
+    On one node the search for places has a limit, and misses some that are found by trying everything.
+    """
+    states = told.states()
+    return [
+        refusal
+        for refusal in told.refused
+        if not any(
+            is_hindered(state, refusal.wanted, scene) for state in states[refusal.before : refusal.after + 1]
+        )
+    ]
+
+
+def overbooked(records: Iterable[Record], scene: Scene) -> list[Record]:
     """Bookings in whose time more is booked than there is."""
     kept = list(records)
-    return [record for record in kept if peak(kept, record.start, record.end) > GPUS]
+    return [record for record in kept if peak(kept, record.start, record.end) > scene.gpus]
+
+
+def spoilt(records: Iterable[Record], scene: Scene, now: datetime) -> str | None:
+    """What is wrong with the places of bookings from now on; None where they hold, or the sum is enough."""
+    live = {record.id: record for record in records if record.cancelled is None and record.end > now}
+    if not any(record.topology == "single-node" and record.count > 1 for record in live.values()):
+        return None
+    return World(dict(scene.devices), records=live, now=now).spoilt()
 
 
 def _fixed(record: Record) -> Record:
@@ -238,11 +299,19 @@ def _fixed(record: Record) -> Record:
     return msgspec.structs.replace(record, plan=(), change=0)
 
 
-def _is_hindered(state: list[Record], wanted: Wanted) -> bool:
+def is_hindered(state: list[Record], wanted: Wanted, scene: Scene) -> bool:
+    """Whether there is a reason to refuse a wish: by the sum, or by trying everything."""
     others = [each for each in state if each.id != wanted.changing]
     if any(each.user == wanted.user and each.released is None for each in others):
         return True
-    return _most(others, wanted.start, wanted.end) + wanted.count > GPUS
+    if _most(others, wanted.start, wanted.end) + wanted.count > scene.gpus:
+        return True
+    if scene.topology != "single-node":
+        return False
+    wish = a_record(
+        wanted.start, wanted.end, id="wanted", user=wanted.user, count=wanted.count, topology="single-node"
+    )
+    return not has_a_placement([*others, wish], scene.devices)
 
 
 def _most(state: list[Record], start: datetime, end: datetime) -> int:
@@ -252,10 +321,11 @@ def _most(state: list[Record], start: datetime, end: datetime) -> int:
     return max(sum(each.count for each in there if each.start <= at < each.end) for at in instants)
 
 
-def main(url: str, seed: int) -> None:
+def main(url: str, seed: int, scene: Scene) -> None:
     """Book and cancel for ever, telling each answer: until somebody kills this process."""
+    days = LONG if scene is ANYWHERE else DAYS
     with closing(open_store(url)) as store:
-        service, lock = a_service(store), threading.Lock()
+        service, lock = a_service(store, scene), threading.Lock()
 
         def tell(record: Record) -> None:
             with lock:
@@ -269,7 +339,7 @@ def main(url: str, seed: int) -> None:
                 attempt += 1
                 who = somebody(f"u{seed}-{number}-{attempt}")
                 try:
-                    record = service.create(who, a_wish(dice, LONG))
+                    record = service.create(who, a_wish(dice, scene, days))
                 except RefusedError:
                     continue
                 tell(record)
@@ -281,4 +351,4 @@ def main(url: str, seed: int) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], int(sys.argv[2]), SCENES[sys.argv[3]])

@@ -8,14 +8,14 @@ import os
 import secrets
 import sys
 from contextlib import closing
-from itertools import count
+from itertools import count, product
 from pathlib import Path
 
 import pytest
 
 from booking.store import open_store
 from cluster.runtime.clock import SystemClock
-from tests.booking.store.crowd import crowd, wrong
+from tests.booking.store.crowd import SCENES, crowd, wrong
 from tests.databases import KINDS, a_database
 
 pytestmark = pytest.mark.timeout(0)
@@ -28,11 +28,11 @@ def test_l5_every_crowd_gets_exactly_what_there_is(tmp_path: Path) -> None:
     clock = SystemClock()
     deadline = clock.monotonic() + SECONDS
     for seed in count(SEED):
-        for kind in KINDS:
-            folder = tmp_path / f"{seed}"
-            with closing(open_store(a_database(kind, folder))) as store:
-                told = crowd(store, seed, each=200)
-                sys.stdout.write(f"{kind}, seed {seed}: {len(told.kept)} kept, {len(told.refused)} refused\n")
-                assert list(wrong(store, told)) == [], f"{kind}, seed {seed}"
+        for kind, (name, scene) in product(KINDS, SCENES.items()):
+            here = f"{kind}, {name}, seed {seed}"
+            with closing(open_store(a_database(kind, tmp_path / here.replace(", ", "-")))) as store:
+                told = crowd(store, scene, seed, each=200)
+                sys.stdout.write(f"{here}: {len(told.kept)} kept, {len(told.refused)} refused\n")
+                assert list(wrong(store, scene, told)) == [], here
         if clock.monotonic() > deadline:
             return

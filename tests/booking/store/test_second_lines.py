@@ -12,8 +12,8 @@ from booking.calendar import peak
 from booking.records import Record
 from booking.store import Store, StoreError, open_store
 from booking.stored import AuditEntry, Guard
-from tests.booking.store.crowd import Dice
 from tests.databases import KINDS, NEEDS_A_SERVER, a_database
+from tests.fakes.dice import Dice
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
 

@@ -23,9 +23,9 @@ import pytest
 
 from cluster.runtime.clock import SystemClock
 from tests.bench.child import child
-from tests.booking.store.crowd import Dice
 from tests.booking.web.soak_server import LOOK, PEOPLE
 from tests.databases import KINDS, a_database
+from tests.fakes.dice import Dice
 from tests.fakes.objects import A100, A6000
 
 pytestmark = pytest.mark.timeout(0)

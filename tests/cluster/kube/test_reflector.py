@@ -56,6 +56,7 @@ class World:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock, streams_lists=streams_lists)
         self.cache = Cache()
+        self.ways_given = 0
         self.stop = threading.Event()
         self.reflector = Reflector(
             self.kube,
@@ -64,8 +65,12 @@ class World:
             self.clock,
             field_selector="status.phase!=Succeeded",
             tuning=Tuning(page_size=page_size, random=LowestRandom()),
+            give_way=self._give_way,
         )
         self._thread = threading.Thread(target=self.reflector.run, args=(self.stop,), daemon=True)
+
+    def _give_way(self) -> None:
+        self.ways_given += 1
 
     @contextmanager
     def following(self) -> Iterator[None]:
@@ -100,6 +105,19 @@ class World:
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+@pytest.mark.parametrize("streams", [True, False])
+def test_whatever_is_more_urgent_goes_before_each_piece_of_news(*, streams: bool) -> None:
+    world = World(streams_lists=streams, page_size=1)
+    for name in ("a", "b", "c"):
+        world.pod(name)
+    with world.following():
+        listed = world.ways_given
+        assert listed >= 3
+        world.pod("d")
+        world.knows("a", "b", "c", "d")
+        assert world.ways_given > listed
 
 
 def trouble() -> ServerError:

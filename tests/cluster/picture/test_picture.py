@@ -370,3 +370,11 @@ def test_how_gpus_are_used_is_known_as_long_as_an_agents_lease_says_it(picture: 
     picture.apply_lease(a_lease("n1", version=2, use="{}"))
     picture.replace_leases([], "9")
     assert picture.uses == {}
+
+
+def test_between_portions_of_a_list_whatever_is_more_urgent_goes_first() -> None:
+    known: list[int] = []
+    made = Picture(FakeClock(EPOCH), at_a_time=2, give_way=lambda: known.append(len(made.pods)))
+    made.replace_pods([of_alice(f"p{number}").obj for number in range(5)], "9")
+    assert known == [2, 4]
+    assert len(made.pods) == 5

@@ -1,31 +1,51 @@
 """L5: sixteen writers at once, on both databases: nothing promised twice, nothing lost, no wrong refusal."""
 
 import os
+import secrets
 import signal
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from booking.store import Store, open_store
-from tests.booking.store.crowd import Dice, crowd, overbooked, wrong
+from tests.booking.store.crowd import ON_ONE_NODE, SCENES, crowd, overbooked, spoilt, unfounded, wrong
+from tests.fakes.dice import Dice
 from tests.fakes.records import day
 
+DRAWN = pytest.param(secrets.randbelow(10**6), id="drawn")
+"""Another crowd every time."""
 
-@pytest.mark.parametrize("seed", [0])
-def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, seed: int) -> None:
-    told = crowd(store, seed, each=200)
-    assert list(wrong(store, told)) == []
-    assert min(told.times(verb) for verb in ("create", "change", "cancel", "release")) > 20
+
+@pytest.mark.parametrize("seed", [0, 1, DRAWN])
+@pytest.mark.parametrize("name", SCENES)
+def test_l5_a_crowd_gets_exactly_what_there_is(store: Store, name: str, seed: int) -> None:
+    scene = SCENES[name]
+    told = crowd(store, scene, seed, each=200)
+    assert list(wrong(store, scene, told)) == [], f"seed {seed}"
+    verbs = (
+        ("create", "change", "cancel", "release") if scene.begins_today else ("create", "change", "cancel")
+    )
+    assert min(told.times(verb) for verb in verbs) > 20
     assert len(told.refused) > 1000
+    assert len(told.seen) > 5
+    if scene is ON_ONE_NODE:
+        assert len(unfounded(scene, told)) < len(told.refused) / 200
 
 
-def killed(url: str, seed: int, answers: int) -> list[tuple[str, bool]]:
+def test_l5_on_one_node_the_sum_would_not_be_enough(store: Store) -> None:
+    """Otherwise the crowd shows no more there than where the sum decides."""
+    told = crowd(store, ON_ONE_NODE, 0, each=200)
+    assert unfounded(replace(ON_ONE_NODE, topology="any"), told)
+
+
+def killed(url: str, seed: int, name: str, answers: int) -> list[tuple[str, bool]]:
     """(id, whether cancelled) of what a process has told before it was killed in the middle of its work."""
     writer = subprocess.Popen(
-        [sys.executable, "-m", "tests.booking.store.crowd", url, str(seed)],
+        [sys.executable, "-m", "tests.booking.store.crowd", url, str(seed), name],
         stdout=subprocess.PIPE,
         text=True,
         cwd=Path.cwd(),
@@ -38,17 +58,19 @@ def killed(url: str, seed: int, answers: int) -> list[tuple[str, bool]]:
     return [(name, is_cancelled == "1") for name, is_cancelled in lines]
 
 
-@pytest.mark.parametrize("seed", [0])
-def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, seed: int) -> None:
+@pytest.mark.parametrize("seed", [0, DRAWN])
+@pytest.mark.parametrize("name", SCENES)
+def test_l9_what_was_answered_is_there_whenever_the_process_is_killed(url: str, name: str, seed: int) -> None:
     dice, told = Dice(seed), dict[str, bool]()
     open_store(url).close()
     for life in range(3):
-        told.update(killed(url, 10 * seed + life, 1 + dice.below(60)))
+        told.update(killed(url, 10 * seed + life, name, 1 + dice.below(60)))
         with closing(open_store(url)) as store, store.reading() as reading:
             live = {record.id: record for record in reading.ending_after(day(-1))}
             assert reading.known(told) == set(told)
             assert not {name for name, is_cancelled in told.items() if is_cancelled} & set(live)
-            assert overbooked(live.values()) == []
+            assert overbooked(live.values(), SCENES[name]) == []
+            assert spoilt(live.values(), SCENES[name], day(0)) is None
             changes = [record.change for record in reading.changed_after(0)]
             assert reading.change() >= max(changes)
             audited = {entry.subject for entry in reading.audit_page(after=None, limit=10_000)}

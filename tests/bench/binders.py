@@ -1,0 +1,42 @@
+"""Many binds at a time: ``python -m tests.bench.binders PORT NUMBER SECONDS``, until its standard input ends.
+
+They come one after the other, as kube-scheduler places pods, so that each second brings as many; each comes
+again a second after its answer. ``SECONDS`` is what an answer takes.
+"""
+
+import http.client
+import json
+import sys
+from threading import Event, Thread
+from typing import Final
+
+from cluster.runtime.clock import SystemClock
+from tests.bench.child import tell, until_told
+
+BACKOFF_SECONDS: Final = 1.0
+"""After which kube-scheduler tries a pod again."""
+
+
+def main(port: int, number: int, lasts: float) -> None:
+    """Bind until told to stop."""
+    stop, clock = Event(), SystemClock()
+
+    def bind(one: int) -> None:
+        body = {"PodName": f"b{one}", "PodNamespace": "default", "PodUID": f"b{one}", "Node": "n"}
+        clock.wait(stop, one * (lasts + BACKOFF_SECONDS) / number)
+        while not stop.is_set():
+            connection = http.client.HTTPConnection("127.0.0.1", port)
+            connection.request("POST", "/bind", json.dumps(body), {"Content-Type": "application/json"})
+            connection.getresponse().read()
+            connection.close()
+            clock.wait(stop, BACKOFF_SECONDS)
+
+    for one in range(number):
+        Thread(target=bind, args=(one,), daemon=True).start()
+    tell("they bind")
+    until_told()
+    stop.set()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]), int(sys.argv[2]), float(sys.argv[3]))
