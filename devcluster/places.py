@@ -95,8 +95,8 @@ class Places:
 
     @property
     def kept_logs(self) -> Path:
-        """Where logs go when a start fails."""
-        return CHECKOUT / ".devcluster" / "logs" / self.name
+        """Where logs go when a start fails; those of a cluster elsewhere beside those of its name here."""
+        return CHECKOUT / ".devcluster" / "logs" / (self.name if self._is_standard else self.mark)
 
     def remove_root_if_empty(self) -> None:
         """Remove the folder of the state of clusters after the last one; not a folder of the caller's."""

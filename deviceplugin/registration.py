@@ -39,6 +39,8 @@ REGISTER_DEADLINE = 12.0
 """Seconds: the kubelet itself gives up after 10 s."""
 LONGEST_PAUSE = 5.0
 """Seconds between two attempts, after many that failed."""
+DOUBLINGS = 10
+"""Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
 GRACE = 2.0
 """Seconds for calls in progress when a server stops."""
 LONGEST_PATH = 107
@@ -91,7 +93,8 @@ def next_step(seen: Situation) -> Step:
 
 def pause_after(failures: int) -> float:
     """Seconds between the beginnings of two attempts, after so many failed ones."""
-    return min(POLL * 2.0 ** max(failures - 1, 0), LONGEST_PAUSE) if failures else 0.0
+    doublings = min(max(failures - 1, 0), DOUBLINGS)
+    return min(POLL * 2.0**doublings, LONGEST_PAUSE) if failures else 0.0
 
 
 class SocketNames:

@@ -13,6 +13,7 @@ from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
 from cluster.kube.incluster import configured
+from cluster.kube.port import Kube
 from cluster.kube.skew import clock_obstacle
 from cluster.kube.transport import Timeouts
 from cluster.picture import UNSUCCESSFUL, Following
@@ -96,7 +97,7 @@ def build(
     registry = registry or new_registry()
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
-    following = _following(kube, state, settings, clock)
+    following = follow(kube, state, clock, namespace=settings.namespace)
     wrong_clock = clock_obstacle(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
@@ -133,10 +134,9 @@ def build(
     return process
 
 
-def _following(kube: KubeClient, state: ClusterState, settings: Settings, clock: Clock) -> Following:
-    found = Following(
-        kube, state, clock, namespace=settings.namespace, pods=UNSUCCESSFUL, give_way=state.way.give
-    )
+def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Following:
+    """What the extender knows of the cluster; its news wait while kube-scheduler is answered."""
+    found = Following(kube, state, clock, namespace=namespace, pods=UNSUCCESSFUL, give_way=state.way.give)
     found.follow_namespaces()
     return found
 

@@ -41,6 +41,7 @@ class Filter:
         except QuantityError as error:
             return _error(pod, str(error))
         self._state.remember(pod)
+        seen = self._state.index.number
         spared: frozenset[str] = frozenset()
         if wish.pin:
             answer = self._kept(pod, wish, wish.pin, names)
@@ -49,7 +50,7 @@ class Filter:
         is_promised = PROMISED.code in answer.reasons
         # A node that is spared for a moment has not rejected the pod.
         rejected = answer.rejected - spared if spared else answer.rejected
-        self._state.note(Rejection(pod, wish, rejected, is_promised=is_promised))
+        self._state.note(Rejection(pod, wish, rejected, seen, is_promised=is_promised))
         if answer.only:
             self._state.reserve_softly(wish, answer.only)  # prioritize is not asked then
         line = {

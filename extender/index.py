@@ -8,7 +8,7 @@ nodes at a time; judging needs none of it, since views never change.
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain
@@ -58,6 +58,16 @@ class Index:
         with self._lock:
             self._refresh()
             yield self._renewed(wish), self._names
+
+    @property
+    def number(self) -> int:
+        """Of the newest change that was seen: whoever asks now is answered with this and what came later."""
+        return self._changes.number
+
+    def numbered_since(self, number: int) -> Mapping[str, int] | None:
+        """Nodes that have changed after a number, and when, as far as was seen; None where it may be any."""
+        with self._lock:
+            return self._changes.numbered_since(number)
 
     @property
     def names(self) -> frozenset[str]:

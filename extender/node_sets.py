@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 MOST: Final = 64
-"""Different sets that are kept, that of all nodes aside."""
+"""Different sets that are kept, those of all nodes aside."""
 
 
 class NodeSets:
@@ -18,9 +18,12 @@ class NodeSets:
         """Args: most: different sets at a time."""
         self._most = most
         self._sets: dict[frozenset[str], frozenset[str]] = {}
+        self._all = frozenset[str]()
+        """Of all nodes: what takes the place of a set that is one too many."""
+        self._until_cleared = most
 
     def __len__(self) -> int:
-        """How many sets are kept."""
+        """How many sets are kept, that of all nodes aside."""
         return len(self._sets)
 
     def shared(
@@ -30,18 +33,21 @@ class NodeSets:
 
         Args:
             nodes: the set.
-            everything: all nodes; taken in the place of a set that is one too many; its pod may be called in
-                vain then.
-            kept: what anybody keeps: what nobody keeps any more makes room.
+            everything: all nodes; kept in the place of a set that is one too many, whose pod may then be
+                called in vain.
+            kept: what anybody keeps: what nobody keeps any more makes room, now and then.
         """
-        if nodes == everything:
-            return everything
         known = self._sets.get(nodes)
         if known is not None:
             return known
-        if len(self._sets) >= self._most:
+        self._until_cleared -= 1
+        if len(self._sets) >= self._most and self._until_cleared <= 0:
+            self._until_cleared = self._most
             self._sets = {one: one for one in kept if one is self._sets.get(one)}
-            if len(self._sets) >= self._most:
-                return everything or nodes
-        self._sets[nodes] = nodes
-        return nodes
+        if len(self._sets) >= self._most:
+            if not nodes <= self._all:
+                self._all = everything | nodes
+            return self._all
+        found = everything if nodes == everything else nodes
+        self._sets[found] = found
+        return found

@@ -6,8 +6,9 @@ binds nobody, so that nothing else would ask. ``__main__`` plays it again and ag
 
 from typing import Final
 
+from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube, Selection
+from cluster.kube.port import Kube
 from cluster.kube.resources import LEASES
 from cluster.runtime.clock import Clock
 from extender.state import Readiness
@@ -16,6 +17,8 @@ EVERY: Final = 5.0
 """Seconds between two answers while the clocks differ."""
 CALM: Final = 30.0
 """Seconds while they do not."""
+WITHIN: Final = 3.0
+"""Seconds for an answer: one that is lost keeps us for that and for ``EVERY`` at most."""
 
 
 class Remeasure:
@@ -27,7 +30,7 @@ class Remeasure:
         self._wrong_clock = wrong_clock
         self._clock = clock
         self._asked = clock.monotonic()
-        self._selection = Selection(namespace=namespace)
+        self._namespace = namespace
 
     def reconcile(self) -> None:
         """One round."""
@@ -36,6 +39,6 @@ class Remeasure:
             return
         self._asked = now
         try:
-            self._kube.list(LEASES, self._selection, limit=1)
+            self._kube.get(LEASES, names.EXTENDER, namespace=self._namespace, within=WITHIN)
         except ApiError:
-            return  # a refusal has told its clock, too; without an answer it is asked again
+            return  # a refusal, as that there is none, has told its clock, too; no answer: it is asked again

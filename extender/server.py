@@ -10,7 +10,7 @@ and request objects would be a third.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
@@ -190,7 +190,7 @@ def create_app(
     metrics: Metrics,
     *,
     limit: int,
-    way: Callable[[], AbstractContextManager[None]] = nullcontext,
+    way: Callable[[], AbstractContextManager[None]],
 ) -> App:
     """The WSGI application.
 

@@ -64,6 +64,8 @@ class Rejection:
     wish: Wish
     """What it wanted then."""
     nodes: frozenset[str]
+    seen: int
+    """Number of the last change of a node (``Index.number``) that the answer can be relied on to include."""
     is_promised: bool = False
     """Whether it was refused GPUs that are promised to bookings."""
 
@@ -222,13 +224,12 @@ class ClusterState(Picture):
         super().replace_pods(items, version)
         living = {pod.metadata.uid for pod in items}
         with self._lock:
-            gone = [
-                uid
-                for uid, pod in self._seen.items()
-                if uid not in living and not version_is_older(version, pod.metadata.resource_version)
-            ]
-            for uid in gone:
-                self.drop_remembered(uid)
+            seen = list(self._seen.items())
+        for uid, pod in seen:
+            if uid not in living and not version_is_older(version, pod.metadata.resource_version):
+                with self._lock:
+                    if self._seen.get(uid) is pod:
+                        self.drop_remembered(uid)
 
     def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
         """All Leases of the product's namespace: of what was before this list some may have been missed."""

@@ -12,7 +12,7 @@ this kind. The pod itself is not touched: its resourceVersion guards Bindings, a
 that the extender does not need. ``__main__`` plays it again and again in a thread of its own.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Final, NamedTuple
@@ -37,9 +37,6 @@ PATIENCE: Final = 0.02
 """Seconds that the scheduler has to come by itself."""
 EVERY_WHILE_ASKED: Final = 0.1
 """The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
-AGAIN_AFTER: Final = 0.1
-"""Seconds after which every change is looked at once more: an answer of filter may have been given before the
-change and noted after it."""
 RETRIED_AFTER: Final = 0.1
 """Seconds after which a call that the API server refused is tried again."""
 FIRST_PAUSE: Final = 1.0
@@ -53,6 +50,7 @@ follows."""
 EVERYTHING: Final = -1
 """The number of the index's changes before the first."""
 NONE: Final[frozenset[str]] = frozenset()
+NOBODY: Final = (None, None)
 
 
 class Bell(Partial, frozen=True):
@@ -106,8 +104,6 @@ class Wake:
         self._clock = clock
         self._namespace = namespace
         self._seen = EVERYTHING
-        self._again: list[tuple[float, frozenset[str]]] = []
-        """(when, nodes): what has changed, and is looked at a second time then."""
         self._calls: dict[str, _Call] = {}
         self._next_at = float("inf")
         """When one of them is due."""
@@ -128,7 +124,7 @@ class Wake:
         now = self._clock.monotonic()
         with self._state.locked():
             if not self._state.rejections:
-                self._seen, self._again, self._calls, self._judged = EVERYTHING, [], {}, {}
+                self._seen, self._calls, self._judged = EVERYTHING, {}, {}
                 self._promised, self._situation = set(), None
                 return
             noted = self._state.rejection_changes
@@ -139,8 +135,7 @@ class Wake:
         places = self._state.places()
         changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
         situation = _Situation(noted, seen, cover)
-        again = [nodes for at, nodes in self._again if at <= now]
-        is_quiet = situation == self._situation and places is self._places and not again
+        is_quiet = situation == self._situation and places is self._places
         if is_quiet and now < self._next_at and now - self._promises_at < PROMISES_EVERY:
             return
         before, self._situation, self._found = self._situation, situation, {}
@@ -150,10 +145,8 @@ class Wake:
         self._places = places
         present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
-        recent = changed.union(*again)
-        self._again = self._again[len(again) :] + ([(now + AGAIN_AFTER, changed)] if changed else [])
         self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present, changed)}
-        for uid, node in self._fitting_by_now(present, recent, barred).items():
+        for uid, node in self._fitting_by_now(present, changed, barred).items():
             # What was in its way elsewhere need not be on another node: that is a new call.
             known = self._calls[uid].nodes if uid in self._calls else NONE
             self._calls[uid] = _Call(*present[uid], nodes=known | {node}, at=now + PATIENCE)
@@ -197,18 +190,39 @@ class Wake:
             Uid -> a node on which it fits; of pods that are called already, one that is not known of.
         """
         found: dict[str, str] = {}
+        missed = self._missed(present)
         for uid, (rejection, wish) in present.items():
-            judged, before = self._judged.get(uid, (rejection, rejection.wish))
+            judged, before = self._judged.get(uid, (None, rejection.wish))
             if judged is not rejection:
                 before = rejection.wish
             is_same = (wish is before or wish == before) and uid not in barred
             nodes = rejection.nodes & changed if is_same else rejection.nodes
+            if judged is not rejection and is_same:
+                nodes |= missed(rejection)
             if uid in self._calls:
                 nodes -= self._calls[uid].nodes
             node = self._place(rejection, wish, nodes) if nodes else None
             if node is not None:
                 found[uid] = node
         return found
+
+    def _missed(self, present: Mapping[str, tuple[Rejection, Wish]]) -> Callable[[Rejection], frozenset[str]]:
+        """Nodes that have changed after an answer, and were looked at before it was noted."""
+        late = [
+            one.seen
+            for uid, (one, _) in present.items()
+            if one.seen < self._seen and self._judged.get(uid, NOBODY)[0] is not one
+        ]
+        changes = self._state.index.numbered_since(min(late)) if late else {}
+
+        def missed(rejection: Rejection) -> frozenset[str]:
+            if rejection.seen >= self._seen:
+                return NONE
+            if changes is None:
+                return rejection.nodes
+            return rejection.nodes & {name for name, number in changes.items() if number > rejection.seen}
+
+        return missed
 
     def _place(self, rejection: Rejection, wish: Wish, nodes: frozenset[str]) -> str | None:
         """One of the nodes on which the pod fits."""

@@ -1,5 +1,6 @@
 """For all tests: no property is judged by a busy machine's clock; the longest begin first; seeds are told."""
 
+import contextlib
 import os
 from collections.abc import Generator, Iterator
 from typing import Final
@@ -8,6 +9,8 @@ import pytest
 import stamina
 from hypothesis import HealthCheck, settings
 
+from devcluster import limits
+from devcluster.failure import ClusterError
 from devcluster.machine import remove_left_behind
 from tests.leftovers import ELSEWHERE, Leftovers, adopt_orphans
 from tests.running.turn import turn
@@ -42,6 +45,8 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         return (yield)
     with turn("pytest", session.config.get_terminal_writer().line):
         remove_left_behind(session.config.get_terminal_writer().line)
+        with contextlib.suppress(ClusterError):  # each test that starts one says so
+            limits.ensure(session.config.get_terminal_writer().line)
         return (yield)
 
 

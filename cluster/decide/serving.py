@@ -35,6 +35,8 @@ MISSED_AFTER: Final = 15.0
 """Seconds without news of any Lease after which some may have been missed; agents renew theirs every 10 s."""
 ANSWERED_WITHIN: Final = 30.0
 """Seconds after which a kubelet that says nothing of a pod keeps no other pod from its node."""
+_DOUBLINGS: Final = 10
+"""Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
 _SECOND: Final = timedelta(seconds=1)
 """What ``status.startTime`` of a pod is rounded to."""
 _COUNTED: Final = 10_000
@@ -54,7 +56,7 @@ class Refusal:
     @property
     def pause(self) -> float:
         """Seconds from it in which nothing is bound to the node."""
-        return min(FIRST_PAUSE * 2.0 ** (self.number - 1), LONGEST_PAUSE)
+        return min(FIRST_PAUSE * 2.0 ** min(self.number - 1, _DOUBLINGS), LONGEST_PAUSE)
 
     @property
     def ends(self) -> float:

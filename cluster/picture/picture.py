@@ -69,8 +69,9 @@ class Picture:
         Args:
             clock: for what grows old.
             home: the product's own namespace.
-            at_a_time: pods of a list that are taken in before others may look; None for all of them. Who
-                looks in between finds each pod as it is or was; ``reached`` may be ahead of some.
+            at_a_time: pods of a list that are taken in, or let go of, before others may look; None for all
+                of them. Who looks in between finds each pod as it is or was; ``reached`` may be ahead of
+                some.
             give_way: called between two such portions.
             liveness: of the node agents, where more than their Leases is to count.
         """
@@ -229,8 +230,15 @@ class Picture:
             for pod in rest:
                 self._apply(pod)
             self._reach(PODS.plural, version)
-            for uid in self._ledger.pods - living:
+            gone = list(self._ledger.pods - living)
+            at_once = self._at_a_time or len(gone)
+            for uid in gone[:at_once]:
                 self._forget(uid, version)
+        for begin in range(at_once, len(gone), portion):
+            self._give_way()
+            with self._lock:
+                for uid in gone[begin : begin + portion]:
+                    self._forget(uid, version)
         self._changed()
 
     def apply_pod(self, pod: Pod) -> None:

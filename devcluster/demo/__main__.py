@@ -12,6 +12,7 @@ from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.demo import page
 from devcluster.demo.play import Deployed, play
+from devcluster.demo.scene import what_stands
 from devcluster.demo.teller import StepError, Teller
 from devcluster.failure import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
@@ -43,7 +44,10 @@ def main(name: str, *, once: bool, processes: bool) -> None:
             ClusterSpec(name=name, nodes=nodes), report=lambda line: teller.say("cluster", line)
         ) as cluster:
             parts: Deployed = Parts(cluster) if processes else Installed(cluster)
-            play(cluster, teller, parts=parts, patience=_PATIENCE)
+            try:
+                play(cluster, teller, parts=parts, patience=_PATIENCE)
+            except StepError as error:
+                raise ClusterError(f"{error}\n{what_stands(cluster)}") from error
             teller.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
             teller.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
             if not once:

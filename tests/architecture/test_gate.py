@@ -13,8 +13,8 @@ def budgets() -> dict[str, float | None]:
     """Test of tests/e2e -> the seconds of its ``pytest.mark.budget``; None where it has none."""
     return {
         f"{path.name}::{node.name}": _budget(node)
-        for path in sorted((ROOT / "tests/e2e").glob("test_*.py"))
-        for node in tree_of(path).body
+        for path in sorted((ROOT / "tests/e2e").rglob("test_*.py"))
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")
     }
 
@@ -33,6 +33,19 @@ def test_the_gates_share_of_whole_clusters_is_at_most_fifteen_tests_and_180_seco
     assert len(stated) <= AT_MOST, "a new test displaces an old one (docs/testing.md)"
     assert not [test for test, seconds in stated.items() if seconds is None]
     assert sum(seconds or 0 for seconds in stated.values()) <= SECONDS
+
+
+def test_each_of_them_is_played_once() -> None:
+    """One function is one test: what is repeated with other values counts once, and takes as long as all."""
+    decorators = [
+        ast.unparse(decorator)
+        for path in (ROOT / "tests/e2e").rglob("test_*.py")
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+        for decorator in node.decorator_list
+    ]
+    assert decorators
+    assert not [text for text in decorators if "parametrize" in text]
 
 
 def test_clusters_are_started_by_tests_of_the_gates_last_stages_and_of_the_long_tier_alone() -> None:

@@ -34,6 +34,7 @@ from devcluster.waiting import poll
 from tests.bench.audit import AuditLog, audited, service_account
 from tests.bench.pods import NAMESPACE, Sightings, sighted
 from tests.bench.simulated import in_parallel, simulated
+from tests.clusters import own
 
 QPS: Final = 1000
 """Of kube-scheduler, where its own limit is not to be seen; its burst is twice that."""
@@ -47,7 +48,7 @@ def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[A
     with ExitStack() as stack:
         audit = stack.enter_context(audited(service_account(extender.ACCOUNT)))
         spec = ClusterSpec(
-            name="bench-schedule", nodes=(NodeSpec(name="node-a"),), apiserver_arguments=audit.arguments
+            name=own("bench-sched"), nodes=(NodeSpec(name="node-a"),), apiserver_arguments=audit.arguments
         )
         cluster = stack.enter_context(Cluster.start(spec))
         kube = stack.enter_context(closing(administrator(cluster)))

@@ -6,6 +6,7 @@ Run by ``bench_filter`` in a process of its own; its first line is the port.
 import gc
 import sys
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
@@ -58,7 +59,9 @@ def _no_victims(arguments: PreemptionArguments) -> PreemptionResult:
 
 def _app(verb: "Callable[[Arguments], FilterResult | Told]") -> App:
     verbs = Verbs(filter=verb, prioritize=_no_scores, preempt=_no_victims, bind=_no_bind)
-    return create_app(verbs, lambda: None, SystemClock(), Metrics(CollectorRegistry()), limit=LONGEST_BODY)
+    return create_app(
+        verbs, lambda: None, SystemClock(), Metrics(CollectorRegistry()), limit=LONGEST_BODY, way=nullcontext
+    )
 
 
 def main(nodes: int) -> None:

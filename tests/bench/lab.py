@@ -16,6 +16,7 @@ from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import Stopwatch
 from tests.bench.pods import Ground, on_ground
+from tests.clusters import own
 
 NODES: Final = ("node-a", "node-b")
 POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S"}
@@ -54,7 +55,7 @@ class Lab:
     def _start(self) -> Standing:
         nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
         watch = Stopwatch()
-        cluster = self._stack.enter_context(Cluster.start(ClusterSpec(name="bench", nodes=nodes)))
+        cluster = self._stack.enter_context(Cluster.start(ClusterSpec(name=own("bench"), nodes=nodes)))
         started = watch.seconds
         parts = Parts(cluster, elects=True)
         loading = _loading()

@@ -25,6 +25,7 @@ from tests.clusters import own
 from tests.contracts.kube import KubeContract, pod_body
 from tests.contracts.kube_ground import IMPORTANT, PRIORITY_CLASSES
 from tests.controlplane.access import ACCOUNTS, BUDGETS, NAMESPACES, client
+from tests.e2e.patience import PATIENCE
 
 pytestmark = pytest.mark.controlplane
 
@@ -46,7 +47,7 @@ def administrator(cluster: Cluster) -> Iterator[KubeClient]:
 def room(administrator: KubeClient) -> Iterator[str]:
     """A namespace in which pods can be created."""
     name = administrator.create(NAMESPACES, {"metadata": {"generateName": "test-"}}).metadata.name
-    eventually(lambda: administrator.list(ACCOUNTS, Selection(namespace=name)).items, deadline=60)
+    eventually(lambda: administrator.list(ACCOUNTS, Selection(namespace=name)).items, deadline=PATIENCE)
     yield name
     administrator.delete(NAMESPACES, name)
 
@@ -104,7 +105,7 @@ class TestContract(KubeContract):
 
     def forget_history(self, kube: Kube) -> None:
         self.cluster.restart("kube-apiserver")
-        eventually(lambda: answers(kube), deadline=120)
+        eventually(lambda: answers(kube), deadline=PATIENCE)
 
 
 class TestClient:
@@ -186,7 +187,7 @@ class TestReflector:
         assert sorted(cache.pods) == ["a", "b", "c"]
         administrator.create(PODS, pod_body("d"), namespace=fresh_namespace)
         administrator.delete(PODS, "a", namespace=fresh_namespace, grace_seconds=0)
-        eventually(lambda: sorted(cache.pods) == ["b", "c", "d"], deadline=30)
+        eventually(lambda: sorted(cache.pods) == ["b", "c", "d"], deadline=PATIENCE)
         assert reflector.age() is not None
 
     def test_a_restart_of_the_api_server_is_survived(
@@ -198,8 +199,8 @@ class TestReflector:
     ) -> None:
         _, cache = following
         cluster.restart("kube-apiserver")
-        eventually(lambda: self.can_create(administrator, fresh_namespace), deadline=120)
-        eventually(lambda: sorted(cache.pods) == ["a", "b", "c", "d"], deadline=120)
+        eventually(lambda: self.can_create(administrator, fresh_namespace), deadline=PATIENCE)
+        eventually(lambda: sorted(cache.pods) == ["a", "b", "c", "d"], deadline=PATIENCE)
 
     def can_create(self, kube: KubeClient, namespace: str) -> bool:
         try:

@@ -77,7 +77,8 @@ def test_a_host_without_control_groups_is_refused(tmp_path: Path) -> None:
 def test_processes_of_daemons_and_pods_are_found_and_those_of_other_clusters_are_not(tmp_path: Path) -> None:
     tree = hybrid(tmp_path)
     for path, pids in {
-        f"pids/{MARK}": "10\n11\n",
+        # A process of another PID namespace is told as 0, which to kill(2) means whoever calls it.
+        f"pids/{MARK}": "10\n0\n11\n",
         f"pids/{MARK}.node-a/kubepods/pod1/c1": "12\n",
         f"memory/{MARK}.node-b/kubepods": "13\n",
         f"pids/{MARK}-2": "20\n",

@@ -48,6 +48,10 @@ class Attached:
             raise problem
         assert kind or self._looks, f"Nobody has seen cluster {self._name}: its laws were not watched."
 
+    def has_failed(self) -> bool:
+        """Whether a law was broken, or the laws cannot be watched any more."""
+        return bool(self._watching and self._watching.done() and self._watching.exception())
+
     def _run(self) -> None:
         """In a thread: find the cluster, then watch it."""
         while not self._clock.wait(self._over, LOOKS):

@@ -12,6 +12,6 @@ pytestmark = pytest.mark.e2e
 @pytest.mark.budget(60)
 def test_the_story_is_played_to_its_end() -> None:
     name = own("story")
-    with Attached(name):
-        played = run(name, "--processes")
+    with Attached(name) as laws:
+        played = run(name, "--processes", until=laws.has_failed)
     check_story(played)

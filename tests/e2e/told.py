@@ -3,24 +3,50 @@
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 from devcluster.places import CHECKOUT
 
+LOOKS = 0.5
+"""Seconds between two looks at whether it is to end."""
+TOLD = 6000
+"""Characters of the story's end."""
 Played = subprocess.CompletedProcess[str]
 VICTIMS = frozenset({"bob-3", "alice-1", "bob-2", "alice-2"})
 """Of the whole story, in whichever order: two pods that were taken away, two whose booking was over."""
 
 
-def run(name: str, *options: str, **settings: str) -> Played:
-    """Play it once on a cluster of this name; the program's end and what it printed."""
-    return subprocess.run(
-        [sys.executable, "-m", "devcluster.demo", "--name", name, "--once", *options],
+def never() -> bool:
+    """It ends by itself."""
+    return False
+
+
+def run(name: str, *options: str, until: Callable[[], bool] = never, **settings: str) -> Played:
+    """Play it once on a cluster of this name; the program's end and what it printed.
+
+    Args:
+        name: of the cluster.
+        options: of the program, beside.
+        until: ends it before its time.
+        settings: environment.
+    """
+    command = [sys.executable, "-m", "devcluster.demo", "--name", name, "--once", *options]
+    with subprocess.Popen(
+        command,
         cwd=CHECKOUT,
         env={**os.environ, **settings},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
-    )
+    ) as program:
+        while True:
+            try:
+                said, complained = program.communicate(timeout=LOOKS)
+            except subprocess.TimeoutExpired:
+                if until():
+                    program.terminate()
+            else:
+                return Played(command, program.returncode, said, complained)
 
 
 def whom(told: str, what: str) -> set[str]:
@@ -30,7 +56,8 @@ def whom(told: str, what: str) -> set[str]:
 
 def check_story(played: Played) -> None:
     """Everything happened, in whatever order and however often it was told."""
-    assert played.returncode == 0, played.stdout + played.stderr
+    # What has failed first, then how far it came.
+    assert played.returncode == 0, f"{played.stderr.strip()}\n{played.stdout[-TOLD:]}"
     lines = played.stdout.splitlines()
 
     def told(who: str, what: str) -> bool:

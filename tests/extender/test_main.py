@@ -19,13 +19,21 @@ from cluster.kube.resources import LEASES
 from cluster.runtime.loops import Loops
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError
-from extender.__main__ import build, go_on
+from extender.__main__ import build, follow, go_on
 from extender.electing import Leading, leadership
 from extender.existing import NOT_LEADING, SETTLES, SETTLING
 from extender.state import ClusterState
 from tests.extender.settings import free_port, settings
 
 ROUNDS = 3
+
+
+def test_news_of_pods_wait_while_a_question_is_answered() -> None:
+    clock = FakeClock()
+    state = ClusterState(clock)
+    following = follow(FakeKube(clock), state, clock, namespace="gpu-booking")
+    assert following._reflectors["pods"]._give_way == state.way.give
+    assert "namespaces" in following.threads
 
 
 def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:

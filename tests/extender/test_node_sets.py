@@ -18,15 +18,13 @@ def test_equal_sets_are_one_object() -> None:
 
 
 def test_the_set_of_all_nodes_is_the_one_that_is_there_anyway() -> None:
-    sets = NodeSets()
-    assert sets.shared(a_set(*ALL), ALL, ()) is ALL
-    assert len(sets) == 0
+    assert NodeSets().shared(a_set(*ALL), ALL, ()) is ALL
 
 
-def test_one_that_nobody_keeps_any_more_makes_room() -> None:
+def test_those_that_nobody_keeps_any_more_make_room() -> None:
     sets = NodeSets(most=2)
-    gone = sets.shared(a_set("n0"), ALL, ())
-    kept = sets.shared(a_set("n1"), ALL, [gone])
+    sets.shared(a_set("n0"), ALL, ())
+    kept = sets.shared(a_set("n1"), ALL, ())
     assert sets.shared(a_set("n2"), ALL, [kept]) == {"n2"}
     assert len(sets) == 2
 
@@ -34,5 +32,24 @@ def test_one_that_nobody_keeps_any_more_makes_room() -> None:
 def test_one_too_many_becomes_that_of_all_nodes() -> None:
     sets = NodeSets(most=2)
     kept = [sets.shared(a_set(name), ALL, ()) for name in ("n0", "n1")]
-    assert sets.shared(a_set("n2"), ALL, kept) is ALL
+    many = [sets.shared(a_set("n2", name), ALL, kept) for name in ("n0", "n1", "n3")]
+    assert all(one is many[0] for one in many)
+    assert many[0] == ALL
     assert sets.shared(a_set("n1"), ALL, kept) is kept[1]
+
+
+def test_a_node_that_nobody_has_told_of_yet_is_not_lost() -> None:
+    sets = NodeSets(most=1)
+    kept = [sets.shared(a_set("n0"), ALL, ())]
+    assert sets.shared(a_set("new"), a_set(), kept) == {"new"}
+    assert sets.shared(a_set("n2", "newer"), ALL, kept) == ALL | {"newer"}
+
+
+def test_however_often_nodes_change_few_sets_are_kept() -> None:
+    sets, kept = NodeSets(most=4), list[frozenset[str]]()
+    for number in range(40):
+        everything = ALL | {f"more{one}" for one in range(number + 1)}
+        kept.append(sets.shared(a_set(*everything), everything, kept))
+        kept.append(sets.shared(a_set("n0", f"more{number}"), everything, kept))
+    assert len(sets) == 4
+    assert len(set(map(id, kept))) <= 4 + 40

@@ -65,6 +65,21 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     assert len(server.received) == asked
 
 
+def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: ScriptedServer) -> None:
+    clock = FakeClock()
+    kube = KubeClient(Connection(server=server.url, credentials=Nobody()), clock, user_agent="tester/1")
+    obstacle = clock_obstacle(kube.skew)
+    remeasure = Remeasure(kube, obstacle, clock, namespace=names.NAMESPACE)
+    server.answers(told(clock.now() + timedelta(hours=1)))
+    kube.list(LEASES, limit=1)
+    asked = len(server.received)
+    server.answers(Answer(cut=True, chunks=()), told(clock.now()))
+    remeasure.reconcile()
+    assert (len(server.received), bool(obstacle())) == (asked + 1, True)
+    remeasure.reconcile()
+    assert obstacle() is None
+
+
 def test_l6_a_clock_that_goes_wrong_is_noticed_though_nothing_else_is_asked(server: ScriptedServer) -> None:
     clock = FakeClock()
     connection = Connection(server=server.url, credentials=Nobody())

@@ -1,6 +1,7 @@
 """The extender's HTTP face, through a test client and the requests that a real scheduler sent."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,10 +45,22 @@ class Served:
             "bind": self.cluster.bind,
             **verbs,
         }
+        self.answering = 0
         self.app = create_app(
-            Verbs(**served), obstacle, self.cluster.clock, Metrics(self.registry), limit=LIMIT
+            Verbs(**served),
+            obstacle,
+            self.cluster.clock,
+            Metrics(self.registry),
+            limit=LIMIT,
+            way=self._way,
         )
         self.client = Client(self.app)
+
+    @contextmanager
+    def _way(self) -> Iterator[None]:
+        self.answering += 1
+        yield
+        self.answering -= 1
 
     def post(self, path: str, body: bytes | str, **named: Any) -> TestResponse:
         """As kube-scheduler does it."""
@@ -172,6 +185,23 @@ def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, 
     assert answer.status_code == status_of(verb, 400)
     assert counted(served, verb, 400) == 1.0
     assert sentence(answer).startswith("The body is not what kube-scheduler sends: ")
+
+
+@pytest.mark.parametrize(
+    ("verb", "goes_first"), [("filter", True), ("prioritize", True), ("preempt", True), ("bind", False)]
+)
+def test_what_kube_scheduler_waits_for_goes_before_news_but_a_bind_does_not(
+    verb: str, *, goes_first: bool
+) -> None:
+    seen: list[int] = []
+
+    def answered(_arguments: object) -> list[object]:
+        seen.append(served.answering)
+        return []
+
+    served = Served(**{verb: answered})
+    served.post(f"/{verb}", captured(verb))
+    assert (seen, served.answering) == ([int(goes_first)], 0)
 
 
 def test_an_oversized_body_is_refused(served: Served) -> None:

@@ -130,13 +130,14 @@ class Counted:
         self._lock = lock
         self._taken = taken
         self.portions: list[int] = []
+        self._begins: list[int] = []
 
     def __enter__(self) -> None:
         self._lock.__enter__()
-        self._before = self._taken()
+        self._begins.append(self._taken())
 
     def __exit__(self, *error: object) -> None:
-        self.portions.append(self._taken() - self._before)
+        self.portions.append(self._taken() - self._begins.pop())
         self._lock.__exit__(*error)
 
 
@@ -149,3 +150,18 @@ def test_of_a_list_no_more_pods_are_taken_in_at_a_time_than_an_answer_can_wait_f
     state.replace_pods(pods, str(count))
     assert len(state.pods) == count
     assert max(counted.portions) == AT_A_TIME
+
+
+def test_of_a_list_no_more_pods_are_let_go_of_at_a_time_either(cluster: Cluster) -> None:
+    count = 10 * AT_A_TIME
+    state = cluster.state
+    pods = [a_pod(f"p{number}").asks(1).at(number + 1).obj for number in range(count)]
+    state.replace_pods(pods, str(count))
+    for pod in pods:
+        cluster.ask(pod)
+    assert state.remembered(pods[1].metadata.uid)
+    state._lock = counted = Counted(state._lock, lambda: count - len(state.pods))
+    state.replace_pods(pods[:1], str(2 * count))
+    assert len(state.pods) == 1
+    assert max(counted.portions) == AT_A_TIME
+    assert [state.remembered(pod.metadata.uid) for pod in pods[1:]] == [None] * (count - 1)

@@ -160,23 +160,34 @@ def create(
     return playground.create(body)
 
 
-def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
-    cluster: Cluster, playground: Playground, laws: LiveWatch, provocation: Provocation
-) -> None:
+def a_naive_plugin(cluster: Cluster, playground: Playground, by: Provocation) -> Daemon:
+    """One that trusts the kubelet, with three devices."""
     devices = "naive-0,naive-1,naive-2"
-    command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(provocation.gate.path), devices]
+    command = [sys.executable, str(ACTORS / "naive_plugin.py"), NAIVE, str(by.gate.path), devices]
     plugin = cluster.spawn("naive-plugin", command, node=NODE)
     playground.await_that(
         "the naive plugin's devices are advertised",
         lambda: (playground.node(NODE).status.allocatable or {}).get(NAIVE) == "3",
     )
+    return plugin
+
+
+def give_one_device_twice(playground: Playground, plugin: Daemon, by: Provocation) -> set[str]:
+    """What two pods have, by the kubelet."""
+    second = provoke(playground, by, agent=plugin, resource=NAIVE)
+    others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
+    return playground.await_that(
+        "two pods have one device",
+        lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
+    )
+
+
+def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
+    cluster: Cluster, playground: Playground, laws: LiveWatch, provocation: Provocation
+) -> None:
+    plugin = a_naive_plugin(cluster, playground, provocation)
     with laws.expecting("L1") as found:
-        second = provoke(playground, provocation, agent=plugin, resource=NAIVE)
-        others = [create(playground, f"third-{n}", resource=NAIVE) for n in range(2)]
-        running = playground.await_that(
-            "two pods have one device",
-            lambda: doubles if (doubles := _doubles(playground, [second, *others])) else None,
-        )
+        running = give_one_device_twice(playground, plugin, provocation)
     plugin.kill()
     playground.clear()
     assert {error.sentence.split()[0] for error in found} == running

@@ -8,6 +8,7 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.parts import Parts
 from devcluster.waiting import poll
+from tests.e2e.patience import PATIENCE
 from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch
 from tests.running import evidence
@@ -24,7 +25,7 @@ def test_evidence_has_objects_events_what_has_crashed_and_the_end_of_each_log(
     playground.simple("one")
     playground.await_phase(["one"])
     ended = cluster.spawn("ends", [shutil.which("false") or "false"])
-    assert poll(lambda: ended.exited == 1, seconds=60)
+    assert poll(lambda: ended.exited == 1, seconds=PATIENCE)
     scene = evidence.look(request.node, tmp_path)
     sections = {section.title: section for section in scene.sections_with(ASSERTION)}
 

@@ -38,6 +38,8 @@ def test_a_story_whose_step_does_not_happen_fails_and_says_which() -> None:
     assert played.returncode != 0
     assert "The step did not happen: the container of bob-1 sees the GPU that was chosen" in played.stderr
     assert "expected:" in played.stderr
+    assert "pods:\n" in played.stderr
+    assert "All logs are kept in " in played.stderr
     assert "seen:" in played.stderr
     assert "Traceback" not in played.stderr
 

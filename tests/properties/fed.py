@@ -172,6 +172,10 @@ class Fed(Machine):
     def news_are_lost(self, pick: Pick) -> str:
         kind = pick.one((self.pods, self.nodes, self.bookings))
         lost, kind.news = len(kind.news), []
+        if kind is not self.pods:
+            # Of one that was removed and made again no earlier life is told once its removal was lost: that
+            # ends the watch, and the next one begins later.
+            kind.told = []
         return str(lost)
 
     @step()

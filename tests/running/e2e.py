@@ -13,20 +13,22 @@ import msgspec
 
 from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
+from tests.e2e.patience import PATIENCE
 from tests.running import flakes, outcome
 from tests.running.commit import commit_of
 from tests.running.outcome import Failure
 from tests.running.saying import say, show
 from tests.running.stages import run
 from tests.running.summary import LINES, Section, shorten
-from tests.running.verdict import Run, Verdict, to_repeat, verdict
+from tests.running.verdict import MOST_REPEATED, Run, Verdict, to_repeat, verdict
 
 TESTS: Final = "tests/e2e"
-FAILURES: Final = 3
+FAILURES: Final = MOST_REPEATED + 1
 """After so many the rest is not played: it is no matter of one test any more."""
-FIRST_SECONDS: Final = 420.0
-AGAIN_SECONDS: Final = 120.0
-"""For one test alone, with the start of its cluster."""
+AGAIN_SECONDS: Final = 2 * PATIENCE
+"""For one test alone, with the start of its cluster and its end: longer than anything in it may take."""
+FIRST_SECONDS: Final = (FAILURES + 1) * PATIENCE
+"""For all of them, of which so many may wait in vain."""
 SECONDS: Final = FIRST_SECONDS + (FAILURES - 1) * AGAIN_SECONDS + 30
 """What all of it may take at most."""
 GRACE_SECONDS: Final = 12.0
@@ -84,7 +86,8 @@ def report(found: Verdict) -> list[str]:
     first = found.first
     if first is None:
         return [f"RED: {found.red}"]
-    head = Section("RED", ("stage e2e", found.red, first.reason, _when(first)))
+    seed = (f"--randomly-seed={found.seed}",) if found.seed is not None else ()
+    head = Section("RED", ("stage e2e", found.red, first.reason, _when(first), *seed))
     return shorten([head, *first.sections], LINES - _SPARE)
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.running.machine import load, processor_times, steal
+from tests.running.machine import describe, load, processor_times, steal
 
 
 def test_stolen_time_is_read_beside_all_of_it_without_counting_guests_twice() -> None:
@@ -19,6 +19,11 @@ def test_a_kernel_that_counts_no_stolen_time_has_none() -> None:
 )
 def test_steal_is_a_part_of_the_time_between_two_readings(until: tuple[int, int], percent: float) -> None:
     assert steal((35, 1000), until) == percent
+
+
+def test_a_run_begins_with_limits_load_and_the_clusters_that_are_alive() -> None:
+    heads = [line.partition(": ")[0] for line in describe()]
+    assert heads == ["machine", "load", "limits", "clusters alive"]
 
 
 def test_this_machine_says_something() -> None:

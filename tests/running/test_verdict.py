@@ -5,7 +5,7 @@ import pytest
 from tests.running.outcome import AFTERWARDS, COLLECTION, Failure, Played
 from tests.running.verdict import Run, to_repeat, verdict
 
-A, B = "tests/e2e/test_x.py::test_a", "tests/e2e/test_x.py::test_b"
+A, B, C = (f"tests/e2e/test_x.py::test_{name}" for name in "abc")
 GREEN = Run(0, Played(passed=5))
 PASSED = Run(0, Played(passed=1))
 
@@ -26,6 +26,20 @@ def test_a_run_in_which_nothing_fell_is_green_and_nothing_is_repeated() -> None:
 
 def test_what_fell_is_repeated_once_each() -> None:
     assert to_repeat(red(failure(A), failure(B, "setup"))) == (A, B)
+
+
+def test_where_three_fell_nothing_is_repeated_though_all_were_played() -> None:
+    run = red(failure(A), failure(B), failure(C), failure(A, "teardown"))
+    assert to_repeat(run) == ()
+    assert verdict(run, {}).red == f"{A} failed: AssertionError: not a"
+
+
+def test_one_that_fell_in_its_tear_down_too_is_one_test() -> None:
+    assert to_repeat(red(failure(A), failure(A, "teardown"), failure(B))) == (A, B)
+
+
+def test_the_seed_is_told() -> None:
+    assert verdict(Run(1, Played(failures=(failure(),), seed=7)), {}).seed == 7
 
 
 def test_what_fell_and_passes_alone_has_flaked_and_the_run_is_green() -> None:

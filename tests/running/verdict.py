@@ -10,6 +10,8 @@ import msgspec
 
 from tests.running.outcome import AFTERWARDS, COLLECTION, FAILED, Failure, Played
 
+MOST_REPEATED: Final = 2
+"""Tests; where more have failed it is no matter of one test any more."""
 UNREPEATABLE: Final = (COLLECTION, AFTERWARDS)
 """What fails then is no test that could be played alone."""
 
@@ -43,34 +45,42 @@ class Verdict(msgspec.Struct, frozen=True):
         red: why it is red, for a run's last line; empty where it is green.
         flaked: tests that failed, and passed when they were repeated: with their first reason.
         first: what failed first and was not made good by a repetition.
+        seed: of the order of the tests, where one was drawn.
     """
 
     red: str = ""
     flaked: tuple[Failure, ...] = ()
     first: Failure | None = None
+    seed: int | None = None
 
 
 def to_repeat(run: Run) -> tuple[str, ...]:
     """The tests to repeat; none where nothing failed, or where it is decided without.
 
-    Decided are a broken law, a run that was ended or has not played all of its tests, and what failed outside
-    of tests: collection, and the end of what tests share.
+    Decided are a broken law, a run that was ended or has not played all of its tests, one in which too many
+    failed, and what failed outside of tests: collection, and the end of what tests share.
     """
     failures = run.failures
     if run.code != FAILED or run.played is None or run.played.unplayed:
         return ()
     if any(failure.law or failure.when in UNREPEATABLE for failure in failures):
         return ()
-    return tuple(dict.fromkeys(failure.test for failure in failures))
+    failed = tuple(dict.fromkeys(failure.test for failure in failures))
+    return failed if len(failed) <= MOST_REPEATED else ()
 
 
 def verdict(first: Run, again: Mapping[str, Run]) -> Verdict:
-    """How it ends.
+    """How it ends, and what plays it again.
 
     Args:
         first: all tests in one process.
         again: test -> how its repetition ended, of those that were repeated.
     """
+    seed = first.played.seed if first.played else None
+    return msgspec.structs.replace(_verdict(first, again), seed=seed)
+
+
+def _verdict(first: Run, again: Mapping[str, Run]) -> Verdict:
     broken = next((f for run in (first, *again.values()) for f in run.failures if f.law), None)
     if broken is not None:
         return Verdict(red=f"law {broken.law} broken in {broken.test}", first=broken)

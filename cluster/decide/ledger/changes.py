@@ -31,11 +31,16 @@ class Changes:
 
     def since(self, number: int) -> list[str] | None:
         """Names that have changed after a number, the newest first; None where it may have been any."""
+        found = self.numbered_since(number)
+        return None if found is None else list(found)
+
+    def numbered_since(self, number: int) -> dict[str, int] | None:
+        """The same, with the number of each one's last change."""
         if number < self._forgotten:
             return None
-        found: list[str] = []
+        found: dict[str, int] = {}
         for name, changed in reversed(self._last.items()):
             if changed <= number:
                 break
-            found.append(name)
+            found[name] = changed
         return found

@@ -104,6 +104,10 @@ def test_the_pause_doubles_with_each_further_refusal_up_to_a_minute(node: Node) 
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
 
+def test_a_kubelet_that_refuses_for_days_is_tried_again_every_minute() -> None:
+    assert Refusal(a_pod().obj, at=0.0, number=100_000).pause == LONGEST_PAUSE
+
+
 def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None:
     for number in range(4):
         node.refuses(number, f"p{number}")

@@ -1,0 +1,10 @@
+"""Tests on one real API server: of one that fails, its cluster's logs are kept."""
+
+import pytest
+
+from tests.running import outcome
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """What stood when a test failed is kept."""
+    outcome.load(config)
