@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,6 +16,7 @@ from devcluster.cluster import Cluster
 from devcluster.failure import ClusterError, tail
 from devcluster.parts import Parts
 from devcluster.places import CHECKOUT
+from tests.e2e.testbed import Testbed
 from tests.running.summary import Section
 
 NAME: Final = "evidence.txt"
@@ -77,7 +79,7 @@ def look(item: pytest.Item, kept: Path) -> Scene:
     cluster = _first(fixtures.values(), Cluster)
     if cluster is None:
         return NOTHING
-    parts = _first(fixtures.values(), Parts)
+    parts = _first(fixtures.values(), Parts) or _parts_of(fixtures.values())
     namespace: str | None = getattr(fixtures.get("playground"), "namespace", None)
     logs = keep(cluster, kept / folder_of(item.nodeid))
     where = (f"--namespace={namespace}",) if namespace else ("--all-namespaces",)
@@ -128,6 +130,14 @@ def assertion_of(said: Sequence[str]) -> list[str]:
     place = re.compile(r"^\S+\.py:\d+: ")
     found = [line for line in said if line.startswith("E ") or place.match(line)]
     return found or [line for line in said if line.strip()]
+
+
+def _parts_of(values: Iterable[Any]) -> Parts | None:
+    """Of a test that has not asked for them itself: those of the testbed that it is played on."""
+    bed = _first(values, Testbed)
+    with suppress(AssertionError):  # it was spoilt
+        return bed.parts if bed else None
+    return None
 
 
 def _first(values: Iterable[Any], wanted: type) -> Any:
