@@ -10,6 +10,8 @@ from ipaddress import IPv4Address, IPv4Network
 
 RANGE = IPv4Network("198.18.0.0/15")
 _SLOT_PREFIX = 20
+LINKS = "gpub-"
+"""What the names of the host's ends of the clusters' links begin with."""
 _HOST_LINK, _SERVICES, _FIRST_NODE = 0, 1, 2
 
 SLOTS = 2 ** (_SLOT_PREFIX - RANGE.prefixlen)
@@ -31,7 +33,7 @@ class Addresses:
     @property
     def interface(self) -> str:
         """The host's end of the link to the cluster."""
-        return f"gpub-{self.slot}"
+        return f"{LINKS}{self.slot}"
 
     @property
     def host(self) -> IPv4Address:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from devcluster.addresses import SLOTS
+from devcluster.addresses import LINKS, SLOTS
 from devcluster.failure import ClusterError
 
 Report = Callable[[str], None]
@@ -81,7 +81,7 @@ GROUPS: Final = Limit("memory control groups", 100, 0)
 ADDRESSES: Final = Limit("slots for addresses", 1, 0)
 GROUPS_AT_MOST: Final = 65_535
 """The kernel numbers them with 16 bits."""
-_LINK: Final = re.compile(r"^\s*gpub-\d+:", re.MULTILINE)
+_LINK: Final = re.compile(rf"^\s*{LINKS}\d+:", re.MULTILINE)
 """The host's end of a cluster's network (``Addresses.interface``), as /proc/net/dev tells it."""
 
 

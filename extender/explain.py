@@ -70,13 +70,12 @@ class Explain:
                 continue  # of that the reclaimer tells
             if wish.key not in known:
                 known[wish.key] = why_waiting(wish, views)
-            sentence = known[wish.key]
-            if (
-                sentence
-                and self._is_news(uid, str(sentence))
-                and self._tell(pod, names.WAITING_FOR_GPU, str(sentence))
-            ):
-                self._note(uid, str(sentence))
+            reason = known[wish.key]
+            if reason is None or not self._is_news(uid, str(reason)):
+                continue
+            if not self._tell(pod, names.WAITING_FOR_GPU, str(reason)):
+                return  # nor would the others be told now; the next round tells them
+            self._note(uid, str(reason))
 
     def _wish(self, uid: str, pod: Pod, booking: Booking | None) -> Wish | None:
         """What a pod wants, read anew where it or its booking has changed; None where it cannot be read."""

@@ -53,8 +53,6 @@ class Sheet:
         """Node -> its name and the reason as text."""
         self._codes: dict[str, str] = {}
         self._whole: Answer | None = None
-        self._same = frozenset[str]()
-        """The nodes that were rejected last: mostly those that are rejected next, for whoever keeps them."""
 
     def names(self) -> set[str]:
         """All nodes that have answered."""
@@ -86,7 +84,7 @@ class Sheet:
             self._whole = Answer(
                 _text(self.fitting.values(), self._rejected.values()),
                 len(self.fitting),
-                self._interned(self._rejected),
+                frozenset(self._rejected),
                 Counter(self._codes.values()),
                 next(iter(self.fitting)) if len(self.fitting) == 1 else "",
             )
@@ -119,14 +117,7 @@ class Sheet:
                     (name for name, reason in other.items() if reason is None),
                 )
             )
-        return Answer(_text(fits, lines), len(fits), self._interned(rejected), reasons, only)
-
-    def _interned(self, rejected: Iterable[str]) -> frozenset[str]:
-        """One object for equal sets: thousands of pods may wait for the same."""
-        found = frozenset(rejected)
-        if found != self._same:
-            self._same = found
-        return self._same
+        return Answer(_text(fits, lines), len(fits), frozenset(rejected), reasons, only)
 
 
 def without_sheet(verdicts: Verdicts) -> Answer:

@@ -33,10 +33,10 @@ from extender.wishes import Wishes
 
 EVERY: Final = 0.01
 """Seconds between two looks."""
-PATIENCE: Final = 0.02
-"""Seconds that the scheduler has to come by itself."""
 EVERY_WHILE_ASKED: Final = 0.1
 """The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
+PATIENCE: Final = 0.02
+"""Seconds that the scheduler has to come by itself."""
 RETRIED_AFTER: Final = 0.1
 """Seconds after which a call that the API server refused is tried again."""
 FIRST_PAUSE: Final = 1.0

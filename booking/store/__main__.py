@@ -28,7 +28,7 @@ def main() -> int:
     words = _words().parse_args()
     try:
         if words.what == "backup":
-            head, rows = back_up(words.database, sys.stdout.buffer if words.file == PIPE else words.file)
+            head, rows = _back_up(words)
             done = f"{rows} rows were copied to {_named(words.file, 'the standard output')}"
         elif words.what == "restore":
             head, rows = _restore(words)
@@ -46,6 +46,16 @@ def main() -> int:
     return 0
 
 
+def _back_up(words: argparse.Namespace) -> tuple[Head, int]:
+    if words.file != PIPE:
+        return back_up(words.database, words.file)
+    if sys.stdout.isatty():
+        raise StoreError(
+            "A copy is not text: no terminal can show it. Send it into a file or another program."
+        )
+    return back_up(words.database, sys.stdout.buffer)
+
+
 def _restore(words: argparse.Namespace) -> tuple[Head, int]:
     if words.file != PIPE:
         return restore(words.file, words.database, overwrite=words.overwrite)
@@ -53,7 +63,10 @@ def _restore(words: argparse.Namespace) -> tuple[Head, int]:
     with tempfile.NamedTemporaryFile(prefix="standard-input-") as copy:
         shutil.copyfileobj(sys.stdin.buffer, copy)
         copy.flush()
-        return restore(Path(copy.name), words.database, overwrite=words.overwrite)
+        try:
+            return restore(Path(copy.name), words.database, overwrite=words.overwrite)
+        except StoreError as error:
+            raise StoreError(str(error).replace(copy.name, "The standard input")) from error
 
 
 def _named(file: Path, pipe: str) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from devcluster.addresses import LINKS
 from devcluster.cgroups import CgroupTree
 from devcluster.procstat import BORN, STATE, fields_of
 
 _OURS = "gpu-booking."
-_LINKS = "gpub-"
 _KINDS = ("net", "mnt", "pid", "ipc", "uts")
 
 
@@ -86,7 +86,7 @@ def _is_of(mark: str, group: str) -> bool:
 
 def _without_other_links(text: str) -> frozenset[str]:
     """Lines without those of clusters; whether ours is gone is asked by its address."""
-    return frozenset(line for line in _lines(text) if _LINKS not in line)
+    return frozenset(line for line in _lines(text) if LINKS not in line)
 
 
 def _lines(text: str) -> frozenset[str]:

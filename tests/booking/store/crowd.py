@@ -56,7 +56,7 @@ class Scene:
         devices: node -> GPUs.
         topology: of all wishes.
         most: GPUs of a wish.
-        begins_today: whether one wish of three is for now. What has begun is not moved any more.
+        begins_today: whether one wish of three begins at once. What has begun is not moved any more.
         kept: so many bookings of twelve are not taken back.
     """
 

@@ -1,6 +1,8 @@
 """Backup and restore as an administrator does it, by the command; both ways between both databases."""
 
 import gzip
+import os
+import pty
 import subprocess
 import sys
 from contextlib import closing
@@ -137,12 +139,22 @@ def test_a_copy_goes_through_a_pipe_and_comes_back_by_one(url: str, tmp_path: Pa
     there = a_database("sqlite", tmp_path / "to")
     torn = piped(there, "restore", "-", given=done.stdout[:-20])
     assert torn.returncode == 1
-    assert b"no backup of ours, or a damaged one" in torn.stderr
+    assert torn.stderr.startswith(b"The standard input is no backup of ours, or a damaged one")
     back = piped(there, "restore", "-", given=done.stdout)
     assert (back.returncode, back.stderr) == (0, b"")
     assert b"rows were restored from the standard input: store" in back.stdout
     with closing(open_store(there)) as store:
         assert everything(store) == before
+
+
+def test_a_copy_is_not_poured_onto_a_terminal(url: str) -> None:
+    ours, terminal = pty.openpty()
+    command = [sys.executable, "-m", "booking.store", "--database", url, "backup", "-"]
+    done = subprocess.run(command, stdout=terminal, stderr=subprocess.PIPE, check=False)
+    os.close(terminal)
+    os.close(ours)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"A copy is not text: no terminal can show it.")
 
 
 def test_what_is_not_empty_is_not_overwritten_by_accident(url: str, tmp_path: Path) -> None:
