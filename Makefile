@@ -13,6 +13,8 @@ DRAWS ?=
 # tests/long plays whole clusters for as long as it takes: make test-long.
 JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
 PARALLEL := -n $(WORKERS) --dist loadscope --no-loadscope-reorder
+# What starts clusters ends with make, also where make alone is killed and can end nothing any more.
+WITH_MAKE := setpriv --pdeathsig TERM --
 # Compiled once: hundreds of processes of one run import the same modules.
 unexport PYTHONDONTWRITEBYTECODE
 # uv trusts the authorities that the system trusts, as pip and Go do: a company's own may be among them.
@@ -22,7 +24,7 @@ export UV_SYSTEM_CERTS ?= 1
 
 ##@ See it
 run: binaries ## Install the product on a Kubernetes with simulated GPUs and play the story (ONCE=1: stop after it)
-	@$(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
+	@$(WITH_MAKE) $(BIN)/python -m devcluster.demo $(if $(ONCE),--once) $(if $(PROCESSES),--processes)
 
 cluster: binaries ## Start the development cluster with our parts as processes of the host (NAME=default)
 	@$(BIN)/python -m devcluster up $(if $(NAME),--name $(NAME)) --parts
@@ -38,10 +40,10 @@ kind-down: ## Delete the kind cluster
 
 ##@ Test it
 test: binaries ## The gate: check, unit, component, controlplane, e2e; the first that is red ends it
-	@$(BIN)/python -m tests.running.gate
+	@$(WITH_MAKE) $(BIN)/python -m tests.running.gate
 
 test-long: binaries ## Everything longer, random or destructive, a cluster per file (ONLY=a file or an expression)
-	@$(BIN)/python -m tests.running.long $(if $(ONLY),--only "$(ONLY)")
+	@$(WITH_MAKE) $(BIN)/python -m tests.running.long $(if $(ONLY),--only "$(ONLY)")
 
 check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/ruff format --check .
@@ -58,13 +60,13 @@ component: binaries ## Tests with a database server, a browser or another progra
 	@$(JUDGED) $(PARALLEL) -m component
 
 controlplane: binaries ## Tests against a real API server
-	@$(JUDGED) --randomly-dont-reorganize -m controlplane tests/controlplane
+	@$(WITH_MAKE) $(JUDGED) --randomly-dont-reorganize -m controlplane tests/controlplane
 
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
-	@$(BIN)/python -m tests.running.e2e $(DRAWS)
+	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
 prove: binaries ## A test passes again and again, beside busy processes too (TEST=file::test N=10; GATE=1 N=5: make test)
-	@$(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
+	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
 flakes: $(READY) ## Tests that fell and passed when they were repeated: defects to mend before the next feature
 	@$(BIN)/python -m tests.running.flakes
@@ -72,14 +74,14 @@ flakes: $(READY) ## Tests that fell and passed when they were repeated: defects 
 soak: binaries ## What no run has time for: histories of 10,000 steps, every variant, harm after harm (SOAK_MINUTES=30)
 	@$(PYTEST) -q $(PARALLEL) --timeout 3000 --hypothesis-profile=soak tests/properties tests/scenarios \
 	  tests/booking/web/test_openapi.py
-	@$(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
+	@$(WITH_MAKE) $(PYTEST) -q -s tests/long/fire/soak_every_call.py tests/long/fire/soak.py tests/long/churn/soak.py \
 	  tests/booking/store/soak_crowd.py tests/booking/web/soak_memory.py
 
 chaos: binaries ## The chart's product under load while everything below and in it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
-	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(PYTEST) -q -s tests/long/chaos
+	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos
 
 bench: binaries ## Measure, beside a floor in the same run, and describe the machine
-	@$(BIN)/python -m tests.bench
+	@$(WITH_MAKE) $(BIN)/python -m tests.bench
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
 	@$(BIN)/python -m tests.bench.filter_profile $(OUT)

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +20,8 @@ from devcluster.failure import ClusterError
 
 Report = Callable[[str], None]
 PROC: Final = Path("/proc")
+GROUPS_OF_PROCESSES: Final = (Path("/sys/fs/cgroup"), Path("/sys/fs/cgroup/pids"))
+"""The top group of this machine or container where it counts processes: version 2, version 1."""
 AT_ONCE: Final = 8
 """Clusters for which a start makes room: side by side runs, and those that were left behind."""
 
@@ -75,6 +78,8 @@ class State:
 INSTANCES: Final = Limit("fs.inotify.max_user_instances", 22, 8192)
 WATCHES: Final = Limit("fs.inotify.max_user_watches", 1000, 524_288)
 THREADS: Final = Limit("kernel.pid_max", 1000, 4_194_304)
+ALL_THREADS: Final = Limit("kernel.threads-max", 1000, 4_194_304)
+PROCESSES: Final = Limit("pids.max of this container", 1000, 0)
 KEYS: Final = Limit("kernel.keys.root_maxkeys", 100, 1_000_000)
 FILES: Final = Limit("fs.file-max", 5000, 1_000_000)
 GROUPS: Final = Limit("memory control groups", 100, 0)
@@ -116,17 +121,19 @@ def in_use() -> list[str]:
     return [f"{s.limit.name} {s.used} of {s.value}" for s in survey()]
 
 
-def survey(proc: Path = PROC) -> tuple[State, ...]:
+def survey(proc: Path = PROC, groups: Iterable[Path] = GROUPS_OF_PROCESSES) -> tuple[State, ...]:
     """Every limit of this machine; one that this kernel does not have is left out."""
-    return tuple(_surveyed(proc))
+    return (*_surveyed(proc), *_processes(groups))
 
 
 def _surveyed(proc: Path) -> Iterator[State]:
     instances, watches = _inotify(proc)
+    threads = partial(_threads, proc / "loadavg")
     used: tuple[tuple[Limit, Callable[[], int]], ...] = (
         (INSTANCES, lambda: instances),
         (WATCHES, lambda: watches),
-        (THREADS, lambda: int((proc / "loadavg").read_text().split()[3].partition("/")[2])),
+        (THREADS, threads),
+        (ALL_THREADS, threads),
         (KEYS, lambda: _keys((proc / "key-users").read_text().splitlines())),
         (FILES, lambda: int((proc / "sys/fs/file-nr").read_text().split()[0])),
     )
@@ -137,6 +144,22 @@ def _surveyed(proc: Path) -> Iterator[State]:
         yield State(GROUPS, GROUPS_AT_MOST, _groups((proc / "cgroups").read_text().splitlines()))
     with contextlib.suppress(OSError):
         yield State(ADDRESSES, SLOTS, len(_LINK.findall((proc / "net/dev").read_text())))
+
+
+def _processes(groups: Iterable[Path]) -> Iterator[State]:
+    """Threads of all processes in the group that every cluster's groups lie in, where they are limited."""
+    for group in groups:
+        with contextlib.suppress(OSError, ValueError):  # "max" is no number
+            yield State(
+                PROCESSES,
+                int((group / "pids.max").read_text()),
+                int((group / "pids.current").read_text()),
+            )
+
+
+def _threads(loadavg: Path) -> int:
+    """Of all processes, as /proc/loadavg tells it: three loads, running/all, the newest pid."""
+    return int(loadavg.read_text().split()[3].partition("/")[2])
 
 
 def _raise(limit: Limit) -> int:

@@ -25,7 +25,7 @@ from tests.clusters import own
 from tests.contracts.kube import KubeContract, pod_body
 from tests.contracts.kube_ground import IMPORTANT, PRIORITY_CLASSES
 from tests.controlplane.access import ACCOUNTS, BUDGETS, NAMESPACES, client
-from tests.e2e.patience import PATIENCE
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.controlplane
 

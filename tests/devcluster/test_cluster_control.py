@@ -17,6 +17,7 @@ from devcluster.control import TRIES, Control
 from devcluster.failure import ClusterError
 from devcluster.ownerpipe import OwnerPipe
 from devcluster.waiting import poll
+from tests.patience import PATIENCE
 
 # The same loop, without what only root in new namespaces may do.
 _SCRIPT = "import runpy, sys; m = runpy.run_path(sys.argv[1]); m['serve'](sys.argv[2], int(sys.argv[3]))"
@@ -39,7 +40,7 @@ def first(tmp_path: Path) -> Iterator[First]:
         with subprocess.Popen(words, pass_fds=(owner.reading,)) as process:
             owner.hand_over()
             found = Control(path)
-            assert poll(found.answers, seconds=30)
+            assert poll(found.answers, seconds=PATIENCE)
             yield First(found, owner, process)
             if process.poll() is None:
                 for name in found.processes():
@@ -86,7 +87,7 @@ def start(control: Control, name: str, script: str, tmp_path: Path, *, kept: boo
 
 
 def ended(control: Control, name: str) -> int | None:
-    poll(lambda: control.processes()[name].exited is not None, seconds=30, every=0.01)
+    poll(lambda: control.processes()[name].exited is not None, seconds=PATIENCE, every=0.01)
     return control.processes()[name].exited
 
 
@@ -206,7 +207,7 @@ def test_who_is_never_listened_to_gets_a_sentence(tmp_path: Path, listener: sock
 def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, tmp_path: Path) -> None:
     start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
 
-    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=30)
+    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=PATIENCE)
     assert control.processes()["one"].revived > 0
 
 
@@ -216,17 +217,17 @@ def test_a_kept_process_is_started_again_however_often_others_ask(control: Contr
     def again() -> bool:
         return bool(control.processes()) and (tmp_path / "log").read_text().count("hello") > 1
 
-    assert poll(again, seconds=30, every=0.001)
+    assert poll(again, seconds=PATIENCE, every=0.001)
 
 
 def test_a_kept_process_that_was_killed_on_purpose_stays_dead(control: Control, tmp_path: Path) -> None:
     start(control, "one", "echo $SAY; exec sleep 100", tmp_path, kept=True)
-    assert poll(lambda: "hello" in (tmp_path / "log").read_text(), seconds=30)
+    assert poll(lambda: "hello" in (tmp_path / "log").read_text(), seconds=PATIENCE)
     control.signal("one", 9)
     assert ended(control, "one") == -9
 
     start(control, "two", "echo $SAY; exit 1", tmp_path, kept=True)
-    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 2, seconds=30)
+    assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 2, seconds=PATIENCE)
     assert control.processes()["one"].exited == -9
 
 
@@ -236,7 +237,7 @@ def test_a_kept_process_can_be_started_again_after_it_was_killed(control: Contro
     assert ended(control, "one") == -9
     control.start_again("one")
 
-    assert poll(lambda: control.processes()["one"].exited is None, seconds=30)
+    assert poll(lambda: control.processes()["one"].exited is None, seconds=PATIENCE)
 
 
 def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
@@ -248,7 +249,7 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
     control.signal("one", signal.SIGCONT)
     (tmp_path / "end").touch()
 
-    assert poll(lambda: control.processes()["one"].revived > 0, seconds=30)
+    assert poll(lambda: control.processes()["one"].revived > 0, seconds=PATIENCE)
 
 
 def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_stays_dead(
@@ -259,10 +260,10 @@ def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_s
     control.signal("one", 9)
 
     start(control, "two", "echo two; exit 1", tmp_path, kept=True)
-    assert poll(lambda: (tmp_path / "log").read_text().count("two") > 2, seconds=30)
+    assert poll(lambda: (tmp_path / "log").read_text().count("two") > 2, seconds=PATIENCE)
     assert control.processes()["one"].exited is not None
     again = control.processes()["one"].revived
-    assert poll(lambda: control.processes()["two"].revived > 3, seconds=30)
+    assert poll(lambda: control.processes()["two"].revived > 3, seconds=PATIENCE)
     assert control.processes()["one"].revived == again
 
 
@@ -274,7 +275,7 @@ def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tm
         tmp_path,
         kept=True,
     )
-    assert poll(lambda: control.processes()["one"].revived == 1, seconds=30)
+    assert poll(lambda: control.processes()["one"].revived == 1, seconds=PATIENCE)
 
     control.count_anew()
 

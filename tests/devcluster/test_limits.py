@@ -8,10 +8,12 @@ from devcluster.addresses import SLOTS, Addresses
 from devcluster.failure import ClusterError
 from devcluster.limits import (
     ADDRESSES,
+    ALL_THREADS,
     FILES,
     GROUPS,
     INSTANCES,
     KEYS,
+    PROCESSES,
     THREADS,
     WATCHES,
     Limit,
@@ -66,7 +68,7 @@ def test_what_nobody_can_raise_is_refused_without_a_command() -> None:
 
 
 def test_the_survey_counts_what_this_users_processes_have_in_use(tmp_path: Path) -> None:
-    values = {INSTANCES: 128, WATCHES: 8192, THREADS: 32_768, KEYS: 200, FILES: 9000}
+    values = {INSTANCES: 128, WATCHES: 8192, THREADS: 32_768, ALL_THREADS: 90, KEYS: 200, FILES: 9000}
     for limit, value in values.items():
         file = tmp_path.joinpath("sys", *limit.name.split("."))
         file.parent.mkdir(parents=True, exist_ok=True)
@@ -88,11 +90,12 @@ def test_the_survey_counts_what_this_users_processes_have_in_use(tmp_path: Path)
         (tmp_path / str(process) / "fd/5").symlink_to("anon_inode:inotify")
         (tmp_path / str(process) / "fd/6").symlink_to("/dev/null")
         (tmp_path / str(process) / "fdinfo/5").write_text("pos:\t0\n" + "inotify wd:1 ino:2\n" * watches)
-    found = {state.limit: (state.value, state.used) for state in survey(tmp_path)}
+    found = {state.limit: (state.value, state.used) for state in survey(tmp_path, ())}
     assert found == {
         INSTANCES: (128, 2),
         WATCHES: (8192, 3),
         THREADS: (32_768, 79),
+        ALL_THREADS: (90, 79),
         KEYS: (200, 7),
         FILES: (9000, 822),
         GROUPS: (65_535, 29),
@@ -101,4 +104,13 @@ def test_the_survey_counts_what_this_users_processes_have_in_use(tmp_path: Path)
 
 
 def test_a_limit_that_this_kernel_does_not_have_is_left_out(tmp_path: Path) -> None:
-    assert survey(tmp_path) == ()
+    assert survey(tmp_path, (tmp_path,)) == ()
+
+
+@pytest.mark.parametrize(("limit", "found"), [("500\n", [State(PROCESSES, 500, 41)]), ("max\n", [])])
+def test_the_threads_of_a_container_are_counted_where_they_are_limited(
+    limit: str, found: list[State], tmp_path: Path
+) -> None:
+    (tmp_path / "pids.max").write_text(limit)
+    (tmp_path / "pids.current").write_text("41\n")
+    assert [state for state in survey(tmp_path, (tmp_path,)) if state.limit is PROCESSES] == found

@@ -17,8 +17,8 @@ from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminati
 from devcluster import probe
 from devcluster.demo.milestones import describe
 from devcluster.waiting import poll
-from tests.e2e.patience import PATIENCE
 from tests.laws.live import LiveWatch
+from tests.patience import PATIENCE
 
 V = TypeVar("V")
 EVERY: Final = 0.05
@@ -86,7 +86,7 @@ class Playground:
         assert poll(is_empty, seconds=PATIENCE), self._told_of_all()
 
     def remove(self) -> None:
-        """The same, and let the namespace go, which takes the API server some seconds."""
+        """The same, and let the namespace go; it is gone when nothing differs any more (``Restoring``)."""
         self.clear()
         self.kubectl("delete", "namespace", self.namespace, "--ignore-not-found", "--wait=false")
 

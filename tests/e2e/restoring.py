@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.resources import BOOKINGS, NODES, PODS
+from cluster.kube.resources import BOOKINGS, NAMESPACES, NODES, PODS
 from cluster.objects.inventory import inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import asks_for_gpus, is_terminal
@@ -18,7 +18,7 @@ from devcluster.failure import ClusterError
 from devcluster.fakenvml import FakeNvml
 from devcluster.parts import Parts
 from devcluster.waiting import poll
-from tests.e2e.patience import PATIENCE
+from tests.patience import PATIENCE
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,7 @@ class Looks:
         gpus: node -> its simulated GPUs, as their file says.
         pods: names of the pods that ask for GPUs.
         bookings: ids of those that are not over.
+        leaving: namespaces that are on their way out.
     """
 
     daemons: Mapping[str, Request]
@@ -54,6 +55,7 @@ class Looks:
     gpus: Mapping[str, Mapping[str, str]]
     pods: frozenset[str] = frozenset()
     bookings: frozenset[str] = frozenset()
+    leaving: frozenset[str] = frozenset()
 
 
 def look(cluster: Cluster) -> Looks:
@@ -67,6 +69,7 @@ def look(cluster: Cluster) -> Looks:
         machines = {node.metadata.name: _machine(node) for node in kube.list(NODES).items}
         pods = kube.list(PODS).items
         bookings = kube.list(BOOKINGS).items
+        namespaces = kube.list(NAMESPACES).items
     return Looks(
         daemons=_running(cluster),
         machines=machines,
@@ -77,6 +80,7 @@ def look(cluster: Cluster) -> Looks:
             if asks_for_gpus(pod) and not is_terminal(pod)
         ),
         bookings=frozenset(one.metadata.name for one in bookings if one.spec.end > now),
+        leaving=frozenset(one.metadata.name for one in namespaces if one.metadata.deletion_timestamp),
     )
 
 
@@ -92,6 +96,7 @@ def differences(was: Looks, now: Looks) -> list[str]:
         *(f"the GPUs of {node} differ" for node in was.gpus if now.gpus.get(node) != was.gpus[node]),
         *(f"pod {name} is left over" for name in sorted(now.pods - was.pods)),
         *(f"booking {name} is not over" for name in sorted(now.bookings - was.bookings)),
+        *(f"namespace {name} stays" for name in sorted(now.leaving - was.leaving)),
     ]
 
 

@@ -6,7 +6,7 @@ its place. The test that left it otherwise is named.
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,7 +14,6 @@ import msgspec
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.resources import NAMESPACES
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
@@ -26,10 +25,10 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
-from tests.e2e.patience import PATIENCE
 from tests.e2e.restoring import Looks, Restoring, look
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
+from tests.patience import PATIENCE
 
 NODES: Final = ("node-a", "node-b")
 GPUS: Final = 4
@@ -177,16 +176,11 @@ class Testbed:
             # All of our parts are processes here: as pods they would run a second time.
             pods = self.cluster.kubectl("get", "pods", f"--namespace={names.NAMESPACE}", "--output=name")
             assert not pods, pods
-            assert poll(self._has_no_going_namespace, seconds=PATIENCE), "the namespace of a test stays"
         except BaseException:
             self.cluster.keep_logs()
             raise
         finally:
             self._end()
-
-    def _has_no_going_namespace(self) -> bool:
-        with closing(administrator(self.cluster)) as kube:
-            return not any(one.metadata.deletion_timestamp for one in kube.list(NAMESPACES).items)
 
     @property
     def _now(self) -> _Standing:

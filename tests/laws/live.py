@@ -28,6 +28,7 @@ from tests.laws.ordering import WAITS
 from tests.laws.state import State
 from tests.laws.stream import Stream
 from tests.laws.watcher import LawWatcher
+from tests.patience import PATIENCE
 
 LEEWAY: Final = 5.0
 """Seconds between the look and the write of an honest decision: a pass of the reclaimer on a busy machine,
@@ -35,8 +36,6 @@ the 2 s of a bind, what a part's watch lags behind ours."""
 SETTLES: Final = 5.0
 """Seconds in which a kubelet says that a pod has ended whose device it has given to the next."""
 TICK: Final = 0.1
-EXPECTED_WITHIN: Final = 30.0
-UP_WITHIN: Final = 120.0
 
 
 def checkpoints_of(cluster: Cluster) -> dict[str, Path]:
@@ -83,7 +82,7 @@ class LiveWatch:
     def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
-        assert poll(lambda: self._stream.is_complete, seconds=UP_WITHIN), "The laws cannot be watched."
+        assert poll(lambda: self._stream.is_complete, seconds=PATIENCE), "The laws cannot be watched."
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -127,7 +126,7 @@ class LiveWatch:
         Raises:
             LawBrokenError: a law was broken.
         """
-        assert poll(_CaughtUp(self._kube, self._stream, self._clock), seconds=UP_WITHIN), (
+        assert poll(_CaughtUp(self._kube, self._stream, self._clock), seconds=PATIENCE), (
             "The cluster cannot be watched any more."
         )
 
@@ -139,7 +138,7 @@ class LiveWatch:
         self._watcher.finish()
 
     @contextmanager
-    def expecting(self, *laws: str, within: float = EXPECTED_WITHIN) -> Iterator[list[LawBrokenError]]:
+    def expecting(self, *laws: str, within: float = PATIENCE) -> Iterator[list[LawBrokenError]]:
         """Inside, these laws may break and do not raise; at the end each of them must have been broken."""
         with self._watcher.expecting(*laws) as found:
             yield found

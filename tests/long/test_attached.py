@@ -11,9 +11,9 @@ from devcluster.failure import ClusterError
 from devcluster.waiting import poll
 from tests.clusters import own
 from tests.e2e.attached import Attached
-from tests.e2e.patience import PATIENCE
 from tests.e2e.told import run
 from tests.laws.broken import LawBrokenError
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 

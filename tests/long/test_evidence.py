@@ -8,9 +8,9 @@ import pytest
 from devcluster.cluster import Cluster
 from devcluster.parts import Parts
 from devcluster.waiting import poll
-from tests.e2e.patience import PATIENCE
 from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch
+from tests.patience import PATIENCE
 from tests.running import evidence
 from tests.running.summary import LINES, Section, shorten
 

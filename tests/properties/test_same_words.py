@@ -33,10 +33,12 @@ def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
 def events(cluster: Cluster, pod: Pod) -> list[str]:
     """What the extender writes on the pod."""
     told: list[tuple[str, str]] = []
-    explain = Explain(
-        cluster.state, cluster.clock, lambda one, _, said: told.append((one.metadata.uid, said)), lambda: None
-    )
-    explain.look()
+
+    def tell(one: Pod, _reason: str, said: str) -> bool:
+        told.append((one.metadata.uid, said))
+        return True
+
+    Explain(cluster.state, cluster.clock, tell, lambda: None).look()
     return [said for uid, said in told if uid == pod.metadata.uid]
 
 

@@ -13,7 +13,7 @@ import msgspec
 
 from devcluster.machine import remove_left_behind
 from devcluster.places import CHECKOUT
-from tests.e2e.patience import PATIENCE
+from tests.patience import PATIENCE
 from tests.running import flakes, outcome
 from tests.running.commit import commit_of
 from tests.running.outcome import Failure

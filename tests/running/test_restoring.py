@@ -43,6 +43,7 @@ def test_what_is_as_it_was_is_not_told() -> None:
         (dataclasses.replace(WAS, gpus={"node-a": {"init": "9"}}), "the GPUs of node-a differ"),
         (dataclasses.replace(WAS, pods=frozenset({"x/a"})), "pod x/a is left over"),
         (dataclasses.replace(WAS, bookings=frozenset({"b-1"})), "booking b-1 is not over"),
+        (dataclasses.replace(WAS, leaving=frozenset({"x"})), "namespace x stays"),
     ],
 )
 def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:

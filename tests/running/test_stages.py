@@ -10,6 +10,7 @@ import pytest
 
 from cluster.fake.clock import eventually
 from cluster.runtime.clock import SystemClock
+from devcluster.places import CHECKOUT
 from devcluster.procstat import lives
 from tests.running import gate
 from tests.running.outcome import Failure
@@ -98,6 +99,20 @@ def test_a_stage_of_a_run_that_was_killed_is_told_to_terminate(tmp_path: Path) -
         eventually(lambda: log.exists() and log.read_text(), deadline=60)
         running.kill()
     eventually(lambda: not lives(int(log.read_text())))
+
+
+@pytest.mark.parametrize(
+    "goal", ["run", "test", "test-long", "controlplane", "e2e", "prove", "chaos", "bench"]
+)
+def test_what_starts_clusters_ends_with_make_however_make_ends(goal: str, tmp_path: Path) -> None:
+    program, log = tmp_path / "python", tmp_path / "told"
+    program.write_text(f"#!/bin/sh\necho $$ > {log}.new && mv {log}.new {log}\nexec sleep 600\n")
+    program.chmod(0o700)
+    words = ["make", "--assume-old=binaries", f"BIN={tmp_path}", goal]
+    with subprocess.Popen(words, cwd=CHECKOUT, start_new_session=True) as make:
+        eventually(log.exists, deadline=60)
+        make.kill()
+    eventually(lambda: not lives(int(log.read_text())), deadline=60)
 
 
 def test_a_stage_that_was_ended_says_so() -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from cluster.runtime.clock import SystemClock
 from devcluster.fakenvml import A100_80GB, FakeNvml, gpu
+from tests.patience import PATIENCE
 
 
 def memory(nvml: ModuleType, handle: Any) -> int:
@@ -84,7 +85,7 @@ def test_a_hanging_call_comes_back_when_it_is_released_and_hinders_no_other(
     stuck = threading.Thread(target=lambda: answers.append(nvml.nvmlDeviceGetName(handle)))
     stuck.start()
     clock, never = SystemClock(), threading.Event()
-    deadline = clock.monotonic() + 30
+    deadline = clock.monotonic() + PATIENCE
     while not any(function == "nvmlDeviceGetName" for _, function, _ in fake.calls()):
         assert clock.monotonic() < deadline, "the call never reached the library"
         clock.wait(never, 0.01)

@@ -18,14 +18,12 @@ from tests.long.chaos.instances import COMPONENTS, Instance, chosen, instances
 from tests.long.chaos.plan import AGENT, CONTROLLER, SERVER, Harm, group_of, is_ours, part_of
 from tests.long.chaos.recoveries import Recovery
 from tests.long.chaos.standing import Standing
+from tests.patience import PATIENCE
 from tests.threads import Timetable
 
 Tell = Callable[[str], None]
 V = TypeVar("V")
 
-BACK_WITHIN: Final = 300.0
-"""Seconds: on a busy machine, with whatever else is away, and a kubelet that starts a container later each
-time that it has ended."""
 ASKS_EVERY: Final = 0.25
 REPLICAS: Final = {AGENT: 1, SERVER: 1}
 """Pods of a target; of the others there are two."""
@@ -137,7 +135,7 @@ class Striking:
             except (ApiError, ClusterError):
                 return None
 
-        return poll(ask, seconds=BACK_WITHIN, every=ASKS_EVERY)
+        return poll(ask, seconds=PATIENCE, every=ASKS_EVERY)
 
     def _tell(self, sentence: str) -> None:
         self._fault(sentence)

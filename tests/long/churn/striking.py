@@ -16,12 +16,11 @@ from devcluster.waiting import Stopwatch, poll
 from tests.long.churn.ground import CONTROLLERS, MODULES, Ground
 from tests.long.churn.recoveries import Recovery
 from tests.long.churn.strikes import GONE_SILENTLY, Strike, group_of
+from tests.patience import PATIENCE
 from tests.threads import Timetable
 
 Tell = Callable[[str], None]
 
-BACK_WITHIN: Final = 300.0
-"""Seconds. How soon a part is back is judged by a bare process after it, and not by this."""
 ASKS_EVERY: Final = 0.05
 READY: Final = frozenset(MODULES)
 """Parts that say when they are ready."""
@@ -113,7 +112,7 @@ class Striking:
             said = self._ground.parts.ask(daemon, "/readyz")[1]
             return said if TELLS_TIME in said else None
 
-        said = poll(says_so, seconds=BACK_WITHIN)
+        said = poll(says_so, seconds=PATIENCE)
         assert said, f"{strike.target} does not mind that its clock is wrong by {strike.amount:.0f} s"
         self.refused.append(said.strip())
         self._see_another_reclaim(strike.target)
@@ -129,7 +128,7 @@ class Striking:
         parts = self._ground.parts
         (other,) = set(CONTROLLERS) - {name}
         daemon = self._cluster.daemon(other)
-        leads = poll(lambda: parts.leads(daemon), seconds=BACK_WITHIN)
+        leads = poll(lambda: parts.leads(daemon), seconds=PATIENCE)
         assert leads, f"nobody reclaims while the clock of {name} is wrong"
 
     def _lose_node(self, strike: Strike) -> None:
@@ -155,7 +154,7 @@ class Striking:
             leading = [n for n in CONTROLLERS if parts.leads(self._cluster.daemon(n))]
             return leading[0] if leading else None
 
-        name = poll(found, seconds=BACK_WITHIN)
+        name = poll(found, seconds=PATIENCE)
         assert name, "nobody reclaims"
         self.led.add(name)
         return name
@@ -179,7 +178,7 @@ class Striking:
         def acts() -> bool:
             return self._ground.parts.is_ready(daemon) and not (reclaims and self._nobody_reclaims())
 
-        is_back = poll(acts, seconds=BACK_WITHIN, every=ASKS_EVERY)
+        is_back = poll(acts, seconds=PATIENCE, every=ASKS_EVERY)
         seconds = watch.seconds
         assert is_back, f"{name} does not recover: {self._ground.parts.ask(daemon, '/readyz')[1]}"
         recovery = Recovery(part=name, seconds=seconds, floor=self._bare(name))
@@ -226,7 +225,7 @@ class Striking:
                 return False
             return True
 
-        assert poll(done, seconds=BACK_WITHIN, every=0.5), "the API server does not answer"
+        assert poll(done, seconds=PATIENCE, every=0.5), "the API server does not answer"
 
     def _tell(self, sentence: str) -> None:
         self._fault(sentence)

@@ -21,6 +21,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from devcluster.waiting import Stopwatch, poll
 from tests.clusters import own
 from tests.devcluster.machine import Machine, alive, processes_like
+from tests.patience import PATIENCE
 
 pytestmark = pytest.mark.e2e
 
@@ -81,7 +82,7 @@ def test_one_kill_ends_a_whole_cluster_and_the_next_start_needs_no_help(which: s
     inside = processes_like(cluster.pid)
     os.kill(cluster.pid if which == "first process" else parent_of(cluster.pid), signal.SIGKILL)
     cluster.release()
-    assert poll(lambda: not alive(inside), seconds=30), "processes of the killed cluster live on"
+    assert poll(lambda: not alive(inside), seconds=PATIENCE), "processes of the killed cluster live on"
     killed = Machine.now(places(NAME).mark)
     assert (killed.mounts, killed.links, killed.routes, killed.rules) == (
         before.mounts, before.links, before.routes, before.rules,
@@ -115,7 +116,7 @@ def test_a_cluster_ends_with_its_owner_however_that_ends(number: signal.Signals)
         assert len(inside) > len(cluster.daemons)
         owner.send_signal(number)
     watch = Stopwatch()
-    assert poll(lambda: not alive(inside), seconds=30, every=0.01), "processes outlive their owner"
+    assert poll(lambda: not alive(inside), seconds=PATIENCE, every=0.01), "processes outlive their owner"
     sys.stdout.write(f"all of it has ended {watch.seconds:.2f} s after its owner\n")
 
     said: list[str] = []

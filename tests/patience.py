@@ -1,4 +1,4 @@
-"""How long anything may take in a test on a whole cluster."""
+"""How long a test waits for anything."""
 
 from typing import Final
 
