@@ -3,7 +3,8 @@
 Used by ``cdi``. A container gets the driver's own libraries and tools read-only, because they must be of the
 version of the kernel module, which no image can know. A link such as ``libcuda.so.1`` becomes a mount of the
 file that it leads to: nothing has to make links in a container. That its loader finds them is up to
-``ldcache``.
+``ldcache``. With them go the files by which EGL, Vulkan and OptiX find the driver, and its firmware, as with
+NVIDIA's container toolkit.
 """
 
 import re
@@ -31,6 +32,20 @@ BINARIES = frozenset(
         "nvidia-cuda-mps-server",
     }
 )
+
+DATA = {
+    "usr/share/glvnd/egl_vendor.d": "10_nvidia.json",
+    "etc/glvnd/egl_vendor.d": "10_nvidia.json",
+    "usr/share/vulkan/icd.d": "nvidia_icd*.json",
+    "etc/vulkan/icd.d": "nvidia_icd*.json",
+    "usr/share/vulkan/implicit_layer.d": "nvidia_layers*.json",
+    "etc/vulkan/implicit_layer.d": "nvidia_layers*.json",
+    "usr/share/nvidia": "nvoptix.bin",
+}
+"""Folder -> what of it goes into a container: headless rendering asks these files where the libraries are."""
+FIRMWARE_FOLDERS = ("usr/lib/firmware/nvidia", "lib/firmware/nvidia")
+"""With a folder of each version."""
+FIRMWARE = "gsp*.bin"
 
 LIBRARY = "libnvidia-ml.so.1"
 
@@ -70,7 +85,7 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 
 def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
-    """The mounts for a container: every library of the driver's version, the links to it, and the tools."""
+    """The mounts for a container: all of the driver's version, the links to it, the tools and ``DATA``."""
     listed = tuple(files)
     version = driver_version(listed)
     if version is None:
@@ -78,7 +93,10 @@ def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
     chosen = {
         file.path: file.target
         for file in listed
-        if Path(file.path).name in BINARIES or Path(file.target).name.endswith(f".so.{version}")
+        if Path(file.path).name in BINARIES
+        or Path(file.target).name.endswith(f".so.{version}")
+        or _folder_of(file) in DATA
+        or _folder_of(file) in {f"{folder}/{version}" for folder in FIRMWARE_FOLDERS}
     }
     return tuple(Mount(path, target) for path, target in sorted(chosen.items()))
 
@@ -93,8 +111,19 @@ def find(root: Path) -> tuple[Found, ...]:
     """The files under the driver's root that the plan is made from; folders that are links are left out."""
     libraries = (path for folder in LIBRARY_FOLDERS for path in _entries(root, folder, "lib*.so*"))
     binaries = (path for folder in BINARY_FOLDERS for path in _entries(root, folder, "nvidia-*"))
-    found = (_found(root, path) for path in (*libraries, *binaries))
+    data = (path for folder, pattern in DATA.items() for path in _entries(root, folder, pattern))
+    firmware = (
+        path
+        for folder in FIRMWARE_FOLDERS
+        for version in _entries(root, folder, "*")
+        for path in _entries(root, f"{folder}/{version.name}", FIRMWARE)
+    )
+    found = (_found(root, path) for path in (*libraries, *binaries, *data, *firmware))
     return tuple(file for file in found if file is not None)
+
+
+def _folder_of(file: Found) -> str:
+    return file.path.rpartition("/")[0].lstrip("/")
 
 
 def _entries(root: Path, folder: str, pattern: str) -> list[Path]:

@@ -5,6 +5,7 @@ without TCP; each database is new, and the server is stopped by its process id w
 """
 
 import atexit
+import contextlib
 import grp
 import itertools
 import os
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import tempfile
 import threading
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import Final
@@ -87,6 +89,20 @@ class PostgresServer:
             self._process.send_signal(how)
             self._process.wait(_PATIENCE)
             self._process = None
+
+    @contextlib.contextmanager
+    def standing_still(self) -> Iterator[None]:
+        """Inside all its processes are stopped: connections stay open, and nobody answers."""
+        assert self._process
+        children = Path(f"/proc/{self._process.pid}/task/{self._process.pid}/children").read_text()
+        processes = [self._process.pid, *map(int, children.split())]
+        for each in processes:
+            os.kill(each, signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            for each in processes:
+                os.kill(each, signal.SIGCONT)
 
     def close(self) -> None:
         """End it, and leave nothing behind."""

@@ -55,7 +55,7 @@ def show(
     has_users: bool = False,
 ) -> None:
     """Print bookings."""
-    is_for_people = form in {"table", "wide"}
+    is_for_people = form in output.PEOPLES
     output.show(
         answer,
         bookings,
@@ -68,7 +68,7 @@ def show(
 
 def warn(reach: Reach, booking: Row, form: Format) -> None:
     """Tell people of a booking at risk what they could have instead; programs have it in the answer."""
-    if form not in {"table", "wide"} or not booking.get("at_risk"):
+    if form not in output.PEOPLES or not booking.get("at_risk"):
         return
     click.echo("At risk: there are not enough GPUs for it as things are. It is not cancelled by itself.")
     instead = [reach.told(line) for line in offers(booking.get("alternatives") or ())]

@@ -14,6 +14,8 @@ from booking import wording
 
 Format = Literal["table", "wide", "json", "yaml", "name"]
 FORMATS: Final[tuple[Format, ...]] = ("table", "wide", "json", "yaml", "name")
+PEOPLES: Final[tuple[Format, ...]] = ("table", "wide")
+"""Those for people; the others are for programs."""
 _GAP: Final = 3
 _NOTHING: Final = "-"
 
@@ -69,6 +71,21 @@ def show(
         click.echo(table(rows, [each for each in columns if output == "wide" or not each.wide]))
     else:
         click.echo(empty, err=True)
+
+
+def tell(answer: Mapping[str, Any], output: Format, *, name: str, sentence: str) -> None:
+    """Print what was done to one thing.
+
+    Args:
+        answer: what the server said: for programs.
+        output: how.
+        name: of the thing, for ``-o name``.
+        sentence: for people.
+    """
+    if output in PEOPLES:
+        click.echo(sentence)
+    else:
+        show(answer, [answer], (), output=output, name=lambda _: name, empty="")
 
 
 def table(rows: Iterable[Row], columns: Sequence[Column]) -> str:

@@ -7,7 +7,7 @@ from typing import Final
 
 import peewee
 
-from booking.store.engine import Engine
+from booking.store.engine import Engine, sentence
 from booking.store.line import Line
 
 _KEPT: Final = 16
@@ -27,10 +27,12 @@ class Pool:
     def begun(self, how: str) -> Iterator[Line]:
         """A connection inside a transaction that has just begun; a transaction that is left open is undone.
 
-        One that was idle and turns out to be gone is replaced: the server may have been started anew.
+        One that was idle and turns out to be gone is replaced, and all that were idle are closed: the server
+        may have been started anew, or stand still, and each of them would be waited for.
 
         Raises:
-            peewee.PeeweeException: the database cannot be reached.
+            StoreError: the database cannot be reached.
+            peewee.PeeweeException: it refuses.
         """
         line = self._begun(how)
         try:
@@ -48,7 +50,7 @@ class Pool:
             with self._lock:
                 line = self._idle.pop() if self._idle else None
             fresh = line is None
-            line = line or self._engine.connect()
+            line = line or self._connected()
             try:
                 line.begin(how)
             except peewee.PeeweeException as error:
@@ -56,8 +58,16 @@ class Pool:
                     self._keep_or_close(line, is_lost=self._engine.is_lost(error))
                     raise
                 line.close()
+                self._close_idle()
             else:
                 return line
+
+    def _connected(self) -> Line:
+        """A new connection. Where there is none to be had now there is none in a moment either."""
+        try:
+            return self._engine.connect()
+        except peewee.PeeweeException as error:
+            raise sentence(self._engine.name, error) from error
 
     def _keep_or_close(self, line: Line, *, is_lost: bool) -> None:
         if is_lost:
@@ -76,6 +86,10 @@ class Pool:
         """Close all that are idle; the others when they are given back."""
         with self._lock:
             self._is_closed = True
+        self._close_idle()
+
+    def _close_idle(self) -> None:
+        with self._lock:
             idle, self._idle = self._idle, []
         for line in idle:
             line.close()

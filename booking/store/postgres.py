@@ -13,6 +13,7 @@ import peewee
 from booking.errors import StoreError
 from booking.store.line import Line
 from booking.store.url import Server
+from booking.store.watchdog import Watchdog
 from cluster import names
 
 _LOST: Final = ("08", "57P0", "40001", "40P01", "25P03")
@@ -26,6 +27,24 @@ _DEFAULTS: Final = {
 }
 
 
+class _Watched(peewee.PostgresqlDatabase):
+    """Waits for an answer no longer than it may."""
+
+    def __init__(self, name: str, watchdog: Watchdog, **options: Any) -> None:
+        self._watchdog = watchdog
+        super().__init__(name, **options)
+
+    def execute_sql(self, sql: str, params: Any = None) -> Any:
+        """The cursor of a statement that the server has answered.
+
+        Raises:
+            peewee.OperationalError: it has not, in time.
+        """
+        peewees: Any = super()
+        with self._watchdog.watching(peewees.connection().fileno):
+            return peewees.execute_sql(sql, params)
+
+
 class PostgresEngine:
     """A database on a server."""
 
@@ -37,6 +56,7 @@ class PostgresEngine:
 
     def __init__(self, server: Server) -> None:
         self._server = server
+        self._watchdog = Watchdog(server.answer_timeout)
 
     @property
     def name(self) -> str:
@@ -51,8 +71,9 @@ class PostgresEngine:
         server = self._server
         password = _read(server) if server.password_file else server.password
         options: dict[str, Any] = {**_DEFAULTS, **server.options}
-        database = peewee.PostgresqlDatabase(
+        database = _Watched(
             server.database,
+            self._watchdog,
             host=server.host or None,
             port=server.port,
             user=server.user,
@@ -72,7 +93,8 @@ class PostgresEngine:
         return str(state).startswith(_LOST)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Nothing is held but those who watch."""
+        self._watchdog.close()
 
 
 def _read(server: Server) -> str:

@@ -12,6 +12,9 @@ from cluster import names
 _FILE: Final = "sqlite:///"
 _SERVER: Final = "postgresql"
 _IN_A_FILE: Final = "password_file"
+_ANSWERS: Final = "answer_timeout"
+_PATIENCE: Final = 35.0
+"""Seconds: the server ends a statement after 30 by itself."""
 _PORT: Final = 5432
 
 
@@ -27,6 +30,8 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     password_file: Path | None
     """Read whenever a connection is made: a new password needs no restart."""
     database: str
+    answer_timeout: float = _PATIENCE
+    """Seconds after which a server that has not answered is taken to stand still."""
     options: dict[str, str]
     """Further words of libpq: ``sslmode``, ``sslrootcert``, ``connect_timeout``."""
 
@@ -41,7 +46,7 @@ def address_of(url: str) -> Path | Server:
 
     Args:
         url: ``sqlite:///relative/path``, ``sqlite:////absolute/path``, or
-            ``postgresql://user:password@host:port/database?password_file=...&sslmode=...``.
+            ``postgresql://user:password@host:port/database?password_file=...&answer_timeout=...&sslmode=...``.
 
     Raises:
         StoreError: a URL of another kind, or one without file or database. It never shows a password.
@@ -73,12 +78,20 @@ def _server(url: str) -> Server:
         parts = urlsplit(url)
         port = parts.port or _PORT
         query = [pair.partition("=") for pair in parts.query.split("&") if pair]
+        options = {key: unquote(value) for key, _, value in query}
+        patience = float(options.pop(_ANSWERS, _PATIENCE))
     except ValueError:
         raise _no_server() from None
-    options = {key: unquote(value) for key, _, value in query}
     file = options.pop(_IN_A_FILE, None)
     database = unquote(parts.path.removeprefix("/"))
-    if not database or "/" in database or "\0" in unquote(url) or not parts.username or parts.fragment:
+    if (
+        not database
+        or "/" in database
+        or "\0" in unquote(url)
+        or not parts.username
+        or parts.fragment
+        or not patience > 0
+    ):
         raise _no_server()
     return Server(
         host=options.pop("host", "") or unquote(parts.hostname or ""),
@@ -87,6 +100,7 @@ def _server(url: str) -> Server:
         password=None if parts.password is None else unquote(parts.password),
         password_file=None if file is None else Path(file),
         database=database,
+        answer_timeout=patience,
         options=options,
     )
 

@@ -47,6 +47,21 @@ def test_a_running_booking_is_extended_and_released(site: Site, visitors: Visito
     assert visitors.heard() == []
 
 
+def test_a_running_booking_gets_more_gpus(site: Site, visitors: Visitors) -> None:
+    now = site.clock.now()
+    site.add(now - DAY, now + 2 * DAY, user="alice", count=2, node="node-a")
+    page = visitors.page()
+    page.goto("/mine")
+    form = opened(page, "More or fewer GPUs")
+    form.locator("input[name=count]").fill("99")
+    expect(form.locator(".violations")).to_contain_text("99")
+    form.locator("input[name=count]").fill("3")
+    expect(form.locator(".verdict")).to_contain_text("Possible")
+    form.get_by_role("button", name="Change the number").click()
+    expect(page.locator(".booking h2")).to_contain_text("3 \N{MULTIPLICATION SIGN}")
+    assert visitors.heard() == []
+
+
 def test_a_planned_booking_is_moved_and_cancelled(site: Site, visitors: Visitors) -> None:
     now = site.clock.now()
     site.add(now + 3 * DAY, now + 5 * DAY, user="alice", node="node-a")

@@ -8,7 +8,7 @@ from playwright.sync_api import Browser
 
 from tests.booking.web.pages.site import Site
 from tests.browser.story import live, rule, tell
-from tests.browser.visitor import DESK, PHONE, Visitors, address_of, findings, open_all, width_of
+from tests.browser.visitor import DESK, PHONE, SCHEMES, Visitors, address_of, findings, open_all, width_of
 from tests.fakes.objects import A100
 
 pytestmark = pytest.mark.component
@@ -21,6 +21,7 @@ PAGES: Final = {
     "missing": "/mine?booked=b-nobody",
     "now": "/now",
     "why": "/why/vision/ablation",
+    "whom to ask about": "/why",
     "maintenance": "/admin",
     "exemptions": "/admin/exemptions",
     "everybody's": "/admin/bookings",
@@ -49,15 +50,15 @@ def told(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 @pytest.mark.parametrize("name", PAGES)
 def test_everybody_can_read_a_page(told: Visitors, name: str) -> None:
-    page = told.page(screen=DESK, scheme="light")
+    page = told.page()
     page.goto(PAGES[name])
     open_all(page)
-    assert findings(page) == []
-    assert width_of(page) <= DESK.width
-    page.emulate_media(color_scheme="dark")
-    page.set_viewport_size({"width": PHONE.width, "height": PHONE.height})
-    assert findings(page) == []
-    assert width_of(page) <= PHONE.width
+    for screen in (DESK, PHONE):
+        page.set_viewport_size({"width": screen.width, "height": screen.height})
+        for scheme in SCHEMES:
+            page.emulate_media(color_scheme=scheme)
+            assert findings(page) == [], (screen, scheme)
+            assert width_of(page) <= screen.width, (screen, scheme)
     assert told.heard() == ([MISSING] if name == "missing" else [])
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
@@ -21,6 +21,7 @@ PATIENCE: Final = 60_000
 """Milliseconds that anything may take on a busy machine."""
 
 Scheme = Literal["light", "dark"]
+SCHEMES: Final[tuple[Scheme, ...]] = get_args(Scheme)
 
 
 @dataclass(frozen=True)

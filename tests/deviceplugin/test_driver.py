@@ -43,6 +43,30 @@ def test_libraries_of_the_drivers_version_their_links_and_the_tools(tmp_path: Pa
     )
 
 
+def test_what_leads_egl_vulkan_and_optix_to_the_driver_and_its_firmware_of_this_version(
+    tmp_path: Path,
+) -> None:
+    wanted = (
+        "etc/vulkan/implicit_layer.d/nvidia_layers.json",
+        "usr/lib/firmware/nvidia/580.159.04/gsp_ga10x.bin",
+        "usr/share/glvnd/egl_vendor.d/10_nvidia.json",
+        "usr/share/nvidia/nvoptix.bin",
+        "usr/share/vulkan/icd.d/nvidia_icd.x86_64.json",
+    )
+    others = (
+        "usr/lib/firmware/nvidia/570.86.15/gsp_ga10x.bin",
+        "usr/lib/firmware/nvidia/580.159.04/notes.txt",
+        "usr/share/glvnd/egl_vendor.d/50_mesa.json",
+        "usr/share/vulkan/icd.d/lvp_icd.json",
+    )
+    before = plan(find(host(tmp_path)))
+    for name in (*wanted, *others):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    more = set(plan(find(tmp_path))) - set(before)
+    assert more == {Mount(f"/{name}", f"/{name}") for name in wanted}
+
+
 def test_a_machine_without_driver_gives_nothing(tmp_path: Path) -> None:
     (tmp_path / "usr" / "bin").mkdir(parents=True)
     (tmp_path / "usr" / "bin" / "nvidia-smi").touch()

@@ -10,7 +10,7 @@ from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.api import part
 from booking.cli.completing import known_models, known_nodes
-from booking.cli.output import Column, Format, Row, printing
+from booking.cli.output import PEOPLES, Column, Format, Row, printing
 from booking.cli.reach import Reach, reach_of, reaching
 from booking.cli.when import instant_of
 
@@ -67,10 +67,11 @@ def block(node: str, output: Format, **options: Any) -> None:
 @admin.command()
 @click.argument("block")
 @click.option("--reason", help="Why; it stands in the audit.")
+@printing
 @reaching
-def unblock(block: str, **options: Any) -> None:
+def unblock(block: str, output: Format, **options: Any) -> None:
     """Take a BLOCK back by its id."""
-    _remove(reach_of(options), "blocks", block, reason=options["reason"])
+    _remove(reach_of(options), "blocks", block, output, reason=options["reason"])
 
 
 @admin.command()
@@ -122,52 +123,60 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -
 @admin.command()
 @click.argument("exemption")
 @click.option("--reason", help="Why; it stands in the audit.")
+@printing
 @reaching
-def revoke(exemption: str, **options: Any) -> None:
+def revoke(exemption: str, output: Format, **options: Any) -> None:
     """Take an EXEMPTION back by its id."""
-    _remove(reach_of(options), "exemptions", exemption, reason=options["reason"])
+    _remove(reach_of(options), "exemptions", exemption, output, reason=options["reason"])
 
 
 @admin.command()
 @click.argument("pod")
 @click.option("--reason", required=True, help="Why; its owner is told.")
+@printing
 @reaching
-def evict(pod: str, reason: str, **options: Any) -> None:
+def evict(pod: str, reason: str, output: Format, **options: Any) -> None:
     """Take the GPUs of a POD, booked or not; it comes back as evicted pods do."""
     reach = reach_of(options)
     body = {"namespace": reach.namespace, "pod": pod.removeprefix("pod/"), "reason": reason}
-    reach.api.ask("POST", "/admin/evictions", body)
-    click.echo(f"{body['namespace']}/{body['pod']} is being evicted.")
+    made = reach.api.ask("POST", "/admin/evictions", body)
+    place = f"{body['namespace']}/{body['pod']}"
+    printed.tell(made, output, name=place, sentence=f"{place} is being evicted.")
 
 
 @admin.command()
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
 @click.option("--reason", required=True, help="Why; people see it.")
+@printing
 @reaching
-def cordon(node: str, gpu: str, reason: str, **options: Any) -> None:
+def cordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Take a GPU of a NODE, by its number or UUID, out of use for new pods; whoever has it goes on."""
-    _order_gpu(reach_of(options), (node, gpu), "cordon", reason=reason, sentence="gets no new pods")
+    _order_gpu(reach_of(options), (node, gpu), "cordon", output, reason=reason, sentence="gets no new pods")
 
 
 @admin.command()
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
 @click.option("--reason", default="back in use", help="Why.", show_default=True)
+@printing
 @reaching
-def uncordon(node: str, gpu: str, reason: str, **options: Any) -> None:
+def uncordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Give a cordoned GPU of a NODE back to new pods."""
-    _order_gpu(reach_of(options), (node, gpu), "uncordon", reason=reason, sentence="is not cordoned any more")
+    _order_gpu(
+        reach_of(options), (node, gpu), "uncordon", output, reason=reason, sentence="is not cordoned any more"
+    )
 
 
 @admin.command()
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
 @click.option("--reason", required=True, help="What was done.")
+@printing
 @reaching
-def clear(node: str, gpu: str, reason: str, **options: Any) -> None:
+def clear(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Say that a GPU of a NODE is mended: it is healthy as soon as it answers."""
-    _order_gpu(reach_of(options), (node, gpu), "clear", reason=reason, sentence="is probed anew")
+    _order_gpu(reach_of(options), (node, gpu), "clear", output, reason=reason, sentence="is probed anew")
 
 
 @admin.command()
@@ -226,30 +235,31 @@ def _name_of(row: Row) -> str:
 
 def _make(reach: Reach, what: str, body: dict[str, Any], output: Format, *, sentence: str) -> None:
     made = reach.api.ask("POST", f"/admin/{what}", body)
-    if output == "table":
-        click.echo(f"{sentence}: {made['id']}.")
+    printed.tell(made, output, name=str(made["id"]), sentence=f"{sentence}: {made['id']}.")
+    if output in PEOPLES:
         for risk in made.get("at_risk") or ():
             gpus = "1 GPU" if risk["count"] == 1 else f"{risk['count']} GPUs"
             span = " to ".join(printed.local(risk[edge], reach.zone) for edge in ("start", "end"))
             click.echo(f"At risk now: {risk['id']} of {risk['user']}, {gpus}, {span}.", err=True)
-    else:
-        printed.show(made, [made], (), output=output, name=lambda each: str(each["id"]), empty="")
 
 
-def _order_gpu(reach: Reach, place: tuple[str, str], order: str, *, reason: str, sentence: str) -> None:
+def _order_gpu(
+    reach: Reach, place: tuple[str, str], order: str, output: Format, *, reason: str, sentence: str
+) -> None:
     node, gpu = place
     body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
     ordered = reach.api.ask("POST", "/admin/gpu-orders", body)
-    click.echo(f"{ordered['gpu']} of {node} {sentence}.")
+    printed.tell(ordered, output, name=ordered["gpu"], sentence=f"{ordered['gpu']} of {node} {sentence}.")
 
 
-def _remove(reach: Reach, what: str, identifier: str, *, reason: str | None) -> None:
-    reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}", {"reason": reason} if reason else None)
-    click.echo(f"{identifier} is taken back.")
+def _remove(reach: Reach, what: str, identifier: str, output: Format, *, reason: str | None) -> None:
+    body = {"reason": reason} if reason else None
+    removed = reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}", body)
+    printed.tell(removed, output, name=identifier, sentence=f"{identifier} is taken back.")
 
 
 def _span_columns(reach: Reach, output: Format) -> tuple[Column, ...]:
-    if output not in {"table", "wide"}:
+    if output not in PEOPLES:
         return ()
     zone = reach.zone
     return (
@@ -259,7 +269,7 @@ def _span_columns(reach: Reach, output: Format) -> tuple[Column, ...]:
 
 
 def _at(reach: Reach, output: Format) -> Column:
-    if output not in {"table", "wide"}:
+    if output not in PEOPLES:
         return Column("AT", lambda e: e["at"])
     zone = reach.zone
     return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))

@@ -31,6 +31,9 @@ TABS: Final = (
 )
 """Address -> title."""
 _DONE: Final = {
+    "booked": "Booked. It is guaranteed from now on; its owner sees who has booked it.",
+    "stored": "The booking is stored, but not written to the cluster yet: the Kubernetes API server does not"
+    " answer in time. Until it does, it is not guaranteed.",
     "blocked": "The maintenance is planned. Bookings that it affects are told so.",
     "unblocked": "The maintenance is taken back.",
     "exempted": "The exemption holds.",

@@ -21,6 +21,7 @@ FIELD_OF: Final[Mapping[str, str]] = {
     "more-than-exist": "count",
     "more-than-one-node-has": "count",
     "not-a-namespace": "namespace",
+    "not-a-user": "user",
     "starts-in-the-past": "start",
     "ends-before-it-starts": "end",
     "too-far-ahead": "end",
@@ -143,7 +144,9 @@ def unreadable(errors: Mapping[str, list[str]]) -> Answer:
     return Answer("plain", "Complete the form to see whether it can be booked.", errors=errors)
 
 
-def fillers(wishes: Iterable[tuple[Wish, str]], wall: Wall, *, namespace: str | None) -> tuple[Filler, ...]:
+def fillers(
+    wishes: Iterable[tuple[Wish, str]], wall: Wall, *, namespace: str | None, user: str = ""
+) -> tuple[Filler, ...]:
     """Buttons for what would be accepted, each once."""
     made: dict[str, Filler] = {}
     for wish, why in wishes:
@@ -155,6 +158,7 @@ def fillers(wishes: Iterable[tuple[Wish, str]], wall: Wall, *, namespace: str | 
             start=wish.start,
             end=wish.end,
             namespace=namespace,
+            user=user,
         )
         start = "Now" if wish.start <= wall.now else wall.moment(wish.start)
         query = f"{texts.query()}&check=1"

@@ -18,6 +18,7 @@ _WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LONGEST_TEXT: Final = 300
 """Characters of a field that are looked at; none of them needs so many."""
 _HOUR: Final = 3600
+NO_COUNT: Final = "Say how many GPUs: a whole number from 1 to 999999."
 _UNITS: Final = frozenset({"days", "hours"})
 
 
@@ -36,6 +37,8 @@ class Texts:
     unit: str = "days"
     end: str = ""
     namespace: str = ""
+    user: str = ""
+    """For whom, of an administrator's form; empty: for whoever fills it."""
 
     def query(self) -> str:
         """As the query of an address that fills the form with them."""
@@ -56,6 +59,8 @@ class Asked:
     request: BookingRequest | None
     """None where they cannot be read."""
     length: Span | None
+    user: str | None = None
+    """Whom an administrator asks for; None: themselves."""
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     """Field -> sentences."""
 
@@ -63,15 +68,15 @@ class Asked:
 def asked_of(texts: Texts, wall: Wall) -> Asked:
     """Read the texts; all that is wrong is told at once."""
     errors: dict[str, list[str]] = {}
-    count = _whole(texts.count)
+    count = whole(texts.count)
     if not count:
-        errors["count"] = ["Say how many GPUs: a whole number from 1 to 999999."]
+        errors["count"] = [NO_COUNT]
     if not texts.model:
         errors["model"] = ["Choose a model."]
     start = _instant(texts.start, wall, errors, "start") if texts.start else None
     end, length = _until(texts, start or wall.now.replace(microsecond=0), wall, errors)
     if errors or end is None:
-        return Asked(None, None, errors)
+        return Asked(None, None, errors=errors)
     topology: Topology = "any" if texts.topology == "any" or count == 1 else "single-node"
     request = BookingRequest(
         model=names.model_label(texts.model),
@@ -81,7 +86,7 @@ def asked_of(texts: Texts, wall: Wall) -> Asked:
         namespace=texts.namespace or None,
         topology=topology,
     )
-    return Asked(request, length, errors)
+    return Asked(request, length, texts.user or None, errors)
 
 
 def filled(
@@ -93,6 +98,7 @@ def filled(
     start: datetime,
     end: datetime,
     namespace: str | None,
+    user: str = "",
 ) -> Texts:
     """The texts that ask for this; the length stays a length where it is one of whole days or hours."""
     length = spans.between(start, end, wall.zone)
@@ -108,6 +114,7 @@ def filled(
         topology=topology if count > 1 else "single-node",
         start="" if start <= wall.now else wall.field(start),
         namespace=namespace or "",
+        user=user,
         **told,
     )
 
@@ -121,7 +128,7 @@ def _until(
             return None, None
         end = _instant(texts.end, wall, errors, "end")
         return end, None if end is None else spans.between(start, end, wall.zone)
-    amount = _whole(texts.amount) if texts.unit in _UNITS else 0
+    amount = whole(texts.amount) if texts.unit in _UNITS else 0
     if not amount:
         errors["end"] = ["Say for how long: a whole number from 1 to 999999, of days or hours."]
         return None, None
@@ -132,8 +139,8 @@ def _until(
     return spans.after(start, length, wall.zone), length
 
 
-def _whole(text: str) -> int:
-    """A whole number; 0 where it is none."""
+def whole(text: str) -> int:
+    """A whole number; 0 where it is none, or none that anybody would write here."""
     return int(text) if _WHOLE.fullmatch(text) else 0
 
 

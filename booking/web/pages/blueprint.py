@@ -15,6 +15,8 @@ from booking.web.pages.ports import PageParts
 
 NAME: Final = "pages"
 """Of the blueprint: Flask puts it before every endpoint's name."""
+_CHANGES: Final = "any(length, move, resize, take)"
+"""What a form may change of a booking (``mine.ChangeVerb``)."""
 
 
 def pages(parts: PageParts) -> Blueprint:
@@ -32,8 +34,8 @@ def pages(parts: PageParts) -> Blueprint:
         ("POST", "/check", "check", booking.check),
         ("GET", "/inside", "inside", booking.inside),
         ("GET", "/mine", "mine", mine.show),
-        ("POST", "/mine/<booking_id>/<any(length, move, take):verb>", "change", mine.change),
-        ("POST", "/mine/<booking_id>/<any(length, move, take):verb>/check", "check-change", mine.check),
+        ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>", "change", mine.change),
+        ("POST", f"/mine/<booking_id>/<{_CHANGES}:verb>/check", "check-change", mine.check),
         ("POST", "/mine/<booking_id>/release", "release", mine.release),
         ("POST", "/mine/<booking_id>/cancel", "cancel", mine.cancel),
         ("GET", "/now", "now", live.now),

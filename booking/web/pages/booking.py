@@ -121,13 +121,15 @@ class BookingPages:
         self._parts.guarantee.demand()
         self._parts.guarantee.demand_capacity()
         try:
-            record = self._parts.bookings.create(visit.who, asked.request, key=_key(texts))
+            record = self._parts.bookings.create(visit.who, asked.request, user=asked.user, key=_key(texts))
         except RefusedError:
             # What would be accepted instead is found by the same judgement, asked again.
             answer = self._answer(visit, texts)
             return self._page(visit, texts, answer, HTTPStatus.UNPROCESSABLE_ENTITY)
-        is_written = self._parts.guarantee.written(record)
-        return _see_other(f"/mine?{'booked' if is_written else 'stored'}={record.id}#{record.id}")
+        what = "booked" if self._parts.guarantee.written(record) else "stored"
+        if record.user != visit.who.user:
+            return _see_other(f"/admin/bookings?done={what}#{record.id}")
+        return _see_other(f"/mine?{what}={record.id}#{record.id}")
 
     # --- what they are made of -----------------------------------------------------------------------
     def _page(
@@ -171,10 +173,14 @@ class BookingPages:
         trouble = self._parts.unknown_capacity()
         if trouble:
             return Answer("bad", f"Nothing can be said now. {trouble}")
-        decision = self._parts.bookings.dry_run(visit.who, asked.request)
+        try:
+            decision = self._parts.bookings.dry_run(visit.who, asked.request, user=asked.user)
+        except RefusedError as error:  # for nobody that there can be
+            return refused(error.violations, visit.wall)
         if decision.is_accepted:
             return accepted(decision, visit.wall)
-        return refused(decision.violations, visit.wall, self._slots(visit, asked, asked.request, decision))
+        slots = self._slots(visit, asked, asked.request, decision)
+        return refused(decision.violations, visit.wall, slots)
 
     def _slots(
         self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
@@ -188,6 +194,7 @@ class BookingPages:
             ],
             visit.wall,
             namespace=wish.namespace,
+            user=asked.user or "",
         )
 
     def _earliest(self, visit: Visit, asked: Asked, wish: BookingRequest) -> Sequence[Slot]:
@@ -204,6 +211,7 @@ class BookingPages:
                     topology=wish.topology,
                     namespace=wish.namespace,
                 ),
+                user=asked.user,
             )
         except RefusedError:
             return ()

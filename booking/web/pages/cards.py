@@ -1,7 +1,7 @@
 """A booking of one's own as a template reads it: its words, its countdown, what can be done with it. Pure."""
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Literal
 
 from booking import wording
 from booking.records import Record, State
@@ -22,7 +22,9 @@ class Act:
     title: str
     button: str
     field: str = ""
-    """Name of its one field, which is a date and time; empty: it has none."""
+    """Name of its one field; empty: it has none."""
+    type: Literal["datetime-local", "number"] = "datetime-local"
+    """Of that field."""
     label: str = ""
     value: str = ""
     hint: str = ""
@@ -142,6 +144,15 @@ def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
         label="New end",
         value=wall.field(record.end),
     )
+    resize = Act(
+        verb="resize",
+        title="More or fewer GPUs",
+        button="Change the number",
+        field="count",
+        type="number",
+        label="GPUs",
+        value=str(record.count),
+    )
     if state == "active":
         end = Act(
             verb="release",
@@ -151,7 +162,7 @@ def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
             " needed by somebody who has booked; waiting for your next booking counts from now.",
             is_grave=True,
         )
-        return length, end
+        return length, resize, end
     move = Act(
         verb="move",
         title="Move",
@@ -168,7 +179,7 @@ def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
         hint="It is taken back, and its GPUs are free for others. That does not count as a booking of yours.",
         is_grave=True,
     )
-    return length, move, cancel
+    return length, move, resize, cancel
 
 
 def _snippet(record: Record) -> str:

@@ -15,13 +15,14 @@ from booking.evaluate import Decision
 from booking.records import Change, Record
 from booking.stored import Filters
 from booking.web.pages.answer import Answer, accepted, gpus
+from booking.web.pages.asked import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
 from booking.web.pages.frame import Frame, Visit, is_fragment
 from booking.web.pages.ports import PageParts
 from booking.web.pages.risks import Risk, risk_of, taken, told
 from booking.web.pages.wall import BadTimeError
 
-ChangeVerb = Literal["length", "move", "take"]
+ChangeVerb = Literal["length", "move", "resize", "take"]
 _PAGE: Final = 50
 _MOST: Final = 200
 """Running and planned bookings that are shown; rules allow a handful."""
@@ -61,7 +62,7 @@ class MinePages:
         return self._page(visit, at=(booking_id, verb, answer))
 
     def change(self, booking_id: str, verb: ChangeVerb) -> Response:
-        """``POST /mine/ID/VERB``: extend or shorten (``length``), ``move``, or ``take`` an offer."""
+        """``POST /mine/ID/VERB``: extend or shorten (``length``), ``move``, ``resize``, ``take`` an offer."""
         visit = self._frame.visit()
         wish = self._wish(visit, booking_id, verb)
         if isinstance(wish, Answer):
@@ -111,6 +112,9 @@ class MinePages:
         """What the form asks for; a sentence where it cannot be read."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
+        if verb == "resize":
+            count = whole(request.form.get("count", ""))
+            return Change(count=count) if count else Answer("bad", NO_COUNT)
         try:
             instant = visit.wall.read(request.form.get("end" if verb == "length" else "start", ""))
         except BadTimeError as error:

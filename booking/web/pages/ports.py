@@ -33,15 +33,17 @@ class Bookings(Protocol):
         """Capacity, load and maintenance."""
         ...
 
-    def create(self, who: Principal, request: BookingRequest, *, key: Key | None = None) -> Record:
+    def create(
+        self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
+    ) -> Record:
         """Book; the same key with the same request books once."""
         ...
 
-    def dry_run(self, who: Principal, request: BookingRequest) -> Decision:
+    def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
         """What ``create`` would answer."""
         ...
 
-    def earliest(self, who: Principal, wish: SlotRequest) -> Sequence[Slot]:
+    def earliest(self, who: Principal, wish: SlotRequest, *, user: str | None = None) -> Sequence[Slot]:
         """The first slots."""
         ...
 

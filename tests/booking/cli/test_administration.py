@@ -126,6 +126,22 @@ def test_everybodys_bookings_are_seen_with_whose_they_are_and_ones_own_without(b
     assert "Only administrators may see everybody's bookings" in bob.fails("bookings", "-A")
 
 
+def test_whatever_is_done_is_said_to_programs_as_well(bob: Terminal) -> None:
+    def said(*words: str) -> str:
+        return bob.says("admin", *words, user="bob")
+
+    blocked = said("block", "node-a", "--to", "fri", "--reason", "x", "-o", "name").strip()
+    assert said("unblock", blocked, "-o", "name") == f"{blocked}\n"
+    wide = said("exempt", "alice", "max_planned=3", "--to", "fri", "--reason", "x", "-o", "wide")
+    assert wide.startswith("alice is exempt: ")
+    exemption = wide.rstrip(".\n").rpartition(" ")[2]
+    assert json.loads(said("revoke", exemption, "-o", "json"))["id"] == exemption
+    evicted = said("evict", "train-0", "-n", "research", "--reason", "x", "-o", "json")
+    assert json.loads(evicted) == {"namespace": "research", "pod": "train-0", "reason": "x"}
+    for verb in ("cordon", "uncordon", "clear"):
+        assert said(verb, "node-a", "0", "--reason", "x", "-o", "name") == "GPU-0\n"
+
+
 def test_a_gpu_is_cordoned_given_back_and_cleared(bob: Terminal) -> None:
     said = bob.says("admin", "cordon", "node-a", "0", "--reason", "loud", user="bob")
     assert said == "GPU-0 of node-a gets no new pods.\n"

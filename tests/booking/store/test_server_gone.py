@@ -75,6 +75,22 @@ def test_a_server_that_dies_within_a_transaction_stores_nothing_of_it(
     assert add(store, "b-1") == 1
 
 
+def test_a_server_that_stands_still_is_not_waited_for_and_has_lost_nothing_when_it_goes_on(
+    server: PostgresServer,
+) -> None:
+    server.start()
+    with closing(open_store(f"{server.new_url()}&answer_timeout=1&connect_timeout=2")) as store:
+        assert add(store, "b-1") == 1
+        with store.reading(), store.reading():
+            pass  # two connections are idle now
+        with server.standing_still():
+            for ask in (store.check, lambda: ids(store), lambda: add(store, "b-2")):
+                with pytest.raises(StoreError, match="cannot be used"):
+                    ask()
+        assert ids(store) == ["b-1"]
+        assert add(store, "b-3") == 2
+
+
 def test_no_sentence_shows_the_password(server: PostgresServer) -> None:
     url = server.new_url()
     server.stop()

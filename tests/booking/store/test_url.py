@@ -47,6 +47,15 @@ def test_a_socket_s_folder_and_a_password_s_file_are_options() -> None:
     assert server.options == {}
 
 
+def test_how_long_an_answer_may_take_is_our_own_word() -> None:
+    server = address_of("postgresql://alice@db/bookings?answer_timeout=2.5&connect_timeout=3")
+    assert isinstance(server, Server)
+    assert (server.answer_timeout, server.options) == (2.5, {"connect_timeout": "3"})
+    for wrong in ("0", "-1", "nan", "soon", ""):
+        with pytest.raises(StoreError, match="cannot be used"):
+            address_of(f"postgresql://alice@db/bookings?answer_timeout={wrong}")
+
+
 @pytest.mark.parametrize(
     "url",
     [

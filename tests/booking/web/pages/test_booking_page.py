@@ -17,10 +17,10 @@ from tests.fakes.objects import A100, A6000
 HTMX = {"HX-Request": "true"}
 
 
-def book(site: Site, address: str = "/", *, user: str = "alice", **fields: Any) -> TestResponse:
+def book(site: Site, address: str = "/", *, sender: str = "alice", **fields: Any) -> TestResponse:
     """The form, sent."""
-    form = {"csrf": token(site.see("/", user=user)), "model": A100, "amount": "2", **fields}
-    return site.send("POST", address, user=user, data=form)
+    form = {"csrf": token(site.see("/", user=sender)), "model": A100, "amount": "2", **fields}
+    return site.send("POST", address, user=sender, data=form)
 
 
 def test_a_booking_is_answered_with_the_way_to_it(site: Site) -> None:
@@ -32,6 +32,54 @@ def test_a_booking_is_answered_with_the_way_to_it(site: Site) -> None:
     (record,) = site.service.list(site.who("alice")).entries
     assert (record.user, record.namespace, record.count) == ("alice", "vision", 1)
     assert record.end - record.start == 2 * DAY
+
+
+def test_an_administrator_books_for_somebody_else_by_their_rules(site: Site) -> None:
+    site.signing_in.administrators.add("bob")
+    asked = {"start": "2026-03-03T00:00", "user": "carol"}
+    answer = book(site, sender="bob", **asked)
+    assert answer.headers["Location"].partition("#")[0] == "/admin/bookings?done=booked"
+    page = said(site.see("/admin/bookings?done=booked", user="bob"))
+    assert "its owner sees who has booked it" in page
+    assert "carol" in page
+    (record,) = site.service.list(site.who("carol")).entries
+    assert (record.user, record.created_by) == ("carol", "bob")
+
+    later = {"start": "2026-03-07T00:00"}
+    assert "This cannot be booked as it is" in said(book(site, "/check", sender="bob", **{**asked, **later}))
+    assert "Can be booked" in said(book(site, "/check", sender="bob", **later))
+
+
+def test_what_would_be_accepted_instead_is_for_the_same_user(site: Site) -> None:
+    site.signing_in.administrators.add("bob")
+    answer = book(site, "/check", sender="bob", user="carol", count="9")
+    offers = [unescape(found) for found in re.findall(r'class="button slot" href="([^"]+)"', answer.text)]
+    assert offers
+    assert all("user=carol" in address for address in offers)
+
+
+def test_nobody_books_for_somebody_else_but_administrators(site: Site) -> None:
+    site.signing_in.administrators.add("bob")
+    assert 'name="user"' in site.see("/", user="bob").text
+    assert 'name="user"' not in site.see("/").text
+    csrf = token(site.see("/"))
+    for address in ("/", "/check"):
+        sent = site.send("POST", address, data={"csrf": csrf, "model": A100, "user": "carol"})
+        assert sent.status_code == 403
+    assert site.stored == 0
+
+
+def test_for_nobody_that_there_can_be_nothing_is_booked_and_the_field_says_so(site: Site) -> None:
+    site.signing_in.administrators.add("bob")
+    csrf = token(site.see("/", user="bob"))
+    for address in ("/", "/check"):
+        form = {"csrf": csrf, "model": A100, "user": "a\u200bb"}
+        answer = site.send(
+            "POST", address, user="bob", data=form, headers=HTMX if address == "/check" else {}
+        )
+        assert "Nobody has the user id" in said(answer)
+        assert 'id="error-user"' in answer.text
+    assert site.stored == 0
 
 
 def test_what_is_not_in_the_cluster_yet_is_not_called_guaranteed(site: Site) -> None:

@@ -137,6 +137,24 @@ def test_a_change_that_is_not_possible_is_told_what_would_be(site: Site) -> None
     assert "not possible." in said(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
 
 
+def test_a_booking_gets_more_gpus_or_fewer_where_there_are_so_many(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now - DAY, now + DAY, user="alice", count=2, node="node-a")
+    site.capacity = Capacity({A100: {"node-a": 4}})
+    csrf = {"csrf": token(site.see("/"))}
+
+    def asked(count: str, what: str = "") -> str:
+        return said(site.send("POST", f"/mine/{record.id}/resize{what}", data={**csrf, "count": count}))
+
+    assert "This change is not possible" in asked("5")
+    for nothing in ("", "0", "many", "-1", "9" * 20):
+        assert "Say how many GPUs" in asked(nothing)
+    assert "Possible: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in asked("4", "/check")
+    assert site.service.show(site.who("alice"), record.id).count == 2
+    asked("3")
+    assert site.service.show(site.who("alice"), record.id).count == 3
+
+
 def test_past_bookings_are_leaves_of_fifty_newest_first_and_say_who_ended_them(site: Site) -> None:
     now = site.clock.now()
     for number in range(51):

@@ -1,0 +1,71 @@
+"""Cuts connections on which a database server does not answer any more.
+
+A server that stands still (its disk hangs, its machine is suspended) leaves the socket open and says nothing,
+and its own time limits stand still with it. libpq has limits for making a connection and for what nobody
+acknowledges, none for an answer: whoever asks would wait for ever.
+"""
+
+import contextlib
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Final
+
+from cluster.runtime.clock import Clock, SystemClock
+
+_LOOKS: Final = 10
+"""In the time that an answer may take."""
+
+
+class Watchdog:
+    """Of all connections to one server."""
+
+    def __init__(self, patience: float, clock: Clock | None = None) -> None:
+        """Args: patience: seconds that an answer may take."""
+        self._patience = patience
+        self._clock = clock or SystemClock()
+        self._lock = threading.Lock()
+        self._asked: dict[object, tuple[float, Callable[[], int]]] = {}
+        """Question -> when its time is up, and the socket on which its answer comes."""
+        self._thread: threading.Thread | None = None
+        self._closed = threading.Event()
+
+    @contextmanager
+    def watching(self, fileno: Callable[[], int]) -> Iterator[None]:
+        """Inside somebody waits for an answer; past their time the socket is shut down, which wakes them.
+
+        Args:
+            fileno: of the socket.
+        """
+        question = object()
+        with self._lock:
+            self._asked[question] = self._clock.monotonic() + self._patience, fileno
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="store-watchdog", daemon=True)
+                self._thread.start()
+        try:
+            yield
+        finally:
+            with self._lock:
+                del self._asked[question]
+
+    def look(self) -> None:
+        """Cut where an answer takes too long."""
+        now = self._clock.monotonic()
+        # The lock keeps questions here while they are looked at: a socket whose number somebody else has
+        # got meanwhile would be shut down otherwise.
+        with self._lock:
+            for due, fileno in self._asked.values():
+                if now >= due:
+                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fileno())) as ours:
+                        ours.shutdown(socket.SHUT_RDWR)
+
+    def close(self) -> None:
+        """Watch no more."""
+        self._closed.set()
+
+    def _watch(self) -> None:
+        while not self._clock.wait(self._closed, self._patience / _LOOKS):
+            self.look()
