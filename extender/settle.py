@@ -68,9 +68,10 @@ class Settle:
         with self._state.locked() as ledger:
             if ledger.assumption(uid) is not assumption:
                 return  # seen, or decided anew, while we asked
-            if what == "bound" and pod is not None:
-                self._state.apply_pod(pod)
-            elif what == "never":
+            if what == "never":
                 ledger.forget_assumed(uid)
+            if what != "wait" and pod is not None and pod.metadata.uid == uid:
+                # Also of one that is over: that its kubelet has refused it is news of the node.
+                self._state.apply_pod(pod)
         if what != "wait":
             self._log.info("an unseen bind is settled", pod=assumption.pod.key, outcome=what)

@@ -95,10 +95,9 @@ settings = load(getattr(importlib.import_module(root), name), os.environ)
 build = importlib.import_module(sys.argv[1]).build
 environ = [os.environ] if "environ" in inspect.signature(build).parameters else []
 process = build(settings, *environ, SystemClock())
-loaded = sorted(sys.modules)
 process.end("seen")
 code = process.run()
-print(json.dumps(loaded))
+print(json.dumps(sorted(sys.modules)))
 sys.exit(code)
 """
 

@@ -5,6 +5,7 @@ protect, to send bookmarks and to forget; objects are its business to clean up. 
 real one is right.
 """
 
+from tests.contracts.kube_bookings import KubeBookings
 from tests.contracts.kube_creating import KubeCreating
 from tests.contracts.kube_ground import pod_body
 from tests.contracts.kube_pods import KubeBinding, KubeDeleting, KubeEvicting, KubeFinalizers
@@ -26,5 +27,6 @@ class KubeContract(
     KubeDeleting,
     KubeFinalizers,
     KubeEvicting,
+    KubeBookings,
 ):
     """The contract."""

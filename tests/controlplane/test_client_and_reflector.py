@@ -16,10 +16,11 @@ from cluster.kube.events import EventRecorder
 from cluster.kube.lease import LeaseRenewer
 from cluster.kube.port import Kube, Selection
 from cluster.kube.reflector import Reflector, Tuning
-from cluster.kube.resources import EVENTS, LEASES, POD_TEMPLATES, PODS, Resource
+from cluster.kube.resources import BOOKINGS, EVENTS, LEASES, POD_TEMPLATES, PODS, Resource
 from cluster.objects.pods import Pod
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
+from devcluster.parts import chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.contracts.kube import KubeContract, pod_body
@@ -33,6 +34,8 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     with Cluster.start(ClusterSpec(name=own("kube"), nodes=(NodeSpec(name="idle"),))) as running:
+        running.kubectl("apply", "--server-side", "-f", str(chart.CHART / "files" / "bookings.yaml"))
+        chart.await_established(running, f"crd/bookings.{names.DOMAIN}")
         yield running
 
 
@@ -88,6 +91,8 @@ class TestContract(KubeContract):
         for made in administrator.list(PRIORITY_CLASSES).items:
             if made.metadata.name.startswith(IMPORTANT):
                 administrator.delete(PRIORITY_CLASSES, made.metadata.name)
+        for booking in administrator.list(BOOKINGS).items:
+            administrator.delete(BOOKINGS, booking.name)
 
     @pytest.fixture
     def kube(self, administrator: KubeClient) -> Kube:

@@ -10,7 +10,7 @@ from tests.e2e.testbed import Testbed
 @pytest.fixture(autouse=True)
 def watched(request: pytest.FixtureRequest) -> Iterator[None]:
     """Nothing was broken when the test and its own fixtures had come to their end."""
-    if "cluster" not in request.fixturenames:
+    if "testbed" not in request.fixturenames:
         yield
         return
     testbed: Testbed = request.getfixturevalue("testbed")

@@ -90,6 +90,18 @@ def test_a_bind_that_did_happen_is_held_by_the_pod_itself(cluster: Cluster) -> N
         assert ledger.assumed == {}
 
 
+def test_a_pod_that_its_kubelet_has_refused_meanwhile_is_released_and_bars_the_node(cluster: Cluster) -> None:
+    over = a_pod().asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Failed").raw
+    refused = {"phase": "Failed", "reason": "UnexpectedAdmissionError"}
+    cluster.kube.put(PODS, {**over, "status": {**over["status"], **refused}})
+
+    later(cluster, ASK_AFTER)
+
+    assert cluster.view().held == {}
+    barring = cluster.state.serving.refusing(monotonic=cluster.clock.monotonic())
+    assert [refusal.pod.metadata.name for refusal in barring] == ["p"]
+
+
 def test_a_deleted_pod_is_released(cluster: Cluster) -> None:
     cluster.kube.delete(PODS, "p", namespace="default", grace_seconds=0)
 

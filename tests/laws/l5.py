@@ -5,17 +5,22 @@ devices: there is a place for every booking that is free at all its instants. Lo
 where that takes too long, nothing is said.
 
 Judged when a Booking is written or grows, at every instant from then on at which its load rises. A device
-that falls sick later breaks no promise that was given before.
+that falls sick later breaks no promise that was given before, nor does one that goes to a pod that nobody may
+evict; a promise that is given then counts on neither.
 """
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from datetime import datetime
 from functools import lru_cache
 from typing import Final
 
+from cluster import names
 from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
 from tests.laws.changes import Change
-from tests.laws.devices import whole_devices
+from tests.laws.devices import held, whole_devices
+from tests.laws.groups import user_of
 from tests.laws.state import State
 
 LAW: Final = "L5"
@@ -23,6 +28,7 @@ _PATIENCE: Final = 5_000
 """Places that are tried for one change."""
 _MOST: Final = 300
 """Devices and bookings on one node that are looked at together."""
+_SPARED: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", names.NAMESPACE})
 
 
 def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
@@ -32,7 +38,11 @@ def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
         return
     model = after.spec.model
     others = [b for b in state.bookings.values() if b.spec.model == model and b.name != after.name]
-    nodes = [sum(d.is_healthy and d.model == model for d in whole_devices(n)) for n in state.nodes.values()]
+    gone = _gone(state, {b.spec.user for b in (after, *others)})
+    nodes = [
+        sum(d.is_healthy and d.model == model and d.uuid not in gone for d in whole_devices(node))
+        for node in state.nodes.values()
+    ]
     for instant in sorted({now, *(b.spec.start for b in (after, *others) if b.spec.start > now)}):
         loads = [load for one in (after, *others) if (load := _load(one, instant))]
         if _load(after, instant) <= (_load(before, instant) if before else 0):
@@ -48,6 +58,21 @@ def overbooked(change: Change, state: State, now: datetime) -> Iterator[str]:
             return
     if _has_grown(before, after) and not _has_witness(now, (after, *others), tuple(sorted(nodes))):
         yield f"With {after.name} there is no place for every booking of {model} on nodes with {nodes}."
+
+
+def _gone(state: State, bookers: AbstractSet[str]) -> set[str]:
+    """UUIDs of devices of pods that nobody may evict, and that no booking can cover."""
+    return {
+        uuid
+        for pod in state.pods.values()
+        if _stays(pod) and user_of(pod) not in bookers
+        for uuid in held(pod, state)
+    }
+
+
+def _stays(pod: Pod) -> bool:
+    owners = {owner.kind for owner in pod.metadata.owner_references or ()}
+    return pod.metadata.namespace in _SPARED or not owners.isdisjoint({"DaemonSet", "Node"})
 
 
 @lru_cache(maxsize=4096)

@@ -4,11 +4,12 @@ from datetime import timedelta
 
 from cluster.kube.resources import BOOKINGS
 from tests.booking.reclaimer.scene import Scene
-from tests.fakes.objects import A6000, EPOCH, a100, a6000
+from tests.fakes.objects import A6000, EPOCH, a100, a6000, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.watcher import LawWatcher
 
 DAY = timedelta(days=1)
+IN_KUBE_SYSTEM = {"metadata": {"namespace": "kube-system"}}
 
 
 def test_as_many_as_there_are_can_be_booked(scene: Scene, laws: LawWatcher) -> None:
@@ -51,6 +52,22 @@ def test_models_are_counted_apart_and_sick_devices_not_at_all(scene: Scene, laws
     scene.book("b-2", model=A6000, count=1)
     with breaks(laws, "L5", "With b-3 2 x NVIDIA-RTX-A6000 are booked"):
         scene.book("b-3", model=A6000, count=1)
+
+
+def test_devices_of_pods_that_nobody_may_evict_are_not_promised(scene: Scene, laws: LawWatcher) -> None:
+    held = {"main": ("GPU-n0-0",)}
+    scene.create(a_pod("d").of("bob").asks(1).on("n0", held).of_a_daemon_set())
+    scene.create(a_pod("s").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}), IN_KUBE_SYSTEM)
+    scene.opportunist("o", 2)
+    scene.book("b-1", count=2)
+    with breaks(laws, "L5", "With b-2 3 x .* are booked .* and there are 2"):
+        scene.book("b-2", count=1)
+
+
+def test_a_pod_that_a_booking_covers_takes_nothing_from_it(scene: Scene, laws: LawWatcher) -> None:
+    scene.create(a_pod("d").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).of_a_daemon_set())
+    scene.book("b-1", count=4)
+    laws.finish()
 
 
 def test_a_device_that_falls_sick_breaks_no_promise(scene: Scene, laws: LawWatcher) -> None:

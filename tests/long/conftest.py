@@ -3,6 +3,7 @@
 import pytest
 
 from tests.e2e.session import alice, bob, cluster, laws, live_watch, numbers, parts, playground, testbed
+from tests.e2e.watching import watched
 from tests.running import outcome
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "parts",
     "playground",
     "testbed",
+    "watched",
 ]
 
 

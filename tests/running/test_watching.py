@@ -27,10 +27,10 @@ class Bed:
 def testbed(): return Bed()
 
 @pytest.fixture
-def cluster(testbed): return "a cluster"
+def live_watch(testbed): return testbed.live_watch
 
 @pytest.fixture
-def live_watch(testbed): return testbed.live_watch
+def playground(testbed): return "a namespace"
 """
 TESTS = """
 from contextlib import suppress
@@ -38,11 +38,11 @@ from tests.laws.broken import LawBrokenError
 
 def test_a(): pass
 
-def test_b(cluster, request):
+def test_b(playground, request):
     with suppress(LawBrokenError):
         request.getfixturevalue("live_watch")._break([("L1", "GPU-1 has two pods")])
 
-def test_c(cluster): pass
+def test_c(playground): pass
 """
 
 

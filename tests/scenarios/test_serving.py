@@ -45,6 +45,7 @@ MORE_STEPS: Final[Mapping[str, Step]] = {
     "run": ServedNode.run_pods,
     "end a pod": ServedNode.end_pod,
     "all news": ServedNode.all_news,
+    "settle": ServedNode.settle,
     **{f"news of {kind}": lambda node, kind=kind: node.news[kind].arrive(1) for kind in KINDS},
     **{f"watch of {kind}": lambda node, kind=kind: node.news[kind].relist() for kind in KINDS},
     "restart the extender": ServedNode.start_extender,
@@ -98,6 +99,7 @@ def recover(node: ServedNode) -> None:
             node.schedule()
             node.answer()
             node.run_pods()
+        node.settle()
         node.pass_time(10)
 
 
@@ -109,6 +111,19 @@ def test_at_most_one_pod_is_lost_by_the_death_of_an_agent_in_any_order_of_events
     recover(node)
     assert node.lost() <= node.deaths, node.describe()
     assert node.runs() == GPUS, node.describe()
+
+
+def test_a_pod_that_ended_before_anybody_heard_of_its_bind_holds_nothing_in_the_end() -> None:
+    node = served()
+    play(node, ["bind", "answer", "kill", "run", "end a pod", "watch of pods"])
+    recover(node)
+    assert node.runs() == GPUS, node.describe()
+
+
+def test_a_refusal_that_is_read_before_it_is_heard_bars_the_node() -> None:
+    node = served()
+    play(node, ["kill", "bind", "settle", "11.0 s", "answer", "settle", "bind", "answer"])
+    assert node.lost() == 1, node.describe()
 
 
 @pytest.mark.parametrize("first", STEPS)

@@ -81,6 +81,8 @@ class World:
         self.kube.on_change(self._changed)
         self.laws = watch_memory(self.kube, self.clock, leeway=leeway)
         self.interruptions: list[Interruption] = []
+        self.is_unfinished = False
+        """Whether the test ends while somebody has still to come back."""
         self.is_away = False
         """Whether the API server answers nobody."""
         self._life = Life()
@@ -124,7 +126,7 @@ class World:
     def __exit__(self, failed: object, *_: object) -> None:
         self.close()
         if failed is None:
-            self.laws.check()
+            (self.laws.check if self.is_unfinished else self.laws.finish)()
 
     # --- time ------------------------------------------------------------------------------------------
     def run(self, seconds: float) -> None:

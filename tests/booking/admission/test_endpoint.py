@@ -1,6 +1,7 @@
 """The webhook over real TLS."""
 
 import contextlib
+import os
 import socket
 import ssl
 import sys
@@ -8,6 +9,7 @@ import threading
 from collections.abc import Iterator
 from http import HTTPStatus
 from tempfile import gettempdir
+from typing import Any
 
 import pytest
 import urllib3
@@ -269,11 +271,17 @@ class TestCertificates:
     def test_keys_are_never_on_the_disk_so_that_a_killed_process_leaves_none(
         self, endpoint: Endpoint
     ) -> None:
-        opened: list[str] = []
-        sys.addaudithook(lambda event, args: opened.append(str(args[0])) if event == "open" else None)
+        written: list[str] = []
+
+        def hear(event: str, args: tuple[Any, ...]) -> None:
+            if event == "open" and args[2] & os.O_ACCMODE != os.O_RDONLY:
+                written.append(str(args[0]))
+
+        sys.addaudithook(hear)
         with serving(endpoint) as server:
             assert asked(server) == (200, "3")
-        assert not [path for path in opened if path.startswith(gettempdir())]
+        # Modules may be compiled there: the checkout of a proof is a temporary folder.
+        assert not [path for path in written if path.startswith(gettempdir()) and "__pycache__" not in path]
 
 
 class TestTrouble:
