@@ -49,6 +49,7 @@ CLUSTER_NEEDS = (
     Need("command", "openssl", "openssl"),
     Need("command", "unshare", "util-linux"),
     Need("command", "nsenter", "util-linux"),
+    Need("command", "setpriv", "util-linux"),
     Need("command", "mount", "mount"),
     Need("command", "umount", "mount"),
     Need("command", "pkg-config", "pkgconf"),

@@ -90,13 +90,13 @@ def plan(files: Iterable[Found]) -> tuple[Mount, ...]:
     version = driver_version(listed)
     if version is None:
         return ()
+    folders = {*DATA, *(f"{folder}/{version}" for folder in FIRMWARE_FOLDERS)}
     chosen = {
         file.path: file.target
         for file in listed
         if Path(file.path).name in BINARIES
         or Path(file.target).name.endswith(f".so.{version}")
-        or _folder_of(file) in DATA
-        or _folder_of(file) in {f"{folder}/{version}" for folder in FIRMWARE_FOLDERS}
+        or _folder_of(file) in folders
     }
     return tuple(Mount(path, target) for path, target in sorted(chosen.items()))
 

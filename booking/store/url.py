@@ -15,6 +15,7 @@ _IN_A_FILE: Final = "password_file"
 _ANSWERS: Final = "answer_timeout"
 _PATIENCE: Final = 35.0
 """Seconds: the server ends a statement after 30 by itself."""
+_LONGEST_PATIENCE: Final = 3600.0
 _PORT: Final = 5432
 
 
@@ -78,20 +79,12 @@ def _server(url: str) -> Server:
         parts = urlsplit(url)
         port = parts.port or _PORT
         query = [pair.partition("=") for pair in parts.query.split("&") if pair]
-        options = {key: unquote(value) for key, _, value in query}
-        patience = float(options.pop(_ANSWERS, _PATIENCE))
     except ValueError:
         raise _no_server() from None
+    options = {key: unquote(value) for key, _, value in query}
     file = options.pop(_IN_A_FILE, None)
     database = unquote(parts.path.removeprefix("/"))
-    if (
-        not database
-        or "/" in database
-        or "\0" in unquote(url)
-        or not parts.username
-        or parts.fragment
-        or not patience > 0
-    ):
+    if not database or "/" in database or "\0" in unquote(url) or not parts.username or parts.fragment:
         raise _no_server()
     return Server(
         host=options.pop("host", "") or unquote(parts.hostname or ""),
@@ -100,9 +93,22 @@ def _server(url: str) -> Server:
         password=None if parts.password is None else unquote(parts.password),
         password_file=None if file is None else Path(file),
         database=database,
-        answer_timeout=patience,
+        answer_timeout=_patience(options.pop(_ANSWERS, None)),
         options=options,
     )
+
+
+def _patience(said: str | None) -> float:
+    try:
+        seconds = _PATIENCE if said is None else float(said)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds <= _LONGEST_PATIENCE:
+        raise StoreError(
+            f"The PostgreSQL database cannot be used: {_ANSWERS}={said} is no number of seconds between 0 and"
+            f" {_LONGEST_PATIENCE:.0f}."
+        )
+    return seconds
 
 
 def _no_server() -> StoreError:

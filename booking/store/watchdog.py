@@ -59,8 +59,7 @@ class Watchdog:
         with self._lock:
             for due, fileno in self._asked.values():
                 if now >= due:
-                    with contextlib.suppress(OSError), socket.socket(fileno=os.dup(fileno())) as ours:
-                        ours.shutdown(socket.SHUT_RDWR)
+                    _cut(fileno)
 
     def close(self) -> None:
         """Watch no more."""
@@ -69,3 +68,10 @@ class Watchdog:
     def _watch(self) -> None:
         while not self._clock.wait(self._closed, self._patience / _LOOKS):
             self.look()
+
+
+def _cut(fileno: Callable[[], int]) -> None:
+    # A driver says by errors of its own that there is no socket any more: then nobody waits at it, and the
+    # other connections are watched on.
+    with contextlib.suppress(Exception), socket.socket(fileno=os.dup(fileno())) as ours:
+        ours.shutdown(socket.SHUT_RDWR)

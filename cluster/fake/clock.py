@@ -3,11 +3,14 @@
 import threading
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Final
 
 from cluster.runtime.clock import SystemClock
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """A Monday morning."""
+PATIENCE: Final = 60.0
+"""Seconds of real time: generous, since waiting ends when it has come about."""
 
 
 class FakeClock:
@@ -59,7 +62,7 @@ class FakeClock:
             self._elapsed += seconds
             self._changed.notify_all()
 
-    def until_waiting(self, threads: int = 1, *, deadline: float = 10.0) -> None:
+    def until_waiting(self, threads: int = 1, *, deadline: float = PATIENCE) -> None:
         """Wait, in real time, until that many threads wait on this clock.
 
         Raises:
@@ -73,15 +76,17 @@ class FakeClock:
         return sum(deadline > self._elapsed for deadline in self._waiting)
 
 
-def eventually(condition: Callable[[], object], *, deadline: float = 10.0) -> None:
-    """Poll a callable, in real time, until it is true.
+def eventually(condition: Callable[[], object], *, deadline: float = PATIENCE) -> None:
+    """Poll a callable, in real time, until it is true; once more when the time is over.
 
     Raises:
         AssertionError: it never was.
     """
     clock, pause = SystemClock(), threading.Event()
     end = clock.monotonic() + deadline
+    is_over = False
     while not condition():
-        if clock.monotonic() > end:
+        if is_over:
             raise AssertionError("the condition never became true")
         clock.wait(pause, 0.002)
+        is_over = clock.monotonic() > end

@@ -15,7 +15,7 @@ from booking.policy.policy import meaning
 from booking.policy_history import SUBJECT
 from booking.records import Record
 from booking.stored import Filters
-from booking.web.pages.answer import gpus, model_title
+from booking.web.pages.answer import UNWRITTEN, gpus, model_title
 from booking.web.pages.frame import Frame, Visit
 from booking.web.pages.ports import PageParts
 from booking.web.pages.wall import BadTimeError
@@ -30,10 +30,10 @@ TABS: Final = (
     ("/admin/denied", "Denied demand"),
 )
 """Address -> title."""
+_STORED: Final = "stored"
 _DONE: Final = {
     "booked": "Booked. It is guaranteed from now on; its owner sees who has booked it.",
-    "stored": "The booking is stored, but not written to the cluster yet: the Kubernetes API server does not"
-    " answer in time. Until it does, it is not guaranteed.",
+    _STORED: f"The booking {UNWRITTEN}",
     "blocked": "The maintenance is planned. Bookings that it affects are told so.",
     "unblocked": "The maintenance is taken back.",
     "exempted": "The exemption holds.",
@@ -262,6 +262,7 @@ class AdminPages:
         return self._page(visit, "admin_bookings.html", refused, rows=rows, more=page.following is not None)
 
     def _page(self, visit: Visit, template: str, refused: Refused | None = None, **said: Any) -> Response:
+        what = request.args.get("done", "")
         return self._frame.page(
             template,
             visit,
@@ -270,7 +271,8 @@ class AdminPages:
             tab=next(
                 (address for address, _ in reversed(TABS) if request.path.startswith(address)), "/admin"
             ),
-            done=_DONE.get(request.args.get("done", "")),
+            done=_DONE.get(what),
+            is_well=what != _STORED,
             refused=refused,
             texts=request.form,
             **said,

@@ -14,6 +14,11 @@ from booking.web.pages.wall import Wall
 
 Looks = Literal["good", "bad", "plain"]
 _SLOTS: Final = 3
+UNWRITTEN: Final = (
+    "is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
+    " Until it does, it is not guaranteed."
+)
+"""Of a booking that the mirror could not write."""
 
 FIELD_OF: Final[Mapping[str, str]] = {
     "unknown-model": "model",

@@ -14,7 +14,7 @@ from booking.errors import RefusedError, StaleError
 from booking.evaluate import Decision
 from booking.records import Change, Record
 from booking.stored import Filters
-from booking.web.pages.answer import Answer, accepted, gpus
+from booking.web.pages.answer import UNWRITTEN, Answer, accepted, gpus
 from booking.web.pages.asked import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
 from booking.web.pages.frame import Frame, Visit, is_fragment
@@ -226,8 +226,7 @@ _NOTICES: Final = {
     "changed": "Changed: {} ({}).",
     "released": "Given back: {} ({}). Its pods keep running until their GPUs are needed.",
     "cancelled": "Cancelled: {} ({}).",
-    "stored": "{} ({}) is stored, but not written to the cluster yet: the Kubernetes API server does not"
-    " answer in time. Until it does, it is not guaranteed.",
+    "stored": f"{{}} ({{}}) {UNWRITTEN}",
 }
 """Parameter of the query -> what has happened to the booking that it names."""
 

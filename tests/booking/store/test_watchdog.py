@@ -2,6 +2,7 @@
 
 import socket
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import pytest
 
@@ -9,52 +10,65 @@ from booking.store.watchdog import Watchdog
 from cluster.fake.clock import FakeClock
 
 PATIENCE = 35.0
-Pair = tuple[socket.socket, socket.socket]
+
+
+@dataclass(frozen=True)
+class Line:
+    """A connection, and who watches it."""
+
+    ours: socket.socket
+    theirs: socket.socket
+    clock: FakeClock
+    watchdog: Watchdog
+
+    def look_after(self, seconds: float) -> None:
+        """So much later."""
+        self.clock.advance(seconds)
+        self.watchdog.look()
+
+    def is_open(self) -> bool:
+        """Whether what we send arrives."""
+        try:
+            self.ours.sendall(b"still here")
+        except BrokenPipeError:
+            return False
+        return self.theirs.recv(100) == b"still here"
 
 
 @pytest.fixture
-def pair() -> Iterator[Pair]:
-    """Our end, the server's end."""
+def line() -> Iterator[Line]:
+    clock = FakeClock()
+    watchdog = Watchdog(PATIENCE, clock)
     ours, theirs = socket.socketpair()
     with ours, theirs:
-        yield ours, theirs
-
-
-def test_an_answer_that_takes_too_long_is_waited_for_no_more(pair: Pair) -> None:
-    ours, theirs = pair
-    clock = FakeClock()
-    watchdog = Watchdog(PATIENCE, clock)
-    with watchdog.watching(ours.fileno):
-        clock.advance(PATIENCE - 1)
-        watchdog.look()
-        ours.sendall(b"still here")
-        assert theirs.recv(100) == b"still here"
-        clock.advance(1)
-        watchdog.look()
-        assert ours.recv(1) == b""
+        yield Line(ours, theirs, clock, watchdog)
     watchdog.close()
 
 
-def test_who_has_an_answer_is_not_cut(pair: Pair) -> None:
-    ours, theirs = pair
-    clock = FakeClock()
-    watchdog = Watchdog(PATIENCE, clock)
-    with watchdog.watching(ours.fileno):
+def test_an_answer_that_takes_too_long_is_waited_for_no_more(line: Line) -> None:
+    with line.watchdog.watching(line.ours.fileno):
+        line.look_after(PATIENCE - 1)
+        assert line.is_open()
+        line.look_after(1)
+        assert line.ours.recv(1) == b""
+    assert not line.is_open()
+
+
+def test_who_has_an_answer_is_not_cut(line: Line) -> None:
+    with line.watchdog.watching(line.ours.fileno):
         pass
-    clock.advance(10 * PATIENCE)
-    watchdog.look()
-    ours.sendall(b"still here")
-    assert theirs.recv(100) == b"still here"
-    watchdog.close()
+    line.look_after(10 * PATIENCE)
+    assert line.is_open()
 
 
-def test_a_socket_that_is_closed_already_is_no_trouble(pair: Pair) -> None:
-    ours, _ = pair
-    clock = FakeClock()
-    watchdog = Watchdog(PATIENCE, clock)
-    number = ours.fileno()
-    with watchdog.watching(lambda: number):
-        ours.close()
-        clock.advance(PATIENCE)
-        watchdog.look()
-    watchdog.close()
+class NoConnectionError(Exception):
+    """As drivers have errors of their own."""
+
+
+def test_a_connection_that_is_gone_already_keeps_nobody_from_watching_the_others(line: Line) -> None:
+    def gone() -> int:
+        raise NoConnectionError
+
+    with line.watchdog.watching(gone), line.watchdog.watching(line.ours.fileno):
+        line.look_after(PATIENCE)
+    assert not line.is_open()

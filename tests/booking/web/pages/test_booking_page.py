@@ -50,6 +50,18 @@ def test_an_administrator_books_for_somebody_else_by_their_rules(site: Site) -> 
     assert "Can be booked" in said(book(site, "/check", sender="bob", **later))
 
 
+def test_what_was_booked_for_somebody_and_is_not_in_the_cluster_yet_is_not_called_guaranteed(
+    site: Site,
+) -> None:
+    site.signing_in.administrators.add("bob")
+    site.mirror.writes = False
+    answer = book(site, sender="bob", user="carol")
+    page = site.see(answer.headers["Location"].partition("#")[0], user="bob")
+    assert "The booking is stored, but not written to the cluster yet" in said(page)
+    assert "guaranteed from now on" not in said(page)
+    assert 'class="note bad"' in page.text
+
+
 def test_what_would_be_accepted_instead_is_for_the_same_user(site: Site) -> None:
     site.signing_in.administrators.add("bob")
     answer = book(site, "/check", sender="bob", user="carol", count="9")
