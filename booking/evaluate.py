@@ -70,6 +70,7 @@ def evaluate(
     request: BookingRequest,
     changing: Record | None = None,
     with_alternatives: bool = True,
+    deadline: datetime | None = None,
 ) -> Decision:
     """Judge a request, or the change of a booking.
 
@@ -89,6 +90,7 @@ def evaluate(
         changing: the booking that is changed; None: a new one.
         with_alternatives: whether to look for what else there could be, which costs some searches: the
             alternatives of a refusal, the earliest start of what is accepted.
+        deadline: by which the alternatives end; there are some also for what is accepted, but ends later.
     """
     inquiry = _Inquiry(
         now.replace(microsecond=0),
@@ -98,9 +100,12 @@ def evaluate(
         capacity,
         changing,
         is_curious=with_alternatives,
+        deadline=deadline,
     )
     decision = inquiry.judged(request)
-    if decision.is_accepted or not with_alternatives or not (decision.start and decision.end):
+    if not with_alternatives or not (decision.start and decision.end):
+        return decision
+    if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
     if request.count < 1 or any(problems.of_namespace(request.namespace)):
         # It would be refused with every other wish as well.
@@ -160,6 +165,8 @@ class _Inquiry:
     """Whether an accepted wish asks for its earliest start, too."""
     needs_room: bool = False
     """Whether there must be room even for what has been promised already: it was lost."""
+    deadline: datetime | None = None
+    """What ends later is no alternative."""
 
     def judged(self, request: BookingRequest) -> Decision:
         """Everything but alternatives."""
@@ -221,7 +228,9 @@ class _Inquiry:
         return self.room_for(model)
 
     def is_accepted(self, wish: Wish) -> bool:
-        """Whether nothing is wrong with it."""
+        """Whether nothing is wrong with it, and it ends in time."""
+        if self.deadline is not None and wish.end > self.deadline:
+            return False
         if any(problems.of_demand(wish.model, wish.count, topology=wish.topology, capacity=self.capacity)):
             return False
         case, room = self.case(wish), self.room_for(wish.model)
@@ -269,7 +278,8 @@ def _decided(decision: Decision, case: Case, room: Room | None, *, is_curious: b
     want = search.wanted(case, decision.topology)
     violations = (*decision.violations, *_wrong(case, room, want))
     placing = _placing(case, room, want) if room and not violations else Placing()
-    is_asked = violations or is_curious
+    # A namespace that cannot be is none at any other time either.
+    is_asked = not decision.violations and (violations or is_curious)
     return msgspec.structs.replace(
         decision,
         start=case.start,

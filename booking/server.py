@@ -195,6 +195,7 @@ def _app(ground: _Ground) -> "WSGIApplication":
         ground.nodes.capacity,
         evictions=PodOrders(ground.asking, home=settings.namespace),
         gpus=NodeGpus(ground.asking),
+        identity_rules=settings.identity_rules,
     )
     parts = _parts(ground, service)
     roles = Roles(AccessReviews(ground.asking), clock)

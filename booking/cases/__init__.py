@@ -14,17 +14,25 @@ def replay_file(path: Path) -> tuple[Outcome, ...]:
     """Every case of a file, asked of the policy that the file names; paths are counted from the file on.
 
     Raises:
-        CaseFileError: the file, or its policy, cannot be used.
+        CaseFileError: the file, or its policy, cannot be used; the sentence says which file.
     """
-    cases = read_cases(_text(path))
-    policy = Policy()
-    if cases.policy is not None:
-        source = path.parent / cases.policy
-        try:
-            policy = read_policy(_text(source))
-        except PolicyError as error:
-            raise CaseFileError(f"The policy file {source} is refused.\n{error}") from error
-    return replay(cases, policy)
+    text = _text(path)
+    try:
+        cases = read_cases(text)
+    except CaseFileError as error:
+        raise CaseFileError(f"{path}: {error}") from error
+    policy = Policy() if cases.policy is None else _policy(path.parent / cases.policy)
+    try:
+        return replay(cases, policy)
+    except CaseFileError as error:
+        raise CaseFileError(f"{path}: {error}") from error
+
+
+def _policy(path: Path) -> Policy:
+    try:
+        return read_policy(_text(path))
+    except PolicyError as error:
+        raise CaseFileError(f"The policy file {path} is refused.\n{error}") from error
 
 
 def _text(path: Path) -> str:

@@ -1,6 +1,7 @@
 """Case files: a policy, what is there and booked, what somebody asks for and should be answered. Pure.
 
-YAML. Bookings and devices that several cases share stand once at the top; a case may have more of its own.
+YAML. Devices, bookings and maintenance that several cases share stand once at the top; a case may have more
+bookings and maintenance of its own.
 """
 
 from collections.abc import Mapping
@@ -51,10 +52,26 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
 
 class Exempted(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """An exemption that holds in a case."""
+    """An exemption of a case's user; it counts if the case's now is in ``[start, end)``."""
 
     limits: Mapping[str, Any]
     model: str | None = None
+    start: Instant | None = None
+    """By default the case's now."""
+    end: Instant | None = None
+    """By default a day after the case's now, or after a later start."""
+
+
+class Maintained(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Devices of a node that nobody has in ``[start, end)``."""
+
+    node: str
+    start: Instant
+    end: Instant
+    model: str | None = None
+    """By default all models of the node."""
+    count: Amount | None = None
+    """By default all devices of the node."""
 
 
 class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -66,6 +83,8 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     groups: tuple[str, ...] = ()
     history: tuple[Booked, ...] = ()
     """Bookings beside those of the whole file."""
+    maintenance: tuple[Maintained, ...] = ()
+    """Beside that of the whole file."""
     exemptions: tuple[Exempted, ...] = ()
     request: Asked
     change: str | None = None
@@ -84,6 +103,7 @@ class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     capacity: Mapping[str, Mapping[str, Amount]]
     """Model -> node -> devices."""
     history: tuple[Booked, ...] = ()
+    maintenance: tuple[Maintained, ...] = ()
     cases: tuple[OneCase, ...]
 
 

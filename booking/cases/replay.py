@@ -8,16 +8,18 @@ import msgspec
 
 from booking import spans, wording
 from booking.capacity import Capacity
-from booking.cases.file import Asked, Booked, CaseFile, CaseFileError, OneCase
+from booking.cases.file import Asked, Booked, CaseFile, CaseFileError, Exempted, Maintained, OneCase
 from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy, read_exemption
 from booking.policy.values import ValueMistakeError
-from booking.promises.calendars import calendar_of
+from booking.promises.calendars import Calendar, calendar_of
+from booking.promises.keeping import kept
 from booking.promises.room import Rooms
 from booking.records import BookingRequest, Record
 from booking.room import Wanted
 from booking.spans import SpanError
+from booking.stored import Block
 from cluster import names
 from cluster.objects.bookings import Topology
 
@@ -55,28 +57,33 @@ def replay(file: CaseFile, policy: Policy) -> tuple[Outcome, ...]:
 
 
 def _replayed(case: OneCase, file: CaseFile, policy: Policy, capacity: Capacity) -> Outcome:
+    name = f"The case {wording.quoted(case.name)}"
     try:
         return _outcome(case, _decided(case, file, policy, capacity))
+    except (CaseFileError, SpanError) as error:
+        raise CaseFileError(f"{name}: {error}") from error
     except OverflowError as error:
-        raise CaseFileError(f"{_of(case)}: an instant of it is beyond the calendar.") from error
+        raise CaseFileError(f"{name}: an instant of it is beyond the calendar.") from error
 
 
 def _decided(case: OneCase, file: CaseFile, policy: Policy, capacity: Capacity) -> Decision:
-    now = case.now.astimezone(UTC).replace(microsecond=0)
-    records = _placed(case, [*file.history, *case.history], capacity, now)
+    now = _whole(case.now)
+    blocks = tuple(_blocks([*file.maintenance, *case.maintenance], capacity))
+    placed = _placed([*file.history, *case.history], capacity, now)
+    records = _kept(placed, capacity, now, blocks)
     changing = next((record for record in records if record.id == case.change), None)
     if case.change is not None and changing is None:
-        raise CaseFileError(f"{_of(case)}: there is no booking {wording.quoted(case.change)} to change.")
+        there = wording.listed(record.id for record in records) or "none"
+        raise CaseFileError(
+            f"there is no booking {wording.quoted(case.change)} to change: there are {there}."
+        )
     limits_for = _limits_for(case, policy, now)
-    try:
-        request = _request(case.request, changing, capacity, now=now, limits_for=limits_for)
-    except (SpanError, CaseFileError) as error:
-        raise CaseFileError(f"{_of(case)}: {error}") from error
+    request = _request(case.request, changing, capacity, now=now, limits_for=limits_for)
     return evaluate(
         now,
         limits_for,
         history=[record for record in records if record.user == case.user],
-        room_for=_rooms(records, capacity, now, changing),
+        room_for=_rooms(records, capacity, now, blocks=blocks, changing=changing),
         capacity=capacity,
         request=request,
         changing=changing,
@@ -88,11 +95,11 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
     broken = tuple(sorted({violation.rule for violation in decision.violations}))
     differs = None
     if set(expected) != set(broken):
-        differs = f"{_told(expected)} was expected, and it is {_told(broken)}."
+        differs = f"It should be {_told(expected)}, and it is {_told(broken)}."
     elif case.earliest_start is not None and decision.earliest_start != case.earliest_start:
         found = decision.earliest_start
         differs = (
-            f"The earliest start was expected at {wording.instant(case.earliest_start)}, "
+            f"The earliest start should be {wording.instant(case.earliest_start)}, "
             f"and it is {wording.instant(found) if found else 'never'}."
         )
     sentences = tuple(violation.message for violation in decision.violations)
@@ -100,41 +107,80 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
 
 
 def _told(rules: Iterable[str]) -> str:
-    return wording.listed(rules) or "accepted"
-
-
-def _of(case: OneCase) -> str:
-    return f"The case {wording.quoted(case.name)}"
+    said = wording.listed(rules)
+    return f"refused by {said}" if said else "accepted"
 
 
 def _limits_for(case: OneCase, policy: Policy, now: datetime) -> Callable[[str], Limits]:
-    for each in case.exemptions:
-        try:
-            read_exemption(each.limits)
-        except ValueMistakeError as error:
-            raise CaseFileError(f"{_of(case)}: {error}") from error
-    exemptions = [
-        _Exemption(
-            dict(each.limits), each.model and names.model_label(each.model), now, now + timedelta(days=1)
-        )
-        for each in case.exemptions
-    ]
+    exemptions = [_exemption(each, number, now) for number, each in enumerate(case.exemptions, start=1)]
     return lambda model: policy.limits_for(
         user=case.user, groups=case.groups, model=model, now=now, exemptions=exemptions
     )
 
 
-def _placed(case: OneCase, booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list[Record]:
-    """The bookings that are there, each with a place, as they would have been stored one after the other."""
+def _exemption(each: Exempted, number: int, now: datetime) -> _Exemption:
+    try:
+        read_exemption(each.limits)
+    except ValueMistakeError as error:
+        raise CaseFileError(f"exemption {number}: {error}") from error
+    start = now if each.start is None else _whole(each.start)
+    end = max(start, now) + timedelta(days=1) if each.end is None else _whole(each.end)
+    if end <= start:
+        hint = "write when it starts, too" if each.start is None else "write a later end"
+        raise CaseFileError(f"exemption {number} {_backwards(start, end)}: {hint}.")
+    return _Exemption(dict(each.limits), each.model and names.model_label(each.model), start, end)
+
+
+def _blocks(maintenance: Sequence[Maintained], capacity: Capacity) -> Iterator[Block]:
+    for number, each in enumerate(maintenance, start=1):
+        model = None if each.model is None else names.model_label(each.model)
+        start, end = _whole(each.start), _whole(each.end)
+        if end <= start:
+            raise CaseFileError(f"maintenance {number} {_backwards(start, end)}: write a later end.")
+        if each.count is not None and each.count < 1:
+            raise CaseFileError(
+                f"maintenance {number} is of no GPU: write a count of at least 1, or none for all of them."
+            )
+        known = {
+            node
+            for name, nodes in capacity.devices.items()
+            for node in nodes
+            if model is None or name == model
+        }
+        if each.node not in known:
+            of_model = "" if model is None else f" with GPUs of model {wording.quoted(model)}"
+            raise CaseFileError(
+                f"maintenance {number} is of {wording.quoted(each.node)}, which is no node{of_model} of the "
+                f"file's capacity: there are {wording.listed(sorted(known)) or 'none'}."
+            )
+        yield Block(
+            id=f"m-{number}",
+            node=each.node,
+            model=model,
+            count=each.count,
+            start=start,
+            end=end,
+            reason="",
+            created_by="",
+            created=start,
+        )
+
+
+def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list[Record]:
+    """The bookings that are there, each with a place, as they would have been stored one after the other.
+
+    Maintenance stands in nobody's way here: it may have been planned after all of them.
+    """
     records: list[Record] = []
-    for record in _records(case, booked, capacity):
-        rooms = _rooms(records, capacity, now, None)
+    for record in _records(booked, capacity):
+        rooms = _rooms(records, capacity, now)
         lives = record.cancelled is None and record.end > now
         want = Wanted(count=record.count, topology=record.topology)
         placing = rooms(record.model).place(want, max(record.start, now), record.end) if lives else None
         if lives and placing is None:
             raise CaseFileError(
-                f"{_of(case)}: the booking {record.id} of {record.user} does not fit beside those before it."
+                f"the booking {record.id} of {record.user} does not fit beside those before it: "
+                "take it out, or add to the capacity."
             )
         moved = placing.moved if placing else {}
         records = [msgspec.structs.replace(each, plan=moved.get(each.id, each.plan)) for each in records]
@@ -142,10 +188,28 @@ def _placed(case: OneCase, booked: Sequence[Booked], capacity: Capacity, now: da
     return records
 
 
-def _records(case: OneCase, booked: Sequence[Booked], capacity: Capacity) -> Iterator[Record]:
+def _kept(
+    records: list[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block]
+) -> Sequence[Record]:
+    """The bookings as the server keeps them beside maintenance: moved, or at risk where they are."""
+    if not blocks:
+        return records
+    plans = {
+        key: plan
+        for model in capacity.models
+        for key, plan in kept(
+            model, _calendar(records, model, now), capacity, now, blocks=blocks
+        ).plans.items()
+    }
+    return [msgspec.structs.replace(record, plan=plans.get(record.id, record.plan)) for record in records]
+
+
+def _records(booked: Sequence[Booked], capacity: Capacity) -> Iterator[Record]:
     for number, each in enumerate(booked, start=1):
         if (each.released or each.end) <= each.start or each.end <= each.start or each.count < 1:
-            raise CaseFileError(f"{_of(case)}: booking {number} is of nothing.")
+            raise CaseFileError(
+                f"booking {number} is of nothing: it must be of at least 1 GPU, and end after its start."
+            )
         yield Record(
             id=each.id or f"b-{number}",
             user=each.user,
@@ -162,13 +226,25 @@ def _records(case: OneCase, booked: Sequence[Booked], capacity: Capacity) -> Ite
         )
 
 
-def _rooms(records: Sequence[Record], capacity: Capacity, now: datetime, changing: Record | None) -> Rooms:
+def _rooms(
+    records: Sequence[Record],
+    capacity: Capacity,
+    now: datetime,
+    *,
+    blocks: Sequence[Block] = (),
+    changing: Record | None = None,
+) -> Rooms:
     return Rooms(
         capacity=capacity,
         now=now,
-        calendar_of=lambda model: calendar_of(r for r in records if r.model == model and r.end > now),
+        calendar_of=lambda model: _calendar(records, model, now),
+        blocks=blocks,
         changing=changing,
     )
+
+
+def _calendar(records: Sequence[Record], model: str, now: datetime) -> Calendar:
+    return calendar_of(record for record in records if record.model == model and record.end > now)
 
 
 def _request(
@@ -186,7 +262,7 @@ def _request(
     if asked.duration is not None:
         end = spans.after(start, spans.read(asked.duration), limits_for(model).tz)
     if end is None:
-        raise CaseFileError("the request has neither an end nor a duration.")
+        raise CaseFileError("the request has neither an end nor a duration: write one of them.")
     count = asked.count if asked.count is not None else (changing.count if changing else 1)
     topology = asked.topology or (changing.topology if changing else None)
     return BookingRequest(
@@ -196,10 +272,24 @@ def _request(
 
 def _model(said: str, capacity: Capacity) -> str:
     """The model that is meant: the only one, where none is said."""
-    if not said and len(capacity.models) != 1:
-        raise CaseFileError("there are several models: say which one.")
-    return names.model_label(said) if said else capacity.models[0]
+    if said:
+        return names.model_label(said)
+    if not capacity.models:
+        raise CaseFileError("the file's capacity names no model: write one with its nodes.")
+    if len(capacity.models) > 1:
+        raise CaseFileError(
+            f"there are several models: say which one is meant, of {wording.listed(capacity.models)}."
+        )
+    return capacity.models[0]
 
 
 def _topology(said: Topology | None, count: int) -> Topology:
     return said or ("single-node" if count > 1 else "any")
+
+
+def _whole(moment: datetime) -> datetime:
+    return moment.astimezone(UTC).replace(microsecond=0)
+
+
+def _backwards(start: datetime, end: datetime) -> str:
+    return f"ends at {wording.instant(end)}, which is not after its start {wording.instant(start)}"

@@ -1,5 +1,6 @@
 """The booking server's REST API, asked for one command. Problems (RFC 9457) become sentences."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
@@ -28,6 +29,8 @@ _NOT_SENT: Final = urllib3.Retry(
     respect_retry_after_header=False,
 )
 """Tried again where the request has not left us. An answer is told, also one that says when to ask again."""
+
+_CONNECTION: Final = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 
 Json = dict[str, Any]
 
@@ -149,12 +152,12 @@ def said(status: int, problem: Mapping[str, Any]) -> str:
 
 
 def _better(problem: Mapping[str, Any]) -> Iterable[str]:
+    if problem.get("earliest_start"):
+        yield f"Earliest valid start: {_moment(problem['earliest_start'])}"
     alternatives = [a for a in problem.get("alternatives") or () if isinstance(a, dict)]
     if alternatives:
         yield "What would be accepted:"
         yield from offers(alternatives)
-    if not alternatives and problem.get("earliest_start"):
-        yield f"The first start that would be accepted: {_moment(problem['earliest_start'])}"
 
 
 def offers(alternatives: Iterable[Mapping[str, Any]]) -> Iterable[str]:
@@ -173,11 +176,13 @@ def _moment(text: object) -> str:
 
 
 def _unreachable(url: str, error: Exception, method: str) -> str:
-    unsure = "" if method == "GET" else " If it is not clear whether it was done: kubectl gpu bookings."
-    return f"The booking server at {url} does not answer: {_first(error)}.{unsure}"
+    hint = "Is the address right, and is the server running?"
+    if method != "GET":
+        hint = 'It may have been done all the same: look with "kubectl gpu bookings" before you try again.'
+    return f"The booking server at {url} does not answer: {_first(error)}. {hint}"
 
 
 def _first(error: Exception) -> str:
-    """What a chain of errors began with."""
+    """What a chain of errors began with, without the name that the library has for a connection."""
     cause = getattr(error, "reason", None)
-    return str(cause if cause is not None else error).rstrip(".")
+    return _CONNECTION.sub("", str(cause if cause is not None else error)).rstrip(".")

@@ -1,13 +1,16 @@
 """Bookings as the command line shows them, and what several commands need of them."""
 
-from collections.abc import Callable, Sequence
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
 import click
 
+from booking import wording
 from booking.cli import output
 from booking.cli.api import offers
+from booking.cli.failure import CommandError
 from booking.cli.output import Column, Format, Row
 from booking.cli.reach import Reach
 from booking.cli.when import UnclearTimeError
@@ -86,6 +89,24 @@ def tell(reach: Reach, booking: dict[str, Any], form: Format, sentence: str) -> 
         click.echo(booking["note"], err=True)
 
 
+def book(reach: Reach, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool) -> None:
+    """Book what a body asks for and tell of it, or tell what would be booked."""
+    made = reach.api.ask(
+        "POST",
+        path,
+        dict(body),
+        query={"dry_run": True} if dry_run else None,
+        headers={"Idempotency-Key": str(uuid.uuid4())},
+    )
+    what = sentence_of(reach, made)
+    if not dry_run:
+        tell(reach, made, form, f"Booked as {made['id']}: {what}.")
+        return
+    is_for_people = form in {*output.PEOPLES, "name"}
+    shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
+    tell(reach, shown, form, f"This would be booked: {what}.")
+
+
 def sentence_of(reach: Reach, booking: Row) -> str:
     """``2 x NVIDIA-A100 from Mon ... to Fri ... (Europe/Stockholm)``."""
     start, end = (output.local(booking[key], reach.zone) for key in ("start", "end"))
@@ -106,12 +127,33 @@ def meant(read: Callable[..., T], *said: Any) -> T:
 
 def model_of(reach: Reach, word: str) -> str:
     """The model whose name contains the word, where that is one alone; else the word."""
-    known = [str(each["model"]) for each in reach.api.get("/availability").get("models", ())]
-    folded = word.replace(" ", "-").casefold()
-    if any(folded == each.casefold() for each in known):
-        return word
-    found = [each for each in known if folded in each.casefold()]
+    found = _called(word, _models(reach))
     return found[0] if len(found) == 1 else word
+
+
+def known_model(reach: Reach, word: str) -> str:
+    """The same where nobody else says that there is none; the word, where no model is known at present.
+
+    Raises:
+        CommandError: no model, or several, have such a name.
+    """
+    known = _models(reach)
+    found = _called(word, known)
+    if known and len(found) != 1:
+        many = "Several models contain" if found else "No model's name contains"
+        raise CommandError(f"{many} {wording.quoted(word)}: there are {wording.listed(found or known)}.")
+    return found[0] if found else word
+
+
+def _models(reach: Reach) -> list[str]:
+    return [str(each["model"]) for each in reach.api.get("/availability").get("models", ())]
+
+
+def _called(word: str, known: Sequence[str]) -> list[str]:
+    """The model of exactly this name, else those that contain it; however it is spelt."""
+    folded = word.replace(" ", "-").casefold()
+    same = [each for each in known if each.casefold() == folded]
+    return same or [each for each in known if folded in each.casefold()]
 
 
 def _left(booking: Row, now: datetime) -> str | None:

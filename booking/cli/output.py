@@ -36,7 +36,12 @@ class Column:
 def printing(command: Decorated) -> Decorated:
     """Give a command the option ``-o``; it gets it as ``output``."""
     option = click.option(
-        "--output", "-o", type=click.Choice(FORMATS), default="table", show_default=True, help="How to print."
+        "--output",
+        "-o",
+        type=click.Choice(FORMATS),
+        default="table",
+        show_default=True,
+        help="How to print: table and wide for people, json, yaml and name for programs.",
     )
     return option(command)
 
@@ -121,7 +126,10 @@ def span(seconds: float) -> str:
     return " ".join(parts[:2]) or "under 1min"
 
 
-def _cell(value: object) -> str:
-    text = _NOTHING if value in {None, ""} else str(value)
-    # What others wrote must not draw on this terminal.
+def printable(text: str) -> str:
+    """A text of somebody else's, on one line: it must not draw on this terminal."""
     return "".join(letter if letter.isprintable() else "?" for letter in text)
+
+
+def _cell(value: object) -> str:
+    return printable(_NOTHING if value in {None, ""} else str(value))

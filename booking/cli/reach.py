@@ -5,18 +5,21 @@ one that is given, or the one by which the kubeconfig's user is known to the API
 """
 
 import os
+import ssl
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, TypeVar
+from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
+from booking import wording
 from booking.cli import output
 from booking.cli.api import Api
 from booking.cli.failure import CommandError, UnreachableError
@@ -73,14 +76,14 @@ class Reach:
         """The booking server.
 
         Raises:
-            CommandError: its address or a token cannot be found.
+            CommandError: its address or a token cannot be found, or cannot be used.
         """
-        url = self._wishes.url or self._environ.get(URL) or self._url_in_cluster()
+        url = _address(self._wishes.url or self._environ.get(URL) or self._url_in_cluster())
         ca_file = self._wishes.ca_file or self._environ.get(CA_FILE)
         return Api(
             url,
             self._token(),
-            ca_file=str(ca_file) if ca_file else None,
+            ca_file=_authorities(ca_file) if ca_file else None,
             waiting=lambda: patiently(f"waiting for {url}"),
             told=self._told,
         )
@@ -133,21 +136,31 @@ class Reach:
 
     @cached_property
     def _credential(self) -> kubeconfig.ExecCredentialStatus:
+        interactive = sys.stdin.isatty()
         try:
-            interactive = sys.stdin.isatty()
-            return kubeconfig.credential_of(self._chosen.user, self._environ, interactive=interactive)
+            with self._making_credentials(interactive=interactive):
+                return kubeconfig.credential_of(self._chosen.user, self._environ, interactive=interactive)
         except BadConnectionError as error:
             raise CommandError(str(error)) from error
+
+    def _making_credentials(self, *, interactive: bool) -> AbstractContextManager[None]:
+        """A sign of life while a program makes credentials; it may ask somebody to sign in."""
+        program = self._chosen.user.exec
+        if program is None:
+            return nullcontext()
+        may_ask = interactive and program.interactive_mode != "Never"
+        what = f"waiting for {program.command}, which makes the credentials of the kubeconfig"
+        return patiently(what, is_shared=may_ask)
 
     def _token(self) -> str:
         file = self._wishes.token_file or self._environ.get(TOKEN_FILE)
         if file:
-            try:
-                return Path(file).read_text(encoding="ascii").strip()
-            except (OSError, UnicodeDecodeError) as error:
-                raise CommandError(f"The token file {file} cannot be read: {error}.") from error
+            return _token_of(Path(file))
+        given = self._environ.get(TOKEN)
+        if given:
+            return _whole_token(given, f"in {TOKEN}")
         try:
-            token = self._environ.get(TOKEN) or self._credential.token
+            token = self._credential.token
         except CommandError as error:
             raise CommandError(f"{error} Or show a token with --token-file or {TOKEN}.") from error
         if not token:
@@ -155,7 +168,8 @@ class Reach:
                 f"The user of context {self._chosen.context} has no token, perhaps a certificate, and the"
                 f" booking server knows people by tokens. {_HOW}"
             )
-        account = None if TOKEN in self._environ else account_of(token, names.AUDIENCE)
+        token = _whole_token(token, f"of context {self._chosen.context}")
+        account = account_of(token, names.AUDIENCE)
         return token if account is None else self._exchanged(account)
 
     def _exchanged(self, account: tuple[str, str]) -> str:
@@ -202,34 +216,110 @@ class Reach:
             yield kubeconfig.connection(self._chosen, self._credential, Path(folder))
 
 
+def _address(url: str) -> str:
+    """An address that can be asked.
+
+    Raises:
+        CommandError: it is none.
+    """
+    try:
+        parts = urlsplit(url)
+        is_one = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_one = False
+    if not is_one or not url.isprintable() or " " in url:
+        raise CommandError(
+            f"{wording.quoted(url)} is no address of a booking server: write it with --url or {URL}, for"
+            " example https://gpu.example.org."
+        )
+    return url
+
+
+def _authorities(file: str | Path) -> str:
+    """A file of certificates that can be used.
+
+    Raises:
+        CommandError: it cannot.
+    """
+    try:
+        ssl.create_default_context(cafile=file)
+    except ssl.SSLError as error:
+        raise CommandError(
+            f"The file {file} has no certificates of authorities (PEM): name another with --ca-file or"
+            f" {CA_FILE}."
+        ) from error
+    except OSError as error:
+        raise CommandError(
+            f"The file {file} cannot be read: {error.strerror}. Name another with --ca-file or {CA_FILE}."
+        ) from error
+    return str(file)
+
+
+def _token_of(file: Path) -> str:
+    try:
+        text = file.read_text(encoding="ascii")
+    except OSError as error:
+        raise CommandError(f"The token file {file} cannot be read: {error.strerror}. {_HOW}") from error
+    except UnicodeDecodeError as error:
+        raise CommandError(f"What is in the file {file} is no token. {_HOW}") from error
+    return _whole_token(text, f"in the file {file}")
+
+
+def _whole_token(text: str, where: str) -> str:
+    """A token as it is sent.
+
+    Raises:
+        CommandError: nobody can have made such a one; it is not shown, for it may be part of one.
+    """
+    token = text.strip()
+    if not token or not token.isascii() or not token.isprintable() or " " in token:
+        raise CommandError(f"What is {where} is no token. {_HOW}")
+    return token
+
+
 def reaching(command: Decorated) -> Decorated:
     """Give a command the options about whom to ask; it gets a ``Reach`` as ``reach``."""
     options = (
         click.option(
-            "--kubeconfig", type=click.Path(path_type=Path, dir_okay=False), help="Another kubeconfig."
+            "--kubeconfig",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The kubeconfig; by default the files in KUBECONFIG, else ~/.kube/config.",
         ),
-        click.option("--context", help="Another context of the kubeconfig.", shell_complete=_contexts),
-        click.option("--namespace", "-n", help="A namespace."),
-        click.option("--url", envvar=URL, show_envvar=True, help="Where the booking server is."),
+        click.option(
+            "--context",
+            help="A context of the kubeconfig; by default the current one.",
+            shell_complete=_contexts,
+        ),
+        click.option(
+            "--namespace",
+            "-n",
+            help="Namespace of a POD, by default the context's; or the only one that a new booking covers.",
+        ),
+        click.option(
+            "--url",
+            envvar=URL,
+            show_envvar=True,
+            help="Address of the booking server; by default the one that the cluster tells.",
+        ),
         click.option(
             "--token-file",
             envvar=TOKEN_FILE,
             show_envvar=True,
             type=click.Path(path_type=Path, dir_okay=False),
-            help="A file with the token to show it.",
+            help="File with a token for the booking server; by default the token of the kubeconfig's user.",
         ),
         click.option(
             "--ca-file",
             envvar=CA_FILE,
             show_envvar=True,
             type=click.Path(path_type=Path, dir_okay=False),
-            help="Who vouches for it (PEM); by default the system's authorities.",
+            help="Authorities (PEM) that vouch for the booking server; by default the system's.",
         ),
         click.option(
             "--installed-in",
             default=names.NAMESPACE,
             show_default=True,
-            help="Namespace of the installation.",
+            help="Namespace in which GPU Booking is installed.",
         ),
     )
     for option in reversed(options):

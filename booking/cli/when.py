@@ -15,6 +15,9 @@ _DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturda
 _CLOCK: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?")
 _SHORTEST_DAY_NAME: Final = 3
 
+TIME: Final = "TIME"
+LENGTH: Final = "LENGTH"
+"""What the help calls words that are read here."""
 HINT: Final = 'write for example "mon 09:00", "tomorrow", "2026-11-24 09:00", "+2h" or an RFC 3339 instant'
 
 

@@ -20,6 +20,7 @@ from booking.rules.most_gpus import most_gpus
 from booking.rules.no_active_overlap import no_active_overlap
 from booking.rules.one_planned import one_planned
 from booking.rules.shortest import shortest
+from booking.rules.whole_steps import whole_steps
 
 Rule = Callable[[Case], Violation | None]
 """What is asked for -> what is broken, or None."""
@@ -32,6 +33,7 @@ RULES: Final[tuple[Rule, ...]] = (
     longest,
     horizon,
     granularity,
+    whole_steps,
     most_gpus,
     concurrent_gpus,
     extension,

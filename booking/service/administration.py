@@ -87,7 +87,11 @@ def remove_block(
 
 def exemptions(ground: Ground, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
     """Exemptions that are not over."""
-    whose = beneficiary(who, user) if user is not None or not who.is_administrator else None
+    whose = (
+        beneficiary(who, user, ground.identity_rules)
+        if user is not None or not who.is_administrator
+        else None
+    )
     return ground.store.read(
         lambda reading: tuple(
             each for each in reading.exemptions(whose, None) if each.end > ground.clock.now()
@@ -109,7 +113,7 @@ def add_exemption(
 ) -> Exemption:
     """Let other limits hold for a user."""
     demand_administrator(who, "exempt somebody")
-    whose, said = beneficiary(who, user), demanded_reason(reason)
+    whose, said = beneficiary(who, user, ground.identity_rules), demanded_reason(reason)
     label = None if model is None else names.model_label(model)
     unknown = [] if label is None else [*_wrong_model(label, ground.capacity())]
 

@@ -20,7 +20,7 @@ def create(
     ground: Ground, who: Principal, request: BookingRequest, *, user: str | None, key: Key | None
 ) -> Record:
     """Book, or keep in mind that somebody would have liked to."""
-    bid = Bid.of(ground, who, beneficiary(who, user))
+    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
 
     def decide(writing: Writing) -> Record | RefusedError:
         return _booked(bid, writing, ground.clock.now(), request)
@@ -33,7 +33,7 @@ def create_earliest(
     ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, key: Key | None
 ) -> Record:
     """Book the first slot: it is found in the transaction that takes it."""
-    bid = Bid.of(ground, who, beneficiary(who, user))
+    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
     slots.demand_instants(wish)
 
     def decide(writing: Writing) -> Record | RefusedError:
@@ -49,14 +49,19 @@ def create_earliest(
         return _booked(bid, writing, now, slots.as_request(wish, slot.start, slot.end))
 
     outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
-    if isinstance(outcome, RefusedError):
-        raise outcome
-    return outcome
+    return granted(ground, outcome, slots.trial(bid, wish))
+
+
+def dry_run_earliest(ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None) -> Decision:
+    """What ``create_earliest`` would answer."""
+    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
+    (slot,) = slots.earliest(ground, who, wish, user=user, most=1)
+    return ground.store.read(bid.trial(slots.as_request(wish, slot.start, slot.end)))
 
 
 def dry_run(ground: Ground, who: Principal, request: BookingRequest, *, user: str | None) -> Decision:
     """What ``create`` would answer."""
-    bid = Bid.of(ground, who, beneficiary(who, user))
+    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
     return ground.store.read(bid.trial(request))
 
 

@@ -1,5 +1,6 @@
 """Whose bookings somebody sees and changes: their own, and as an administrator everybody's. Pure."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from booking import wording
@@ -8,10 +9,12 @@ from booking.principals import Principal
 from booking.records import Record
 from booking.service.ground import refused
 from booking.store import Reading
+from cluster.decide.identity import Rule, Source, is_address, user_of
 
 LONGEST_USER: Final = 253
 """Characters of a user id; the CustomResourceDefinition of bookings has the same."""
 LONGEST_REASON: Final = 500
+_SIGNED_IN: Final[tuple[Source, ...]] = ("oidc", "kubernetes")
 Expected = str | frozenset[str] | None
 """Versions, one of which the booking must have; None: any."""
 
@@ -27,14 +30,33 @@ def demand_administrator(who: Principal, what: str) -> None:
         raise NotAllowedError(f"Only administrators may {what}, and {wording.quoted(who.user)} is none.")
 
 
-def beneficiary(who: Principal, user: str | None) -> str:
-    """Whom something is for: whoever asks, or whom an administrator names."""
+def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
+    """Whom something is for: whoever asks, or whom an administrator names.
+
+    Args:
+        who: asks.
+        user: a user id; or an e-mail address, which may be a name by which somebody signs in.
+        rules: names by which people sign in to user ids.
+    """
     if user is None or user == who.user:
         return who.user
     demand_administrator(who, "book for somebody else")
     if not 0 < len(user) <= LONGEST_USER or not user.isprintable() or user != user.strip():
         raise refused("not-a-user", f"Nobody has the user id {wording.quoted(user)}.")
-    return user
+    return _owner_of(user, tuple(rules)) if is_address(user) else user
+
+
+def _owner_of(address: str, rules: tuple[Rule, ...]) -> str:
+    """Who signs in by an e-mail address; it becomes nobody's user id by being named (ADR 61)."""
+    for source in _SIGNED_IN:
+        user = user_of(source, address, rules)
+        if user:
+            return user
+    raise refused(
+        "not-a-user",
+        f"Nobody has the user id {wording.quoted(address)}: it is an e-mail address, and no identity rule "
+        "makes it a user id. Name the user as lists of bookings do.",
+    )
 
 
 def found(reading: Reading, who: Principal, booking_id: str) -> Record:

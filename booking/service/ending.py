@@ -1,7 +1,7 @@
 """The end of a booking before its time: given back while it runs, taken back before it begins."""
 
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 
@@ -16,6 +16,7 @@ from booking.service.states import Verb, obstacle
 from booking.store import Reading, Writing
 
 _SECOND: Final = timedelta(seconds=1)
+Ending = Literal["release", "cancel"]
 
 
 def release(
@@ -32,13 +33,31 @@ def release(
     def decide(writing: Writing) -> Record:
         now = ground.clock.now()
         record = allowed(writing, who, booking_id, "release", now=now, expected=expected)
-        after = writing.replace(ended(record, who, now, reason=reason))
-        auditing.booking(
-            writing, "release", who, now, before=record, after=after, reason=after.reason or reason
-        )
+        said = reason_of(who, record.user, reason)
+        after = writing.replace(_over(record, "release", who, now, reason=said))
+        auditing.booking(writing, "release", who, now, before=record, after=after, reason=said)
         return after
 
     return ground.store.write(once(ground, who, decide, kind=Record, key=key))
+
+
+def dry_run(
+    ground: Ground,
+    who: Principal,
+    booking_id: str,
+    verb: Ending,
+    *,
+    expected: Expected,
+    reason: str | None,
+) -> Record:
+    """What the verb would make of it."""
+
+    def decide(reading: Reading) -> Record:
+        now = ground.clock.now()
+        record = allowed(reading, who, booking_id, verb, now=now, expected=expected)
+        return _over(record, verb, who, now, reason=reason)
+
+    return ground.store.read(decide)
 
 
 def cancel(
@@ -56,9 +75,7 @@ def cancel(
         now = ground.clock.now()
         record = allowed(writing, who, booking_id, "cancel", now=now, expected=expected)
         said = reason_of(who, record.user, reason)
-        after = writing.replace(
-            msgspec.structs.replace(record, cancelled=whole(now), **_by(who, record, said))
-        )
+        after = writing.replace(_over(record, "cancel", who, now, reason=said))
         auditing.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
         return after
 
@@ -75,6 +92,14 @@ def allowed(
     if wrong:
         raise RefusedError([wrong])
     return record
+
+
+def _over(record: Record, verb: Ending, who: Principal, now: datetime, *, reason: str | None) -> Record:
+    """The booking as the verb makes it."""
+    if verb == "release":
+        return ended(record, who, now, reason=reason)
+    said = reason_of(who, record.user, reason)
+    return msgspec.structs.replace(record, cancelled=whole(now), **_by(who, record, said))
 
 
 def ended(record: Record, who: Principal, now: datetime, *, reason: str | None) -> Record:

@@ -12,6 +12,7 @@ from booking.promises.calendars import Calendars
 from booking.records import Violation
 from booking.service.holding import Holding
 from booking.store import Store
+from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.runtime.clock import Clock
 
 _ID_LETTERS: Final = "bcdfghjkmnpqrstvwxz23456789"
@@ -70,6 +71,8 @@ class Ground:
     evictions: Evictions | None = None
     gpus: GpuOrders | None = None
     calendars: Calendars = field(default_factory=Calendars)
+    identity_rules: tuple[Rule, ...] = DEFAULT_RULES
+    """By which a name that is no user id, an e-mail address, becomes one."""
 
 
 def random_id() -> str:

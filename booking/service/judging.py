@@ -44,11 +44,27 @@ class Bid:
         return self.ground.holding.version(self.policy)
 
     def judged(
-        self, reading: Reading, now: datetime, request: BookingRequest, *, changing: Record | None = None
+        self,
+        reading: Reading,
+        now: datetime,
+        request: BookingRequest,
+        *,
+        changing: Record | None = None,
+        deadline: datetime | None = None,
     ) -> Decision:
-        """What would be stored, or all that is wrong with it; what is changed is not in its own way."""
-        return self._judged(
-            reading, now, request, self.limits_for(reading, now), changing=changing, is_curious=True
+        """What would be stored, or all that is wrong with it; what is changed is not in its own way.
+
+        Its alternatives end by the deadline.
+        """
+        return evaluate(
+            now,
+            self.limits_for(reading, now),
+            history=reading.history(self.user),
+            room_for=self.room_for(reading, now, changing=changing),
+            capacity=self.capacity,
+            request=request,
+            changing=changing,
+            deadline=deadline,
         )
 
     def decided(
@@ -56,26 +72,7 @@ class Bid:
     ) -> tuple[Decision, Guard]:
         """The same without looking for what else there could be; and what the database itself may see to."""
         limits_for = cache(self.limits_for(reading, now))
-        decision = self._judged(reading, now, request, limits_for, changing=changing, is_curious=False)
-        limits = limits_for(decision.model)
-        guard = Guard(
-            since=whole(now),
-            devices=self.capacity.total(decision.model),
-            live=limits.max_live if limits.scope == "user" else None,
-        )
-        return decision, guard
-
-    def _judged(
-        self,
-        reading: Reading,
-        now: datetime,
-        request: BookingRequest,
-        limits_for: LimitsFor,
-        *,
-        changing: Record | None,
-        is_curious: bool,
-    ) -> Decision:
-        return evaluate(
+        decision = evaluate(
             now,
             limits_for,
             history=reading.history(self.user),
@@ -83,8 +80,15 @@ class Bid:
             capacity=self.capacity,
             request=request,
             changing=changing,
-            with_alternatives=is_curious,
+            with_alternatives=False,
         )
+        limits = limits_for(decision.model)
+        guard = Guard(
+            since=whole(now),
+            devices=self.capacity.total(decision.model),
+            live=limits.max_live if limits.scope == "user" else None,
+        )
+        return decision, guard
 
     def trial(self, request: BookingRequest) -> Callable[[Reading], Decision]:
         """What asks how a new booking would be judged now, with alternatives."""

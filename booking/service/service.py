@@ -27,6 +27,7 @@ from booking.service import (
     slots,
 )
 from booking.service.authority import Expected
+from booking.service.ending import Ending
 from booking.service.ground import Evictions, GpuOrder, GpuOrders, Ground, random_id
 from booking.service.holding import Holding
 from booking.service.once import Key
@@ -35,6 +36,7 @@ from booking.service.paging import Page
 from booking.service.seeing import ModelAvailability
 from booking.store import Store
 from booking.stored import AuditEntry, Block, Denied, Exemption, Filters
+from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.runtime.clock import Clock
 
 
@@ -57,10 +59,18 @@ class BookingService:
         new_id: Callable[[], str] = random_id,
         evictions: Evictions | None = None,
         gpus: GpuOrders | None = None,
+        identity_rules: tuple[Rule, ...] = DEFAULT_RULES,
     ) -> None:
         """Args: capacity: asked before each transaction; new_id: a name; evictions, gpus: take orders."""
         self._ground = Ground(
-            store, clock, Holding(policy), capacity, new_id=new_id, evictions=evictions, gpus=gpus
+            store,
+            clock,
+            Holding(policy),
+            capacity,
+            new_id=new_id,
+            evictions=evictions,
+            gpus=gpus,
+            identity_rules=identity_rules,
         )
 
     # --- asking for GPUs -------------------------------------------------------------------------------
@@ -111,6 +121,15 @@ class BookingService:
             KeyReusedError: the key was used for another request.
         """
         return asking.create_earliest(self._ground, who, wish, user=user, key=key)
+
+    def dry_run_earliest(self, who: Principal, wish: SlotRequest, *, user: str | None = None) -> Decision:
+        """What ``create_earliest`` would answer now; nothing is stored.
+
+        Raises:
+            RefusedError: as of ``earliest``.
+            NotAllowedError: for somebody else, by no administrator.
+        """
+        return asking.dry_run_earliest(self._ground, who, wish, user=user)
 
     # --- seeing ----------------------------------------------------------------------------------------
     def list(
@@ -252,6 +271,24 @@ class BookingService:
             KeyReusedError: the key was used for another request.
         """
         return ending.cancel(self._ground, who, booking_id, expected=expected, reason=reason, key=key)
+
+    def dry_run_end(
+        self,
+        who: Principal,
+        booking_id: str,
+        verb: Ending,
+        *,
+        expected: Expected = None,
+        reason: str | None = None,
+    ) -> Record:
+        """What ``release`` or ``cancel`` would make of a booking now; nothing is stored.
+
+        Raises:
+            UnknownBookingError: there is none of that id that this user may end.
+            StaleError: its version is not ``expected``.
+            RefusedError: as of the verb.
+        """
+        return ending.dry_run(self._ground, who, booking_id, verb, expected=expected, reason=reason)
 
     # --- administration --------------------------------------------------------------------------------
     def blocks(self, who: Principal) -> tuple[Block, ...]:

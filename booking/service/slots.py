@@ -1,6 +1,6 @@
 """When there are so many GPUs for so long: the first starts that would be accepted now."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -9,12 +9,13 @@ from typing import Final
 from booking import problems, search, spans, wording
 from booking.case import Case
 from booking.errors import RefusedError
+from booking.evaluate import Decision
 from booking.principals import Principal
 from booking.records import BookingRequest, Slot, SlotRequest, Violation
 from booking.room import Room
 from booking.service.authority import beneficiary
 from booking.service.ground import Ground, whole
-from booking.service.judging import Bid, refusal
+from booking.service.judging import Bid, granted, refusal
 from booking.store import Reading
 from cluster import names
 from cluster.objects.bookings import Topology
@@ -28,11 +29,26 @@ def earliest(
     ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, most: int
 ) -> tuple[Slot, ...]:
     """The first slots, each on another day, or after the one before where that is shorter than a day."""
-    bid = Bid.of(ground, who, beneficiary(who, user))
+    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
     demand_instants(wish)
-    return ground.store.read(
-        lambda reading: _answer(bid, reading, whole(ground.clock.now()), wish, most=max(1, min(most, MOST)))
-    )
+
+    def answer(reading: Reading) -> tuple[Slot, ...] | RefusedError:
+        try:
+            return _answer(bid, reading, whole(ground.clock.now()), wish, most=max(1, min(most, MOST)))
+        except RefusedError as refused:
+            return refused
+
+    return granted(ground, ground.store.read(answer), trial(bid, wish))
+
+
+def trial(bid: Bid, wish: SlotRequest) -> Callable[[Reading], Decision]:
+    """What asks how the first start would be judged now, with alternatives that end by the deadline."""
+
+    def decide(reading: Reading) -> Decision:
+        now = bid.ground.clock.now()
+        return bid.judged(reading, now, request_of(bid, reading, now, wish), deadline=wish.deadline)
+
+    return decide
 
 
 def first(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest) -> Slot:

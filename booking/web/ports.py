@@ -14,6 +14,7 @@ from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.server_metrics import ServerMetrics
 from booking.service import Key, ModelAvailability, Page
+from booking.service.ending import Ending
 from booking.service.ground import GpuOrder
 from booking.stored import AuditEntry, Block, Denied, Exemption, Filters
 from cluster.runtime.clock import Clock
@@ -41,6 +42,10 @@ class Bookings(Protocol):
         self, who: Principal, wish: SlotRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
         """The first slot, booked."""
+        ...
+
+    def dry_run_earliest(self, who: Principal, wish: SlotRequest, *, user: str | None = None) -> Decision:
+        """What ``create_earliest`` would answer."""
         ...
 
     def list(
@@ -99,6 +104,18 @@ class Bookings(Protocol):
         key: Key | None = None,
     ) -> Record:
         """Take a planned one back."""
+        ...
+
+    def dry_run_end(
+        self,
+        who: Principal,
+        booking_id: str,
+        verb: Ending,
+        *,
+        expected: str | frozenset[str] | None = None,
+        reason: str | None = None,
+    ) -> Record:
+        """What ``release`` or ``cancel`` would answer."""
         ...
 
     def availability(

@@ -19,6 +19,7 @@ from msgspec import UNSET, UnsetType
 from werkzeug.exceptions import HTTPException
 
 from booking import errors
+from booking.alternatives import Alternative
 from booking.records import Violation
 from booking.web.encoding import json_text
 from cluster import names
@@ -123,12 +124,25 @@ def said(violation: Violation, field_: str | None = None) -> Said:
 
 
 def refusal(error: errors.RefusedError) -> ProblemError:
-    """The problem of a wish that cannot be granted."""
+    """The problem of a wish that cannot be granted, with what would be."""
     return ProblemError(
         REFUSED,
         str(error),
         violations=[said(violation) for violation in error.violations],
         earliest_start=error.earliest_start,
+        alternatives=[offer(each) for each in error.alternatives],
+    )
+
+
+def offer(alternative: Alternative) -> Offer:
+    """An alternative for the answer."""
+    return Offer(
+        start=alternative.start,
+        end=alternative.end,
+        count=alternative.count,
+        model=alternative.model,
+        topology=alternative.topology,
+        why=alternative.why,
     )
 
 

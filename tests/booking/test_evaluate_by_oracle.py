@@ -124,12 +124,10 @@ def expected(now: datetime, limits: Limits, records: Sequence[Record], wish: dic
         "shortest": start < end < later(start, limits.shortest, zone),
         "longest": end > later(start, limits.longest, zone),
         "beyond-the-horizon": limits.horizon is not None and start > later(now, limits.horizon, zone),
-        "off-the-grid": step is not None
+        "off-the-grid": step is not None and start < end and start != now and not on_grid(start, step, zone),
+        "not-whole-steps": step is not None
         and start < end
-        and (
-            (start != now and not on_grid(start, step, zone))
-            or not (lasts_steps(start, end, step, zone) or on_grid(end, step, zone))
-        ),
+        and not (lasts_steps(start, end, step, zone) or on_grid(end, step, zone)),
         "too-many-gpus": limits.max_gpus_per_booking is not None
         and count > limits.max_gpus_per_booking
         and not spontaneous,

@@ -15,11 +15,27 @@ WATCHED: Final[dict[str, Resource[Any]]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Maker:
+    """Whoever makes a write, as the one who plays the cluster knows them.
+
+    name: for people. deaf_for: seconds since the oldest of their caches had news. skew: seconds that their
+    clock is ahead of the cluster's. trouble: why their database cannot be used, None where it can, or they
+    have none.
+    """
+
+    name: str
+    deaf_for: float = 0.0
+    skew: float = 0.0
+    trouble: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """An object before and after one write.
 
     plural: its kind. before: None for a creation. after: None when the object has vanished. version: the
-    resourceVersion of the write. instant: when it was seen.
+    resourceVersion of the write. instant: when it was seen. maker: None where nobody knows, as on every real
+    cluster: an object does not say who has written it, let alone what they knew.
     """
 
     plural: str
@@ -27,6 +43,7 @@ class Change:
     after: Object | None
     version: int
     instant: datetime
+    maker: Maker | None = None
 
     @property
     def object(self) -> Object:

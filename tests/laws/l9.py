@@ -1,11 +1,17 @@
-"""L9: the state after a restart equals the state before it, and no mirror deletes what has not run out."""
+"""L9: the state after a restart equals the state before it, and a mirror knows whose bookings stand there.
+
+On every cluster, at every write: no Booking vanishes before its time, none goes over to another database, and
+the mirror neither says that they are true nor writes one while there stands one of another database, or
+changes that its own has forgotten. ``fingerprint_of`` is compared around a restart; tests/scenarios does so
+at the end of every world.
+"""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from cluster import names
-from cluster.objects.nodes import Node
+from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import Change
@@ -28,15 +34,54 @@ def forgotten(change: Change, state: State, now: datetime) -> Iterator[str]:
     before, after = change.bookings or (None, None)
     if before is None or after is not None or not before.spec.start <= now < before.spec.end + KEPT:
         return
-    heard = state.leases.get(names.MIRROR_LEASE)
-    mirrored = heard.lease.metadata.annotation(names.STORE) if heard else None
+    mirrored = mirrored_store(state)
     if mirrored is not None and mirrored == before.spec.store_id:
         yield f"The Booking {before.name} is deleted, which must stay until {before.spec.end + KEPT}."
+
+
+def of_another_database(change: Change, _state: State, _now: datetime) -> Iterator[str]:
+    """A Booking goes over to another database, whoever writes that."""
+    before, after = change.bookings or (None, None)
+    was, now = (one.spec.store_id if one else "" for one in (before, after))
+    if before and after and was and was != now:
+        yield f"The Booking {before.name} was of the database {was}, and is made one of {now or 'none'}."
+
+
+def older_than_said(change: Change, _state: State, _now: datetime) -> Iterator[str]:
+    """The mirror says that it has written less than it has said before, of the same database."""
+    before, after = _mirrors(change)
+    was, now = _changes(before), _changes(after)
+    is_same = (
+        before and after and before.metadata.uid == after.metadata.uid and _store(before) == _store(after)
+    )
+    if is_same and was is not None and now is not None and now < was:
+        yield f"The mirror has said that change {was} is written, and now says that {now} is the newest."
+
+
+def beside_another_database(change: Change, state: State, _now: datetime) -> Iterator[str]:
+    """The mirror goes on though there are Bookings of another database, of which its own knows nothing."""
+    before, after = _mirrors(change)
+    old, new = change.bookings or (None, None)
+    what, mine = "", None
+    if after and (before is None or before.spec.renew_time != after.spec.renew_time):
+        what, mine = "The mirror says that the Bookings are true", _store(after)
+    elif new and old is None:
+        what, mine = f"The Booking {new.name} is written", new.spec.store_id
+    others = {b.spec.store_id: b.name for b in state.bookings.values() if b.spec.store_id not in ("", mine)}
+    for store, name in sorted(others.items()) if mine else ():
+        yield f"{what} of the database {mine}, and {name} is of {store}."
+
+
+def mirrored_store(state: State) -> str | None:
+    """The database that the Bookings are true to, as the mirror says; None where it has never said."""
+    heard = state.leases.get(names.MIRROR_LEASE)
+    return _store(heard.lease) if heard else None
 
 
 def fingerprint_of(state: State) -> Fingerprint:
     """All that a restart must leave as it is; nothing that changes by itself in a quiet cluster."""
     return {
+        "the mirror's database": mirrored_store(state),
         **{f"pod {pod.key}": _pod(pod) for pod in state.pods.values()},
         **{f"node {name}": _node(node) for name, node in state.nodes.items()},
         **{f"booking {name}": (b.spec, b.status.ending) for name, b in state.bookings.items()},
@@ -57,6 +102,26 @@ def assert_unchanged(before: Fingerprint, after: Fingerprint) -> None:
     if keys:
         lines = [f"{key}: {before.get(key)} became {after.get(key)}" for key in keys]
         raise LawBrokenError(LAW, f"A restart has changed {', '.join(keys)}.", lines)
+
+
+def _mirrors(change: Change) -> tuple[Lease | None, Lease | None]:
+    """The mirror's Lease before and after; nothing for a change of something else."""
+    if not isinstance(change.object, Lease) or change.object.metadata.name != names.MIRROR_LEASE:
+        return None, None
+    before, after = change.before, change.after
+    return (
+        before if isinstance(before, Lease) else None,
+        after if isinstance(after, Lease) else None,
+    )
+
+
+def _store(lease: Lease | None) -> str | None:
+    return lease.metadata.annotation(names.STORE) if lease else None
+
+
+def _changes(lease: Lease | None) -> int | None:
+    text = lease.metadata.annotation(names.CHANGE) if lease else None
+    return int(text) if text and text.isdecimal() else None
 
 
 def _pod(pod: Pod) -> Mapping[str, Any]:

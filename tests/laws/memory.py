@@ -1,6 +1,6 @@
 """The watcher on the API server in memory: it raises in the stack of whoever breaks a law, at that write."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
@@ -8,11 +8,17 @@ import msgspec
 from cluster.fake.server import FakeKube, News
 from cluster.kube.resources import Object, Resource
 from cluster.runtime.clock import Clock
-from tests.laws.changes import WATCHED, Change
+from tests.laws.changes import WATCHED, Change, Maker
 from tests.laws.watcher import LawWatcher
 
 
-def watch_memory(kube: FakeKube, clock: Clock, *, leeway: float = 0.0) -> LawWatcher:
+def unknown() -> None:
+    """Whoever it is who writes."""
+
+
+def watch_memory(
+    kube: FakeKube, clock: Clock, *, leeway: float = 0.0, maker: Callable[[], Maker | None] = unknown
+) -> LawWatcher:
     """A watcher that sees everything that is stored there from now on; what is there already is only known.
 
     What it finds is raised by the write itself, and again by ``check``: who swallows it hides nothing.
@@ -22,6 +28,7 @@ def watch_memory(kube: FakeKube, clock: Clock, *, leeway: float = 0.0) -> LawWat
         clock: its clock.
         leeway: seconds between the look and the write of an honest decision: 0 where nothing happens between
             the two; more where a rival acts just before a call, or time passes there.
+        maker: says who is writing at this moment, and what they know.
     """
     watcher = LawWatcher(clock, leeway=leeway)
 
@@ -33,6 +40,7 @@ def watch_memory(kube: FakeKube, clock: Clock, *, leeway: float = 0.0) -> LawWat
                 after=_typed(resource, news.after),
                 version=news.version,
                 instant=clock.now(),
+                maker=maker(),
             )
             watcher.see(change)
 

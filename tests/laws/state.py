@@ -16,14 +16,28 @@ from tests.laws.groups import Group, grouped, node_of, regrouped, user_of
 
 Key = str
 _BY_NAME: Final = frozenset({"nodes", "bookings"})
+_RENEWALS: Final = 2
+"""By so many in a row a clock is judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Heard:
-    """A Lease, and since when it has not been renewed: the moment at which its last renewal was seen."""
+    """A Lease, and since when it has not been renewed: the moment at which its last renewal was seen.
+
+    ahead: how far the texts of its holder's last renewals, two at most, were ahead of when they were seen.
+    """
 
     lease: Lease
     at: datetime
+    ahead: tuple[timedelta, ...] = ()
+
+    @property
+    def skew(self) -> timedelta | None:
+        """How far the holder's clock is ahead; None where that cannot be told.
+
+        The lesser of two: one renewal may have been under way for long.
+        """
+        return min(self.ahead, key=abs) if len(self.ahead) == _RENEWALS else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +69,7 @@ class State:
         elif isinstance(change.after, Lease):
             if change.after.metadata.namespace != names.NAMESPACE:
                 return self
-            known[key] = _heard(change.after, known.get(key), change.instant)
+            known[key] = _told(change.after, known.get(key), change.instant)
         else:
             known[key] = change.after
         new = replace(self, **{_FIELDS[change.plural]: known})
@@ -126,6 +140,17 @@ def key_of(plural: str, obj: Object) -> Key:
     """Under which key an object of a kind is known."""
     by_name = plural in _BY_NAME or plural == "leases"
     return obj.metadata.name if by_name else obj.metadata.uid
+
+
+def _told(lease: Lease, known: Heard | None, now: datetime) -> Heard:
+    """A Lease at the moment at which it was written."""
+    heard, renewed = _heard(lease, known, now), lease.spec.renew_time
+    if known is None or renewed is None or lease.metadata.uid != known.lease.metadata.uid:
+        return heard
+    before = known.ahead if lease.spec.holder_identity == known.lease.spec.holder_identity else ()
+    if renewed == known.lease.spec.renew_time:
+        return replace(heard, ahead=before)
+    return replace(heard, ahead=(*before, renewed - now)[-_RENEWALS:])
 
 
 def _heard(lease: Lease, known: Heard | None, now: datetime) -> Heard:

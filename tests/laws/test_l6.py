@@ -1,15 +1,18 @@
 """L6: when state is unknown nothing is evicted, ended or bound."""
 
+import re
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
 from cluster import names
-from cluster.kube.resources import BOOKINGS, PODS
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.hold import Hold
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
+from tests.laws.changes import Maker
 from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 
@@ -154,3 +157,258 @@ def test_a_stamp_of_a_booking_that_still_runs_may_go(scene: Scene, laws: LawWatc
     scene.annotate("a", names.BOOKING, "b-1")
     scene.annotate("a", names.BOOKING, None)
     laws.check()
+
+
+# --- whose clock is wrong, by their Lease --------------------------------------------------------------
+def renew(scene: Scene, lease: str, *, ahead: float, holder: str = "somebody_1", times: int = 2) -> None:
+    """Whoever holds a Lease renews it, by a clock that is so many seconds ahead."""
+    for _ in range(times):
+        scene.clock.advance(2)
+        now = scene.clock.now() + timedelta(seconds=ahead)
+        spec = {"holderIdentity": holder, "renewTime": now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")}
+        scene.kube.put(LEASES, {"metadata": {"name": lease, "namespace": names.NAMESPACE}, "spec": spec})
+    scene.renew()
+
+
+@pytest.mark.parametrize("lease", [names.SCHEDULER_LEASE, names.EXTENDER_LEASE])
+def test_a_bind_by_an_extender_whose_clock_is_wrong_breaks_it(
+    scene: Scene, laws: LawWatcher, lease: str
+) -> None:
+    scene.waiting("a")
+    renew(scene, lease, ahead=31, times=3)
+    with breaks(laws, "L6", rf"default/a is bound to n0 by whoever holds .* {lease}, .* wrong by \+31.0 s"):
+        scene.bind("a", 0)
+
+
+def test_an_eviction_by_a_controller_whose_clock_is_wrong_breaks_it(
+    crowded: Scene, laws: LawWatcher, evict: Evict
+) -> None:
+    renew(crowded, names.CONTROLLER_LEASE, ahead=-40, times=3)
+    with breaks(laws, "L6", r"default/b3 is evicted by whoever holds .*, whose clock is wrong by -40.0 s"):
+        evict("b3")
+
+
+def test_devices_that_are_kept_by_a_controller_whose_clock_is_wrong_break_it(
+    scene: Scene, laws: LawWatcher
+) -> None:
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    renew(scene, names.CONTROLLER_LEASE, ahead=3600, times=3)
+    hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH)
+    with breaks(laws, "L6", r"Devices are kept for default/a by whoever holds .* wrong by \+3600.0 s"):
+        scene.hold("a", hold)
+
+
+def test_an_end_by_a_controller_whose_clock_is_wrong_breaks_it(over: Scene, laws: LawWatcher) -> None:
+    renew(over, names.CONTROLLER_LEASE, ahead=45, times=3)
+    with breaks(laws, "L6", r"It is decided who ends with b-1 by whoever holds .* wrong by \+45.0 s"):
+        decide(over)
+
+
+OF_RECLAIMING = names.CONTROLLER_LEASE
+
+
+@pytest.mark.parametrize(
+    ("renewals", "rest"),
+    [
+        pytest.param([(OF_RECLAIMING, 30.0, "one_1")] * 3, 0, id="right enough"),
+        pytest.param([(names.SCHEDULER_LEASE, 300.0, "one_1")] * 3, 0, id="another part"),
+        # The newest was under way for a minute.
+        pytest.param([*[(OF_RECLAIMING, 0.0, "one_1")] * 2, (OF_RECLAIMING, -60.0, "one_1")], 0, id="late"),
+        pytest.param(
+            [*[(OF_RECLAIMING, 300.0, "one_1")] * 3, (OF_RECLAIMING, 0.0, "two_2")], 0, id="another holder"
+        ),
+        pytest.param([(OF_RECLAIMING, 300.0, "one_1")] * 3, 15, id="nobody holds it any more"),
+    ],
+)
+def test_an_eviction_by_one_whose_clock_is_not_known_to_be_wrong_is_right(
+    crowded: Scene,
+    laws: LawWatcher,
+    evict: Evict,
+    *,
+    renewals: list[tuple[str, float, str]],
+    rest: float,
+) -> None:
+    for lease, ahead, holder in renewals:
+        renew(crowded, lease, ahead=ahead, holder=holder, times=1)
+    crowded.clock.advance(rest)
+    crowded.renew()
+    evict("b3")
+    laws.check()
+
+
+# --- on what a hold was planned ------------------------------------------------------------------------
+def planned(scene: Scene, state: str) -> None:
+    """Devices are kept for alice's pod by one who says to know these versions."""
+    hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=scene.clock.now(), state=state)
+    scene.hold("a", hold)
+
+
+@pytest.fixture
+def contested(scene: Scene, laws: LawWatcher) -> Scene:
+    """Bob has all devices, alice's pod waits."""
+    assert laws
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    return scene
+
+
+def newest(scene: Scene) -> int:
+    return int(scene.kube.list(PODS).resource_version)
+
+
+@pytest.mark.parametrize("kind", ["leases", "bookings", "nodes", "pods"])
+def test_a_hold_by_one_who_has_heard_nothing_of_a_kind_for_150_s_breaks_it(
+    contested: Scene, laws: LawWatcher, kind: str
+) -> None:
+    known = newest(contested)
+    later: dict[str, Callable[[], object]] = {
+        "leases": contested.renew,
+        "bookings": lambda: contested.kube.patch(BOOKINGS, "b-1", {"metadata": {"labels": {"x": "y"}}}),
+        "nodes": lambda: contested.kube.patch(NODES, "n0", {"metadata": {"labels": {"x": "y"}}}),
+        "pods": lambda: contested.waiting("c", 0),
+    }
+    contested.clock.advance(1)
+    later[kind]()
+    contested.clock.advance(150)
+    contested.renew()
+    with breaks(laws, "L6", rf"one who knows {kind} as of version {known}, and version \d+ was news 150 s"):
+        planned(contested, f"{kind}={known}")
+
+
+def test_a_hold_by_one_whose_news_are_younger_is_right(contested: Scene, laws: LawWatcher) -> None:
+    known = newest(contested)
+    contested.clock.advance(1)
+    contested.renew()
+    contested.clock.advance(149.9)
+    contested.renew()
+    planned(contested, f"leases={known}")
+    laws.check()
+
+
+def test_whom_nobody_had_anything_to_tell_is_not_deaf(contested: Scene, laws: LawWatcher) -> None:
+    known = newest(contested)
+    # A pod that has ended is none that is followed.
+    ended = {"metadata": {"name": "e", "namespace": "default"}, "status": {"phase": "Succeeded"}}
+    contested.kube.put(PODS, ended)
+    contested.clock.advance(300)
+    contested.renew()
+    planned(contested, f"bookings={known},nodes={known},pods={known}")
+    laws.check()
+
+
+def test_what_was_known_before_an_outage_counts_from_its_beginning(
+    contested: Scene, laws: LawWatcher
+) -> None:
+    known = newest(contested)
+    contested.clock.advance(1)
+    contested.renew()
+    contested.clock.advance(10)
+    laws.fault("the API server stands still")
+    contested.clock.advance(200)
+    laws.fault("the API server goes on")
+    contested.renew()
+    planned(contested, f"leases={known}")
+    laws.check()
+
+
+# --- whoever is known to know too little ---------------------------------------------------------------
+@pytest.fixture
+def maker() -> list[Maker]:
+    """Who writes, the last of these."""
+    return [Maker(name="nobody")]
+
+
+@pytest.fixture
+def known(scene: Scene, maker: list[Maker]) -> LawWatcher:
+    """Watches, and is told who writes."""
+    scene.fill()
+    scene.book()
+    scene.waiting("a")
+    return watch_memory(scene.kube, scene.clock, maker=lambda: maker[-1])
+
+
+def hold_of_b3(scene: Scene, _evict: Evict) -> None:
+    scene.hold("a", Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH))
+
+
+def evict_b3(scene: Scene, evict: Evict) -> None:
+    hold_of_b3(scene, evict)
+    evict("b3")
+
+
+def bind_a(scene: Scene, _evict: Evict) -> None:
+    scene.gone("b0")
+    scene.bind("a", 0)
+
+
+def decide_it(scene: Scene, _evict: Evict) -> None:
+    scene.end_booking()
+    decide(scene)
+
+
+Does = Callable[[Scene, Evict], None]
+ACTS = [
+    pytest.param(hold_of_b3, "Devices are kept for default/a", id="hold"),
+    pytest.param(evict_b3, "default/b3 is evicted", id="eviction"),
+    pytest.param(bind_a, "default/a is bound to n0", id="bind"),
+    pytest.param(decide_it, "It is decided who ends with b-1", id="end"),
+]
+"""What nobody does who knows too little, and how that is told."""
+
+
+@pytest.mark.parametrize(("act", "told"), ACTS)
+@pytest.mark.parametrize(
+    ("who", "why"),
+    [
+        (Maker(name="part", deaf_for=150.1), "who has had no news for 150.1 s"),
+        (Maker(name="part", skew=31.0), r"whose clock is wrong by \+31.0 s"),
+        (Maker(name="part", skew=-3600.0), r"whose clock is wrong by -3600.0 s"),
+    ],
+)
+def test_whoever_acts_and_knows_too_little_breaks_it(
+    scene: Scene,
+    known: LawWatcher,
+    maker: list[Maker],
+    evict: Evict,
+    *,
+    act: Does,
+    told: str,
+    who: Maker,
+    why: str,
+) -> None:
+    maker.append(who)
+    with known.expecting("L6") as found:
+        act(scene, evict)
+    assert any(re.fullmatch(f"{told} by part, {why}[.]", error.sentence) for error in found), found
+
+
+@pytest.mark.parametrize(("act", "told"), ACTS)
+def test_whoever_knows_just_enough_may_act(
+    scene: Scene, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, told: str
+) -> None:
+    assert told
+    maker.append(Maker(name="part", deaf_for=150.0, skew=-30.0))
+    act(scene, evict)
+    known.check()
+
+
+def test_a_mirror_that_vouches_for_what_its_database_does_not_say_breaks_it(
+    scene: Scene, known: LawWatcher, maker: list[Maker]
+) -> None:
+    scene.waiting("c")
+    maker.append(Maker(name="server", trouble="no such table: meta"))
+    scene.clock.advance(1)
+    with breaks(known, "L6", "are said to be true by server, whose database says: no such table: meta"):
+        scene.renew()
+
+
+def test_a_booking_that_is_written_without_a_database_breaks_it(
+    scene: Scene, known: LawWatcher, maker: list[Maker]
+) -> None:
+    scene.waiting("c")
+    maker.append(Maker(name="server", trouble="no such table: meta"))
+    with breaks(known, "L6", "The Booking b-1 is written by server, whose database says: no such table"):
+        scene.end_booking(at=EPOCH + timedelta(days=1))

@@ -98,3 +98,63 @@ def test_whatever_a_restart_changes_breaks_it(served: Scene, laws: LawWatcher, w
     with pytest.raises(LawBrokenError, match="A restart has changed") as caught:
         assert_unchanged(before, laws.fingerprint())
     assert caught.value.law == "L9"
+
+
+# --- whose bookings stand there --------------------------------------------------------------------------
+def says(scene: Scene, *, store: str, change: int = 1) -> None:
+    """The mirror renews its Lease, and says up to which change of which database it has written."""
+    scene.clock.advance(5)
+    annotations = {names.STORE: store, names.CHANGE: str(change)}
+    meta = {"name": names.MIRROR_LEASE, "namespace": names.NAMESPACE, "annotations": annotations}
+    scene.kube.put(LEASES, {"metadata": meta, "spec": {"renewTime": scene.clock.now().isoformat()}})
+
+
+def test_a_mirror_that_goes_on_beside_bookings_of_another_database_breaks_it(
+    scene: Scene, laws: LawWatcher
+) -> None:
+    says(scene, store="s-1")
+    booked(scene)
+    says(scene, store="s-1", change=2)
+    with breaks(laws, "L9", "that the Bookings are true of the database s-2, and b-1 is of s-1"):
+        says(scene, store="s-2")
+
+
+def test_a_booking_of_another_database_beside_others_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    booked(scene)
+    spec = scene.kube.raw(BOOKINGS, "b-1")["spec"] | {"storeId": "s-2"}
+    with breaks(laws, "L9", "The Booking b-2 is written of the database s-2, and b-1 is of s-1"):
+        scene.kube.put(BOOKINGS, {"metadata": {"name": "b-2"}, "spec": spec})
+
+
+def test_a_booking_that_goes_over_to_another_database_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    booked(scene)
+    with breaks(laws, "L9", "The Booking b-1 was of the database s-1, and is made one of s-2"):
+        scene.kube.patch(BOOKINGS, "b-1", {"spec": {"storeId": "s-2"}})
+
+
+def test_a_mirror_that_has_forgotten_changes_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+    says(scene, store="s-1", change=10)
+    with breaks(laws, "L9", "has said that change 10 is written, and now says that 9 is the newest"):
+        says(scene, store="s-1", change=9)
+
+
+def test_another_database_may_be_mirrored_where_a_person_has_deleted_everything(
+    scene: Scene, laws: LawWatcher
+) -> None:
+    says(scene, store="s-1", change=10)
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    scene.kube.delete(BOOKINGS, "b-1")
+    says(scene, store="s-2", change=1)
+    scene.kube.delete(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
+    says(scene, store="s-2", change=0)
+    laws.check()
+
+
+def test_another_database_is_another_fingerprint(served: Scene, laws: LawWatcher) -> None:
+    says(served, store="s-1")
+    before = laws.fingerprint()
+    says(served, store="s-1", change=2)
+    assert_unchanged(before, laws.fingerprint())
+    says(served, store="s-2")
+    with pytest.raises(LawBrokenError, match="A restart has changed the mirror's database"):
+        assert_unchanged(before, laws.fingerprint())

@@ -18,6 +18,7 @@ from tests.laws.changes import Change
 from tests.laws.devices import decided_at, hold_on
 from tests.laws.history import History
 from tests.laws.l9 import Fingerprint, fingerprint_of
+from tests.laws.news import News
 from tests.laws.state import State
 from tests.laws.versions import Versions
 from tests.laws.window import Window
@@ -27,7 +28,11 @@ Judge = Callable[[Change, State, datetime], Iterable[str]]
 
 AT_ONCE: Final[tuple[tuple[str, Judge], ...]] = (
     (l1.LAW, l1.named_twice),
+    (l6.LAW, l6.acted_in_doubt),
+    (l6.LAW, l6.vouched_in_doubt),
     (l9.LAW, l9.forgotten),
+    (l9.LAW, l9.of_another_database),
+    (l9.LAW, l9.older_than_said),
 )
 """Judged in the state just before the write: no lag excuses them."""
 DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
@@ -41,6 +46,8 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
     (l6.LAW, l6.evicted_in_silence),
     (l6.LAW, l6.ended_in_silence),
     (l6.LAW, l6.demoted_in_doubt),
+    (l6.LAW, l6.acted_by_a_wrong_clock),
+    (l9.LAW, l9.beside_another_database),
 )
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
@@ -64,6 +71,7 @@ class LawWatcher:
         self._lock = threading.RLock()
         self._window = Window(timedelta(seconds=leeway))
         self._versions = Versions()
+        self._news = News()
         self._history = History()
         self._kubelets: dict[str, Holdings] = {}
         self._comebacks = l4.Comebacks()
@@ -81,6 +89,7 @@ class LawWatcher:
             now = self._clock.now()
             self._window.put(self.state.knowing(plural, items, now), now)
             self._versions.begin(self.state, now)
+            self._news.forget(plural)
             self._comebacks.know(self.state)
 
     def see(self, change: Change) -> None:
@@ -92,6 +101,7 @@ class LawWatcher:
         with self._lock:
             self._history.add(change)
             found = [*self._judged(change)]
+            self._news.put(change)
             self._window.put(self.state.after(change), change.instant)
             self._versions.put(change.version, change.instant, self.state)
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
@@ -212,6 +222,8 @@ class LawWatcher:
                     break
                 wrongs = wrongs or now
             yield from ((law, wrong) for wrong in wrongs)
+        begin = self._window.begin(change.instant)
+        yield from ((l6.LAW, wrong) for wrong in l6.planned_on_old_news(change, self._news, begin))
 
     def _planned(self, change: Change, looked: datetime | None) -> Iterator[tuple[State, datetime]]:
         """What the maker of a plan says to have known, with instants of the leeway."""

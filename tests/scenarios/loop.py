@@ -72,9 +72,10 @@ class Loop:
         self._do(task)
         return True
 
-    def next_single(self) -> float:
+    def next_single(self, *, later_than: float = 0.0) -> float:
         """When something is due that happens once."""
-        return min((t.due for t in self._tasks if t.period is None and t.life.alive), default=float("inf"))
+        singles = (t.due for t in self._tasks if t.period is None and t.life.alive)
+        return min((due for due in singles if due > later_than), default=float("inf"))
 
     def leap(self, to: float) -> None:
         """It is then; who gives signs of life has just given one."""

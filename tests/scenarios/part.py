@@ -1,10 +1,12 @@
 """A part of the system as a process: it starts, hears, is paused, lags, is cut off, dies, starts again."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
+from tests.laws.changes import Maker
 from tests.scenarios.loop import Action, Life
 from tests.scenarios.reaching import Killed, PartClock, PartKube, no_answer
 
@@ -46,6 +48,8 @@ class Part:
         """Seconds that its machine's clock is ahead."""
         self.lag = 0.0
         """Seconds that all its news come late."""
+        self.lags: dict[str, float] = {}
+        """Kind -> seconds that its news of it come later still."""
         self.is_cut = False
         """Whether it cannot reach the API server."""
         self.hears_at_once = False
@@ -84,8 +88,8 @@ class Part:
     @property
     def is_troubled(self) -> bool:
         """Whether it lives, and something keeps it from its work: then time must not leap."""
-        late = self.life.resumes > self.world.loop.now or self.lag or self.skew or self.is_cut
-        return self.life.alive and bool(late)
+        late = self.lag or any(self.lags.values()) or self.life.resumes > self.world.loop.now
+        return self.life.alive and bool(late or self.skew or self.is_cut)
 
     # --- its threads -----------------------------------------------------------------------------------
     def every(
@@ -175,7 +179,24 @@ class Part:
     def _tap(self, reflector: Reflector[Any]) -> Any:
         return self.kube.taps[reflector.resource.plural, reflector.resource.type, reflector._selection]
 
+    def lag_of(self, plural: str) -> float:
+        """See ``Reaching``."""
+        return self.lag + self.lags.get(plural, 0.0)
+
     # --- its calls -------------------------------------------------------------------------------------
+    @contextmanager
+    def calling(self) -> Iterator[None]:
+        """See ``Reaching``."""
+        before, self.world.caller = self.world.caller, self
+        try:
+            yield
+        finally:
+            self.world.caller = before
+
+    def known(self) -> Maker:
+        """What the law watcher must know of whoever writes."""
+        return Maker(name=self.name, deaf_for=self.kube.deaf_for(), skew=self.skew)
+
     def before(self, call: str) -> None:
         """See ``Reaching``."""
         if not self.life.alive:

@@ -3,6 +3,7 @@
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from datetime import datetime, timedelta
 from threading import Event
 from typing import Any, Generic, Protocol, TypeVar
@@ -12,6 +13,7 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Request, Unreachable
 from cluster.kube.port import EVERYTHING, FROM_NOW, Kube, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
+from tests.laws.news import FOLLOWED
 
 R = TypeVar("R")
 
@@ -24,9 +26,16 @@ class Reaching(Protocol):
     """Who calls: ``part.Part``."""
 
     skew: float
-    lag: float
     latency: float
     hears_at_once: bool
+
+    def lag_of(self, plural: str) -> float:
+        """Seconds that its news of a kind come late."""
+        ...
+
+    def calling(self) -> AbstractContextManager[object]:
+        """Inside, what is written is written by it."""
+        ...
 
     def before(self, call: str) -> None:
         """It is about to ask; raises ``Killed`` or ``Unreachable``."""
@@ -60,10 +69,13 @@ class PartClock:
 class Tap(Generic[T]):
     """A watch that is read as far as its news have arrived; the next round goes on where this one ended."""
 
-    def __init__(self, watch: Any, clock: FakeClock, part: Reaching) -> None:
+    def __init__(self, watch: Any, clock: FakeClock, part: Reaching, plural: str) -> None:
         self.watch = watch
+        self.heard = clock.monotonic()
+        """When the newest news have arrived."""
         self._clock = clock
         self._part = part
+        self._plural = plural
         self._sent: deque[tuple[float, WatchEvent[T] | ApiError]] = deque()
 
     def collect(self, *, is_answer: bool = False) -> None:
@@ -82,7 +94,8 @@ class Tap(Generic[T]):
     @property
     def next(self) -> float | None:
         """When the next news arrive."""
-        return self._sent[0][0] + self._part.latency + self._part.lag if self._sent else None
+        late = self._part.latency + self._part.lag_of(self._plural)
+        return self._sent[0][0] + late if self._sent else None
 
     def is_due(self, *, at_once: bool = False) -> bool:
         """Whether news have arrived."""
@@ -94,6 +107,7 @@ class Tap(Generic[T]):
             _, event = self._sent.popleft()
             if isinstance(event, ApiError):
                 raise event
+            self.heard = self._clock.monotonic()
             yield event
 
     def close(self) -> None:
@@ -114,6 +128,11 @@ class PartKube:
     def skew(self) -> timedelta | None:
         """The API server's clock minus ours, once it has answered; a clock that is set is noticed."""
         return timedelta(seconds=-self._part.skew) if self._is_told else None
+
+    def deaf_for(self) -> float:
+        """Seconds since the oldest of the caches by which it decides had news; 0 where it has none."""
+        heard = [tap.heard for (plural, _, _), tap in self.taps.items() if plural in FOLLOWED]
+        return max((self._clock.monotonic() - at for at in heard), default=0.0)
 
     def hang_up(self) -> None:
         """The process is gone, and its connections with it."""
@@ -154,7 +173,8 @@ class PartKube:
             return known
 
         def begin() -> Tap[T]:
-            tap: Tap[T] = Tap(self._as_user.watch(resource, selection, options), self._clock, self._part)
+            watch = self._as_user.watch(resource, selection, options)
+            tap: Tap[T] = Tap(watch, self._clock, self._part, resource.plural)
             tap.collect(is_answer=True)
             return tap
 
@@ -254,7 +274,8 @@ class PartKube:
         asked = f"{verb} {path}"
         self._part.before(asked)
         try:
-            answer = call()
+            with self._part.calling():
+                answer = call()
         except ApiError as error:
             if not isinstance(error, Unreachable):
                 self._heard()

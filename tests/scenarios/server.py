@@ -1,12 +1,16 @@
 """The booking server: the real service, store and mirror, wired as in ``booking.server``."""
 
 import itertools
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
+from booking.errors import StoreError
 from booking.keeper import EVERY as KEEPS
 from booking.keeper import Keeper
 from booking.mirror.lease import MirrorLease
@@ -23,6 +27,7 @@ from cluster import names
 from cluster.kube.skew import clock_obstacle
 from cluster.picture import Following, Picture
 from tests.fakes.principals import somebody
+from tests.laws.changes import Maker
 from tests.scenarios.part import NoAnswerError, Part
 
 if TYPE_CHECKING:
@@ -44,6 +49,8 @@ class Server(Part):
         self.database = database
         self.policy = policy
         self.store: Store | None = None
+        self.trouble: str | None = None
+        """Why the database cannot be used."""
         self._numbers = itertools.count(1)
         """Of bookings, over all lives: chance would give each history other names."""
 
@@ -74,6 +81,25 @@ class Server(Part):
         if self.store is not None:
             self.store.close()
             self.store = None
+
+    def known(self) -> Maker:
+        """With what its database is like."""
+        return replace(super().known(), trouble=self.trouble)
+
+    # --- its database ----------------------------------------------------------------------------------
+    def spoil(self) -> None:
+        """From now on the database answers everything with an error."""
+        self._rename("meta", "lost")
+        self.trouble = "no such table: meta"
+
+    def mend(self) -> None:
+        """It is as it was before."""
+        self._rename("lost", "meta")
+        self.trouble = None
+
+    def _rename(self, before: str, after: str) -> None:
+        with closing(sqlite3.connect(self.database)) as beside:
+            beside.execute(f"ALTER TABLE {before} RENAME TO {after}")
 
     def _round(self) -> None:
         if not self.mirror.round():
@@ -106,7 +132,10 @@ class Server(Part):
             obstacle = self._wrong_clock() or self.mirror.obstacle() or self._nodes.obstacle()
             if obstacle:
                 raise UnavailableError(obstacle)
-            record = change()
+            try:
+                record = change()
+            except StoreError as error:
+                raise UnavailableError(str(error)) from error
             self.after(0.005, self._round)
             return record
 

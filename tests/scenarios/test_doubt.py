@@ -181,6 +181,62 @@ def test_a_watch_whose_history_is_gone_begins_anew_and_misses_nothing(part: str,
     assert came_back(world, bobs) == left(world, bobs)
 
 
+@pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
+def test_a_controller_that_hears_nothing_of_one_kind_for_minutes_takes_nothing(
+    kind: str, world: World
+) -> None:
+    bobs = fill(world)
+    world.alice.book()
+    world.lag("controller-0", 1000.0, kind=kind)
+    world.run(160)
+    world.alice.create(a_pod("alice-1"))
+    world.run(60)
+    assert not is_kept(world, "alice-1")
+    assert left(world, bobs) == []
+    world.lag("controller-0", 0.0, kind=kind)
+    served(world, "alice-1")
+    settled(world)
+    assert len(left(world, bobs)) == 1
+
+
+@pytest.mark.parametrize("kind", ["pods", "nodes", "leases", "bookings"])
+def test_an_extender_that_hears_nothing_of_one_kind_for_minutes_binds_nobody(kind: str, world: World) -> None:
+    world.lag("extender", 1000.0, kind=kind)
+    world.run(160)
+    world.bob.create(a_pod("bob-1"))
+    world.run(60)
+    assert not runs(world, "bob-1")
+    world.lag("extender", 0.0, kind=kind)
+    served(world, "bob-1")
+    settled(world)
+
+
+def test_nothing_is_promised_or_ended_while_the_database_cannot_be_used(world: World) -> None:
+    _, hers = booked(world)
+    until_the_end(world, but=70)
+    world.spoil_database()
+    with pytest.raises(UnavailableError):
+        world.server.book("bob", world.bob.wish())
+    until_the_end(world, but=-60)
+    assert not has_left(world, "alice-1", hers)
+    assert [booking.spec.user for booking in world.bookings()] == ["alice"]
+    world.spoil_database(spoilt=False)
+    world.until(lambda: is_back(world, "alice-1", hers), "it ends")
+    settled(world)
+
+
+def test_a_booked_pod_is_served_even_while_the_database_cannot_be_used(world: World) -> None:
+    bobs = fill(world)
+    world.alice.book()
+    world.spoil_database()
+    world.run(100)
+    world.alice.create(a_pod("alice-1"))
+    served(world, "alice-1")
+    world.spoil_database(spoilt=False)
+    settled(world)
+    assert len(left(world, bobs)) == 1
+
+
 def test_a_controller_without_news_for_minutes_neither_keeps_nor_evicts(world: World) -> None:
     bobs = fill(world)
     world.cut("controller-0")

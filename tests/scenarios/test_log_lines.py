@@ -24,7 +24,7 @@ class Played:
     """The story, what was logged, and what really became of pods and bookings."""
 
     def __init__(self, new_world: Worlds) -> None:
-        # Fixtures of this room let nothing but faults through.
+        usual = structlog.get_config()["wrapper_class"]  # lets nothing but faults through
         structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.INFO))
         self.admitted, self.kept = Counter[str](), Counter[str]()
         self.left: set[str] = set()
@@ -33,6 +33,7 @@ class Played:
             world = new_world()
             world.kube.on_change(self._changed)
             Story(world).play()
+        structlog.configure(wrapper_class=usual)
         self.lines: list[Line] = [dict(line) for line in lines]
 
     def said(self, event: str) -> list[Line]:

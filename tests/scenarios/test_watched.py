@@ -1,22 +1,133 @@
-"""The laws are judged at the end of every world, whoever has swallowed what was raised before."""
+"""The laws are judged in every world: by what its parts know, after a restart, and once more at its end."""
 
+from collections.abc import Callable
 from contextlib import suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from cluster.kube.resources import BOOKINGS
+from booking.mirror.mirror import Mirror
+from cluster import names
+from cluster.kube import skew
+from cluster.kube.resources import BOOKINGS, PODS
+from cluster.picture import following
 from tests.laws.broken import LawBrokenError
+from tests.scenarios.acts import fill, settled
+from tests.scenarios.person import NAMESPACE, a_pod
+from tests.scenarios.server import Server
 from tests.scenarios.world import World
+
+Scenario = Callable[[World], None]
+
+
+def play(scenario: Scenario, folder: Path) -> World:
+    """In a world that has come to its end."""
+    with World(folder) as world:
+        scenario(world)
+    return world
+
+
+def overbooked_unheard(world: World) -> None:
+    with suppress(LawBrokenError):
+        begin, end = (f"{world.at(hours=hour):%Y-%m-%dT%H:%M:%SZ}" for hour in (0, 1))
+        spec = {"user": "alice", "model": "NVIDIA-A100-SXM4-40GB", "count": 99, "start": begin, "end": end}
+        world.kube.put(BOOKINGS, {"metadata": {"name": "b-99"}, "spec": spec})
 
 
 def test_a_law_that_was_broken_unheard_is_told_at_the_end(tmp_path: Path) -> None:
     with pytest.raises(LawBrokenError, match="99 x"):
-        overbooked_unheard(tmp_path)
+        play(overbooked_unheard, tmp_path)
 
 
-def overbooked_unheard(folder: Path) -> None:
-    with World(folder) as world, suppress(LawBrokenError):
-        begin, end = (f"{world.at(hours=hour):%Y-%m-%dT%H:%M:%SZ}" for hour in (0, 1))
-        spec = {"user": "alice", "model": "NVIDIA-A100-SXM4-40GB", "count": 99, "start": begin, "end": end}
-        world.kube.put(BOOKINGS, {"metadata": {"name": "b-99"}, "spec": spec})
+def wanted_by_alice(world: World) -> None:
+    """Her pod waits, and bob's must leave for it."""
+    world.alice.create(a_pod("alice-1"))
+    world.run(60)
+
+
+def crowded(world: World) -> None:
+    """All GPUs are bob's, and one of them is booked by alice."""
+    fill(world)
+    world.alice.book()
+    world.run(1)
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"), [("extender", "bookings"), ("controller-0", "nodes"), ("controller-0", "bookings")]
+)
+def test_a_part_that_does_not_mind_old_news_is_seen(
+    part: str, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def deaf(world: World) -> None:
+        if part != "extender":
+            crowded(world)
+        world.lag(part, 1000.0, kind=kind)
+        world.run(200)
+        wanted_by_alice(world)
+
+    monkeypatch.setattr(following, "NO_NEWS", float("inf"))
+    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has had no news for \d\d\d"):
+        play(deaf, tmp_path)
+
+
+@pytest.mark.parametrize(("part", "seconds"), [("controller-0", 31.0), ("extender", -31.0)])
+def test_a_part_that_does_not_mind_a_wrong_clock_is_seen(
+    part: str, seconds: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def mistaken(world: World) -> None:
+        crowded(world)
+        world.parts[part].skew = seconds
+        world.run(5)
+        wanted_by_alice(world)
+
+    monkeypatch.setattr(skew, "LARGEST_SKEW", timedelta.max)
+    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, .* wrong by .{abs(seconds)} s"):
+        play(mistaken, tmp_path)
+
+
+def test_a_mirror_that_does_not_mind_what_its_database_says_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vouches(mirror: Mirror) -> bool:
+        mirror._lease.renew(1, "any")
+        return True
+
+    def spoilt(world: World) -> None:
+        world.spoil_database()
+        monkeypatch.setattr(Mirror, "round", vouches)
+        world.run(30)
+
+    with pytest.raises(LawBrokenError, match=r"L6.* said to be true by server"):
+        play(spoilt, tmp_path)
+
+
+def settle(world: World) -> None:
+    fill(world)
+    settled(world)
+
+
+def test_every_part_is_restarted_at_the_end_and_nothing_is_another(tmp_path: Path) -> None:
+    assert play(settle, tmp_path).is_compared
+
+
+def test_a_part_that_changes_something_when_it_starts_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    build = Server.build
+
+    def build_and_forget(server: Server) -> None:
+        build(server)
+        body = {"metadata": {"annotations": {names.USER: None}}}
+        server.world.kube.patch(PODS, "bob-1", body, namespace=NAMESPACE)
+
+    def forgetful(world: World) -> None:
+        settle(world)
+        monkeypatch.setattr(Server, "build", build_and_forget)
+
+    with pytest.raises(LawBrokenError, match="A restart has changed pod team/bob-1"):
+        play(forgetful, tmp_path)
+
+
+def test_a_world_in_which_somebody_is_dead_is_not_compared(tmp_path: Path) -> None:
+    assert not play(lambda world: world.kill("agent n0", back_after=None), tmp_path).is_compared

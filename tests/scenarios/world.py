@@ -25,6 +25,7 @@ from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
 from deviceplugin.checkpoint import Holdings
 from tests.fakes.objects import EPOCH, a100
+from tests.laws.changes import Maker
 from tests.laws.memory import watch_memory
 from tests.scenarios.agent import Agent
 from tests.scenarios.controller import Controller
@@ -34,6 +35,7 @@ from tests.scenarios.kubelet import Kubelet
 from tests.scenarios.loop import Life, Loop
 from tests.scenarios.part import RESTARTED_AFTER, Interruption, NoAnswerError, Part
 from tests.scenarios.person import NAMESPACE, Person
+from tests.scenarios.restarting import restarted
 from tests.scenarios.scheduler import Scheduler
 from tests.scenarios.server import Server
 
@@ -46,6 +48,8 @@ FIRST_LEAP: Final = 4.0
 CAREFUL_LEAP: Final = 10.0
 """While somebody is dead: others draw conclusions from silence of 15 s and more."""
 LONGEST_LEAP: Final = 24 * 3600.0
+NEWS_WITHIN: Final = 1.0
+"""Seconds in which whatever was written is heard of by everybody who is well."""
 BOOKMARKS_EVERY: Final = 55.0
 IGNORED: Final = frozenset({"leases", "events", "csistoragecapacities"})
 """Kinds whose changes are not a sign that something is going on."""
@@ -79,10 +83,14 @@ class World:
         self.kube = FakeKube(self.clock)
         self.kube.admission = self._admitted
         self.kube.on_change(self._changed)
-        self.laws = watch_memory(self.kube, self.clock, leeway=leeway)
+        self.laws = watch_memory(self.kube, self.clock, leeway=leeway, maker=self._maker)
+        self.caller: Part | None = None
+        """Who is asking the API server for something at this moment."""
         self.interruptions: list[Interruption] = []
         self.is_unfinished = False
         """Whether the test ends while somebody has still to come back."""
+        self.is_compared = False
+        """Whether it was the same after a restart as before it (law L9)."""
         self.is_away = False
         """Whether the API server answers nobody."""
         self._life = Life()
@@ -106,7 +114,7 @@ class World:
         for part in self.parts.values():
             part.start()
         self.loop.every(BOOKMARKS_EVERY, self._bookmark, self._life, is_sign_of_life=True)
-        self.until(self._is_ready, "every part is ready")
+        self.until(self.is_ready, "every part is ready")
 
     @property
     def parts(self) -> dict[str, Part]:
@@ -124,9 +132,13 @@ class World:
         return self
 
     def __exit__(self, failed: object, *_: object) -> None:
-        self.close()
-        if failed is None:
-            (self.laws.check if self.is_unfinished else self.laws.finish)()
+        try:
+            if failed is None:
+                (self.laws.check if self.is_unfinished else self.laws.finish)()
+                self.is_compared = restarted(self)
+                self.laws.check()
+        finally:
+            self.close()
 
     # --- time ------------------------------------------------------------------------------------------
     def run(self, seconds: float) -> None:
@@ -172,6 +184,11 @@ class World:
             return False
         led = self.scheduler.leads and any(replica.elector.leads() for replica in self.replicas)
         return led and not self._is_unsettled()
+
+    def is_resting(self, seconds: float) -> bool:
+        """Whether nobody measures seconds, and nothing but news and the usual rounds is due for so long."""
+        due = min(self.loop.next_single(later_than=self.loop.now + NEWS_WITHIN), self._next_boundary())
+        return not self._is_unsettled() and due > self.loop.now + seconds
 
     def _is_unsettled(self) -> bool:
         """Whether somebody measures seconds: a hold, a notice, a departure."""
@@ -245,11 +262,15 @@ class World:
         self.parts[name].life.resumes = self.loop.now + seconds
         self.loop.after(seconds, lambda: self.laws.fault(f"{name} goes on"), self._life)
 
-    def lag(self, name: str, seconds: float) -> None:
-        """A part hears everything so much later."""
-        self.laws.fault(f"{name} lags by {seconds:g} s")
-        self.parts[name].lag = seconds
-        self.parts[name].expect_news()
+    def lag(self, name: str, seconds: float, *, kind: str | None = None) -> None:
+        """A part hears everything, or all of one kind, so much later."""
+        part = self.parts[name]
+        self.laws.fault(f"{name} lags by {seconds:g} s{f' with {kind}' if kind else ''}")
+        if kind is None:
+            part.lag = seconds
+        else:
+            part.lags[kind] = seconds
+        part.expect_news()
 
     def cut(self, name: str, *, cut: bool = True) -> None:
         """A part cannot reach the API server, or can again."""
@@ -263,6 +284,11 @@ class World:
         self.run(seconds)
         self.is_away = False
         self.laws.fault("the API server is back")
+
+    def spoil_database(self, *, spoilt: bool = True) -> None:
+        """The booking database answers with errors, or works again."""
+        self.laws.fault(f"the booking database {'cannot be used' if spoilt else 'can be used again'}")
+        (self.server.spoil if spoilt else self.server.mend)()
 
     # --- what the API server does ----------------------------------------------------------------------
     def _admitted(self, asked: Attributes) -> Json:
@@ -297,6 +323,9 @@ class World:
     def watch_kubelet(self, node: str, holdings: Holdings) -> None:
         """The law watcher sees the kubelets' checkpoints."""
         self.laws.kubelet(node, holdings)
+
+    def _maker(self) -> Maker | None:
+        return self.caller.known() if self.caller else None
 
     # --- what can be seen ------------------------------------------------------------------------------
     def read(self, whole: WholePod) -> Pod:
@@ -343,7 +372,8 @@ class World:
         lines += [f"booking {booking.name} {booking.spec} {booking.status}" for booking in self.bookings()]
         return "\n".join(lines)
 
-    def _is_ready(self) -> bool:
+    def is_ready(self) -> bool:
+        """Whether every part does its work."""
         return (
             self.server.mirror.obstacle() is None
             and all(replica.admit.trouble() is None for replica in self.replicas)

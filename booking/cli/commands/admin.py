@@ -12,7 +12,7 @@ from booking.cli.api import part
 from booking.cli.completing import known_models, known_nodes
 from booking.cli.output import PEOPLES, Column, Format, Row, printing
 from booking.cli.reach import Reach, reach_of, reaching
-from booking.cli.when import instant_of
+from booking.cli.when import TIME, instant_of
 
 
 @click.group(short_help="What administrators do.")
@@ -38,17 +38,22 @@ def blocks(output: Format, **options: Any) -> None:
     _list(reach, "blocks", columns, output, empty="No maintenance is planned.")
 
 
-@admin.command()
+@admin.command(short_help="Block the GPUs of a NODE for maintenance.")
 @click.argument("node", shell_complete=known_nodes)
-@click.option("--from", "start", help="When it begins; now by default.")
-@click.option("--to", "end", required=True, help="When it ends.")
-@click.option("--reason", required=True, help="Why; people see it.")
-@click.option("--model", shell_complete=known_models, help="Only GPUs of this model.")
-@click.option("--gpus", type=int, help="Only so many of them.")
+@click.option("--from", "start", metavar=TIME, help="When the maintenance starts; now by default.")
+@click.option("--to", "end", required=True, metavar=TIME, help="When it ends.")
+@click.option("--reason", required=True, help="Why; users see it.")
+@click.option("--model", shell_complete=known_models, help="Only GPUs of this model; by default all.")
+@click.option("--gpus", "-g", type=int, help="Only so many of them; by default all.")
 @printing
 @reaching
 def block(node: str, output: Format, **options: Any) -> None:
-    """Take the GPUs of a NODE out for maintenance: nobody books them then."""
+    """Block the GPUs of a NODE for maintenance: nobody can book them for that time.
+
+    Bookings that cannot be kept are not cancelled; they are at risk, and are listed.
+
+    "kubectl gpu book --help" says how to write a TIME.
+    """
     reach = reach_of(options)
     now = reach.clock.now()
     body = {
@@ -64,13 +69,13 @@ def block(node: str, output: Format, **options: Any) -> None:
     _make(reach, "blocks", body, output, sentence=f"{node} is blocked")
 
 
-@admin.command()
+@admin.command(short_help="Remove a BLOCK: its GPUs can be booked again.")
 @click.argument("block")
-@click.option("--reason", help="Why; it stands in the audit.")
+@click.option("--reason", help="Why; it is written to the audit.")
 @printing
 @reaching
 def unblock(block: str, output: Format, **options: Any) -> None:
-    """Take a BLOCK back by its id."""
+    """Remove a BLOCK by its id: its GPUs can be booked again. "kubectl gpu admin blocks" lists the ids."""
     _remove(reach_of(options), "blocks", block, output, reason=options["reason"])
 
 
@@ -95,16 +100,17 @@ def exemptions(output: Format, **options: Any) -> None:
 @admin.command()
 @click.argument("user")
 @click.argument("limits", nargs=-1, required=True, metavar="LIMIT=VALUE...")
-@click.option("--from", "start", help="Since when it counts; now by default.")
-@click.option("--to", "end", required=True, help="Until when it counts.")
-@click.option("--reason", required=True, help="Why.")
-@click.option("--model", shell_complete=known_models, help="Only for GPUs of this model.")
+@click.option("--from", "start", metavar=TIME, help="When it starts to hold; now by default.")
+@click.option("--to", "end", required=True, metavar=TIME, help="When it ends.")
+@click.option("--reason", required=True, help="Why; it is written to the audit.")
+@click.option("--model", shell_complete=known_models, help="Only for GPUs of this model; by default all.")
 @printing
 @reaching
 def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -> None:
-    """Give a USER other limits for a while.
+    """Give a USER other limits for a while. "kubectl gpu policy show" names the limits.
 
     For example: kubectl gpu admin exempt alice cooldown=P0D max_planned=3 --to fri --reason thesis
+    "kubectl gpu book --help" says how to write a TIME.
     """
     reach = reach_of(options)
     now = reach.clock.now()
@@ -120,23 +126,26 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -
     _make(reach, "exemptions", body, output, sentence=f"{user} is exempt")
 
 
-@admin.command()
+@admin.command(short_help="End an EXEMPTION.")
 @click.argument("exemption")
-@click.option("--reason", help="Why; it stands in the audit.")
+@click.option("--reason", help="Why; it is written to the audit.")
 @printing
 @reaching
 def revoke(exemption: str, output: Format, **options: Any) -> None:
-    """Take an EXEMPTION back by its id."""
+    """End an EXEMPTION by its id: the policy holds again. "kubectl gpu admin exemptions" lists the ids."""
     _remove(reach_of(options), "exemptions", exemption, output, reason=options["reason"])
 
 
-@admin.command()
+@admin.command(short_help="Evict a POD from its GPUs, booked or not.")
 @click.argument("pod")
 @click.option("--reason", required=True, help="Why; its owner is told.")
 @printing
 @reaching
 def evict(pod: str, reason: str, output: Format, **options: Any) -> None:
-    """Take the GPUs of a POD, booked or not; it comes back as evicted pods do."""
+    """Evict a POD from its GPUs, booked or not.
+
+    A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
+    """
     reach = reach_of(options)
     body = {"namespace": reach.namespace, "pod": pod.removeprefix("pod/"), "reason": reason}
     made = reach.api.ask("POST", "/admin/evictions", body)
@@ -144,44 +153,44 @@ def evict(pod: str, reason: str, output: Format, **options: Any) -> None:
     printed.tell(made, output, name=place, sentence=f"{place} is being evicted.")
 
 
-@admin.command()
+@admin.command(short_help="Give a GPU of a NODE to no new pods.")
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
-@click.option("--reason", required=True, help="Why; people see it.")
+@click.option("--reason", required=True, help="Why; users see it.")
 @printing
 @reaching
 def cordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
-    """Take a GPU of a NODE, by its number or UUID, out of use for new pods; whoever has it goes on."""
+    """Give a GPU of a NODE, named by its number or UUID, to no new pods; whoever has it keeps it."""
     _order_gpu(reach_of(options), (node, gpu), "cordon", output, reason=reason, sentence="gets no new pods")
 
 
-@admin.command()
+@admin.command(short_help="Let new pods have a cordoned GPU of a NODE again.")
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
 @click.option("--reason", default="back in use", help="Why.", show_default=True)
 @printing
 @reaching
 def uncordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
-    """Give a cordoned GPU of a NODE back to new pods."""
+    """Let new pods have a cordoned GPU of a NODE, named by its number or UUID, again."""
     _order_gpu(
         reach_of(options), (node, gpu), "uncordon", output, reason=reason, sentence="is not cordoned any more"
     )
 
 
-@admin.command()
+@admin.command(short_help="Report that a GPU of a NODE is repaired.")
 @click.argument("node", shell_complete=known_nodes)
 @click.argument("gpu")
-@click.option("--reason", required=True, help="What was done.")
+@click.option("--reason", required=True, help="What was done; it is written to the audit.")
 @printing
 @reaching
 def clear(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
-    """Say that a GPU of a NODE is mended: it is healthy as soon as it answers."""
-    _order_gpu(reach_of(options), (node, gpu), "clear", output, reason=reason, sentence="is probed anew")
+    """Report that a GPU of a NODE, named by its number or UUID, is repaired: it is probed again."""
+    _order_gpu(reach_of(options), (node, gpu), "clear", output, reason=reason, sentence="is probed again")
 
 
 @admin.command()
-@click.option("--of", "subject", help="Only changes of this: the id of a booking, block or exemption.")
-@click.option("--by", "actor", help="Only what this user did.")
+@click.option("--of", "subject", help="Only changes of the booking, block or exemption with this id.")
+@click.option("--by", "actor", help="Only changes by this user.")
 @printing
 @reaching
 def audit(output: Format, **options: Any) -> None:
@@ -198,11 +207,11 @@ def audit(output: Format, **options: Any) -> None:
     _list(reach, "audit", columns, output, which=which, empty="Nothing of that was changed yet.")
 
 
-@admin.command()
+@admin.command(short_help="Show requests that were refused, newest first.")
 @printing
 @reaching
 def denied(output: Format, **options: Any) -> None:
-    """Show what was asked for and refused, newest first: demand that nobody could meet."""
+    """Show requests for GPUs that were refused, newest first, and by which rules."""
     reach = reach_of(options)
     columns = (
         _at(reach, output),

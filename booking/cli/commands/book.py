@@ -1,6 +1,5 @@
 """``kubectl gpu book``."""
 
-import uuid
 from typing import Any
 
 import click
@@ -9,29 +8,37 @@ from booking.cli import bookings
 from booking.cli.completing import known_models
 from booking.cli.output import Format, printing
 from booking.cli.reach import reach_of, reaching
-from booking.cli.when import instant_of, length_of
+from booking.cli.when import LENGTH, TIME, instant_of, length_of
 
 
 @click.command(short_help="Book GPUs of a MODEL.")
 @click.argument("model", shell_complete=known_models)
-@click.option("--gpus", "-g", default=1, show_default=True, help="How many.")
-@click.option("--from", "start", help="When it begins; now by default.")
-@click.option("--to", "end", help="When it ends.")
-@click.option("--for", "length", help="How long it lasts, instead of --to: 2d (calendar days), 36h.")
+@click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
+@click.option("--from", "start", metavar=TIME, help="When the booking starts; now by default.")
+@click.option("--to", "end", metavar=TIME, help="When it ends.")
+@click.option(
+    "--for",
+    "length",
+    metavar=LENGTH,
+    help="How long it lasts, instead of --to: 2d (calendar days), 36h, 1d12h.",
+)
 @click.option(
     "--single-node/--any-node",
     default=None,
-    help="Whether all of them must be on one node; yes by default where there are several.",
+    help="Whether all of its GPUs must be on one node; by default they must.",
 )
-@click.option("--user", help="Book on behalf of somebody else; for administrators.")
-@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@click.option("--user", help="Book for this user instead of yourself; for administrators.")
+@click.option("--dry-run", is_flag=True, help="Book nothing; only say what the answer would be.")
 @printing
 @reaching
 def book(model: str, output: Format, **options: Any) -> None:
     """Book GPUs of a MODEL, for example: kubectl gpu book a100 --gpus 2 --from "mon 09:00" --for 2d.
 
-    A part of the model's name is enough where there is one alone that contains it. With --namespace the
-    booking covers your pods in that namespace only.
+    "kubectl gpu status" shows the models. A part of the name is enough where only one model contains it. With
+    --namespace the booking covers your pods in that namespace only.
+
+    A TIME is now, today, "tomorrow 9", fri, "mon 09:00", 09:00, +2h, 2026-11-24, "2026-11-24 09:00" or RFC
+    3339; without an offset it is meant in the site's time zone.
     """
     reach = reach_of(options)
     if bool(options["end"]) == bool(options["length"]):
@@ -49,17 +56,4 @@ def book(model: str, output: Format, **options: Any) -> None:
         body["namespace"] = reach.named_namespace
     if options["user"]:
         body["user"] = options["user"]
-    made = reach.api.ask(
-        "POST",
-        "/bookings",
-        body,
-        query={"dry_run": True} if options["dry_run"] else None,
-        headers={"Idempotency-Key": str(uuid.uuid4())},
-    )
-    what = bookings.sentence_of(reach, made)
-    if options["dry_run"]:
-        is_for_people = output in {"table", "wide", "name"}
-        shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
-        bookings.tell(reach, shown, output, f"This would be booked: {what}.")
-    else:
-        bookings.tell(reach, made, output, f"Booked as {made['id']}: {what}.")
+    bookings.book(reach, "/bookings", body, output, dry_run=options["dry_run"])

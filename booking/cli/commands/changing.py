@@ -11,19 +11,22 @@ from booking.cli.api import part
 from booking.cli.completing import known_bookings
 from booking.cli.output import Format, printing
 from booking.cli.reach import Reach, reach_of, reaching
-from booking.cli.when import instant_of, length_of
+from booking.cli.when import LENGTH, TIME, instant_of, length_of
 from booking.spans import Span, after, between
 
 
 @click.command()
 @click.argument("booking", shell_complete=known_bookings)
-@click.option("--to", "end", help="Its new end; an earlier one shortens it.")
-@click.option("--by", "length", help="How much longer, instead of --to: 1d, 12h.")
-@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@click.option("--to", "end", metavar=TIME, help="Its new end; an earlier one shortens it.")
+@click.option("--by", "length", metavar=LENGTH, help="How much longer, instead of --to: 1d, 12h.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def extend(booking: str, output: Format, **options: Any) -> None:
-    """Let a BOOKING end later, or earlier. What was promised stays promised where the change is refused."""
+    """Let a BOOKING end later, or earlier. Where that is refused, it stays as it was.
+
+    "kubectl gpu book --help" says how to write a TIME.
+    """
     reach = reach_of(options)
     if bool(options["end"]) == bool(options["length"]):
         raise click.UsageError("Say until when with --to, or how much longer with --by.")
@@ -37,12 +40,17 @@ def extend(booking: str, output: Format, **options: Any) -> None:
 
 @click.command()
 @click.argument("booking", shell_complete=known_bookings)
-@click.option("--from", "start", required=True, help="Its new start; it lasts as long as before.")
-@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@click.option(
+    "--from", "start", required=True, metavar=TIME, help="Its new start; it lasts as long as before."
+)
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def move(booking: str, output: Format, **options: Any) -> None:
-    """Let a planned BOOKING begin at another time."""
+    """Let a planned BOOKING start at another time.
+
+    "kubectl gpu book --help" says how to write a TIME.
+    """
     reach = reach_of(options)
     now = _show(reach, booking)
     start = bookings.meant(instant_of, options["start"], reach.clock.now(), reach.zone)
@@ -53,8 +61,8 @@ def move(booking: str, output: Format, **options: Any) -> None:
 
 @click.command()
 @click.argument("booking", shell_complete=known_bookings)
-@click.option("--gpus", type=int, required=True, help="How many GPUs it is to have.")
-@click.option("--dry-run", is_flag=True, help="Only say what would come of it.")
+@click.option("--gpus", "-g", type=int, required=True, help="How many GPUs it is to have.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def resize(booking: str, output: Format, **options: Any) -> None:
@@ -66,28 +74,43 @@ def resize(booking: str, output: Format, **options: Any) -> None:
 
 @click.command()
 @click.argument("booking", shell_complete=known_bookings)
-@click.option("--reason", help="Why; an administrator must say it of somebody else's booking.")
+@click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def release(booking: str, output: Format, **options: Any) -> None:
-    """Give a running BOOKING back; it ends now."""
+    """Give a running BOOKING back: it ends now."""
     reach = reach_of(options)
-    body = {"reason": options["reason"]} if options["reason"] else None
-    made = reach.api.ask("POST", f"/bookings/{part(booking)}/release", body)
-    bookings.tell(reach, made, output, f"Released {made['id']}.")
+    _end(reach, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 
 
-@click.command()
+@click.command(short_help="Cancel a planned BOOKING.")
 @click.argument("booking", shell_complete=known_bookings)
-@click.option("--reason", help="Why; an administrator must say it of somebody else's booking.")
+@click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
+@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def cancel(booking: str, output: Format, **options: Any) -> None:
-    """Take a planned BOOKING back."""
+    """Cancel a planned BOOKING. A running one is released instead: "kubectl gpu release"."""
     reach = reach_of(options)
-    body = {"reason": options["reason"]} if options["reason"] else None
-    made = reach.api.ask("DELETE", f"/bookings/{part(booking)}", body)
-    bookings.tell(reach, made, output, f"Cancelled {made['id']}.")
+    _end(reach, ("DELETE", f"/bookings/{part(booking)}"), "cancelled", output, **options)
+
+
+def _end(
+    reach: Reach,
+    what: tuple[str, str],
+    done: str,
+    form: Format,
+    *,
+    reason: str | None,
+    dry_run: bool,
+    **_: object,
+) -> None:
+    """End a booking by a method and a path, or ask what would come of it."""
+    body = {"reason": reason} if reason else None
+    made = reach.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
+    sentence = f"{made['id']} would be {done} now." if dry_run else f"{done.capitalize()} {made['id']}."
+    bookings.tell(reach, made, form, sentence)
 
 
 def _show(reach: Reach, booking: str) -> dict[str, Any]:

@@ -6,13 +6,13 @@ from click.shell_completion import get_completion_class
 from cluster import names
 
 
-@click.command(short_help="Print what completes the words of this program in a SHELL.")
+@click.command(short_help="Print the completion script of a shell.")
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what completes gpu-booking in a SHELL: source <(gpu-booking completion bash).
+    """Print the script that completes gpu-booking in a shell: source <(gpu-booking completion bash).
 
-    kubectl completes "kubectl gpu" by itself, where kubectl_complete-gpu is on the PATH.
+    kubectl completes "kubectl gpu" by itself where the program kubectl_complete-gpu is on the PATH.
     """
     known = get_completion_class(shell)
     if known is None:

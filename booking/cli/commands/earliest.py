@@ -1,6 +1,5 @@
 """``kubectl gpu earliest``."""
 
-import uuid
 from typing import Any
 
 import click
@@ -10,24 +9,32 @@ from booking.cli import output as printed
 from booking.cli.completing import known_models
 from booking.cli.output import Column, Format, printing
 from booking.cli.reach import reach_of, reaching
-from booking.cli.when import instant_of, length_of
+from booking.cli.when import LENGTH, TIME, instant_of, length_of
 
 
 @click.command(short_help="Show when GPUs of a MODEL could be had first.")
 @click.argument("model", shell_complete=known_models)
-@click.option("--gpus", "-g", default=1, show_default=True, help="How many.")
-@click.option("--for", "length", required=True, help="How long: 2d (calendar days), 36h.")
-@click.option("--after", help="Not before; now by default.")
-@click.option("--before", help="It must be over by then.")
-@click.option("--single-node/--any-node", default=None, help="Whether all of them must be on one node.")
-@click.option("--book", "is_booked", is_flag=True, help="Book the first of them at once.")
-@click.option("--user", help="On behalf of somebody else; for administrators.")
+@click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
+@click.option(
+    "--for", "length", required=True, metavar=LENGTH, help="For how long: 2d (calendar days), 36h, 1d12h."
+)
+@click.option("--after", metavar=TIME, help="The booking starts at this time or later; now by default.")
+@click.option("--before", metavar=TIME, help="The booking is over by this time.")
+@click.option(
+    "--single-node/--any-node",
+    default=None,
+    help="Whether all of its GPUs must be on one node; by default they must.",
+)
+@click.option("--book", "is_booked", is_flag=True, help="Book the first of these times at once.")
+@click.option("--dry-run", is_flag=True, help="Book nothing; only say what --book would book.")
+@click.option("--user", help="For this user instead of yourself; for administrators.")
 @printing
 @reaching
 def earliest(model: str, output: Format, **options: Any) -> None:
     """Show the first times at which GPUs of a MODEL could be booked for so long, or book the first of them.
 
     For example: kubectl gpu earliest a100 --gpus 2 --for 3d --before "fri 18:00" --book.
+    "kubectl gpu book --help" says how to write a TIME.
     """
     reach = reach_of(options)
     body: dict[str, Any] = {
@@ -45,9 +52,8 @@ def earliest(model: str, output: Format, **options: Any) -> None:
         body["namespace"] = reach.named_namespace
     if options["user"]:
         body["user"] = options["user"]
-    if options["is_booked"]:
-        made = reach.api.ask("POST", "/slots/booking", body, headers={"Idempotency-Key": str(uuid.uuid4())})
-        bookings.tell(reach, made, output, f"Booked as {made['id']}: {bookings.sentence_of(reach, made)}.")
+    if options["is_booked"] or options["dry_run"]:
+        bookings.book(reach, "/slots/booking", body, output, dry_run=options["dry_run"])
         return
     answer = reach.api.ask("POST", "/slots", body)
     zone = reach.zone

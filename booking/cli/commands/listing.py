@@ -14,10 +14,12 @@ from booking.cli.reach import reach_of, reaching
 
 @click.command("bookings")
 @click.argument("booking", required=False, shell_complete=known_bookings)
-@click.option("--past", is_flag=True, help="Those that are over, too.")
-@click.option("--user", help="Somebody else's; for administrators.")
-@click.option("--all-users", "-A", is_flag=True, help="Everybody's; for administrators.")
-@click.option("--model", shell_complete=known_models, help="Of one model only.")
+@click.option("--past", is_flag=True, help="Also those that are over or cancelled.")
+@click.option("--user", help="Those of this user; for administrators.")
+@click.option("--all-users", "-A", is_flag=True, help="Those of all users; for administrators.")
+@click.option(
+    "--model", shell_complete=known_models, help="Only those of this model; a part of its name is enough."
+)
 @printing
 @reaching
 def listing(booking: str | None, output: Format, **options: Any) -> None:

@@ -1,16 +1,35 @@
 """``kubectl gpu policy``: the policy that is in force, and whether a policy decides as it should."""
 
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
 import msgspec
-import msgspec.yaml
 
+from booking import spans, wording
 from booking.cases import CaseFileError, Outcome, replay_file
+from booking.cli import bookings
+from booking.cli import output as printed
+from booking.cli.completing import known_models
 from booking.cli.failure import CommandError
-from booking.cli.output import Format, printing
-from booking.cli.reach import reach_of, reaching
+from booking.cli.output import PEOPLES, Column, Format, Row, printable, printing
+from booking.cli.progress import patiently
+from booking.cli.reach import Reach, reach_of, reaching
+
+_ZONE: Final = "zone"
+"""Stands among the limits of an answer, and is none: one zone holds for all."""
+
+
+class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
+    """What came of one case, for programs."""
+
+    file: str
+    name: str
+    expected: tuple[str, ...]
+    broken: tuple[str, ...]
+    differs: str | None
+    sentences: tuple[str, ...]
 
 
 @click.group()
@@ -19,36 +38,93 @@ def policy() -> None:
 
 
 @policy.command()
+@click.option("--model", shell_complete=known_models, help="What holds for GPUs of this model.")
 @printing
 @reaching
 def show(output: Format, **options: Any) -> None:
-    """Show the policy that is in force, and what it means for you."""
+    """Show the policy that is in force, and the limits that hold for you.
+
+    Models may have limits of their own: name one with --model. With -o wide it also shows what holds for
+    whoever is not named in the policy; with -o name only the version of the policy.
+    """
     reach = reach_of(options)
-    answer = {"policy": reach.api.get("/policy"), "me": reach.api.get("/me")}
-    if output == "json":
-        click.echo(msgspec.json.format(msgspec.json.encode(answer), indent=2))
-    else:
-        click.echo(msgspec.yaml.encode(answer), nl=False)
+    model = bookings.known_model(reach, options["model"]) if options["model"] else None
+    answer = {name: reach.api.get(f"/{name}", {"model": model}) for name in ("policy", "me")}
+    _show(reach, answer, output, model=model)
 
 
-@policy.command()
+@policy.command(short_help="Replay case FILES: does a policy decide as expected?")
 @click.argument(
     "files", nargs=-1, required=True, type=click.Path(path_type=Path, dir_okay=False, exists=True)
 )
-def test(files: tuple[Path, ...]) -> None:
+@printing
+def test(files: tuple[Path, ...], output: Format) -> None:
     """Replay case FILES against the policy that each of them names; nobody is asked, nothing is booked.
 
-    Ends with status 1 where an answer is not the expected one.
+    Prints the cases that are not decided as expected; with -o wide, json or yaml all of them. Ends with
+    status 1 where an answer is not the expected one.
     """
-    outcomes = [(path, outcome) for path in files for outcome in _replayed(path)]
-    wrong = [(path, outcome) for path, outcome in outcomes if outcome.differs]
-    for path, outcome in wrong:
-        click.echo(f"{path}: {outcome.name}: {outcome.differs}")
-        for sentence in outcome.sentences:
-            click.echo(f"  {sentence}")
+    what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
+    with patiently(f"replaying the cases of {printable(what)}"):
+        outcomes = [_told(path, outcome) for path in files for outcome in _replayed(path)]
+    wrong = [outcome for outcome in outcomes if outcome.differs]
+    if output == "table":
+        _show_wrong(wrong)
+    else:
+        _show_outcomes(outcomes, wrong, output)
     if wrong:
-        raise CommandError(f"{len(wrong)} of {len(outcomes)} cases differ from what was expected.")
-    click.echo(f"{len(outcomes)} cases are decided as expected.")
+        raise CommandError(
+            f"{len(wrong)} of {wording.counted(len(outcomes), 'case')} "
+            f"{'differs' if len(wrong) == 1 else 'differ'} from what was expected."
+        )
+    if output in PEOPLES:
+        is_are = "is" if len(outcomes) == 1 else "are"
+        click.echo(f"{wording.counted(len(outcomes), 'case')} {is_are} decided as expected.")
+
+
+def _show(reach: Reach, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
+    """Print the policy; by default as a table, like every other command, and like kubectl's.
+
+    What stands in ``-o``'s help is then true here as well: ``table`` is a table, and programs that want YAML
+    say so.
+    """
+    force, me = answer["policy"], answer["me"]
+    if output in PEOPLES:
+        of_model = f" who books GPUs of model {model}" if model else ""
+        click.echo(
+            f"Policy {printable(force['version'])} of the booking server {reach.api.url}, for "
+            f"{printable(me['user'])}{printable(of_model)}. Days are those of {printable(force['zone'])}."
+        )
+    rows = [
+        {"limit": name, "value": value, "everybody": force["limits"].get(name)}
+        for name, value in me["limits"].items()
+        if name != _ZONE
+    ]
+    columns = (
+        Column("LIMIT", lambda r: r["limit"]),
+        Column("FOR YOU", lambda r: _limit(r["value"])),
+        Column("FOR EVERYBODY", lambda r: _limit(r["everybody"]), wide=True),
+    )
+    printed.show(
+        answer,
+        [force] if output == "name" else rows,
+        columns,
+        output=output,
+        name=lambda row: str(row["version"]),
+        empty="The booking server names no limits.",
+    )
+
+
+def _limit(value: object) -> str:
+    """A limit as people read it; as the policy file says it, but for lengths."""
+    if value is None:
+        return "none"
+    if isinstance(value, bool):
+        return str(value).lower()
+    try:
+        return spans.words(spans.read(str(value))) if isinstance(value, str) else str(value)
+    except spans.SpanError:
+        return str(value)
 
 
 def _replayed(path: Path) -> tuple[Outcome, ...]:
@@ -56,3 +132,38 @@ def _replayed(path: Path) -> tuple[Outcome, ...]:
         return replay_file(path)
     except CaseFileError as error:
         raise CommandError(str(error)) from error
+
+
+def _told(path: Path, outcome: Outcome) -> CaseOutcome:
+    return CaseOutcome(file=str(path), **msgspec.structs.asdict(outcome))
+
+
+def _show_wrong(wrong: Iterable[CaseOutcome]) -> None:
+    for outcome in wrong:
+        click.echo(printable(f"{outcome.file}: {outcome.name}: {outcome.differs}"))
+        for sentence in outcome.sentences:
+            click.echo(f"  {printable(sentence)}")
+
+
+def _show_outcomes(outcomes: Sequence[CaseOutcome], wrong: Sequence[CaseOutcome], output: Format) -> None:
+    rows: list[Row] = [msgspec.to_builtins(each) for each in (wrong if output == "name" else outcomes)]
+    columns = (
+        Column("FILE", lambda o: o["file"]),
+        Column("CASE", lambda o: o["name"]),
+        Column("EXPECTED", lambda o: _answer(o["expected"])),
+        Column("ANSWER", lambda o: _answer(o["broken"])),
+        Column("DIFFERS", lambda o: o["differs"]),
+        Column("SENTENCES", lambda o: " ".join(o["sentences"])),
+    )
+    printed.show(
+        {"cases": len(outcomes), "differing": len(wrong), "outcomes": rows},
+        rows,
+        columns,
+        output=output,
+        name=lambda o: printable(f"{o['file']}: {o['name']}"),
+        empty="There are no cases.",
+    )
+
+
+def _answer(rules: Iterable[str]) -> str:
+    return wording.listed(rules) or "accepted"

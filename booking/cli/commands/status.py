@@ -18,14 +18,16 @@ _GIB = 1024
 
 @click.command(short_help="Show all GPUs: who holds them, and who would be evicted next.")
 @click.argument("nodes", nargs=-1, shell_complete=known_nodes)
-@click.option("--model", shell_complete=known_models, help="Of models whose name contains this only.")
-@click.option("--next", "is_next", is_flag=True, help="Who would be evicted next, and why.")
+@click.option("--model", shell_complete=known_models, help="Only GPUs of models whose name contains this.")
+@click.option(
+    "--next", "is_next", is_flag=True, help="Show who would be evicted next, and why, instead of the GPUs."
+)
 @printing
 @reaching
 def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
-    """Show the GPUs of all NODES, or of some: who holds them, until when, and how they are used.
+    """Show the GPUs of these NODES, by default of all: who holds them, until when, and how they are used.
 
-    A process on a GPU that its pod does not hold has a line of its own: a squatter.
+    A process that uses a GPU which its pod does not hold has a line of its own, with the state squatter.
     """
     reach = reach_of(options)
     answer = _chosen(reach.api.get("/now"), nodes, options["model"])

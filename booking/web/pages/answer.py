@@ -9,11 +9,13 @@ from booking import wording
 from booking.alternatives import Why
 from booking.evaluate import Decision
 from booking.records import Violation
+from booking.stored import Block
 from booking.web.pages.asked import filled
 from booking.web.pages.wall import Wall
 
 Looks = Literal["good", "bad", "plain"]
-_SLOTS: Final = 3
+_BUTTONS: Final = 6
+"""The three earliest slots, and three alternatives."""
 UNWRITTEN: Final = (
     "is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
     " Until it does, it is not guaranteed."
@@ -69,8 +71,8 @@ class Answer:
     slots: tuple[Filler, ...] = ()
     errors: Mapping[str, list[str]] = field(default_factory=dict)
     """Field -> sentences that stand next to it."""
-    is_refused: bool = False
-    """Whether it was looked for what would be accepted instead."""
+    later: str = ""
+    """From when on it could be booked, or that it never can; of a refusal."""
 
     @property
     def beside(self) -> tuple[str, ...]:
@@ -117,6 +119,13 @@ def gpus(count: int, label: str) -> str:
     return f"{count} \N{MULTIPLICATION SIGN} {model_title(label)}"
 
 
+def blocked_gpus(block: Block) -> str:
+    """What maintenance takes of its node: ``all GPUs``, ``all A100 SXM4 80GB``, ..."""
+    if block.model is None:
+        return "all GPUs" if block.count is None else wording.counted(block.count, "GPU")
+    return f"all {model_title(block.model)}" if block.count is None else gpus(block.count, block.model)
+
+
 def accepted(decision: Decision, wall: Wall) -> Answer:
     """It can be booked."""
     if decision.start is None or decision.end is None:
@@ -141,7 +150,23 @@ def refused(violations: Sequence[Violation], wall: Wall, slots: tuple[Filler, ..
             errors.setdefault(about, []).append(wall.told(violation.message))
         else:
             rest.append(wall.told(violation.message))
-    return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors, is_refused=True)
+    return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors)
+
+
+def nothing_now(later: str) -> str:
+    """That there is no other wish that would be accepted; ``later`` says from when on this one would be."""
+    sentence = "Nothing like it would be accepted now"
+    return f"{sentence}. {later}" if later else f"{sentence}, at no other time either."
+
+
+def later_of(earliest_start: datetime | None, wall: Wall) -> str:
+    """The earliest valid start, in a sentence; empty where there is none to be told.
+
+    Rules that count what somebody has already hold until that is over: who waits for it asks again then.
+    """
+    if earliest_start is None:
+        return ""
+    return f"The earliest valid start for it is {wall.moment(earliest_start)}, asked for then."
 
 
 def unreadable(errors: Mapping[str, list[str]]) -> Answer:
@@ -172,7 +197,7 @@ def fillers(
             texts.query(),
             Filler(f"/?{query}#book", f"/book?{query}", title, why_of(wish, why, wall)),
         )
-    return tuple(made.values())[: _SLOTS + 2]
+    return tuple(made.values())[:_BUTTONS]
 
 
 def why_of(wish: Wish, why: str, wall: Wall) -> str:

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from flask import Response, request
 
-from booking import wording
+from booking import spans, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluate import Decision
@@ -22,10 +22,11 @@ from booking.service.overview import Overview
 from booking.web.pages.answer import (
     WHY,
     Answer,
-    Filler,
     accepted,
     fillers,
+    later_of,
     model_title,
+    nothing_now,
     refused,
     unreadable,
 )
@@ -42,6 +43,8 @@ from booking.web.problems import UNKNOWN, ProblemError
 _CHECK: Final = "check"
 """In a query: judge the form at once."""
 _MOMENT: Final = timedelta(seconds=1)
+_AS_MUCH: Final = frozenset({"within-limits", "later"})
+"""Alternatives that are the wish, within the limits, at some time."""
 _ONCE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -179,15 +182,12 @@ class BookingPages:
             return refused(error.violations, visit.wall)
         if decision.is_accepted:
             return accepted(decision, visit.wall)
-        slots = self._slots(visit, asked, asked.request, decision)
-        return refused(decision.violations, visit.wall, slots)
+        return self._refusal(visit, asked, asked.request, decision)
 
-    def _slots(
-        self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
-    ) -> tuple[Filler, ...]:
-        """The earliest slots of that size, and what else would be accepted."""
-        slots = self._earliest(visit, asked, wish)
-        return fillers(
+    def _refusal(self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision) -> Answer:
+        """All that is wrong, the earliest slots of that size, and what else would be accepted."""
+        slots = self._earliest(visit, asked, wish, decision)
+        buttons = fillers(
             [
                 *((slot, "") for slot in slots),
                 *((other, WHY.get(other.why, "")) for other in decision.alternatives),
@@ -196,24 +196,34 @@ class BookingPages:
             namespace=wish.namespace,
             user=asked.user or "",
         )
+        answer = refused(decision.violations, visit.wall, buttons)
+        start = decision.earliest_start
+        if any(slot.start == start for slot in slots):
+            return answer
+        later = later_of(start, visit.wall)
+        return replace(answer, later=later if buttons else nothing_now(later))
 
-    def _earliest(self, visit: Visit, asked: Asked, wish: BookingRequest) -> Sequence[Slot]:
-        if not asked.length:
+    def _earliest(
+        self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
+    ) -> Sequence[Slot]:
+        """The first slots for as much of the wish as the limits allow; none where no start would help."""
+        like = next((each for each in decision.alternatives if each.why in _AS_MUCH), None)
+        if like is None:
             return ()
         try:
             return self._parts.bookings.earliest(
                 visit.who,
                 SlotRequest(
-                    model=wish.model,
-                    duration=asked.length,
-                    count=wish.count,
+                    model=like.model,
+                    duration=spans.between(like.start, like.end, visit.wall.zone),
+                    count=like.count,
                     not_before=wish.start,
-                    topology=wish.topology,
+                    topology=like.topology,
                     namespace=wish.namespace,
                 ),
                 user=asked.user,
             )
-        except RefusedError:
+        except RefusedError:  # taken by somebody else, since
             return ()
 
 

@@ -21,6 +21,7 @@ class Cell:
     mine: int
     others: int
     blocked: int
+    over: int
     address: str
     fragment: str
     label: str
@@ -51,6 +52,7 @@ def _cell(day: Day, begin: datetime, wall: Wall, query: str, *, capacity: int) -
         mine=day.mine,
         others=day.others,
         blocked=day.blocked,
+        over=day.over,
         address=f"/?{query}{start}#book",
         fragment=f"/book?{query}{start}",
         label=f"{name}: {free}",

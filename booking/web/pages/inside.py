@@ -4,11 +4,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from booking import wording
 from booking.service.overview import Overview
 from booking.stored import Block
 from booking.web.pages import load
-from booking.web.pages.answer import model_title
+from booking.web.pages.answer import blocked_gpus, model_title
 from booking.web.pages.bookers import Booker, bookers_of
 from booking.web.pages.cells import Cell, cells_of
 from booking.web.pages.chart import Chart, chart
@@ -85,5 +84,5 @@ def _shows(block: Block, leaf: Leaf, model: str, node: str) -> bool:
 
 
 def _reason(block: Block, leaf: Leaf) -> str:
-    what = "all GPUs" if block.count is None else wording.counted(block.count, "GPU")
-    return f"{what}, {leaf.wall.moment(block.start)} to {leaf.wall.moment(block.end)}: {block.reason}"
+    span = f"{leaf.wall.moment(block.start)} to {leaf.wall.moment(block.end)}"
+    return f"{blocked_gpus(block)}, {span}: {block.reason}"

@@ -74,7 +74,8 @@ class Day:
     mine: int
     others: int
     blocked: int
-    """At most, each."""
+    over: int
+    """Booked beyond what there is. At most, each."""
 
 
 def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) -> tuple[Day, ...]:
@@ -93,7 +94,7 @@ def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) ->
 
 def _day(inside: Sequence[Step], since: datetime, begin: datetime) -> Day:
     ahead = [step for step in inside if step.end > since] or inside[-1:]
-    _, _, mine, others, blocked, _, _, free = zip(*ahead, strict=True)
+    _, _, mine, others, blocked, capacity, used, free = zip(*ahead, strict=True)
     most = max(free)
     return Day(
         start=max(ahead[free.index(most)].start, since, begin),
@@ -102,4 +103,5 @@ def _day(inside: Sequence[Step], since: datetime, begin: datetime) -> Day:
         mine=max(mine),
         others=max(others),
         blocked=max(blocked),
+        over=max(0, max(used) - capacity[0]),
     )

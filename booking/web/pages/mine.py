@@ -14,7 +14,7 @@ from booking.errors import RefusedError, StaleError
 from booking.evaluate import Decision
 from booking.records import Change, Record
 from booking.stored import Filters
-from booking.web.pages.answer import UNWRITTEN, Answer, accepted, gpus
+from booking.web.pages.answer import UNWRITTEN, Answer, accepted, gpus, later_of
 from booking.web.pages.asked import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
 from booking.web.pages.frame import Frame, Visit, is_fragment
@@ -252,6 +252,7 @@ def _impossible(decision: Decision, visit: Visit) -> Answer:
         if instead
         else "This change is not possible.",
         tuple(visit.wall.told(violation.message) for violation in decision.violations),
+        later=later_of(decision.earliest_start, visit.wall),
     )
 
 

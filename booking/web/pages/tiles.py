@@ -9,7 +9,7 @@ from typing import Final
 from booking import wording
 from booking.live import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now, SquatterNow
 from booking.stored import Block
-from booking.web.pages.answer import model_title
+from booking.web.pages.answer import blocked_gpus, model_title
 from booking.web.pages.wall import Wall
 
 WORDS: Final[Mapping[DeviceState, str]] = {
@@ -209,7 +209,7 @@ def _holder(pod: HolderNow, wall: Wall) -> Holder:
 
 
 def _block(block: Block, wall: Wall) -> str:
-    what = "all GPUs" if block.count is None else wording.counted(block.count, "GPU")
+    what = blocked_gpus(block)
     begins = "now" if block.start <= wall.now else f"from {wall.moment(block.start)}"
     return f"Maintenance, {what}, {begins} until {wall.moment(block.end)}: {block.reason}"
 

@@ -53,6 +53,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Only after a change: whether it stands in the cluster already."""
     note: str | None = None
     """What that means, when it does not."""
+    dry_run: bool = False
+    """Whether it would become this, and nothing was changed."""
 
 
 class BookingPage(
@@ -230,6 +232,7 @@ def booking_answer(
     note: str | None = None,
     at_risk: bool = False,
     alternatives: tuple[Offer, ...] = (),
+    dry_run: bool = False,
 ) -> BookingAnswer:
     """A record as it is answered at this instant."""
     return BookingAnswer(
@@ -255,6 +258,7 @@ def booking_answer(
         alternatives=alternatives,
         mirrored=mirrored,
         note=note,
+        dry_run=dry_run,
     )
 
 

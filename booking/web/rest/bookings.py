@@ -6,17 +6,18 @@ from http import HTTPStatus
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.records import Change, Record
+from booking.service.ending import Ending
 from booking.stored import Filters
 from booking.web.guarantee import NOT_YET, Guarantee
 from booking.web.ports import Parts
-from booking.web.problems import REFUSED, ProblemError, said
+from booking.web.problems import ProblemError, offer, refusal
 from booking.web.rest.answers import BookingPage, WouldBe, booking_answer
 from booking.web.rest.conditions import expected, tag_of
 from booking.web.rest.keys import key_of
 from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, SlotBody, WhichBookings
 from booking.web.rest.routes import Asked, Nothing, Reply
 from booking.web.rest.slots import slot_request_of
-from booking.web.rest.wishes import Wish, offer, wish_of
+from booking.web.rest.wishes import Wish, wish_of
 from cluster import names
 
 
@@ -46,11 +47,14 @@ class BookingViews:
         location = f"{self._root}/bookings/{record.id}"
         return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
 
-    def create_earliest(self, asked: Asked[Nothing, SlotBody]) -> Reply:
+    def create_earliest(self, asked: Asked[DryRun, SlotBody]) -> Reply:
         """``POST /slots/booking``: the first slot that there is, found and booked in one step."""
         body, key = asked.body.made(), key_of(asked)
         wish = slot_request_of(body)
         self._guarantee.demand_capacity()
+        if asked.query.dry_run:
+            decision = self._parts.bookings.dry_run_earliest(asked.who, wish, user=body.user)
+            return Reply(body=_would_be(_granted(decision), body.user or asked.who.user))
         self._guarantee.demand()
         record = self._parts.bookings.create_earliest(asked.who, wish, user=body.user, key=key)
         location = f"{self._root}/bookings/{record.id}"
@@ -100,25 +104,26 @@ class BookingViews:
         )
         return self._confirmed(record, HTTPStatus.OK)
 
-    def release(self, asked: Asked[Nothing, EndBody]) -> Reply:
+    def release(self, asked: Asked[DryRun, EndBody]) -> Reply:
         """``POST /bookings/{id}/release``: a running one ends now."""
-        body = asked.body.made()
-        booking, key = asked.path["id"], key_of(asked)
-        wanted = expected(asked.headers)
-        self._guarantee.demand()
-        record = self._parts.bookings.release(
-            asked.who, booking, expected=wanted, reason=body.reason, key=key
-        )
-        return self._confirmed(record, HTTPStatus.OK)
+        return self._end(asked, "release")
 
-    def cancel(self, asked: Asked[Nothing, EndBody]) -> Reply:
+    def cancel(self, asked: Asked[DryRun, EndBody]) -> Reply:
         """``DELETE /bookings/{id}``: a planned one is taken back."""
-        body = asked.body.made()
+        return self._end(asked, "cancel")
+
+    def _end(self, asked: Asked[DryRun, EndBody], verb: Ending) -> Reply:
+        body, bookings = asked.body.made(), self._parts.bookings
         booking, key = asked.path["id"], key_of(asked)
         wanted = expected(asked.headers)
+        if asked.query.dry_run:
+            record = bookings.dry_run_end(asked.who, booking, verb, expected=wanted, reason=body.reason)
+            return Reply(body=booking_answer(record, self._parts.clock.now(), dry_run=True))
         self._guarantee.demand()
-        record = self._parts.bookings.cancel(asked.who, booking, expected=wanted, reason=body.reason, key=key)
-        return self._confirmed(record, HTTPStatus.OK)
+        end = bookings.release if verb == "release" else bookings.cancel
+        return self._confirmed(
+            end(asked.who, booking, expected=wanted, reason=body.reason, key=key), HTTPStatus.OK
+        )
 
     def _at_risk(self, records: Sequence[Record]) -> frozenset[str]:
         """Of what is not known, nothing is said."""
@@ -157,14 +162,7 @@ def _user(asked: Asked[DryRun, BookingBody]) -> str | None:
 
 def _granted(decision: Decision) -> Decision:
     if not decision.is_accepted:
-        refused = RefusedError(decision.violations, decision.earliest_start)
-        raise ProblemError(
-            REFUSED,
-            str(refused),
-            violations=[said(violation) for violation in decision.violations],
-            earliest_start=decision.earliest_start,
-            alternatives=[offer(each) for each in decision.alternatives],
-        )
+        raise refusal(RefusedError(decision.violations, decision.earliest_start, decision.alternatives))
     return decision
 
 

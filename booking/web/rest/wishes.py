@@ -8,7 +8,7 @@ from typing import Final
 from booking import spans, wording
 from booking.alternatives import Alternative
 from booking.records import BookingRequest, Violation
-from booking.web.problems import REFUSED, Kind, Offer, ProblemError, Said, said
+from booking.web.problems import REFUSED, Kind, ProblemError, Said, offer, said
 from booking.web.rest.reading import Read
 from booking.web.rest.requests import BookingBody
 
@@ -76,18 +76,6 @@ class Wish:
     def _field(self, rule: str) -> str | None:
         about = _ABOUT.get(rule, (None, frozenset()))[0]
         return "duration" if about == "end" and self.by_duration else about
-
-
-def offer(alternative: Alternative) -> Offer:
-    """An alternative for the answer."""
-    return Offer(
-        start=alternative.start,
-        end=alternative.end,
-        count=alternative.count,
-        model=alternative.model,
-        topology=alternative.topology,
-        why=alternative.why,
-    )
 
 
 def wish_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> Wish:

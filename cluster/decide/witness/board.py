@@ -106,6 +106,9 @@ class Board:
     def overfull(self, start: int) -> Iterator[tuple[str, int, int]]:
         """(node, from, until): where more is placed than there is, from ``start`` on."""
         for name, shelf in self.shelves.items():
+            # Mostly there is none, and that is known without looking at every turn.
+            if shelf.load.most(start, FOR_EVER) <= shelf.devices:
+                continue
             turns = [*shelf.load.turns(start, FOR_EVER), (FOR_EVER, 0)]
             for (at, level), (until, _) in pairwise(turns):
                 if level > shelf.devices:

@@ -44,13 +44,13 @@ def test_without_a_policy_file_it_is_the_manual(file: Path) -> None:
 
 def test_an_answer_that_differs_is_told_in_a_sentence(file: Path) -> None:
     (outcome,) = replayed(file, f"{HEAD}{CASE}, expect: [cooldown]}}")
-    assert outcome.differs == "cooldown was expected, and it is accepted."
+    assert outcome.differs == "It should be refused by cooldown, and it is accepted."
     (outcome,) = replayed(file, f"{HEAD}{CASE.replace('2d', '20d')}}}")
-    assert outcome.differs == "accepted was expected, and it is longest."
+    assert outcome.differs == "It should be accepted, and it is refused by longest."
     assert outcome.sentences == ("A booking lasts at most 14 days, this one 20 days.",)
     (outcome,) = replayed(file, f"{HEAD}{CASE}, earliest_start: 2026-03-03T09:00:00Z}}")
     assert outcome.differs == (
-        "The earliest start was expected at 2026-03-03 09:00 UTC, and it is 2026-03-02 09:00 UTC."
+        "The earliest start should be 2026-03-03 09:00 UTC, and it is 2026-03-02 09:00 UTC."
     )
 
 
@@ -68,6 +68,81 @@ def test_promises_for_one_node_are_kept_in_a_case_too(file: Path) -> None:
     assert outcome.differs is None
 
 
+EMPTY = "start: 2026-03-02T09:00:00Z, end: 2026-03-02T09:00:00Z"
+FIRST_NODE = "maintenance: [{node: n0, start: 2026-03-03T09:00:00Z, end: 2026-03-05T09:00:00Z}]"
+
+
+@pytest.mark.parametrize(
+    ("maintenance", "count", "expected"),
+    [
+        pytest.param(FIRST_NODE, 2, "[]", id="the other node is left"),
+        pytest.param(FIRST_NODE, 3, "[capacity]", id="one node is all that is left"),
+        pytest.param(FIRST_NODE.replace("n0", "n0, count: 1"), 3, "[]", id="of one GPU"),
+        pytest.param(FIRST_NODE.replace("n0", "n0, model: A100"), 3, "[capacity]", id="of the model"),
+        pytest.param(FIRST_NODE.replace("-03T", "-04T"), 3, "[]", id="begins when the booking ends"),
+        pytest.param(FIRST_NODE.replace("-03-", "-02-"), 3, "[]", id="is over"),
+    ],
+)
+@pytest.mark.parametrize("place", ["file", "case"])
+def test_what_is_maintained_cannot_be_had(
+    file: Path, maintenance: str, count: int, expected: str, place: str
+) -> None:
+    case = CASE.replace("duration: 2d", f"duration: 2d, count: {count}, topology: any")
+    if place == "file":
+        text = f"{HEAD}{maintenance}\n{case}, expect: {expected}}}"
+    else:
+        text = f"{HEAD}{case}, {maintenance}, expect: {expected}}}"
+    (outcome,) = replayed(file, text)
+    assert outcome.differs is None
+
+
+def test_maintenance_of_one_model_leaves_the_others_of_its_node(file: Path) -> None:
+    head = "capacity: {A100: {n0: 1}, L40: {n0: 1}}\n"
+    case = CASE.replace("duration: 2d", "duration: 2d, model: A100")
+    maintenance = FIRST_NODE.replace("n0", "n0, model: L40")
+    (outcome,) = replayed(file, f"{head}{maintenance}\n{case}}}")
+    assert outcome.broken == ()
+
+
+def test_a_booking_that_maintenance_leaves_no_room_for_is_there_all_the_same(file: Path) -> None:
+    history = f"history: [{{{BOOKED}, count: 2}}, {{{BOOKED}, count: 2}}]\n"
+    (outcome,) = replayed(file, f"{HEAD}{history}{FIRST_NODE}\n{CASE}, expect: [capacity]}}")
+    assert outcome.differs is None
+
+
+def test_a_booking_is_moved_off_a_maintained_node_as_the_server_moves_it(file: Path) -> None:
+    head = HEAD.replace("n1: 2", "n1: 2, n2: 2")
+    history = f"history: [{{{BOOKED}}}, {{{BOOKED}}}]\n"
+    two = CASE.replace("duration: 2d", "duration: 2d, count: 2")
+    (outcome,) = replayed(file, f"{head}{history}{FIRST_NODE}\n{two}}}")
+    assert outcome.broken == ()
+
+
+@pytest.mark.parametrize(
+    ("dates", "expected"),
+    [
+        pytest.param("", "[]", id="today"),
+        pytest.param(", end: 2026-03-02T10:00:00Z", "[]", id="ends later"),
+        pytest.param(", start: 2026-02-01T09:00:00Z", "[]", id="began earlier"),
+        pytest.param(
+            ", start: 2026-02-01T09:00:00Z, end: 2026-03-02T09:00:00Z", "[longest]", id="has just expired"
+        ),
+        pytest.param(", start: 2026-03-02T09:00:01Z", "[longest]", id="is still to come"),
+        pytest.param(", start: 2026-03-02T09:00:00Z, end: 2026-03-02T09:00:01Z", "[]", id="has just begun"),
+    ],
+)
+def test_an_exemption_counts_while_it_holds(file: Path, dates: str, expected: str) -> None:
+    case = CASE.replace("2d", "20d")
+    exemption = f"exemptions: [{{limits: {{longest: 30d}}{dates}}}]"
+    (outcome,) = replayed(file, f"{HEAD}{case}, {exemption}, expect: {expected}}}")
+    assert outcome.differs is None
+
+
+def test_what_is_wrong_is_told_with_its_file(file: Path) -> None:
+    assert refused(file, "cases: 1").startswith(f"{file}: The case file is refused: ")
+    assert refused(file, f"{HEAD}{CASE}, change: b-7}}").startswith(f"{file}: The case 'one': ")
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
@@ -80,13 +155,43 @@ def test_promises_for_one_node_are_kept_in_a_case_too(file: Path) -> None:
         (f"{HEAD}{CASE.replace('duration: 2d', '')}}}", "neither an end nor a duration"),
         (f"{HEAD}{CASE.replace('2d', '2 days')}}}", "'2 days' is no length of time"),
         (f"{HEAD}{CASE}, change: b-7}}", "no booking 'b-7' to change"),
-        (f"capacity: {{a: {{n: 1}}, b: {{n: 1}}}}\n{CASE}}}", "several models"),
+        (
+            f"capacity: {{a: {{n: 1}}, b: {{n: 1}}}}\n{CASE}}}",
+            "several models: say which one is meant, of a, b",
+        ),
+        (f"capacity: {{}}\n{CASE}}}", "capacity names no model"),
+        (f"{HEAD}history: [{{{BOOKED}, id: mine}}]\n{CASE}, change: b-7}}", "to change: there are mine."),
         (f"policy: gone.yaml\n{HEAD}{CASE}}}", "gone.yaml cannot be read"),
         (f"{HEAD}history: [{{{BOOKED}, count: 5}}]\n{CASE}}}", "does not fit"),
         (f"{HEAD}history: [{{{BOOKED}, count: 0}}]\n{CASE}}}", "is of nothing"),
         (f"{HEAD}history: [{{{BOOKED}, released: 2026-02-01T09:00:00Z}}]\n{CASE}}}", "is of nothing"),
         (f"{HEAD}{CASE}, exemptions: [{{limits: {{cooldwn: 0d}}}}]}}", "is cooldown meant"),
-        (f"{HEAD}{CASE}, exemptions: [{{limits: {{}}}}]}}", "at least one limit"),
+        (
+            f"{HEAD}{CASE}, exemptions: [{{limits: {{}}}}]}}",
+            "exemption 1: An exemption sets at least one limit",
+        ),
+        (
+            f"{HEAD}{CASE}, exemptions: [{{limits: {{longest: 30d}}, end: 2026-03-01T09:00:00Z}}]}}",
+            "not after its start 2026-03-02 09:00 UTC: write when it starts, too.",
+        ),
+        (
+            f"{HEAD}{CASE}, exemptions: [{{limits: {{longest: 30d}}, {EMPTY}}}]}}",
+            "exemption 1 ends at 2026-03-02 09:00 UTC, which is not after its start 2026-03-02 09:00 UTC",
+        ),
+        (
+            f"{HEAD}{FIRST_NODE.replace('-05T', '-03T')}\n{CASE}}}",
+            "maintenance 1 ends at 2026-03-03 09:00 UTC, which is not after its start",
+        ),
+        (f"{HEAD}{FIRST_NODE.replace('n0', 'n0, count: 0')}\n{CASE}}}", "maintenance 1 is of no GPU"),
+        (
+            f"{HEAD}{FIRST_NODE.replace('n0', 'n7')}\n{CASE}}}",
+            "maintenance 1 is of 'n7', which is no node of the file's capacity: there are n0, n1.",
+        ),
+        (
+            f"{HEAD}{FIRST_NODE.replace('n0', 'n0, model: L40')}\n{CASE}}}",
+            "which is no node with GPUs of model 'L40' of the file's capacity: there are none.",
+        ),
+        (f"{HEAD}{FIRST_NODE.replace('Z, end', ', end')}\n{CASE}}}", "$.maintenance[0].start"),
         (
             f"{HEAD}{CASE.replace('2026-03-02T09:00:00Z', '9999-12-31T23:59:59-05:00')}}}",
             "beyond the calendar",

@@ -1,5 +1,7 @@
 """The command line as somebody uses it: against a booking server that really answers, over HTTP."""
 
+import io
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +13,24 @@ from booking.cli import reach
 from booking.cli.__main__ import gpu
 from cluster.runtime.probes import Server, serve
 from tests.booking.web.served import Served
+
+
+class Screen(io.StringIO):
+    """The error stream of somebody who looks at a terminal, who does something once it shows something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.spoke = threading.Event()
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Show something."""
+        written = super().write(text)
+        self.spoke.set()
+        return written
 
 
 class Terminal:

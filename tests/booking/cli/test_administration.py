@@ -146,7 +146,7 @@ def test_a_gpu_is_cordoned_given_back_and_cleared(bob: Terminal) -> None:
     said = bob.says("admin", "cordon", "node-a", "0", "--reason", "loud", user="bob")
     assert said == "GPU-0 of node-a gets no new pods.\n"
     assert "not cordoned" in bob.says("admin", "uncordon", "node-a", "GPU-0", user="bob")
-    assert "probed anew" in bob.says("admin", "clear", "node-a", "0", "--reason", "new card", user="bob")
+    assert "probed again" in bob.says("admin", "clear", "node-a", "0", "--reason", "new card", user="bob")
     assert [(order, said) for _, _, order, said in bob.served.gpus.orders] == [
         ("cordon", "bob: loud"),
         ("uncordon", "bob: back in use"),

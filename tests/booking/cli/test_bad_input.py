@@ -1,7 +1,10 @@
 """What nobody can book, and what nobody means well with: a sentence each, and nothing is stored."""
 
+from pathlib import Path
+
 import pytest
 
+from booking.cli import reach
 from tests.booking.cli.conftest import Terminal
 from tests.booking.web.served import BOOKINGS, BURST
 from tests.booking.web.test_harm import HARM
@@ -93,3 +96,39 @@ def test_while_the_database_is_away_the_server_s_sentence_is_told(terminal: Term
     assert "does not answer" not in done.stderr
     away.rename(served.file)
     assert terminal.says("bookings") == ""
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["gpu.example.org", "ftp://127.0.0.1", "http://", "http://exa mple", "http://[::1", "http://a:99999"],
+)
+def test_what_is_no_address_is_told_with_one_that_is(terminal: Terminal, url: str) -> None:
+    done = terminal.run("bookings", **{reach.URL: url})
+    assert done.exit_code == 1
+    assert f"'{url}' is no address of a booking server: write it with --url" in done.stderr
+
+
+@pytest.mark.parametrize("token", ["two\nlines", "two words", "tökn", "\x1b[2J"])
+def test_what_is_no_token_is_told_and_not_shown(terminal: Terminal, tmp_path: Path, token: str) -> None:
+    file = tmp_path / "token"
+    file.write_text(token)
+    given = terminal.run("bookings", **{reach.TOKEN: token})
+    read = terminal.run("bookings", "--token-file", str(file))
+    for done, where in ((given, f"in {reach.TOKEN}"), (read, f"in the file {file}")):
+        assert done.exit_code == 1
+        assert f"What is {where} is no token. Get one: kubectl create token" in done.stderr
+        assert token not in done.stderr
+
+
+def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked(
+    terminal: Terminal, tmp_path: Path
+) -> None:
+    gone, other = tmp_path / "gone", tmp_path / "other"
+    other.write_text("no certificate")
+    assert f"The token file {gone} cannot be read: No such file" in terminal.fails(
+        "bookings", "--token-file", str(gone)
+    )
+    assert f"The file {gone} cannot be read: No such file" in terminal.fails(
+        "bookings", "--ca-file", str(gone)
+    )
+    assert f"The file {other} has no certificates" in terminal.fails("bookings", "--ca-file", str(other))

@@ -1,6 +1,7 @@
 """Booking, changing and ending bookings by the command line."""
 
 import json
+from typing import Any
 
 import pytest
 import yaml
@@ -127,7 +128,8 @@ def test_an_administrator_books_for_others_and_ends_it_with_a_reason(terminal: T
 def test_a_server_that_does_not_answer_is_worth_another_try(terminal: Terminal) -> None:
     done = terminal.run("bookings", **{reach.URL: "http://127.0.0.1:1"})
     assert done.exit_code == 3
-    assert "The booking server at http://127.0.0.1:1 does not answer" in done.stderr
+    assert "The booking server at http://127.0.0.1:1 does not answer: Failed to establish" in done.stderr
+    assert "Is the address right, and is the server running?" in done.stderr
 
 
 def test_what_is_no_booking_server_is_told(terminal: Terminal) -> None:
@@ -137,7 +139,8 @@ def test_what_is_no_booking_server_is_told(terminal: Terminal) -> None:
 
 
 def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
-    done = terminal.run("bookings", **{reach.TOKEN: None})
+    without: dict[str, Any] = {reach.TOKEN: None}
+    done = terminal.run("bookings", **without)
     assert done.exit_code == 1
     assert "There is no kubeconfig: /nowhere says nothing" in done.stderr
     assert "--token-file" in done.stderr
@@ -150,6 +153,7 @@ def test_a_stranger_is_told_how_to_be_known(terminal: Terminal) -> None:
 def test_what_would_be_accepted_is_told_by_the_clocks_of_the_site(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
     said = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
+    assert "\nEarliest valid start: Wed 2026-03-04 09:00 UTC\nWhat would be accepted:\n" in said
     assert f"8 x {A100} from Wed 2026-03-04 09:00 UTC to Thu 2026-03-05 09:00 UTC (later)" in said
     assert "(fewer GPUs)" in said
     assert "T09:00:00Z" not in said
@@ -169,6 +173,22 @@ def test_a_booking_gets_more_gpus_or_fewer(terminal: Terminal) -> None:
     assert "3 x " in would
     assert "1 x " in terminal.says("resize", identifier, "--gpus", "1")
     assert "8" in terminal.fails("resize", identifier, "--gpus", "9")
+
+
+def test_a_dry_run_of_an_end_says_what_would_be_and_ends_nothing(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    assert terminal.says("release", identifier, "--dry-run") == f"{identifier} would be released now.\n"
+    assert "is running: release it instead" in terminal.fails("cancel", identifier, "--dry-run")
+    assert identifier in terminal.says("bookings")
+    assert terminal.says("release", identifier) == f"Released {identifier}.\n"
+
+
+def test_a_dry_run_of_the_earliest_slot_books_nothing(terminal: Terminal) -> None:
+    words = ("earliest", "a6000", "--for", "2d", "--after", "tue 09:00")
+    said = terminal.says(*words, "--book", "--dry-run")
+    assert said.startswith(f"This would be booked: 1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05")
+    assert terminal.served.stored == 0
+    assert terminal.says(*words, "--dry-run") == said
 
 
 def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:

@@ -2,17 +2,20 @@
 
 import io
 import json
-import threading
 from zoneinfo import ZoneInfo
 
 import pytest
 import yaml
 from click.testing import CliRunner
 
-from booking.cli.output import Column, Format, local, show, span, table, told
+from booking.cli.output import Column, Format, Row, local, show, span, table, told
 from booking.cli.progress import patiently
+from tests.booking.cli.conftest import Screen
 
-ROWS = [{"id": "b-1", "user": "alice", "gpus": None}, {"id": "b-22", "user": "bob\x1b[2J", "gpus": 4}]
+ROWS: list[Row] = [
+    {"id": "b-1", "user": "alice", "gpus": None},
+    {"id": "b-22", "user": "bob\x1b[2J", "gpus": 4},
+]
 COLUMNS = (
     Column("ID", lambda r: r["id"]),
     Column("USER", lambda r: r["user"]),
@@ -64,16 +67,8 @@ def test_an_instant_is_told_by_the_clocks_of_the_site() -> None:
     assert local("2026-07-01T07:00:00Z", ZoneInfo("Europe/Stockholm")) == "Wed 2026-07-01 09:00"
 
 
-class Terminal(io.StringIO):
-    """Somebody looks at it."""
-
-    def isatty(self) -> bool:
-        """Yes."""
-        return True
-
-
 def test_nothing_is_said_where_nobody_looks_or_where_it_is_quick() -> None:
-    for stream in (io.StringIO(), Terminal()):
+    for stream in (io.StringIO(), Screen()):
         with patiently("booking", stream):
             pass
         assert stream.getvalue() == ""
@@ -93,16 +88,19 @@ def test_without_an_instant_nobody_asks_for_the_zone() -> None:
 
 
 def test_after_a_second_it_says_what_is_waited_for_and_wipes_it_away() -> None:
-    class Heard(Terminal):
-        spoke = threading.Event()
-
-        def write(self, text: str) -> int:
-            written = super().write(text)
-            self.spoke.set()
-            return written
-
-    stream = Heard()
+    stream = Screen()
     with patiently("waiting for the server", stream):
-        assert Heard.spoke.wait(60)
+        assert stream.spoke.wait(60)
     assert "\rwaiting for the server |" in stream.getvalue()
     assert stream.getvalue().endswith("\r" + " " * len("waiting for the server |") + "\r")
+
+
+def test_on_a_terminal_that_somebody_is_asked_on_it_is_said_once_and_stays() -> None:
+    screen = Screen()
+    with patiently("waiting for who signs you in", screen, is_shared=True):
+        assert screen.spoke.wait(60)
+    assert screen.getvalue() == "\nwaiting for who signs you in\n"
+    quick = Screen()
+    with patiently("waiting for who signs you in", quick, is_shared=True):
+        pass
+    assert quick.getvalue() == ""

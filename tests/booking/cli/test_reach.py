@@ -1,7 +1,10 @@
 """Whom the command line asks, and as whom, where no kubeconfig says it."""
 
 import base64
+import io
 import json
+import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -10,6 +13,7 @@ from booking.cli.failure import CommandError
 from booking.cli.reach import Reach, Wishes
 from cluster import names
 from cluster.fake.clock import FakeClock
+from tests.booking.cli.conftest import Screen
 
 
 def shown(audience: str) -> str:
@@ -48,3 +52,51 @@ def test_a_kubeconfig_counts_more_than_the_pod(mounted: Path, tmp_path: Path) ->
     config.write_text(config.read_text() + "clusters: [{name: '', cluster: {server: 'https://192.0.2.1'}}]\n")
     inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1", KUBECONFIG=str(config))
     assert inside.namespace == "genomics"
+
+
+class Keyboard(io.StringIO):
+    """Somebody sits at it."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stdin", "mode", "shown"),
+    [
+        (io.StringIO(), "IfAvailable", "\r{} |"),
+        (Keyboard(), "Never", "\r{} |"),
+        # What it asks must not be wiped away.
+        (Keyboard(), "IfAvailable", "\n{}\n"),
+    ],
+)
+def test_a_program_that_takes_long_to_make_credentials_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, mode: str, shown: str
+) -> None:
+    seen, config, screen = tmp_path / "seen", tmp_path / "config", Screen()
+    made = json.dumps({"kind": "ExecCredential", "status": {"token": "made"}})
+    program = {
+        "command": "sh",
+        "args": ["-c", f"until [ -e '{seen}' ]; do sleep 0.01; done; echo '{made}'"],
+        "interactiveMode": mode,
+    }
+    user = [{"name": "alice", "user": {"exec": program}}]
+    context = [{"name": "lab", "context": {"user": "alice", "cluster": "lab"}}]
+    cluster = [{"name": "lab", "cluster": {"server": "https://192.0.2.1"}}]
+    config.write_text(
+        json.dumps({"current-context": "lab", "users": user, "contexts": context, "clusters": cluster})
+    )
+
+    def seen_once_it_is_shown() -> None:
+        screen.spoke.wait(60)
+        seen.touch()
+
+    looking = threading.Thread(target=seen_once_it_is_shown)
+    looking.start()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    wishes = Wishes(url="http://127.0.0.1:1", kubeconfig=config)
+    assert Reach(wishes, {"PATH": "/usr/bin:/bin"}, FakeClock()).api.url == "http://127.0.0.1:1"
+    looking.join()
+    assert shown.format("waiting for sh, which makes the credentials of the kubeconfig") in screen.getvalue()

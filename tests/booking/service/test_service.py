@@ -14,6 +14,7 @@ from booking.records import Place, Record
 from booking.service import BookingService
 from booking.store import Store
 from booking.stored import Filters
+from cluster.decide.identity import Rule
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import somebody
@@ -335,3 +336,22 @@ def test_l9_without_its_database_the_service_answers_nothing(
             ask()
     (tmp_path / "away.db").rename(path)
     assert listed(service, ALICE) == [record]
+
+
+def test_an_address_that_an_administrator_names_is_whoever_signs_in_by_it_or_nobody(
+    store: Store, clock: FakeClock
+) -> None:
+    """It would stand in objects of the cluster, where everybody sees it (ADR 61)."""
+    rules = (Rule(source="oidc", match=r"([^@]+)@example[.]org", user=r"\1"),)
+    mapped = BookingService(store, clock, Limits(), lambda: CLUSTER, identity_rules=rules)
+    admin = msgspec.structs.replace(ALICE, is_administrator=True)
+    assert mapped.create(admin, a_request(), user="bob@example.org").user == "bob"
+    plain = BookingService(store, clock, Limits(), lambda: CLUSTER)
+    for service, address in ((mapped, "bob@example.com"), (plain, "bob@example.org")):
+        with pytest.raises(RefusedError, match="it is an e-mail address, and no identity rule"):
+            service.create(admin, a_request(), user=address)
+        with pytest.raises(RefusedError, match="it is an e-mail address"):
+            service.add_exemption(
+                admin, user=address, start=START, end=day(2), limits={"longest": "P20D"}, reason="A paper."
+            )
+    assert [each.user for each in plain.list(admin).entries] == ["bob"]

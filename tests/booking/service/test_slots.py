@@ -17,7 +17,7 @@ from tests.fakes.objects import A100
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER, a_request, day
 
-ALICE, BOB, ROOT = somebody("alice"), somebody("bob"), an_administrator()
+ALICE, BOB, CAROL, ROOT = somebody("alice"), somebody("bob"), somebody("carol"), an_administrator()
 HOUR = timedelta(hours=1)
 
 
@@ -154,3 +154,35 @@ def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store,
     for one in made:
         beside = [other for other in made if other.start < one.end and one.start < other.end]
         assert sum(other.count for other in beside) <= CLUSTER.total(one.model)
+
+
+def why(refused: pytest.ExceptionInfo[RefusedError]) -> dict[str, tuple[int, object, object]]:
+    return {each.why: (each.count, each.start, each.end) for each in refused.value.alternatives}
+
+
+def test_a_wish_over_a_limit_is_told_what_would_be_accepted(service: BookingService) -> None:
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish(days=15))
+    assert why(refused)["within-limits"] == (4, day(0), day(14))
+    with pytest.raises(RefusedError) as refused:
+        service.create_earliest(ALICE, a_wish(days=15))
+    assert why(refused)["within-limits"] == (4, day(0), day(14))
+
+
+def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingService) -> None:
+    """Three days of four GPUs begin after two: what is over by the fourth day has fewer of them."""
+    service.create(BOB, a_request(end=day(2), count=2))
+    service.create(CAROL, a_request(end=day(2), count=2))
+    wish = SlotRequest(model=A100, count=4, duration=Span(days=3), topology="single-node", deadline=day(4))
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, wish)
+    assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
+    assert all(each.end <= day(4) for each in refused.value.alternatives)
+    assert why(refused)
+
+
+def test_what_begins_in_time_and_ends_too_late_may_be_shorter(service: BookingService) -> None:
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish(days=5, deadline=day(3)))
+    assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
+    assert why(refused) == {"shorter": (4, day(0), day(3))}

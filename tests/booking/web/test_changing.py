@@ -54,6 +54,10 @@ def test_a_change_that_breaks_a_rule_leaves_the_booking_as_it_was(served: Served
     told = problem(change(served, booking, end="2026-03-30T09:00:00Z"), 422)
 
     assert "longest" in rules(told)
+    # It began on Monday, 2 March: no more than fourteen days.
+    assert [(each["why"], each["end"]) for each in told["alternatives"]] == [
+        ("within-limits", "2026-03-16T09:00:00Z")
+    ]
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json() == before
     assert served.stored == 1
 
@@ -68,6 +72,7 @@ def test_a_dry_run_of_a_change_says_what_would_be_and_changes_nothing(served: Se
     assert served.stored == 1
     refused = problem(change(served, booking, query="?dry_run=true", end="2026-03-30T09:00:00Z"), 422)
     assert "longest" in rules(refused)
+    assert refused == problem(change(served, booking, end="2026-03-30T09:00:00Z"), 422)
 
 
 def test_the_model_of_a_booking_does_not_change(served: Served) -> None:

@@ -86,3 +86,32 @@ def test_slots_for_somebody_else_are_told_to_administrators(served: Served) -> N
     problem(served.ask("POST", SLOTS, json=body), 403)
     served.signing_in.administrators.add("alice")
     assert slots(served, **body)
+
+
+@pytest.mark.parametrize("address", [SLOTS, f"{SLOTS}/booking"])
+def test_where_there_is_no_slot_it_is_told_what_would_be_accepted(served: Served, address: str) -> None:
+    body = {"model": A6000, "duration": "P15D"}
+    told = problem(served.ask("POST", address, json=body), 422)
+    assert rules(told) == ["longest"]
+    assert told["alternatives"][0]["why"] == "within-limits"
+    assert told["alternatives"][0]["end"] == "2026-03-16T09:00:00Z"
+
+
+def test_a_dry_run_of_the_earliest_slot_says_where_it_would_be_and_books_nothing(served: Served) -> None:
+    served.booked(user="bob", model=A6000, count=2)
+    body = {"model": A6000, "count": 2, "duration": "P2D"}
+    answer = served.ask("POST", f"{SLOTS}/booking?dry_run=true", json=body)
+    assert answer.status_code == 200, answer.text
+    told = answer.get_json()
+    assert (told["dry_run"], told["user"], told["start"]) == (
+        True,
+        "alice",
+        slots(served, **body)[0]["start"],
+    )
+    assert served.stored == 1
+    made = served.ask("POST", f"{SLOTS}/booking", json=body).get_json()
+    assert {name: made[name] for name in ("start", "end", "nodes")} == {
+        name: told[name] for name in ("start", "end", "nodes")
+    }
+    refused = served.ask("POST", f"{SLOTS}/booking?dry_run=true", json=body | {"duration": "P15D"})
+    assert "longest" in rules(problem(refused, 422))

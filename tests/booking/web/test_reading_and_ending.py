@@ -2,6 +2,8 @@
 
 from datetime import timedelta
 
+import pytest
+
 from booking.capacity import Capacity
 from tests.booking.web.served import BOOKINGS, Served, problem, rules
 from tests.fakes.objects import A100, A6000
@@ -84,6 +86,29 @@ def test_a_running_booking_cannot_be_cancelled(served: Served) -> None:
 
     problem(served.ask("DELETE", f"{BOOKINGS}/{booking}"), 422)
     assert served.stored == 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "method", "path", "state"),
+    [({}, "POST", "/release", "ended"), ({"start": "2026-03-10T09:00:00Z"}, "DELETE", "", "cancelled")],
+)
+def test_a_dry_run_of_an_end_says_what_would_be_and_changes_nothing(
+    served: Served, fields: dict[str, str], method: str, path: str, state: str
+) -> None:
+    booking = served.booked(**fields)
+    served.clock.advance(60)
+    before = served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
+    told = served.ask(method, f"{BOOKINGS}/{booking}{path}?dry_run=true")
+    assert (told.status_code, told.get_json()["dry_run"], told.get_json()["state"]) == (200, True, state)
+    assert "ETag" not in told.headers
+    assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json() == before
+    assert served.stored == 1
+    done = served.ask(method, f"{BOOKINGS}/{booking}{path}").get_json()
+    assert {name: told.get_json()[name] for name in ("start", "end")} == {
+        name: done[name] for name in ("start", "end")
+    }
+    again = problem(served.ask(method, f"{BOOKINGS}/{booking}{path}?dry_run=true"), 422)
+    assert rules(again) == ["over"]
 
 
 def test_while_the_mirror_is_not_well_nothing_is_released_or_cancelled(served: Served) -> None:

@@ -10,6 +10,7 @@ from werkzeug.test import TestResponse
 
 from booking.policy.limits import Limits
 from booking.spans import Span
+from booking.stored import Block
 from booking.web.pages.frame import HEADERS
 from tests.booking.web.pages.site import DAY, ZONE, Site, said, token
 from tests.fakes.objects import A100, A6000
@@ -280,6 +281,33 @@ def test_the_table_of_nodes_says_of_every_day_what_the_graphic_shows(site: Site)
     assert (gpus, rest[-1]) == ("4", "4")
 
 
+def test_the_tables_say_what_is_booked_and_cannot_be_had_as_the_graphic_does(site: Site) -> None:
+    now = site.clock.now()
+    for node in ("node-a", "node-b"):
+        site.add(now, now + DAY, count=4, node=node)
+    assert "cannot be had" not in said(site.see(f"/?open={A100}")).casefold()
+    site.block(
+        Block(
+            id="m-1",
+            node="node-a",
+            model=A100,
+            count=None,
+            start=now,
+            end=now + DAY,
+            reason="fans",
+            created=now,
+            created_by="bob",
+        )
+    )
+    page = site.see(f"/?open={A100}")
+    days, nodes, *_ = re.findall(r"<table.*?</table>", page.text, re.DOTALL)
+    assert re.findall(r'<th scope="col"[^>]*>(.*?)</th>', days)[6] == "Cannot be had"
+    first, _, last = re.findall(r'<tr><th scope="row">(.*?)</tr>', days, re.DOTALL)[:3]
+    assert [re.findall(r'<td class="n">(.*?)</td>', row)[5] for row in (first, last)] == ["4", "0"]
+    assert "4 that cannot be had" in unescape(nodes)
+    assert "all A100 SXM4 80GB, " in said(page)
+
+
 def test_a_form_that_is_sent_twice_books_once_and_filled_anew_it_is_another(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
     site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Span()))
@@ -306,7 +334,10 @@ def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "model": A100}
     text = said(site.send("POST", "/check", data=form))
-    assert "Nothing like it would be accepted now" in text
+    assert (
+        "Nothing like it would be accepted now. The earliest valid start for it is Sun 22 Mar 10:00,"
+        " asked for then." in text
+    )
     assert "Nothing like it" not in said(
         site.send(
             "POST",
@@ -315,6 +346,26 @@ def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
             data={"csrf": token(site.see("/", user="bob")), "model": A100, "count": "9"},
         )
     )
+
+
+def test_what_no_start_makes_right_is_told_so(site: Site) -> None:
+    text = said(book(site, "/check", namespace="No"))
+    assert "Nothing like it would be accepted now, at no other time either." in text
+
+
+def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Site) -> None:
+    """Three slots of fourteen days, and what else there could be, each once."""
+    page = book(site, "/check", amount="20")
+    slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
+    earliest = [unescape(when) for when, what in slots if not what.endswith(")")]
+    assert [when.partition(" \N{EN DASH} ")[0] for when in earliest] == [
+        "Now",
+        "Tue 3 Mar 00:00",
+        "Wed 4 Mar 00:00",
+    ]
+    assert all("14 days" in what for _, what in slots[:3])
+    assert len(slots) <= 6
+    assert "earliest valid start" not in said(page)
 
 
 @pytest.mark.parametrize("address", ["/nowhere", "/check", "/mine/b-1/length/check", "/maia"])

@@ -62,5 +62,15 @@ def test_the_first_hour_at_which_something_is_free_is_where_a_booking_of_that_da
     full = [Piece("others", 2, BEGIN, BEGIN + 30 * HOUR)]
     steps = load.steps(full, BEGIN, END, capacity=2)
     days = load.days(steps, [BEGIN, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR, END], BEGIN)
-    assert days[1] == Day(start=BEGIN + 30 * HOUR, free=0, most=2, mine=0, others=2, blocked=0)
+    assert days[1] == Day(start=BEGIN + 30 * HOUR, free=0, most=2, mine=0, others=2, blocked=0, over=0)
     assert days[0].most == 0
+
+
+def test_a_day_says_how_many_are_booked_that_there_are_not() -> None:
+    midnights = [BEGIN, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR]
+    booked = [
+        Piece("others", 2, BEGIN, midnights[2]),
+        Piece("blocked", 1, midnights[1], midnights[1] + 2 * HOUR),
+    ]
+    steps = load.steps(booked, BEGIN, midnights[2], capacity=2)
+    assert [day.over for day in load.days(steps, midnights, BEGIN)] == [0, 1]

@@ -1,0 +1,48 @@
+from datetime import UTC, datetime, timedelta
+
+from booking.policy.limits import Limits
+from booking.rules.whole_steps import whole_steps
+from booking.search import broken
+from booking.spans import Span
+from tests.fakes.records import a_record, day
+from tests.fakes.wishes import a_case
+
+HOURS = Limits(granularity=Span(seconds=3600), shortest=Span(seconds=3600))
+DAYS = Limits(granularity=Span(days=1), zone="Europe/Stockholm")
+MINUTE = timedelta(minutes=1)
+
+
+def test_the_manual_knows_no_steps() -> None:
+    assert whole_steps(a_case(day(1), day(2) + MINUTE)) is None
+
+
+def test_who_starts_now_lasts_whole_steps_or_ends_on_one() -> None:
+    now = day(0) + 17 * MINUTE
+    assert whole_steps(a_case(now, now + timedelta(hours=3), now=now, limits=HOURS)) is None
+    assert whole_steps(a_case(now, day(1), now=now, limits=HOURS)) is None, "ends on a step"
+    violation = whole_steps(a_case(now, day(1) + MINUTE, now=now, limits=HOURS))
+    assert violation
+    assert violation.rule == "not-whole-steps"
+    assert (violation.limit, violation.actual, violation.earliest_start) == ("PT1H", "PT23H44M", None)
+
+
+def test_a_day_of_twenty_three_hours_is_a_whole_day() -> None:
+    midnight = datetime(2026, 3, 28, 23, tzinfo=UTC)
+    assert whole_steps(a_case(midnight, midnight + timedelta(hours=23), limits=DAYS)) is None
+    assert whole_steps(a_case(midnight, midnight + timedelta(hours=24), limits=DAYS))
+
+
+def test_an_end_that_a_change_leaves_alone_is_not_judged_again() -> None:
+    odd = a_record(day(1) + MINUTE, day(3) + 2 * MINUTE)
+    assert whole_steps(a_case(odd.start + MINUTE, odd.end, changing=odd, limits=HOURS)) is None
+    assert whole_steps(a_case(odd.start, odd.end - MINUTE, changing=odd, limits=HOURS)) is None
+    assert whole_steps(a_case(odd.start, odd.end + MINUTE, changing=odd, limits=HOURS))
+
+
+def test_what_ends_before_it_starts_is_told_elsewhere() -> None:
+    assert whole_steps(a_case(day(1) + MINUTE, day(1), limits=HOURS)) is None
+
+
+def test_a_start_beside_the_steps_and_a_length_beside_them_are_both_told() -> None:
+    case = a_case(day(1) + MINUTE, day(2) + 3 * MINUTE, limits=HOURS)
+    assert [each.rule for each in broken(case)] == ["off-the-grid", "not-whole-steps"]

@@ -1,0 +1,56 @@
+"""What the reclaimer's watches have had to tell, and when: by that it is judged how old its news were."""
+
+from collections import deque
+from datetime import datetime, timedelta
+from typing import Final
+
+from cluster import names
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.objects.pods import Pod, is_terminal
+from tests.laws.changes import Change
+
+FOLLOWED: Final = frozenset({PODS.plural, NODES.plural, LEASES.plural, BOOKINGS.plural})
+LONGEST: Final = timedelta(seconds=400)
+"""As far back as anybody may ask: 150 s before what was known before an outage."""
+_APART: Final = timedelta(seconds=1)
+"""Of the writes of one second the first is remembered."""
+
+
+class News:
+    """Versions of writes that every watch of living pods, of nodes, Leases or Bookings tells of."""
+
+    def __init__(self) -> None:
+        self._writes: dict[str, deque[tuple[datetime, int]]] = {kind: deque() for kind in FOLLOWED}
+
+    def put(self, change: Change) -> None:
+        """One write, in the order of the resourceVersions."""
+        if not _is_told(change):
+            return
+        writes = self._writes[change.plural]
+        if writes and change.instant - writes[-1][0] < _APART:
+            return
+        writes.append((change.instant, change.version))
+        while change.instant - writes[0][0] > LONGEST:
+            writes.popleft()
+
+    def forget(self, kind: str) -> None:
+        """It was listed: nobody knows how it came to that."""
+        self._writes.get(kind, deque()).clear()
+
+    def told(self, kind: str, at: datetime) -> int:
+        """The version of a write that was news at this instant, about the newest; 0 where none is known."""
+        return max((version for when, version in self._writes.get(kind, ()) if when <= at), default=0)
+
+
+def _is_told(change: Change) -> bool:
+    if change.plural not in FOLLOWED:
+        return False
+    if change.plural == LEASES.plural:
+        return change.object.metadata.namespace == names.NAMESPACE
+    pods = change.pods
+    return pods is None or any(map(_lives, pods))
+
+
+def _lives(pod: Pod | None) -> bool:
+    """Whether the reclaimer follows it: who has ended is none of its watch's."""
+    return pod is not None and not is_terminal(pod)
