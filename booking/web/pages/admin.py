@@ -255,11 +255,12 @@ class AdminPages:
         )
 
     def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
-        page = self._bookings.list(visit.who, Filters(past=False), limit=_MOST_BOOKINGS)
+        after = request.args.get("continue")
+        page = self._bookings.list(visit.who, Filters(past=False), after=after, limit=_MOST_BOOKINGS)
         unknown = self._parts.unknown_capacity()
         at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
         rows = [_row(record, visit, at_risk) for record in page.entries]
-        return self._page(visit, "admin_bookings.html", refused, rows=rows, more=page.following is not None)
+        return self._page(visit, "admin_bookings.html", refused, rows=rows, following=page.following)
 
     def _page(self, visit: Visit, template: str, refused: Refused | None = None, **said: Any) -> Response:
         what = request.args.get("done", "")

@@ -135,7 +135,7 @@ def test_other_addresses_take_no_unknown_parameters_either(served: Served) -> No
     problem(served.ask("GET", f"{BOOKINGS}?all=true"), 400)
     problem(served.ask("GET", f"{BOOKINGS}/{booking}?x=1"), 400)
     problem(served.ask("POST", f"{BOOKINGS}/{booking}/release?force=true"), 400)
-    problem(served.ask("DELETE", f"{BOOKINGS}/{booking}?dry_run=true"), 400)
+    problem(served.ask("DELETE", f"{BOOKINGS}/{booking}?force=true"), 400)
     assert served.stored == 1
 
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from html import unescape
 from pathlib import Path
 from typing import Final
 
@@ -75,6 +76,21 @@ def test_forms_are_for_administrators_and_from_our_pages(site: Site, address: st
     assert post(site, address, sender="alice").status_code == 403
     assert site.send("POST", address, user="bob", data={}).status_code == 403
     assert site.stored == 0
+
+
+def test_bookings_of_everybody_go_on_on_another_page(site: Site) -> None:
+    now = site.clock.now()
+    for number in range(201):
+        site.add(now + number * DAY, now + (number + 1) * DAY, id=f"b-{number:03}", user=f"user-{number}")
+    first = site.see("/admin/bookings", user="bob").text
+    following = re.search(r'href="(/admin/bookings[?]continue=[^"]+)"', first)
+    assert following
+    second = site.see(unescape(following[1]), user="bob").text
+    shown = [re.findall(r'<tr id="([^"]+)">', page) for page in (first, second)]
+    assert [len(each) for each in shown] == [200, 1]
+    assert sorted([*shown[0], *shown[1]]) == [f"b-{number:03}" for number in range(201)]
+    assert "continue=" not in second
+    assert site.see("/admin/bookings?continue=nowhere", user="bob").status_code == 422
 
 
 def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
