@@ -232,8 +232,6 @@ class Bind:
         except Conflict as error:
             return self._after_conflict(posting, error)
         except ClientError as error:
-            if isinstance(error, NotFound):
-                self._take_back(meta.uid)
             self._not_posted(posting)
             begin = f"{names.NOT_NOW} " if isinstance(error, NOBODYS_FAULT) else ""
             raise BindError(

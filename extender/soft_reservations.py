@@ -4,8 +4,8 @@ Filter is asked about the next pod of a burst before the bind of the one before 
 fills nodes sends both to the node that has one device left, one bind is refused, and that pod waits out a
 backoff of a second and more. So the node that was ranked best counts as taken for a moment, softly: filter
 leaves out nodes that would fit but for such a reservation where others fit as well, and rejects nobody for
-it. A bind that has come and waits for its node reserves there as long as it waits: kube-scheduler may have
-taken another node than the one that we ranked best.
+it. A bind that has come and waits for its node reserves there as long as it waits (``patient.PATIENCE`` at
+most): kube-scheduler may have taken another node than the one that we ranked best.
 """
 
 import threading
@@ -16,7 +16,7 @@ from typing import Final
 from cluster.runtime.clock import Clock
 
 SECONDS: Final = 1.0
-"""So long a reservation lasts at most: a bind follows within some milliseconds, or not at all."""
+"""So long the node that was ranked best is reserved at most: a bind follows soon, or not at all."""
 NONE: Final[Mapping[str, frozenset[str]]] = {}
 
 

@@ -35,18 +35,3 @@ def hand_out(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment:
         reusable[need.resource] = left + fresh if need.kind == "init" else left[need.count :]
         assignment[need.name] = assignment.get(need.name, ()) + got
     return assignment
-
-
-def demand(needs: tuple[ContainerNeed, ...]) -> dict[str, int]:
-    """How many devices of each resource the pod holds from its admission to its end.
-
-    Counted, not handed out: the API server accepts a pod that asks for 10**18 devices.
-    """
-    taken: dict[str, int] = {}
-    reusable: dict[str, int] = {}
-    for need in needs:
-        left = reusable.get(need.resource, 0)
-        missing = max(0, need.count - left)
-        taken[need.resource] = taken.get(need.resource, 0) + missing
-        reusable[need.resource] = left + missing if need.kind == "init" else max(0, left - need.count)
-    return taken

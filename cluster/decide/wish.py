@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster.decide.ledger.kept import standing_hold
-from cluster.decide.reuse import demand
 from cluster.decide.suits import bears_cordon
 from cluster.objects.bookings import Booking
+from cluster.objects.demand import demand
 from cluster.objects.hold import Hold
 from cluster.objects.pods import ContainerNeed, Pod, container_needs
 from cluster.objects.wishes import Wished, wished

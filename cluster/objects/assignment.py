@@ -1,7 +1,8 @@
 """Devices given to a pod, per container: the annotation that the Binding carries.
 
 ``names.ASSIGNED`` holds JSON: ``{"main": ["GPU-..."], "setup": ["GPU-..."]}``. Containers that ask for
-nothing are left out; what names more than they ask for counts up to that alone, whoever wrote it.
+nothing are left out; what names more than they ask for counts up to that alone, and for all of them together
+up to what the pod can hold: regular init containers hand their devices on. That is so whoever wrote it.
 ``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods
 whose devices really differ.
 """
@@ -11,6 +12,7 @@ from collections import Counter
 import msgspec
 
 from cluster import names
+from cluster.objects.demand import demand
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs
 from cluster.objects.quantity import QuantityError
@@ -43,8 +45,8 @@ def decode_assignment(text: str) -> Assignment:
 def assignment_of(pod: Pod) -> Assignment | None:
     """The devices that the extender gave to the pod, None when it has not chosen.
 
-    Those of containers that ask for GPUs, and no more than they ask for: a pod that asks for none can hold
-    none, whatever is written on it.
+    Those of containers that ask for GPUs, no more than they ask for, and no more different ones than the pod
+    can hold: one that asks for none can hold none, whatever is written on it.
 
     Raises:
         AssignmentError: the annotation cannot be read.
@@ -62,17 +64,23 @@ def promise_of(pod: Pod) -> Assignment:
 
 
 def _asked_for(assignment: Assignment, pod: Pod) -> Assignment:
-    asked: Counter[str] = Counter()
     try:
-        for need in container_needs(pod):
-            asked[need.name] += need.count
+        needs = container_needs(pod)
     except QuantityError:
-        pass  # no such pod can be created
-    return {
-        container: tuple(dict.fromkeys(uuids))[: asked[container]]
-        for container, uuids in assignment.items()
-        if asked[container]
-    }
+        return {}  # no such pod can be created
+    asked: Counter[str] = Counter()
+    for need in needs:
+        asked[need.name] += need.count
+    most = sum(demand(needs).values())
+    held: dict[str, None] = {}
+    counted: Assignment = {}
+    for container, count in asked.items():
+        named = tuple(dict.fromkeys(assignment.get(container, ())))[:count]
+        new = [uuid for uuid in named if uuid not in held]
+        held |= dict.fromkeys(new[: most - len(held)])
+        if got := tuple(uuid for uuid in named if uuid in held):
+            counted[container] = got
+    return counted
 
 
 def devices_of(assignment: Assignment) -> frozenset[str]:

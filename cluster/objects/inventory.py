@@ -106,7 +106,18 @@ def resource_of(device: Device) -> str:
         return device.resource
     if device.profile is None:
         return names.GPU_RESOURCE
-    return names.MIG_RESOURCE_PREFIX + device.profile.replace("+", ".")
+    return _mig_resource(device.profile)
+
+
+def asked_as(device: Device) -> tuple[str, ...]:
+    """The resources for which a pod can have been given the device.
+
+    More than ``resource_of`` for MIG devices: an agent may know them by another strategy than the one in
+    which a pod began that still runs.
+    """
+    if device.profile is None:
+        return (resource_of(device),)
+    return (_mig_resource(device.profile), names.GPU_RESOURCE)
 
 
 def mig_model(model: str, profile: str) -> str:
@@ -116,6 +127,10 @@ def mig_model(model: str, profile: str) -> str:
     'NVIDIA-A100-SXM4-80GB-MIG-1g.10gb'
     """
     return f"{model}-MIG-{profile}"
+
+
+def _mig_resource(profile: str) -> str:
+    return names.MIG_RESOURCE_PREFIX + profile.replace("+", ".")
 
 
 def _by_parent(

@@ -48,13 +48,13 @@ def test_a_pod_that_is_being_deleted_is_still_admitted() -> None:
 def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
     shape = pod(
         "1",
-        promise={"setup": ["A"], "proxy": ["B"], "main": ["C"]},
-        init=(container("setup", 1), container("proxy", 1, sidecar=True)),
+        promise={"proxy": ["A"], "setup": ["B"], "main": ["B"]},
+        init=(container("proxy", 1, sidecar=True), container("setup", 1)),
     )
     served: dict[tuple[str, str], frozenset[str]] = {}
-    for name, device in (("setup", "A"), ("proxy", "B"), ("main", "C")):
-        taken = frozenset().union(*served.values())
-        choice = choose(asked(1, ALL - taken), view(shape, holdings=Holdings(served)))
+    for name, device, *again in (("proxy", "A"), ("setup", "B"), ("main", "B", "B")):
+        taken = frozenset().union(*served.values()).difference(again)
+        choice = choose(asked(1, ALL - taken, *again), view(shape, holdings=Holdings(served)))
         assert (choice.verdict, choice.container, choice.devices) == (Verdict.PROMISED, name, (device,))
         served[("1", name)] = frozenset({device})
 

@@ -19,6 +19,7 @@ from cluster.runtime.clock import SystemClock
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.plugin import Streams
 from deviceplugin.registration import SocketNames
+from deviceplugin.resources import LOOK_EVERY
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
 from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
 from tests.fakes.kubelet import GPU, FakeKubelet
@@ -77,6 +78,20 @@ def test_an_agent_without_devices_does_not_register(kubelet: FakeKubelet) -> Non
         agent.offer(devices(2))
         agent.wait_registered()
         assert kubelet.allocatable == 2
+
+
+def test_an_agent_without_devices_looks_once_a_second_and_asks_the_kubelet_nothing(
+    kubelet: FakeKubelet,
+) -> None:
+    clock = FakeClock()
+    with RunningAgent(kubelet, offers=(), clock=clock) as agent:
+        for _ in range(10):
+            clock.until_waiting()
+            clock.advance(LOOK_EVERY)
+        clock.until_waiting()
+        assert clock.waits == [LOOK_EVERY] * 11
+        assert agent.counted("registrations_total", result="failed") == 0
+        assert (kubelet.registered, kubelet.refusals) == ([], [])
 
 
 def test_a_rolling_hand_over_leaves_no_gap(kubelet: FakeKubelet) -> None:

@@ -37,6 +37,7 @@ ANSWERS: Final = {
     "500": ServerError(BINDING, Refusal(code=500, reason="InternalError")),
     "done, 500": ServerError(BINDING, Refusal(code=500, reason="InternalError")),
     "lands later, 504": ServerError(BINDING, Refusal(code=504, reason="Timeout")),
+    "404": refused(BINDING, Refusal(code=404, reason="NotFound")),
     "409": refused(BINDING, Refusal(code=409, reason="Conflict")),
     "429": refused(BINDING, Refusal(code=429, reason="TooManyRequests")),
     "403": refused(BINDING, Refusal(code=403, reason="Forbidden")),

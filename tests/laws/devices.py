@@ -7,8 +7,8 @@ from functools import lru_cache
 from typing import Final
 
 from cluster import names
-from cluster.decide.reuse import demand
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of, drift_of
+from cluster.objects.demand import demand
 from cluster.objects.hold import Hold, HoldError, hold_of
 from cluster.objects.inventory import Device, InventoryError, decode_inventory
 from cluster.objects.nodes import Node

@@ -54,7 +54,31 @@ class Known:
         if uid in drift:
             return frozenset(uuid for uuids in drift[uid].values() for uuid in uuids)
         given = assignment_or_none(pod) if pod.spec.node_name else self.binds[uid].assignment
-        return frozenset(uuid for uuids in given.values() for uuid in uuids) if given else None
+        if not given:
+            return None
+        named = frozenset(uuid for uuids in given.values() for uuid in uuids)
+        return named - self._impossible(pod, named) if pod.spec.node_name else named
+
+    def _impossible(self, pod: Pod, named: frozenset[str]) -> set[str]:
+        """Devices of the node that the pod names and cannot have been given for what it asks."""
+        over: set[str] = set()
+        wanted = used_at_once(pod)
+        there = sorted(
+            (device for device in self.inventory(pod.spec.node_name or "") if device.uuid in named),
+            key=lambda device: device.uuid,
+        )
+        gpus = wanted.get(names.GPU_RESOURCE, 0)
+        wholes = [device.uuid for device in there if not device.profile]
+        over.update(wholes[gpus:])
+        gpus -= min(gpus, len(wholes))
+        elsewhere: list[str] = []
+        for device in there:
+            if device.profile:
+                resource = names.MIG_RESOURCE_PREFIX + device.profile.replace("+", ".")
+                wanted[resource] = wanted.get(resource, 0) - 1
+                if wanted[resource] < 0:
+                    elsewhere.append(device.uuid)  # it may have been a GPU in another strategy
+        return {*over, *elsewhere[gpus:]}
 
     def drift(self, node: str) -> dict[str, Assignment]:
         """What the agent says."""
@@ -94,14 +118,18 @@ class Known:
             by_others = not resources or pod.metadata.uid in self.drift(node)
             if by_others and assignment_or_none(pod):
                 continue
-            named = self.devices(pod) or frozenset()
-            if not by_others and named <= resources.keys() and len(named) >= sum(used_at_once(pod).values()):
-                continue  # whatever their resources are called by now
             # What the agent says is believed of devices, too, that it has not published yet.
             elsewhere = names.GPU_RESOURCE if by_others else "none of the node's"
             told = [resources.get(uuid, elsewhere) for uuid in self.devices(pod) or ()]
-            for resource, number in used_at_once(pod).items():
-                rest = number - told.count(resource)
+            asked = used_at_once(pod)
+            # Of MIG devices beyond those that it asks for by name the pod has some for GPUs.
+            more = sum(
+                max(0, told.count(name) - asked.get(name, 0))
+                for name in {*told} - {names.GPU_RESOURCE, elsewhere}
+            )
+            for resource, number in asked.items():
+                is_gpu = resource == names.GPU_RESOURCE and not by_others
+                rest = number - told.count(resource) - (more if is_gpu else 0)
                 if rest > 0:
                     found[resource] = found.get(resource, 0) + rest
         return found

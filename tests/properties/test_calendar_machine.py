@@ -2,6 +2,7 @@
 
 The reference knows the rules and the sum of devices. Where one node must have them all, or nodes are blocked,
 the sum is not enough: a refusal may then be right that the sum would not give, and plans say what is kept.
+Who keeps what is stored hears of it late, again, in another order or not at all (``keeping``).
 """
 
 import secrets
@@ -24,6 +25,7 @@ from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
+from tests.properties.keeping import Keeping
 from tests.properties.promised import (
     COOLDOWN,
     HOUR,
@@ -33,7 +35,6 @@ from tests.properties.promised import (
     SETTLED,
     TICK,
     TOLERANCE,
-    Promises,
     Want,
 )
 
@@ -53,7 +54,7 @@ CAPACITIES: Final = (
 )
 
 
-class CalendarMachine(Promises):
+class CalendarMachine(Keeping):
     """Everything begins and ends on ticks of ten minutes; seconds come from releases alone."""
 
     def __init__(self) -> None:
@@ -73,8 +74,10 @@ class CalendarMachine(Promises):
         """A process of the booking server."""
         self.store = open_store(self.url)
         self.service = BookingService(self.store, self.clock, POLICY, self.capacity)
+        self.begin_to_keep()
 
     def close(self) -> None:
+        self.end_readers()
         self.second_store.close()
         self.store.close()
         self.folder.cleanup()
@@ -184,6 +187,7 @@ class CalendarMachine(Promises):
     @step()
     def the_server_starts_again(self, _pick: Pick) -> None:
         before = self.store.records_ending_after(START)
+        self.end_readers()
         self.store.close()
         self.open()
         assert self.store.store_id == self.store_id
@@ -354,6 +358,7 @@ class CalendarMachine(Promises):
         self.books = [each for each in self.books if each.end > now - LONGER - COOLDOWN]
 
     def settle(self) -> None:
+        super().settle()
         known = self.store.known(each.id for each in self.books)
         assert known == {each.id for each in self.books}
         assert self._entries() == self.audited

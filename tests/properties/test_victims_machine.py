@@ -1,6 +1,7 @@
 """Reclaiming through long histories, on a random cluster: laws L1, L2, L3, L6, and all is served in the end.
 
-Every hold that is written on a picture which is not behind is judged by trying out all sets of victims.
+Every hold that is written on a picture which is not behind is judged by trying out all sets of victims: one
+that was listed, or one that watches have told which repeat, reorder and lose (``hearing``).
 """
 
 from collections.abc import Callable, Iterator
@@ -26,8 +27,9 @@ from cluster.objects.pods import Pod
 from tests.booking.reclaimer.everything import Everything
 from tests.fakes.objects import A100, A6000, a100, a_booking, a_pod
 from tests.laws.places import HANGS_AFTER
+from tests.properties.hearing import Hearing
 from tests.properties.history import Machine, Pick, by_hypothesis, length, step
-from tests.properties.land import RESTART, TERMS, Land
+from tests.properties.land import RESTART, TERMS
 from tests.properties.reference import standing, used_at_once
 from tests.properties.world import MODELS, USERS
 
@@ -58,12 +60,11 @@ class Options:
                 yield lost, before, len(uids), frozenset(uids)
 
 
-class VictimsMachine(Machine):
+class VictimsMachine(Hearing):
     """Three nodes, bookings of both users, pods that are booked or not, and everything that goes wrong."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.land = Land()
         self.created = self.booked = 0
         self.steps_taken = 0
         self.is_disturbed = False
@@ -202,6 +203,9 @@ class VictimsMachine(Machine):
     def a_pass(self, pick: Pick) -> str:
         """On a picture that has caught up."""
         self.land.sync()
+        return self._pass_on_news(pick)
+
+    def _pass_on_news(self, pick: Pick) -> str:
         said = self._pass(is_current=True)
         if self.is_disturbed and not pick.chance(4):
             self._calm()

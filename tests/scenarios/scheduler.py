@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cluster import names
-from cluster.decide.reuse import demand
 from cluster.decide.suits import misfit
 from cluster.kube.elector import Elector
 from cluster.kube.errors import ApiError
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
+from cluster.objects.demand import demand
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal

@@ -18,7 +18,7 @@ from cluster.decide.ledger.versions import is_older, version_is_older
 from cluster.decide.ledger.view import NodeView, view_of
 from cluster.objects.assignment import Assignment, AssignmentError, drift_of
 from cluster.objects.hold import Hold
-from cluster.objects.inventory import Device, InventoryError, inventory_of, resource_of
+from cluster.objects.inventory import Device, InventoryError, inventory_of
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, is_terminal
@@ -324,17 +324,17 @@ class Ledger:
         self._changes.note(node, existing=len(self._nodes))
 
     @staticmethod
-    def _said(claim: Claim, known: _Known, resources: Mapping[str, str]) -> Claim:
+    def _said(claim: Claim, known: _Known, devices: Mapping[str, Device]) -> Claim:
         """A claim as the node's agent has it, else as far as the node has its devices."""
-        by_agent = told(claim, known.drift, resources)
-        return present(claim, resources) if by_agent is claim and known.devices else by_agent
+        by_agent = told(claim, known.drift, devices)
+        return present(claim, devices) if by_agent is claim and known.devices else by_agent
 
     def _look(self, name: str) -> NodeView:
         known = self._nodes.get(name)
         claims = tuple(self._claims[uid] for uid in sorted(self._on_node.get(name, ())))
         if known and (known.drift or known.devices) and claims:
-            resources = {device.uuid: resource_of(device) for device in known.devices or ()}
-            claims = tuple(self._said(claim, known, resources) for claim in claims)
+            devices = {device.uuid: device for device in known.devices or ()}
+            claims = tuple(self._said(claim, known, devices) for claim in claims)
         found = view_of(
             name,
             devices=known.devices if known else None,

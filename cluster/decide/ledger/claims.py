@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 
 from cluster import names
 from cluster.decide.ledger.amounts import WHOLE, Amounts
-from cluster.decide.reuse import demand
 from cluster.objects.assignment import Assignment, devices_of, promise_of
+from cluster.objects.demand import demand
+from cluster.objects.inventory import Device, asked_as, resource_of
 from cluster.objects.pods import Pod, container_needs, is_terminal
 from cluster.objects.quantity import QuantityError
 
@@ -46,21 +47,34 @@ def claim_of(pod: Pod) -> Claim | None:
     return Claim(uid=uid, node=node, devices={}, asked=asked, unknown=asked, known_as=known_as)
 
 
-def present(claim: Claim, resources: Mapping[str, str]) -> Claim:
-    """The claim on a node whose devices are known: nobody has said which the others are that it asks for.
+def present(claim: Claim, devices: Mapping[str, Device]) -> Claim:
+    """The claim on a node whose devices are known: those that the pod can have been given for what it asks.
+
+    Nobody has said which the others are that it asks for.
 
     Args:
         claim: by the pod's own words.
-        resources: UUID -> resource of every device of the node.
+        devices: of the node, by UUID.
     """
-    if claim.devices.keys() <= resources.keys() and sum(claim.asked.values()) <= len(claim.devices):
+    if not claim.asked:
         return claim
-    rest = Counter(claim.asked)
-    rest.subtract(resources[uuid] for uuid in claim.devices if uuid in resources)
-    return replace(claim, unknown=dict(+rest))
+    rest = dict(claim.asked)
+    counted = {uuid for uuid in claim.devices if uuid not in devices}
+    known = [devices[uuid] for uuid in claim.devices if uuid in devices]
+    # Whole GPUs first: for them there is one name, for MIG devices there are two.
+    for device in sorted(known, key=lambda device: device.profile is not None):
+        resource = next((name for name in asked_as(device) if rest.get(name)), None)
+        if resource:
+            rest[resource] -= 1
+            counted.add(device.uuid)
+    unknown = {resource: number for resource, number in rest.items() if number}
+    if len(counted) == len(claim.devices) and not unknown:
+        return claim
+    held = {uuid: amount for uuid, amount in claim.devices.items() if uuid in counted}
+    return replace(claim, devices=held, unknown=unknown)
 
 
-def told(claim: Claim, drift: Mapping[str, Assignment], resources: Mapping[str, str]) -> Claim:
+def told(claim: Claim, drift: Mapping[str, Assignment], devices: Mapping[str, Device]) -> Claim:
     """The claim as the node's agent has it, where it says anything about the pod.
 
     Of a pod that nobody has given devices, those of which the agent does not say yet which they are stay
@@ -69,14 +83,16 @@ def told(claim: Claim, drift: Mapping[str, Assignment], resources: Mapping[str, 
     Args:
         claim: by the pod's own words.
         drift: what the agent says, by the kubelet's uids.
-        resources: UUID -> resource of every device of the node.
+        devices: of the node, by UUID.
     """
     said = drift.get(claim.known_as or claim.uid)
     if said is None:
         return claim
     known = given(claim.uid, claim.node, said)
     rest = Counter(claim.unknown)
-    rest.subtract(resources.get(uuid, names.GPU_RESOURCE) for uuid in known.devices)
+    rest.subtract(
+        resource_of(devices[uuid]) if uuid in devices else names.GPU_RESOURCE for uuid in known.devices
+    )
     return replace(known, unknown=dict(+rest), known_as=claim.known_as)
 
 

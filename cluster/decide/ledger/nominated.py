@@ -5,7 +5,7 @@ Its own filters keep room for them in numbers of devices; which devices would su
 
 from dataclasses import dataclass, replace
 
-from cluster.decide.reuse import demand
+from cluster.objects.demand import demand
 from cluster.objects.pods import Pod, container_needs, is_live
 from cluster.objects.quantity import QuantityError
 from cluster.objects.wishes import Wished, wished

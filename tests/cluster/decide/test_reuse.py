@@ -3,7 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
-from cluster.decide.reuse import demand, hand_out
+from cluster.decide.reuse import hand_out
+from cluster.objects.demand import demand
 from cluster.objects.pods import ContainerNeed, container_needs
 from tests.fakes.objects import PodBuilder, a_pod
 

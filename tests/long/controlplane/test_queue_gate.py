@@ -14,6 +14,7 @@ from cluster.kube.port import Selection
 from cluster.kube.resources import EVENTS, PODS
 from cluster.objects.gates import is_queued
 from cluster.objects.pods import Pod, born
+from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.demo.access import administrator
@@ -22,6 +23,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.bench.simulated import GPUS, in_parallel, simulated
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE
+from tests.laws.live import LiveWatch
 from tests.long.controlplane.policies.policed import HOME, Json, People, a_pod, is_denied, pods
 
 pytestmark = pytest.mark.controlplane
@@ -97,7 +99,12 @@ class Line:
 def running() -> Iterator[Line]:
     """The chart with its policies, the pair that schedules, and two controllers, one with the webhook."""
     spec = ClusterSpec(name=own("queue"), nodes=(NodeSpec(name="node-a"),))
-    with Cluster.start(spec) as cluster, closing(administrator(cluster)) as kube:
+    with (
+        Cluster.start(spec) as cluster,
+        closing(administrator(cluster)) as kube,
+        # Its nodes are simulated: there is no kubelet, and no checkpoint.
+        LiveWatch(administrator(cluster), SystemClock(), {}) as laws,
+    ):
         chart.install(cluster, chart.beside_the_api_server(cluster.address))
         people, parts = People(cluster), Parts(cluster)
         parts.start_pair()
@@ -111,6 +118,7 @@ def running() -> Iterator[Line]:
                 deadline=PATIENCE,
             )
             yield line
+            laws.check()
 
 
 @pytest.fixture

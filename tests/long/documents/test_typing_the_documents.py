@@ -20,6 +20,7 @@ from booking.cli.__main__ import gpu
 from cluster import names
 from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts
@@ -27,6 +28,7 @@ from devcluster.spec import ClusterSpec, NodeSpec
 from tests.architecture import commands
 from tests.architecture.checkout import ROOT
 from tests.clusters import own
+from tests.laws.live import LiveWatch, checkpoints_of
 
 pytestmark = pytest.mark.e2e
 
@@ -83,6 +85,15 @@ def parts(cluster: Cluster, installed: list[str]) -> Parts:
     return deployed
 
 
+@pytest.fixture
+def laws(cluster: Cluster, parts: Parts) -> Iterator[LiveWatch]:
+    """Watched, but not while ``kubectl delete bookings --all`` is typed: that is a person's to do."""
+    assert parts
+    with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as watch:
+        yield watch
+        watch.finish()
+
+
 @pytest.fixture(scope="module")
 def block() -> list[str]:
     """The commands of "Booking by REST"."""
@@ -124,7 +135,7 @@ def test_helm_installs_as_it_is_documented(installed: list[str]) -> None:
 
 
 def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
-    cluster: Cluster, parts: Parts, block: list[str]
+    cluster: Cluster, parts: Parts, block: list[str], laws: LiveWatch
 ) -> None:
     assignments = [line for line in block if not line.startswith("curl ")]
     given = re.match(r"URL=http://[\d.]+(/\S*)$", assignments[0])
@@ -151,6 +162,7 @@ def test_bookings_are_made_shown_given_back_and_cancelled_as_the_readme_says(
     later = SystemClock().now() + timedelta(days=30)
     planned = rest.book(model=made["model"], start=later.isoformat(), duration="P2D")
     assert booking(ask(cancel.replace("b-...", str(planned.body["id"]))))["state"] == "cancelled"
+    laws.check()
 
 
 def test_kubectl_does_what_the_documents_say(cluster: Cluster, parts: Parts) -> None:

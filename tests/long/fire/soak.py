@@ -15,8 +15,10 @@ from typing import Final
 import pytest
 
 from cluster import names
+from cluster.runtime.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.demo.play import play
 from devcluster.demo.rest import Rest
 from devcluster.demo.teller import Teller
@@ -37,6 +39,7 @@ from tests.clusters import own
 from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.session import NODES
 from tests.e2e.told import VICTIMS, whom
+from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.fire.conftest import UnderFire
 from tests.long.fire.harm import SEED, Blow, Harm, drawn, share
 from tests.long.fire.short_story import LASTS, Interlude
@@ -107,25 +110,30 @@ def test_the_whole_story_ends_the_same_whatever_is_killed_between_its_steps(seed
         )
         sys.stdout.write(f"\nwhole story: {SEED}={one}\n" + "".join(f"  {blow}\n" for blow in blows))
         written = io.StringIO()
-        with Cluster.start(ClusterSpec(name=own("soak"), nodes=nodes)) as cluster:
+        with (
+            Cluster.start(ClusterSpec(name=own("soak"), nodes=nodes)) as cluster,
+            LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
+        ):
             play(
                 cluster,
                 Teller(written),
                 parts=Parts(cluster, elects=True),
-                interlude=_once(cluster, blows),
+                interlude=_once(cluster, blows, laws),
                 patience=PATIENCE,
             )
+            laws.finish()
         told = written.getvalue()
         assert whom(told, "comes back without a GPU") == VICTIMS, told
         assert whom(told, "has to leave") == VICTIMS, told
 
 
-def _once(cluster: Cluster, blows: tuple[Blow, ...]) -> Interlude:
+def _once(cluster: Cluster, blows: tuple[Blow, ...], laws: LiveWatch) -> Interlude:
     """Strike at the first time that each moment comes, and wait until everybody answers again."""
-    harm = Harm(cluster, blows, fault=lambda _sentence: None)
+    harm = Harm(cluster, blows, fault=laws.fault)
     seen: set[str] = set()
 
     def interlude(moment: str) -> None:
+        laws.check()
         if moment not in seen:
             seen.add(moment)
             harm.interlude(moment)

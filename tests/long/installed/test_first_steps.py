@@ -21,8 +21,10 @@ import urllib3
 import yaml
 
 from cluster import names
+from cluster.runtime.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.fakenvml import gpus_of
 from devcluster.parts.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
@@ -30,6 +32,7 @@ from devcluster.waiting import poll
 from tests.architecture.checkout import ROOT
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, SPAWNS
+from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.installed import kind_image, playing
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
@@ -62,7 +65,10 @@ class Played:
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder = tmp_path_factory.mktemp("first-steps")
     spec = ClusterSpec(name=own("first-steps"), nodes=tuple(NodeSpec(name=name) for name in NODES))
-    with Cluster.start(spec) as cluster:
+    with (
+        Cluster.start(spec) as cluster,
+        LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
+    ):
         cluster.load_image(kind_image.image().tar)
         cluster.kubectl("apply", "--filename", str(KIND / "simulated-gpus.yaml"))
         where = ("daemonset/simulated-gpus", "--namespace=simulated-gpus")
@@ -81,7 +87,9 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             "b-...": "$(kubectl gpu bookings --output name | sed s,.*/,,)",
         }
         said = playing.typed(DOCUMENT, replaced, here)
+        laws.check()
         yield Played(cluster, said, mine, here)
+        laws.check()
 
 
 @pytest.fixture(scope="module")

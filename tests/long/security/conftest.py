@@ -9,13 +9,16 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import eventually
+from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import default_gpus
 from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE
+from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.controlplane.policies.policed import HOME, US, People, Somebody, a_pod, is_denied, pods
 from tests.long.security.attempts import BOOKINGS, LEASES, OTHERS, a_booking
 from tests.long.security.audited import Trail
@@ -66,7 +69,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     trail = Trail(folder)
     nodes = (NodeSpec(name="node-a", gpus=default_gpus(0)),)
     spec = ClusterSpec(name=own("security"), nodes=nodes, apiserver_arguments=trail.arguments)
-    with Cluster.start(spec) as cluster:
+    with (
+        Cluster.start(spec) as cluster,
+        LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
+    ):
         parts = Parts(cluster, elects=True)  # with all the rights that the chart's has
         secret = folder / "maia-token"
         secret.write_text(SHOWN_BY_MAIA)
@@ -88,6 +94,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=PATIENCE
         )
         yield made
+        laws.check()
 
 
 def _make(people: People) -> None:

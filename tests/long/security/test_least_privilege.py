@@ -14,12 +14,15 @@ from typing import Any, Final
 import pytest
 
 from cluster import names
+from cluster.runtime.clock import SystemClock
 from devcluster.cluster import Cluster
+from devcluster.demo.access import administrator
 from devcluster.demo.play import play
 from devcluster.demo.teller import Teller
 from devcluster.fakenvml import default_gpus
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
+from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.security.audited import OURS, Call, Trail
 
 pytestmark = pytest.mark.e2e
@@ -91,8 +94,12 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     trail = Trail(tmp_path_factory.mktemp("audit"))
     nodes = tuple(NodeSpec(name=f"node-{letter}", gpus=default_gpus(n)) for n, letter in enumerate("ab"))
     spec = ClusterSpec(name=own("privilege"), nodes=nodes, apiserver_arguments=trail.arguments)
-    with Cluster.start(spec) as cluster:
+    with (
+        Cluster.start(spec) as cluster,
+        LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
+    ):
         play(cluster, Teller(io.StringIO()), patience=180.0)
+        laws.finish()
         calls = tuple(call for call in trail.calls() if call.user.startswith(OURS))
         yield Played(calls, granted(cluster))
 

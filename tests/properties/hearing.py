@@ -1,0 +1,126 @@
+"""A reclaimer whose watches tell of everything late, twice, pods in another order, or only by the next list.
+
+The choice of victims is pure: a snapshot goes in, a plan comes out. What it is fed with is the picture behind
+the snapshot, and that is told here as reflectors tell it. Nodes and Bookings are told in their order, older
+states again and again; pods in any order, since what the reclaimer has read or written by itself is ahead of
+the watch. Leases are told at once: how late ones count is ``cluster.decide.sighting``'s to say, which has
+tests of its own.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+from cluster.kube.port import Selection
+from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
+from cluster.picture import handlers
+from cluster.picture.following import LIVING
+from tests.properties.channel import Channel
+from tests.properties.fed import views
+from tests.properties.history import Machine, Pick, step
+from tests.properties.land import Land
+
+
+class HeardLand(Land):
+    """A cluster of which the reclaimer knows what its watches have told."""
+
+    channels: dict[str, Channel] | None = None
+
+    def restart(self) -> None:
+        super().restart()
+        for channel in (self.channels or {}).values():
+            channel.close()
+        picture = self.picture
+        self.channels = {
+            "nodes": Channel(self.kube, NODES, handlers.Nodes(picture)),
+            "leases": Channel(self.kube, LEASES, handlers.Leases(picture)),
+            "bookings": Channel(self.kube, BOOKINGS, handlers.Bookings(picture)),
+            "pods": Channel(self.kube, PODS, handlers.Pods(picture), Selection(field_selector=LIVING)),
+        }
+
+    @property
+    def late(self) -> dict[str, Channel]:
+        """Those that tell late."""
+        return {kind: channel for kind, channel in (self.channels or {}).items() if kind != "leases"}
+
+    def sync(self) -> None:
+        """Everything is listed."""
+        for channel in (self.channels or {}).values():
+            channel.list()
+
+    def renew_lease(self, name: str) -> None:
+        super().renew_lease(name)
+        self.hear_leases()
+
+    def stop_agent(self, node: str) -> None:
+        super().stop_agent(node)
+        self.hear_leases()
+
+    def hear_leases(self) -> None:
+        """All that was written on them is told."""
+        leases = (self.channels or {}).get("leases")
+        while leases and leases.sent:
+            leases.tell()
+
+
+class Hearing(Machine):
+    """What a reclaimer's watches do; ``land`` is where."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.land = HeardLand()
+
+    @step(6)
+    def the_watch_tells(self, pick: Pick) -> str:
+        said = (self._tell(pick) for _ in range(pick.between(1, 4)))
+        return "; ".join(said)
+
+    def _tell(self, pick: Pick) -> str:
+        speaking = [kind for kind, channel in self.land.late.items() if channel.sent]
+        if not speaking:
+            return "nothing is new"
+        kind = pick.one(speaking)
+        channel = self.land.late[kind]
+        return channel.tell(pick.between(0, len(channel.sent) - 1) if kind == "pods" else 0)
+
+    @step(2)
+    def it_tells_again(self, pick: Pick) -> str:
+        channel = pick.one([*(self.land.channels or {}).values()])
+        return channel.say(pick.one(channel.told)) if channel.told else "nothing was told"
+
+    @step(2)
+    def news_are_lost(self, pick: Pick) -> str:
+        speaking = [channel for channel in self.land.late.values() if channel.sent]
+        return str(pick.one(speaking).lose() if speaking else 0)
+
+    @step(3)
+    def a_pass_when_all_was_told(self, pick: Pick) -> str:
+        """In whatever order, and some of it twice: the picture is what a list would have made of it."""
+        said = []
+        for channel in self.land.late.values():
+            if channel.has_gap:
+                channel.list()
+        while any(channel.sent for channel in self.land.late.values()):
+            said.append(self._tell(pick))
+        again = [self.it_tells_again(pick) for _ in range(pick.between(0, 6))]
+        self._compare()
+        return f"{len(said)} news, {len(again)} again; {self._pass_on_news(pick)}"
+
+    def _pass_on_news(self, pick: Pick) -> str:
+        raise NotImplementedError
+
+    def _compare(self) -> None:
+        """What the reclaimer knows by its watches is what stands there."""
+        land = self.land
+        heard, true, now = land.picture, land.truth(), land.clock.now()
+        nodes = sorted(true.nodes)
+        assert views(heard, nodes) == views(true, nodes)
+        assert [agent for _, agent in heard.look(nodes)] == [agent for _, agent in true.look(nodes)]
+        kinds: tuple[Callable[[Any], Any], ...] = (
+            lambda picture: picture.pods,
+            lambda picture: picture.noted,
+            lambda picture: picture.nodes,
+            lambda picture: picture.bookings,
+            lambda picture: picture.cover(now),
+        )
+        for kind in kinds:
+            assert kind(heard) == kind(true)
