@@ -6,6 +6,7 @@ Used by everything that speaks to the API server through the port ``cluster.kube
 import builtins
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, Generic, Protocol, TypeVar
 from urllib.parse import quote
 
@@ -77,7 +78,12 @@ class Resource(Generic[T]):
         root = "apis" if self.group else "api"
         scope = ["namespaces", namespace] if namespace is not None else []
         parts = [root, *self.api_version.split("/"), *scope, self.plural, name, subresource]
-        return "/" + "/".join(quote(part, safe="") for part in parts if part is not None)
+        return "/" + "/".join(_quoted(part) for part in parts if part is not None)
+
+
+@lru_cache(maxsize=4096)
+def _quoted(part: str) -> str:
+    return quote(part, safe="")
 
 
 class KubeEvent(Partial, frozen=True):

@@ -1,6 +1,7 @@
 """What is here: for people, and as OpenAPI document for programs."""
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any, Final
 
 from booking.web.rest.answers import Index
@@ -42,11 +43,16 @@ class DocumentView:
 
     def __init__(self, root: str) -> None:
         self._root = root
-        self._document: dict[str, Any] = {}
+        self._routes: Sequence[Route[Any, Any]] = ()
 
     def tell(self, routes: Sequence[Route[Any, Any]]) -> None:
         """The routes that there are."""
-        self._document = document(routes, root=self._root, version=VERSION)
+        self._routes = routes
+
+    @cached_property
+    def _document(self) -> dict[str, Any]:
+        """Made when somebody first asks: it takes longer than all else that a server's start is."""
+        return document(self._routes, root=self._root, version=VERSION)
 
     def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
         """The same for everybody."""
