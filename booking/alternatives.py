@@ -68,6 +68,11 @@ class Judge(Protocol):
         ...
 
 
+def is_conceivable(judge: Judge, wish: Wish) -> bool:
+    """Whether it is for GPUs, and for a time, that anybody could have."""
+    return wish.count > 0 and search.is_conceivable(wish.start, wish.end, judge.case(wish).limits)
+
+
 def find(judge: Judge, wish: Wish) -> tuple[Alternative, ...]:
     """Up to three wishes that would be accepted, the most alike first. None for one that makes no sense.
 
@@ -75,7 +80,7 @@ def find(judge: Judge, wish: Wish) -> tuple[Alternative, ...]:
         judge: the decision.
         wish: what was refused.
     """
-    if not search.is_conceivable(wish.start, wish.end, judge.case(wish).limits):
+    if not is_conceivable(judge, wish):
         return ()
     return tuple(islice(_accepted(judge, wish), MOST))
 
@@ -111,6 +116,7 @@ def _candidates(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
         yield from (("other-model", _of_model(judge, wish, model)) for model in others)
         yield from _earlier(judge, like)
         yield from _later(judge, like, MOST)
+        yield from _different_and_later(judge, like)
     yield from (("other-model", _of_model(judge, wish, model)) for model in others)
     for model in others:
         for _, later in _later(judge, _of_model(judge, wish, model), MOST):
@@ -155,6 +161,18 @@ def _later(judge: Judge, wish: Wish, most: int) -> Iterator[tuple[Why, Wish]]:
         not_before = min(
             spans.after(start, Span(days=1), case.limits.tz), search.end_of(start, case.length, case.limits)
         )
+
+
+def _different_and_later(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
+    """The next starts on several nodes, or of fewer GPUs: as many as can be had at any time."""
+    if judge.case(wish).changing is None:
+        yield from (("several-nodes", each) for _, each in _later(judge, _with(wish, topology="any"), MOST))
+
+    def is_had(count: int) -> bool:
+        return any(judge.is_accepted(each) for _, each in _later(judge, _with(wish, count=count), 1))
+
+    if found := _most(wish.count - 1, is_had):
+        yield from (("fewer-gpus", each) for _, each in _later(judge, _with(wish, count=found), MOST))
 
 
 def _earlier(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:

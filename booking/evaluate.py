@@ -49,6 +49,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """
     alternatives: tuple[Alternative, ...] = ()
     """Up to three other wishes that would be accepted now; none for what is accepted itself."""
+    is_searched: bool = False
+    """Whether alternatives were looked for: not for what is accepted, nor for what is no wish at all."""
     plan: tuple[Place, ...] = ()
     """Where it stands in the witness plan; empty where it is refused, or the room keeps none."""
     moved: Mapping[str, tuple[Place, ...]] = {}
@@ -107,11 +109,11 @@ def evaluate(
         return decision
     if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
-    if request.count < 1 or any(problems.of_namespace(request.namespace)):
-        # It would be refused with every other wish as well.
+    wish = _wish(decision, decision.start, decision.end)
+    # A namespace that cannot be would be refused with every other wish as well.
+    if any(problems.of_namespace(request.namespace)) or not alternatives.is_conceivable(inquiry, wish):
         return decision
-    found = alternatives.find(inquiry, _wish(decision, decision.start, decision.end))
-    return msgspec.structs.replace(decision, alternatives=found)
+    return msgspec.structs.replace(decision, alternatives=alternatives.find(inquiry, wish), is_searched=True)
 
 
 def instead_of(

@@ -3,11 +3,12 @@
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Final
 
-from booking import problems, wording
+from booking import problems, spans, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError, UnknownBlockError, UnknownExemptionError
+from booking.policy.limits import Limits
 from booking.policy.policy import read_exemption
 from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
@@ -20,6 +21,9 @@ from booking.service.paging import Page
 from booking.store import Writing
 from booking.stored import AuditEntry, Block, Denied, Exemption
 from cluster import names
+
+_FARTHEST: Final = Limits().farthest
+"""Whatever the policy says of bookings: nobody plans further ahead, and calendars end somewhere."""
 
 
 def blocks(ground: Ground) -> tuple[Block, ...]:
@@ -197,6 +201,14 @@ def _wrong_span(start: datetime, end: datetime, now: datetime) -> Iterator[Viola
             rule="ends-in-the-past",
             message=f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already.",
         )
+    elif end > (farthest := spans.after(now, _FARTHEST, UTC)):
+        yield Violation(
+            rule="too-far-ahead",
+            message=f"It ends at {wording.instant(end)}, "
+            f"and nothing is planned after {wording.instant(farthest)}.",
+            limit=wording.iso(farthest),
+            actual=wording.iso(end),
+        )
 
 
 def _wrong_limits(limits: Mapping[str, Any]) -> Iterator[Violation]:
@@ -223,6 +235,21 @@ def _wrong_devices(
             message=f"No node with GPUs is called {wording.quoted(node)}: {hint}",
             actual=wording.clipped(node),
         )
+    elif model is not None and model in capacity.devices and node not in capacity.devices[model]:
+        there = (other for other, on_nodes in capacity.devices.items() if node in on_nodes)
+        yield Violation(
+            rule="not-on-this-node",
+            message=f"Node {node} has no GPU of model {model}: there are {wording.listed(sorted(there))}.",
+            actual=model,
+        )
+    elif count is not None and count > (there_are := _on_node(node, model, capacity)):
+        yield Violation(
+            rule="more-than-the-node-has",
+            message=f"Node {node} has {wording.counted(there_are, 'GPU')} to book"
+            f"{f' of model {model}' if model else ''}, not {count}: leave the count out to take all of them.",
+            limit=there_are,
+            actual=count,
+        )
     if model is not None:
         yield from _wrong_model(model, capacity)
     if count is not None and count < 1:
@@ -232,3 +259,9 @@ def _wrong_devices(
             limit=1,
             actual=count,
         )
+
+
+def _on_node(node: str, model: str | None, capacity: Capacity) -> int:
+    """GPUs of a node that can be booked, of a model or of all."""
+    models = capacity.devices if model is None else (model,)
+    return sum(capacity.devices.get(each, {}).get(node, 0) for each in models)

@@ -123,7 +123,7 @@ def _answer(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest, *, mos
     if not found:
         raise refusal(decision)
     if not in_time and wish.deadline is not None:
-        raise _too_late(found[0], wish.deadline)
+        raise _too_late(found[0], wish.deadline, decision)
     return in_time
 
 
@@ -152,13 +152,18 @@ def demand_instants(wish: SlotRequest) -> None:
         raise RefusedError(wrong)
 
 
-def _too_late(first: Slot, deadline: datetime) -> RefusedError:
+_OF_STEPS: Final = frozenset({"off-the-grid", "not-whole-steps"})
+"""Which steps a slot begins and ends on is its search's to choose."""
+
+
+def _too_late(first: Slot, deadline: datetime, soonest: Decision) -> RefusedError:
+    """What stands in the way of a booking as soon as possible, and that the first slot is too late."""
     violation = Violation(
         rule="after-the-deadline",
         message=f"The first such slot is from {wording.instant(first.start)} to "
         f"{wording.instant(first.end)}, which is after the deadline {wording.instant(deadline)}.",
         limit=wording.iso(deadline.astimezone(UTC)),
         actual=wording.iso(first.end),
-        earliest_start=first.start,
     )
-    return RefusedError([violation], first.start)
+    causes = (each for each in soonest.violations if each.rule not in _OF_STEPS)
+    return RefusedError([violation, *causes], first.start)

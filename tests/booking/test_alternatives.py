@@ -1,5 +1,7 @@
 from datetime import UTC, datetime, timedelta
 
+import pytest
+
 from booking.alternatives import MOST, Alternative
 from booking.capacity import Capacity
 from booking.evaluate import Decision, evaluate
@@ -121,6 +123,51 @@ def test_who_has_a_running_booking_has_no_alternative() -> None:
 def test_an_unknown_model_has_those_that_there_are() -> None:
     found = judged(a_request(day(1), day(3), model="H100")).alternatives
     assert {each.model for each in found} == {A100, A6000}
+
+
+FULL = (
+    a_record(day(0), day(9), user="bob", count=4, plan=(Place("n0", 4),)),
+    a_record(day(0), day(9), user="bob", count=2, plan=(Place("n1", 2),), id="b-2"),
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "records", "limits", "first"),
+    [
+        (a_request(day(1), day(3), count=7, topology="any"), FULL, None, ("fewer-gpus", day(9), 6, "any")),
+        (a_request(day(1), day(3), count=5), FULL, None, ("several-nodes", day(9), 5, "any")),
+        (a_request(day(1), day(3), count=10**9), FULL, None, ("fewer-gpus", day(9), 4, "single-node")),
+        (
+            a_request(day(1), day(3), count=4),
+            FULL,
+            Limits(max_concurrent_gpus=2),
+            ("fewer-gpus", day(9), 2, "single-node"),
+        ),
+        (
+            a_request(day(1), day(3), count=6, topology="any"),
+            FULL,
+            Limits(buffer=1),
+            ("fewer-gpus", day(9), 5, "any"),
+        ),
+        (
+            a_request(day(1), day(3), count=7, topology="any"),
+            (a_record(day(-5), day(-3)),),
+            None,
+            ("fewer-gpus", day(11), 6, "any"),
+        ),
+        (a_request(day(1), day(3), count=20, topology="any"), (), None, ("fewer-gpus", day(1), 6, "any")),
+    ],
+    ids=["too many", "too many for a node", "absurdly many", "at a time", "buffer", "cooldown", "empty"],
+)
+def test_more_than_can_be_had_at_any_time_becomes_fewer_or_on_several_nodes_and_later(
+    request_: BookingRequest,
+    records: tuple[Record, ...],
+    limits: Limits | None,
+    first: tuple[object, ...],
+) -> None:
+    found = judged(request_, *records, limits=limits).alternatives
+    assert len([each for each in found if each.model == A100]) == MOST
+    assert (found[0].why, found[0].start, found[0].count, found[0].topology) == first
 
 
 def test_what_makes_no_sense_has_none() -> None:

@@ -1,7 +1,7 @@
 """``kubectl gpu extend``, ``move``, ``resize``, ``release`` and ``cancel``."""
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
 import click
@@ -117,6 +117,10 @@ def _show(reach: Reach, booking: str) -> dict[str, Any]:
     return reach.api.get(f"/bookings/{part(booking)}")
 
 
+_CHANGED: Final = frozenset({"nodes", "at_risk", "alternatives"})
+"""What a change decides anew."""
+
+
 def _change(
     reach: Reach, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
 ) -> None:
@@ -128,7 +132,9 @@ def _change(
         # It may have been changed since it was read; the server then says so.
         headers={"If-Match": f'"{booking["version"]}"'},
     )
-    merged = {**booking, **made}
+    # What an answer leaves out is not so; that of a dry run says less, and nothing of what it was before.
+    before = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
+    merged = {**before, **made}
     what = bookings.sentence_of(reach, merged)
     tense = "would be" if dry_run else "is"
     bookings.tell(reach, merged, form, f"{booking['id']} {tense} now: {what}.")

@@ -201,7 +201,8 @@ class BookingPages:
         if any(slot.start == start for slot in slots):
             return answer
         later = later_of(start, visit.wall)
-        return replace(answer, later=later if buttons else nothing_now(later))
+        has_nothing = decision.is_searched and not buttons
+        return replace(answer, later=nothing_now(later) if has_nothing else later)
 
     def _earliest(
         self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision

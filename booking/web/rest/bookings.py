@@ -102,7 +102,7 @@ class BookingViews:
         record = self._parts.bookings.change(
             asked.who, booking, change, expected=wanted, reason=body.reason, key=key
         )
-        return self._confirmed(record, HTTPStatus.OK)
+        return self._confirmed(record, HTTPStatus.OK, at_risk=bool(self._at_risk([record])))
 
     def release(self, asked: Asked[DryRun, EndBody]) -> Reply:
         """``POST /bookings/{id}/release``: a running one ends now."""
@@ -129,11 +129,19 @@ class BookingViews:
         """Of what is not known, nothing is said."""
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
 
-    def _confirmed(self, record: Record, status: HTTPStatus, headers: dict[str, str] | None = None) -> Reply:
+    def _confirmed(
+        self,
+        record: Record,
+        status: HTTPStatus,
+        headers: dict[str, str] | None = None,
+        *,
+        at_risk: bool = False,
+    ) -> Reply:
         """What was stored: 202 instead when it is not in the cluster in time."""
         mirrored = self._guarantee.written(record)
         note = None if mirrored else NOT_YET
-        answer = booking_answer(record, self._parts.clock.now(), mirrored=mirrored, note=note)
+        now = self._parts.clock.now()
+        answer = booking_answer(record, now, mirrored=mirrored, note=note, at_risk=at_risk)
         return Reply(
             body=answer,
             status=status if mirrored else HTTPStatus.ACCEPTED,

@@ -2,6 +2,8 @@
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
@@ -13,15 +15,22 @@ from tests.booking.web.pages.site import Site
 from tests.browser.story import live, tell
 
 
-@pytest.fixture(scope="module")
-def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]:
-    made = Site(tmp_path_factory.mktemp("site"))
+@contextmanager
+def served(folder: Path) -> Iterator[tuple[Site, str]]:
+    made = Site(folder)
     tell(made)
     live(made)
     server = serve(made.app, "127.0.0.1", 0)
     yield made, f"http://127.0.0.1:{server.port}"
     server.close()
     made.store.close()
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]:
+    """For tests that only look."""
+    with served(tmp_path_factory.mktemp("site")) as one:
+        yield one
 
 
 def run(site: tuple[Site, str], *words: str) -> Result:
@@ -113,3 +122,15 @@ def test_a_booking_at_risk_is_shown_with_what_could_be_had_instead(site: tuple[S
     )
     assert "At risk" not in run(site, "bookings", "b-k7w2m9qx4t").stdout
     assert json.loads(run(site, "bookings", "b-3hd8rvnp2c", "-o", "json").stdout)["at_risk"]
+
+
+@pytest.mark.parametrize("options", [(), ("--dry-run",)], ids=["done", "dry run"])
+def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    with served(tmp_path) as own:
+        done = run(own, "resize", "b-3hd8rvnp2c", "--gpus", "1", "--output", "json", *options)
+    assert done.exit_code == 0, done.output
+    told = json.loads(done.stdout)
+    assert told["count"] == 1
+    assert not {"at_risk", "alternatives"} & told.keys()

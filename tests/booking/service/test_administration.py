@@ -1,7 +1,7 @@
 """What administrators do: for others, against others, with devices, with rules; all of it audited."""
 
 from collections.abc import Callable
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -19,7 +19,7 @@ from booking.spans import Span
 from booking.store import Store
 from booking.stored import Filters
 from cluster.fake.clock import START, FakeClock
-from tests.fakes.objects import A100
+from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import a_request, day
 
@@ -200,8 +200,12 @@ def test_what_is_blocked_cannot_be_booked_until_it_is_given_back(service: Bookin
         ({"node": "n9"}, "unknown-node"),
         ({"node": "x" * 100_000}, "unknown-node"),
         ({"model": "H100"}, "unknown-model"),
+        ({"model": A6000}, "not-on-this-node"),
         ({"count": 0}, "count-below-one"),
+        ({"count": 5}, "more-than-the-node-has"),
+        ({"model": A100, "count": 10**9}, "more-than-the-node-has"),
         ({"reason": ""}, "no-reason"),
+        ({"end": datetime(9999, 1, 1, tzinfo=UTC)}, "too-far-ahead"),
         ({"end": day(1)}, "ends-before-it-starts"),
         ({"start": day(-3), "end": day(-1)}, "ends-in-the-past"),
         ({"end": day(3).replace(tzinfo=None)}, "no-offset"),

@@ -73,7 +73,7 @@ def test_a_slot_is_over_by_its_deadline_or_the_refusal_names_the_first(service: 
     assert [slot.end for slot in service.earliest(ALICE, a_wish(deadline=day(8)))] == [day(8)]
     with pytest.raises(RefusedError) as refused:
         service.earliest(ALICE, a_wish(deadline=day(7.9)))
-    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline"]
+    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert refused.value.earliest_start == day(5)
 
 
@@ -137,11 +137,23 @@ def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_reco
     service.create(BOB, a_request(end=day(5), count=4))
     with pytest.raises(RefusedError) as refused:
         service.create_earliest(ALICE, a_wish(deadline=day(7)))
-    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline"]
+    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert service.list(ALICE).entries == ()
     (denied,) = service.denied(ROOT).entries
     assert (denied.user, denied.count, denied.start) == ("alice", 4, START)
-    assert denied.rules == ("after-the-deadline",)
+    assert denied.rules == ("after-the-deadline", "capacity")
+
+
+def test_that_the_first_slot_is_too_late_hides_nothing_of_why(store: Store, clock: FakeClock) -> None:
+    """Also not a cooldown; which step it would begin on is no reason."""
+    limits = Limits(granularity=Span(seconds=3600))
+    service = BookingService(store, clock, limits, lambda: CLUSTER)
+    service.create(ALICE, a_request(end=day(1)))
+    clock.advance(86400 + 60)
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish(days=2, deadline=day(5)))
+    assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "cooldown"]
+    assert refused.value.earliest_start == day(15)
 
 
 def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store, clock: FakeClock) -> None:
@@ -176,7 +188,7 @@ def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingServi
     wish = SlotRequest(model=A100, count=4, duration=Span(days=3), topology="single-node", deadline=day(4))
     with pytest.raises(RefusedError) as refused:
         service.earliest(ALICE, wish)
-    assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
+    assert [each.rule for each in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert all(each.end <= day(4) for each in refused.value.alternatives)
     assert why(refused)
 

@@ -47,7 +47,7 @@ def test_no_slot_is_told_where_there_is_none_before_the_deadline(served: Served)
     served.booked(user="bob", model=A6000, count=2)
     wish = {"model": A6000, "count": 2, "duration": "P2D"}
     told = problem(served.ask("POST", SLOTS, json=wish | {"deadline": "2026-03-05T09:00:00Z"}), 422)
-    assert rules(told) == ["after-the-deadline"]
+    assert rules(told) == ["after-the-deadline", "capacity"]
     assert slots(served, **wish, deadline="2026-03-20T09:00:00Z")
 
 

@@ -1,6 +1,7 @@
 """Listing, showing, releasing and cancelling by REST."""
 
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -161,6 +162,19 @@ def test_a_booking_whose_devices_have_gone_is_at_risk_and_nothing_is_cancelled(s
     assert shown["alternatives"]
     assert {offer["why"] for offer in shown["alternatives"]} & {"fewer-gpus", "other-model"}
     assert served.stored == 1
+
+
+def test_whether_a_booking_is_at_risk_is_answered_to_a_change_too(served: Served) -> None:
+    booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
+    served.capacity = Capacity({A100: {"node-a": 2}, A6000: {"node-a": 4}})
+
+    def changed(**what: object) -> dict[str, Any]:
+        answer = served.ask("PATCH", f"{BOOKINGS}/{booking}", json=what)
+        assert answer.status_code == 200, answer.text
+        return dict(answer.get_json())
+
+    assert changed(count=3)["at_risk"] is True
+    assert "at_risk" not in changed(count=2)
 
 
 def test_what_is_at_risk_is_not_said_while_the_devices_are_not_known(served: Served) -> None:

@@ -1,6 +1,7 @@
 """*Availability* and *Book*, asked without a browser."""
 
 import re
+from datetime import timedelta
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -348,9 +349,23 @@ def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
     )
 
 
-def test_what_no_start_makes_right_is_told_so(site: Site) -> None:
-    text = said(book(site, "/check", namespace="No"))
-    assert "Nothing like it would be accepted now, at no other time either." in text
+@pytest.mark.parametrize("slip", [{"namespace": "No"}, {"count": "0"}], ids=["namespace", "count"])
+def test_what_is_no_wish_yet_is_not_said_to_be_had_never(site: Site, slip: dict[str, str]) -> None:
+    assert "Nothing like it would be accepted" not in said(book(site, "/check", **slip))
+
+
+def test_more_gpus_than_there_are_become_as_many_as_can_be_had(site: Site) -> None:
+    """Also where all of them are taken for days."""
+    now = site.clock.now()
+    total = site.capacity.total(A100)
+    for node, count in site.capacity.devices[A100].items():
+        site.add(now, now + timedelta(days=9), node=node, count=count)
+    page = book(site, "/check", count=str(total + 1), topology="any")
+    slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
+    assert len(slots) == 3
+    assert all(f"{total} \N{MULTIPLICATION SIGN}" in what for _, what in slots), slots
+    assert len({when for when, _ in slots}) == 3
+    assert "Nothing like it" not in said(page)
 
 
 def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Site) -> None:
