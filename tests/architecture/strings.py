@@ -1,4 +1,7 @@
-"""The strings that Python code makes: literals, f-strings and sums of both, as they will be when it runs."""
+"""The strings that Python code makes: literals, f-strings and sums of both, as they will be when it runs.
+
+Bytes are strings, too: what they say as UTF-8.
+"""
 
 import ast
 from collections.abc import Iterator, Mapping
@@ -38,14 +41,16 @@ def _value(node: ast.expr | None, known: Mapping[str, str]) -> str | None:
     match node:
         case ast.Constant(value=str() as text):
             whole = text
+        case ast.Constant(value=bytes() as raw):
+            whole = raw.decode(errors="replace")
         case ast.FormattedValue(value=inner):
             whole = _value(inner, known) or HOLE
         case ast.Attribute(value=ast.Name(id="names"), attr=name):
             whole = known.get(name)
         case ast.JoinedStr(values=parts):
             whole = _joined("", parts, known)
-        case ast.BinOp(left=left, op=ast.Mod()):
-            whole = _value(left, known)
+        case ast.BinOp(left=left, op=ast.Mod(), right=right):
+            whole = _filled(_value(left, known), right, known)
         case ast.BinOp(left=left, op=ast.Add(), right=right) if _value(left, known) or _value(right, known):
             whole = _joined("", [left, right], known)
         case ast.Call(func=ast.Attribute(value=glue, attr="join"), args=[ast.List(elts=parts)]):
@@ -53,6 +58,15 @@ def _value(node: ast.expr | None, known: Mapping[str, str]) -> str | None:
         case ast.Call(func=ast.Attribute(value=glue, attr="join"), args=[ast.Tuple(elts=parts)]):
             whole = _joined(_glue(glue, known), parts, known)
     return whole
+
+
+def _filled(text: str | None, right: ast.expr, known: Mapping[str, str]) -> str | None:
+    """A text with what ``%`` puts into it: each value in the place of its ``%s``."""
+    if text is None:
+        return None
+    for value in right.elts if isinstance(right, ast.Tuple) else [right]:
+        text = text.replace("%s", _value(value, known) or HOLE, 1)
+    return text
 
 
 def _joined(glue: str, parts: list[ast.expr], known: Mapping[str, str]) -> str:

@@ -110,6 +110,8 @@ PIECES = {
     "an f-string with a name": "x = f'{{names.DOMAIN}}/hold'",
     "a joined list": "x = ''.join(['{product}', '.io', '/hold'])",
     "an old format": "x = '{domain}/%s' % y",
+    "what an old format puts in": "x = '%s/hold' % 'state.{domain}'",
+    "bytes": "x = b'state.{domain}/hold'",
     "within a call": "f(a['{domain}/hold'])",
 }
 

@@ -254,6 +254,11 @@ class Kubelet(Part):
 
     def _status(self, sandbox: Sandbox, state: str) -> Json:
         at = self.clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        begun = {} if sandbox.whole.status.get("startTime") else {"startTime": at}
+        if sandbox.refused:
+            # Captured from kubelet 1.37.1: of a pod that it has rejected it says nothing else.
+            nothing = {"conditions": None, "containerStatuses": None}
+            return {"phase": state, "reason": sandbox.refused, **nothing, **begun}
         over = state in ("Succeeded", "Failed")
         inside: Json = {"terminated": {"exitCode": int(state == "Failed"), "finishedAt": at}}
         if not over:
@@ -266,9 +271,7 @@ class Kubelet(Part):
             ],
             "conditions": [*self._conditions(sandbox), _condition("Ready", met=state == "Running")],
         }
-        if not sandbox.whole.status.get("startTime"):
-            status["startTime"] = at
-        return {**status, **({"reason": sandbox.refused} if sandbox.refused else {})}
+        return {**status, **begun}
 
     def _conditions(self, sandbox: Sandbox) -> list[Json]:
         known = sandbox.whole.status.get("conditions") or []

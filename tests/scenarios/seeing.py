@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 PASSING: Final = (names.HOLD, names.NOTICE, names.BARRED)
 """What must not be left over."""
 
+REFUSED: Final = "refused"
+"""Why a pod has come back that its kubelet had turned away."""
+
 Value = Mapping[str, Any]
 
 
@@ -86,6 +89,7 @@ def state_of(world: "World") -> Value:
 
 def _pod(pod: Pod) -> Value:
     meta = pod.metadata
+    reason = meta.annotation(names.COMEBACK_REASON)
     return {
         "phase": pod.status.phase,
         "live": is_live(pod),
@@ -93,7 +97,7 @@ def _pod(pod: Pod) -> Value:
         "gpus": len(devices(pod)),
         "asks": asks_for_gpus(pod),
         "booked": meta.annotation(names.BOOKING) is not None,
-        "back": meta.annotation(names.COMEBACK_REASON),
+        "back": None if reason == REFUSED else reason,  # which comes back as it was
         "left over": sorted(key for key in PASSING if meta.annotation(key)),
         "finalizers": meta.finalizers,
     }

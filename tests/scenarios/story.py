@@ -3,7 +3,6 @@
 Every moment has a name; whoever plays the story may do harm at each of them.
 """
 
-import math
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Final
@@ -15,7 +14,6 @@ from booking.policy.limits import Limits
 from booking.spans import Span
 from cluster import names
 from cluster.objects.pods import is_terminating
-from tests.scenarios.kubelet import REFUSED
 from tests.scenarios.person import a_pod
 from tests.scenarios.seeing import Value, devices, has_left, is_back, is_gone, runs, state_of, uid_of, waits
 from tests.scenarios.world import World
@@ -61,7 +59,6 @@ class Story:
         self._world = world
         self._harm = harm
         self.moments: list[str] = []
-        self._insisted = -math.inf
 
     def play(self) -> Value:
         """Both acts; the state at the end, when nothing is going on any more."""
@@ -174,23 +171,7 @@ class Story:
 
     # --- small words -----------------------------------------------------------------------------------
     def _until(self, condition: Callable[[], object], what: str) -> None:
-        def is_so() -> object:
-            self._insist()
-            return condition()
-
-        self._world.until(is_so, what, within=SETTLES_WITHIN)
-
-    def _insist(self) -> None:
-        """Whose pod the kubelet has refused creates it again: nobody else does."""
-        if self._world.loop.now < self._insisted + 2.0:
-            return
-        for pod in self._world.pods():
-            if pod.status.reason == REFUSED:
-                self._insisted = self._world.loop.now
-                name = pod.metadata.name
-                person = self._world.bob if name.startswith("bob") else self._world.alice
-                person.delete(name)
-                person.create(a_pod(name))
+        self._world.until(condition, what, within=SETTLES_WITHIN)
 
     def _at(self, moment: str) -> None:
         self.moments.append(moment)

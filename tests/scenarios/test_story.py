@@ -5,21 +5,27 @@ from itertools import product
 
 import pytest
 
+from tests.scenarios.acts import fill, gpus, served, settled
 from tests.scenarios.conftest import Worlds
+from tests.scenarios.person import a_pod
 from tests.scenarios.sampling import every, some
-from tests.scenarios.seeing import Value
+from tests.scenarios.seeing import Value, devices, is_gone, runs, uid_of, waits
 from tests.scenarios.story import FIRST_ACT, SECOND_ACT, SHORT, Harm, Story, nothing
 from tests.scenarios.world import World
 
-PARTS = ("server", "controller-0", "extender", "scheduler", "agent n0", "kubelet n0")
-LOST = {
-    ("agent n0", "gone"),
-    ("agent n0", "bound"),
-    ("kubelet n0", "alice books again"),
-    ("kubelet n0", "asked again"),
+OURS = ("server", "controller-0", "extender", "scheduler")
+OF_NODES = ("agent n0", "agent n1", "kubelet n0", "kubelet n1")
+PARTS = (*OURS, *OF_NODES)
+REFUSED = [("agent n1", "gone"), ("agent n1", "bound")]
+"""A pod that comes to a node in the second in which its agent is dead is refused and comes back; who waits
+for a GPU has had its GPU meanwhile, and leaves again."""
+ELSEWHERE = {
+    *product(["kubelet n1"], ["alice books", "alice is refused", "alice asks"]),
+    *product(["kubelet n0"], ["alice books again", "asked again"]),
 }
-"""A pod that comes to a node in the second in which its agent is dead fails (``test_machines``); in the
-second in which its kubelet is away a node does not serve, and whoever must leave leaves another one."""
+"""In the second in which its kubelet is away a node does not serve: another pod leaves than the one that
+would lose least."""
+LOST = {*REFUSED, *ELSEWHERE}
 
 SECONDS_LATE = 5.0
 
@@ -66,9 +72,33 @@ def test_a_part_that_is_killed_at_any_moment_changes_nothing(
     plays(Story.play_first_act, at(moment, lambda world: world.kill(part)), new_world, ends)
 
 
+@pytest.mark.parametrize(("part", "moment"), REFUSED)
+@pytest.mark.parametrize("rival", [False, True], ids=["nobody waits", "somebody waits"])
+def test_a_booked_pod_that_its_kubelet_refuses_comes_back_and_is_served(
+    part: str, moment: str, world: World, *, rival: bool
+) -> None:
+    bobs = fill(world, cheap="bob-3")
+    if rival:
+        world.bob.create(a_pod("bob-5"))
+        world.until(lambda: waits(world, "bob-5"), "the fifth waits")
+    world.alice.book()
+    first = world.alice.create(a_pod("alice-1"))
+    node = {
+        "gone": lambda: is_gone(world, "bob-3", bobs["bob-3"]),
+        "bound": lambda: devices(world.pod("alice-1")),
+    }
+    world.until(node[moment], moment)
+    world.kill(part)
+    served(world, "alice-1")
+    settled(world)
+    assert uid_of(world, "alice-1") != first, "it was refused"
+    assert runs(world, *bobs)
+    assert sum(gpus(world).values()) == 4
+
+
 @pytest.mark.parametrize(
     ("part", "moment"),
-    some([("server", "over"), ("controller-0", "over")], of=product(PARTS[:4], SECOND_ACT)),
+    some([("server", "over"), ("controller-0", "over")], of=product(OURS, SECOND_ACT)),
 )
 def test_a_part_that_is_killed_before_a_booking_ends_by_its_time_changes_nothing(
     part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
@@ -81,7 +111,7 @@ def test_everything_of_ours_dies_at_once_and_goes_on(
     moment: str, new_world: Worlds, ends: dict[Play, Value]
 ) -> None:
     def all_die(world: World) -> None:
-        for part in PARTS[:4]:
+        for part in OURS:
             world.kill(part)
 
     plays(Story.play_first_act, at(moment, all_die), new_world, ends)

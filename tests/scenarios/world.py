@@ -255,6 +255,7 @@ class World:
         if not part.life.alive:
             self.laws.fault(f"{part.name} starts")
             part.start()
+            self._stir()
 
     def pause(self, name: str, seconds: float) -> None:
         """A part stands still (SIGSTOP), then goes on."""

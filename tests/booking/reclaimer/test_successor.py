@@ -107,8 +107,8 @@ def test_no_container_asks_for_a_gpu_and_everything_else_of_it_stays(
             assert {k: v for k, v in now.items() if k not in rest} == {
                 k: v for k, v in was.items() if k not in rest
             }
-    assert b"nvidia.com/gpu" not in msgspec.json.encode(after)
-    assert b"nvidia.com/mig" not in msgspec.json.encode(after)
+    assert names.GPU_RESOURCE.encode() not in msgspec.json.encode(after)
+    assert names.MIG_RESOURCE_PREFIX.encode() not in msgspec.json.encode(after)
 
 
 # --- where it may run --------------------------------------------------------------------------------------

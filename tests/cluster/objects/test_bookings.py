@@ -2,6 +2,7 @@ from datetime import timedelta
 
 import msgspec
 
+from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 from tests.fakes.objects import EPOCH, a_booking
 
@@ -18,7 +19,8 @@ def test_a_booking_runs_from_its_start_up_to_but_not_at_its_end() -> None:
 
 
 def test_a_watchs_bookmark_reads_as_a_booking_of_nothing() -> None:
-    bookmark = b'{"kind":"Booking","apiVersion":"gpu-booking.io/v1","metadata":{"resourceVersion":"7"}}'
+    head = {"kind": BOOKINGS.kind, "apiVersion": BOOKINGS.api_version}
+    bookmark = msgspec.json.encode({**head, "metadata": {"resourceVersion": "7"}})
 
     booking = msgspec.json.decode(bookmark, type=Booking)
 

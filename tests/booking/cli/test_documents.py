@@ -1,0 +1,79 @@
+"""What README and docs/cli.md say to type is typed: the README's in its order, the others each for itself."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from msgspec.structs import replace
+
+from booking.capacity import Capacity
+from booking.cli import reach
+from booking.cli.__main__ import gpu
+from cluster.runtime.probes import serve
+from tests.architecture import commands
+from tests.architecture.checkout import ROOT
+from tests.booking.web.pages.site import Site
+from tests.fakes.objects import A100, a100, a_lease, a_node, a_pod
+
+OURS = "kubectl gpu "
+
+
+def blocks_of(document: str) -> list[list[str]]:
+    """The blocks of a document that type our command, one list of commands each."""
+    blocks = commands.blocks_in((ROOT / document).read_text())
+    return [ours for block in blocks if (ours := [each for each in block if each.startswith(OURS)])]
+
+
+FIRST = blocks_of("README.md")
+BY_ITSELF = [command for block in blocks_of("docs/cli.md") for command in block]
+A_BOOKING = re.compile(r"\bb-[a-z0-9]{10}\b")
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
+    """Eight A100s, and a pod of alice's that waits for more than there are."""
+    made = Site(tmp_path)
+    made.clock.advance(4 * 86400)  # it is Friday: "mon 09:00" is to come
+    made.capacity = Capacity({A100: {"gpu-a1": 4, "gpu-a2": 4}})
+    made.picture.replace_nodes(
+        [a_node(node, *(a100(n, node) for n in range(4))) for node in ("gpu-a1", "gpu-a2")]
+    )
+    for node in ("gpu-a1", "gpu-a2"):
+        made.picture.apply_lease(a_lease(node, renewed=made.clock.now()))
+    pod = a_pod("training-0").of("alice").asks(5).obj
+    made.picture.apply_pod(replace(pod, metadata=replace(pod.metadata, namespace="vision")))
+    server = serve(made.app, "127.0.0.1", 0)
+    yield made, f"http://127.0.0.1:{server.port}"
+    server.close()
+    made.store.close()
+
+
+def typed(site: tuple[Site, str], command: str) -> str:
+    """What a command of alice's says that does what it is typed for."""
+    given = {reach.URL: site[1], reach.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
+    words = shlex.split(command.removeprefix(OURS))
+    done = CliRunner().invoke(gpu, words, env=given, obj=site[0].clock, catch_exceptions=False)
+    assert done.exit_code == 0, f"{command}: {done.output}"
+    assert done.output
+    return done.stdout
+
+
+def test_what_the_readme_says_is_done_in_its_order(site: tuple[Site, str]) -> None:
+    (block,) = FIRST
+    booked, listed, why = (typed(site, command) for command in block)
+    made = A_BOOKING.search(booked)
+    assert made
+    assert made[0] in listed
+    assert "vision/training-0" in why
+
+
+@pytest.mark.parametrize("command", BY_ITSELF)
+def test_what_the_manual_says_is_done(command: str, site: tuple[Site, str]) -> None:
+    if A_BOOKING.search(command):
+        made = A_BOOKING.search(typed(site, FIRST[0][0]))
+        assert made
+        command = A_BOOKING.sub(made[0], command)
+    typed(site, command)

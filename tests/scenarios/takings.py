@@ -1,0 +1,111 @@
+"""Ways in which a booked pod takes a GPU, each from a fresh world until nothing moves any more."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from tests.scenarios.acts import fill, served, settled
+from tests.scenarios.conftest import Worlds
+from tests.scenarios.controllers import Workload
+from tests.scenarios.person import NAMESPACE, a_pod
+from tests.scenarios.seeing import Value, devices, has_left, is_gone, runs, state_of, waits
+from tests.scenarios.story import SHORT, Story
+from tests.scenarios.world import World
+
+Taking = Callable[[World], Value]
+NOTICE_SECONDS: Final = 20
+
+
+def _asked(world: World) -> str:
+    booking = world.alice.book()
+    world.alice.create(a_pod("alice-1"))
+    return booking
+
+
+def owned(world: World) -> Value:
+    """A workload's pod leaves; its controller makes another, which waits."""
+    world.controllers.run(Workload("training", NAMESPACE, 4, a_pod("template")))
+    world.until(lambda: sum(p.status.phase == "Running" for p in world.pods()) == 4, "four pods run")
+    world.run(30)
+    _asked(world)
+    served(world, "alice-1")
+    settled(world)
+    return _by_owner(state_of(world))
+
+
+def requeued(world: World) -> Value:
+    """A pod comes back with its wish for a GPU, waits, and has one again when the booking is given back."""
+    bobs = fill(world, cheap="bob-3")
+    world.bob.annotate("bob-3", on_evict="requeue")
+    booking = _asked(world)
+    served(world, "alice-1")
+    world.until(lambda: is_gone(world, "bob-3", bobs["bob-3"]) and waits(world, "bob-3"), "bob-3 waits again")
+    world.alice.release(booking)
+    served(world, "bob-3")
+    settled(world)
+    return state_of(world)
+
+
+def deleted(world: World) -> Value:
+    """A pod leaves for good, as it said."""
+    bobs = fill(world, cheap="bob-3")
+    world.bob.annotate("bob-3", on_evict="delete")
+    _asked(world)
+    served(world, "alice-1")
+    world.until(lambda: is_gone(world, "bob-3", bobs["bob-3"]), "bob-3 is gone")
+    settled(world)
+    return state_of(world)
+
+
+def told(world: World) -> Value:
+    """A pod is told some time before it has to leave."""
+    bobs = fill(world, cheap="bob-3")
+    _asked(world)
+    world.until(lambda: has_left(world, "bob-3", bobs["bob-3"]), "bob-3 leaves")
+    served(world, "alice-1")
+    settled(world)
+    return state_of(world)
+
+
+def refused(world: World) -> Value:
+    """The booked pod is turned away by its kubelet, comes back and is served."""
+    fill(world, cheap="bob-3")
+    _asked(world)
+    world.until(lambda: devices(world.pod("alice-1")), "it is bound")
+    world.kill("agent n1")
+    world.until(lambda: runs(world, "alice-1"), "it runs")
+    settled(world)
+    return state_of(world)
+
+
+def first_act(world: World) -> Value:
+    """The story up to the end of a booking that is given back."""
+    return Story(world).play_first_act()
+
+
+def second_act(world: World) -> Value:
+    """The story of a booking that ends by its time."""
+    return Story(world).play_second_act()
+
+
+WORLDS: Final[Mapping[Taking, Mapping[str, Any]]] = {
+    first_act: {},
+    second_act: {"policy": SHORT},
+    owned: {},
+    requeued: {},
+    deleted: {},
+    told: {"notice_seconds": NOTICE_SECONDS},
+    refused: {},
+}
+"""Way -> the settings of its world."""
+
+
+def world_of(taking: Taking, new_world: Worlds) -> World:
+    """A fresh one for it."""
+    return new_world(**WORLDS[taking])
+
+
+def _by_owner(state: Value) -> Value:
+    """Whose names a controller chooses are alike; what its kubelet has refused is left where it fell."""
+    hers = {key: pod for key, pod in state["pods"].items() if key.endswith("/alice-1")}
+    others = (pod for key, pod in state["pods"].items() if key not in hers and pod["live"])
+    return {**state, "pods": hers, "others": sorted(map(repr, others))}
