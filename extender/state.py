@@ -213,11 +213,19 @@ class ClusterState(Picture):
             self._unanswered[uid] = self._clock.monotonic()
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a pod is on its way to a node whose kubelet has not said yet that it takes it."""
+        """Whether a pod is on its way to a node whose kubelet has not said yet that it takes it.
+
+        A kubelet that says nothing keeps nobody from its node in the end, unless its agent has said nothing
+        either since the pod was bound: both may be gone, with the machine.
+        """
         with self._lock:
             now = self._clock.monotonic()
+            renewal = self.serving.renewal(node)
+            renewed = renewal.at if renewal else float("-inf")
             times = (self._unanswered.get(claim.uid) for claim in self._ledger.view(node).claims)
-            return any(since is not None and now - since < ANSWERED_WITHIN for since in times)
+            return any(
+                since is not None and (now - since < ANSWERED_WITHIN or renewed <= since) for since in times
+            )
 
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
         """All living pods: what filter has seen of others is dropped, also where we never heard of them."""

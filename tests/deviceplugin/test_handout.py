@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -31,7 +32,11 @@ class Machine:
     """A machine with four device nodes and an agent's first half."""
 
     def __init__(
-        self, root: Path, strategy: Strategy = Strategy.CDI, host: HostFolders | None = None
+        self,
+        root: Path,
+        strategy: Strategy = Strategy.CDI,
+        host: HostFolders | None = None,
+        driver_root: Path | None = None,
     ) -> None:
         way = Way(strategy=strategy)
         self.dev, self.cdi = root / "dev", root / "cdi"
@@ -42,7 +47,12 @@ class Machine:
         self.clock = FakeClock()
         self.silence = 0.0
         self.registry = CollectorRegistry()
-        folders = Folders(cdi=self.cdi, dev_root=self.dev, host_dev_root=self.dev, driver_root=root / "none")
+        folders = Folders(
+            cdi=self.cdi,
+            dev_root=self.dev,
+            host_dev_root=self.dev,
+            driver_root=driver_root or root / "none",
+        )
         self.handout = Handout(
             self.board,
             way,
@@ -83,8 +93,12 @@ class Machine:
         return list(answer(uuids, Strategy.CDI, self.board.now.nodes).cdi_devices)
 
     def in_spec(self) -> set[str]:
-        spec = json.loads((self.cdi / f"{names.DOMAIN}-gpu.json").read_text())
-        return {device["name"] for device in spec["devices"]}
+        return {device["name"] for device in self.spec()["devices"]}
+
+    def spec(self) -> dict[str, Any]:
+        """The specification on the disk."""
+        spec: dict[str, Any] = json.loads((self.cdi / f"{names.DOMAIN}-gpu.json").read_text())
+        return spec
 
 
 def gpu(index: int) -> NodeDevice:
@@ -105,6 +119,18 @@ def test_gpus_are_handed_out_with_a_specification(tmp_path: Path) -> None:
     assert all(device.is_healthy for device in machine.board.now.devices)
     assert machine.board.now.listed
     assert machine.registry.get_sample_value("gpu_booking_agent_devices", {"health": "healthy"}) == 2
+
+
+def test_the_specification_has_the_hook_that_makes_the_loaders_cache(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    for program in ("bin/sh", "sbin/ldconfig", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04"):
+        (host / program).parent.mkdir(parents=True, exist_ok=True)
+        (host / program).touch()
+    machine = Machine(tmp_path, driver_root=host)
+    machine.report(gpu(0))
+    (hook,) = machine.spec()["containerEdits"]["hooks"]
+    assert hook["hookName"] == "createContainer"
+    assert hook["args"][-2:] == ["/sbin/ldconfig", "/usr/lib/x86_64-linux-gnu"]
 
 
 def test_a_gpu_without_node_is_not_in_the_specification(tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_an_agent_without_devices_looks_once_a_second_and_asks_the_kubelet_nothi
             clock.until_waiting()
             clock.advance(LOOK_EVERY)
         clock.until_waiting()
-        assert clock.waits == [LOOK_EVERY] * 11
+        assert clock.waits == [1.0] * 11
         assert agent.counted("registrations_total", result="failed") == 0
         assert (kubelet.registered, kubelet.refusals) == ([], [])
 
@@ -217,6 +217,14 @@ def test_the_lease_is_held_only_while_the_kubelet_has_the_devices(kubelet: FakeK
     stop.set()
     renewing.join()
     agent.stop()
+
+
+def test_a_kubelet_that_listens_and_has_no_list_yet_is_not_served(kubelet: FakeKubelet) -> None:
+    wake, registrar = threading.Event(), RunningAgent(kubelet).registrar._registration(GPU)
+    registrar._streams.opened(wake)
+    assert not registrar.is_registered
+    registrar._streams.listed(wake)
+    assert registrar.is_registered
 
 
 def test_a_kubelet_that_listens_is_served_once_it_has_been_sent_the_devices() -> None:

@@ -1,6 +1,9 @@
+from cProfile import Profile
+
 import pytest
 
 from cluster import names
+from cluster.decide.explain import why_waiting
 from cluster.objects.pods import Pod
 from extender.explain import AGAIN, EVERY, Explain
 from tests.extender.cluster import Cluster
@@ -181,6 +184,23 @@ def test_pods_that_wait_for_the_same_and_for_something_else_are_each_told_what_i
         "r": "All 4 healthy GPUs are in use.",
         "s": "The pod asks for 5 GPUs, but no node has more than 4.",
     }
+
+
+def test_all_nodes_are_looked_at_once_for_pods_that_wait_for_the_same_and_again_when_one_changes(
+    told: Told,
+) -> None:
+    for name in ("p", "q", "r"):
+        told.cluster.create(a_pod(name).asks(9).unschedulable())
+
+    def looks() -> int:
+        profile = Profile()
+        profile.runcall(told.explain.look)
+        return sum(entry.callcount for entry in profile.getstats() if entry.code is why_waiting.__code__)
+
+    assert looks() == 1
+    assert looks() == 0
+    told.cluster.add_node("n1")
+    assert looks() == 1
 
 
 def test_a_pod_that_waits_behind_our_gate_is_told_though_the_scheduler_has_not_tried_it(told: Told) -> None:

@@ -19,7 +19,7 @@ from cluster.kube.resources import LEASES
 from cluster.runtime.loops import Loops
 from cluster.runtime.process import Process
 from cluster.runtime.settings import SettingsError
-from extender.__main__ import build, follow, go_on
+from extender.__main__ import binds_at_once, build, follow, go_on
 from extender.electing import Leading, leadership
 from extender.existing import NOT_LEADING, SETTLES, SETTLING
 from extender.state import ClusterState
@@ -42,6 +42,21 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     assert isinstance(process, Process)
     process.end("the test is over")
     assert process.run() == 0
+
+
+def test_everything_that_goes_on_beside_the_verbs_has_its_thread(tmp_path: Path) -> None:
+    process = build(settings(tmp_path), FakeClock())
+    assert {thread.name for thread in process._threads} >= {
+        *("bookings", "leases", "namespaces", "nodes", "pods"),
+        *("clock", "events", "explain", "freeze", "refusals", "settle", "wake"),
+    }
+    process.end("the test is over")
+    process.run()
+
+
+@pytest.mark.parametrize(("threads", "binds"), [(192, 144), (8, 6), (2, 1)])
+def test_binds_leave_threads_to_the_other_verbs(tmp_path: Path, threads: int, binds: int) -> None:
+    assert binds_at_once(settings(tmp_path, THREADS=str(threads))) == binds
 
 
 def test_until_it_is_in_step_with_the_cluster_it_is_not_ready(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 """One pod at a time is on its way to a node: the next is bound when the kubelet has answered."""
 
+import re
 from concurrent.futures import ThreadPoolExecutor, wait
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +15,8 @@ from extender.patient import BUSY, PATIENCE, Patient
 from extender.wire import BindingArguments, BindingResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_pod
+
+CHART = Path(__file__).resolve().parents[2] / "charts" / "gpu-booking"
 
 
 @pytest.fixture
@@ -63,6 +67,8 @@ def test_a_kubelet_that_says_nothing_keeps_its_node_for_a_while(cluster: Cluster
     if is_seen:
         cluster.pods.upsert(cluster.stored("a"))
     cluster.clock.advance(ANSWERED_WITHIN)
+    assert cluster.bind_to(second) == unanswered("n0")  # nor has its agent said anything since
+    cluster.renew("n0")
     assert cluster.bind_to(second) == ""
 
 
@@ -114,6 +120,13 @@ def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
     begun = cluster.clock.monotonic()
     assert patient(cluster)(arguments(asked(cluster, "b"))).error == unanswered("n0")
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
+
+
+def test_a_bind_has_answered_before_kube_scheduler_gives_it_up() -> None:
+    (profile,) = CHART.rglob("_scheduler.tpl")
+    found = re.search(r"httpTimeout: (\d+)s", profile.read_text())
+    assert found is not None
+    assert PATIENCE < SECONDS < float(found[1])
 
 
 def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_told_to_come_again(

@@ -13,7 +13,7 @@ from cluster.kube.connection import Connection
 from cluster.kube.resources import LEASES
 from cluster.kube.skew import clock_obstacle
 from cluster.runtime.loops import Loops
-from extender.remeasure import CALM, EVERY, Remeasure
+from extender.remeasure import CALM, EVERY, WITHIN, Remeasure
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
 from tests.threads import running
 
@@ -78,6 +78,10 @@ def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: 
     assert (len(server.received), bool(obstacle())) == (asked + 1, True)
     remeasure.reconcile()
     assert obstacle() is None
+
+
+def test_l6_a_clock_that_was_mended_is_believed_within_fifteen_seconds() -> None:
+    assert EVERY + WITHIN + EVERY <= 15.0, "also where one answer in between is lost"
 
 
 def test_l6_a_clock_that_goes_wrong_is_noticed_though_nothing_else_is_asked(server: ScriptedServer) -> None:

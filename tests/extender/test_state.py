@@ -8,7 +8,7 @@ import pytest
 from cluster.kube.resources import PODS
 from extender.state import AT_A_TIME
 from tests.extender.cluster import Cluster
-from tests.fakes.objects import PodBuilder, a_pod
+from tests.fakes.objects import PodBuilder, a_lease, a_pod
 
 
 @pytest.fixture
@@ -21,6 +21,19 @@ def cluster() -> Cluster:
 def waiting(cluster: Cluster) -> set[str]:
     with cluster.state.locked():
         return {pod.metadata.name for pod in cluster.state.waiting.values()}
+
+
+def test_after_leases_were_listed_anew_a_node_counts_when_it_is_heard_of(cluster: Cluster) -> None:
+    lease = a_lease("n0", renewed=cluster.clock.now(), version=99)
+    cluster.leases.replace([lease], "99")
+    pod = cluster.create(a_pod().asks(1))
+    assert cluster.ask(pod).node_names == ["n0"]
+    cluster.clock.advance(1)
+    cluster.leases.replace([lease], "100")
+    assert cluster.ask(pod).node_names == []
+    cluster.clock.advance(1)
+    cluster.leases.upsert(a_lease("n0", renewed=cluster.clock.now(), version=101))
+    assert cluster.ask(pod).node_names == ["n0"]
 
 
 def test_pods_that_ask_us_for_gpus_wait(cluster: Cluster) -> None:

@@ -126,6 +126,17 @@ def test_a_refusal_that_is_read_before_it_is_heard_bars_the_node() -> None:
     assert node.lost() == 1, node.describe()
 
 
+def test_a_machine_that_loses_power_draws_one_pod() -> None:
+    node = served()
+    node.kill()
+    for _ in range(75):
+        node.schedule()
+        node.all_news()
+        node.clock.advance(1)
+    node.answer()
+    assert node.lost() == 1, node.describe()
+
+
 @pytest.mark.parametrize("first", STEPS)
 def test_every_order_of_five_steps_after_a_death_loses_one_pod_at_most(first: str) -> None:
     for rest in product(STEPS, repeat=4):

@@ -1,0 +1,72 @@
+"""The agent's Lease as the composition root wires it: it says *serving*, and goes with its Node (ADR 58)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import pytest
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.lease import LeaseRenewer
+from cluster.kube.port import Selection
+from cluster.kube.resources import LEASES, NODES
+from cluster.objects.nodes import Lease
+from cluster.runtime.settings import load
+from deviceplugin import __main__ as agent
+from deviceplugin.measure import Measurer
+from deviceplugin.resources import Resources
+from deviceplugin.settings import Settings
+
+
+@dataclass
+class Served:
+    """Whether the kubelet has the devices."""
+
+    is_registered: bool = False
+
+
+class NothingBeside:
+    """Who has nothing to tell of the GPUs' use."""
+
+    def beside(self) -> Mapping[str, str | None]:
+        """Nothing."""
+        return {}
+
+
+@pytest.fixture
+def kube() -> FakeKube:
+    made = FakeKube(FakeClock())
+    made.put(NODES, {"metadata": {"name": "n0", "uid": "uid-n0"}, "spec": {}, "status": {}})
+    return made
+
+
+def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
+    return agent._lease(
+        load(Settings, {"GPU_BOOKING_NODE_NAME": "n0"}),
+        kube,
+        FakeClock(),
+        serves=cast("Resources", served),
+        beside=cast("Measurer", NothingBeside()),
+        holder="agent-1",
+    )
+
+
+def leases(kube: FakeKube) -> list[Lease]:
+    return kube.list(LEASES, Selection(namespace=names.NAMESPACE)).items
+
+
+def test_the_lease_is_asked_of_the_kubelet(kube: FakeKube) -> None:
+    served = Served()
+    lease = renewer(kube, served)
+    assert not lease._serves()
+    served.is_registered = True
+    assert lease._serves()
+
+
+def test_the_lease_goes_with_its_node(kube: FakeKube) -> None:
+    renewer(kube, Served(is_registered=True)).renew()
+    (lease,) = leases(kube)
+    assert lease.metadata.name == names.node_lease("n0")
+    assert [owner.uid for owner in lease.metadata.owner_references or ()] == ["uid-n0"]
