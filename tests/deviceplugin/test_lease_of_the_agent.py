@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -15,8 +15,6 @@ from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
 from cluster.runtime.settings import load
 from deviceplugin import __main__ as agent
-from deviceplugin.measure import Measurer
-from deviceplugin.resources import Resources
 from deviceplugin.settings import Settings
 
 
@@ -47,8 +45,8 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         load(Settings, {"GPU_BOOKING_NODE_NAME": "n0"}),
         kube,
         FakeClock(),
-        serves=cast("Resources", served),
-        beside=cast("Measurer", NothingBeside()),
+        serves=cast("Any", served),
+        beside=cast("Any", NothingBeside()),
         holder="agent-1",
     )
 

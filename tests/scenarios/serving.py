@@ -232,8 +232,10 @@ class ServedNode:
         self.kube.patch(NODES, NODE, {"status": status}, subresource="status")
 
     def pass_time(self, seconds: float) -> None:
-        """Time passes. A kubelet that hangs beside an agent that lives, and news of pods that take as long, are
-        not what this is about; where the agent is dead, so may be the kubelet, with the machine.
+        """Time passes.
+
+        A kubelet that hangs beside an agent that lives, and news of pods that take as long, are not what this
+        is about; where the agent is dead, so may be the kubelet, with the machine.
         """
         latest = min(self._bound_at.values(), default=float("inf")) + ANSWERED_WITHIN
         if self.agent and self.clock.monotonic() + seconds >= latest:
