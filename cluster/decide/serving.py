@@ -34,7 +34,7 @@ LONGEST_PAUSE: Final = 60.0
 MISSED_AFTER: Final = 15.0
 """Seconds without news of any Lease after which some may have been missed; agents renew theirs every 10 s."""
 ANSWERED_WITHIN: Final = 30.0
-"""Seconds after which a kubelet that says nothing of a pod keeps no other from its node if its agent lives."""
+"""Seconds for which a kubelet that says nothing of a pod keeps others from its node, if its agent lives."""
 _DOUBLINGS: Final = 10
 """Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
 _SECOND: Final = timedelta(seconds=1)
