@@ -1,6 +1,8 @@
 """The gate stays small: tests/e2e has few tests, each with a budget; clusters are started in few rooms."""
 
 import ast
+import subprocess
+import sys
 from pathlib import Path
 
 from tests.architecture.checkout import ROOT, python_of, tree_of
@@ -58,3 +60,20 @@ def test_clusters_are_started_by_tests_of_the_gates_last_stages_and_of_the_long_
     }
     assert found
     assert {path for path in found if path.parts[1] not in allowed} == set[Path]()
+
+
+def test_every_test_on_a_whole_cluster_finds_its_fixtures() -> None:
+    """They are played seldom; that one cannot even begin is to be known at once."""
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-p",
+        "no:randomly",
+        "--setup-plan",
+        "tests/long",
+        "tests/e2e",
+    ]
+    planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert planned.returncode == 0, planned.stdout[-5_000:]

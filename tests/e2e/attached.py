@@ -1,4 +1,10 @@
-"""The laws, watched on a cluster that another program starts and ends."""
+"""The laws, watched on a cluster that another program starts and ends.
+
+What is left over at the end (law L4) is not judged here: the program ends its cluster as soon as its story is
+over. Then nobody can be asked any more, and what was seen last may be a comeback before its last step. The
+story itself waits for every comeback, and its end is judged where a test plays it in its own process
+(tests/long/test_story.py, tests/long/security/test_least_privilege.py).
+"""
 
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor

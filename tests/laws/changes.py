@@ -18,14 +18,16 @@ WATCHED: Final[dict[str, Resource[Any]]] = {
 class Maker:
     """Whoever makes a write, as the one who plays the cluster knows them.
 
-    name: for people. deaf_for: seconds since the oldest of their caches had news. skew: seconds that their
-    clock is ahead of the cluster's. trouble: why their database cannot be used, None where it can, or they
-    have none.
+    name: for people. is_ours: whether it is a part of the product. deaf_for: seconds since the oldest of
+    their caches had news. skew: seconds that their clock is ahead of the cluster's. store: the id of their
+    database. trouble: why that cannot be used, None where it can. Both are None for one who has none.
     """
 
     name: str
+    is_ours: bool = False
     deaf_for: float = 0.0
     skew: float = 0.0
+    store: str | None = None
     trouble: str | None = None
 
 

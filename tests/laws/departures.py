@@ -4,6 +4,9 @@ Kubernetes' condition DisruptionTarget, true at the moment at which the deletion
 the user. The Eviction API writes one reason, we write others where we delete ourselves: a booking is over, a
 budget is passed over, a kubelet has refused the pod. Those of others (taint manager, preemption, kubelet) are
 not about us. Whoever else evicts a booked pod breaks the law as we would.
+
+A deletion without a reason counts as the user's, since no object says who has deleted it. Where the cluster
+is played in memory that is known (``changes.Maker``): a part of ours always gives one (``deleted_by_us``).
 """
 
 import json
@@ -44,6 +47,15 @@ def departure(change: Change) -> Departure | None:
         return None
     reason = taken_for(after)
     return Departure(after, reason) if reason else None
+
+
+def deleted_by_us(change: Change) -> Pod | None:
+    """The pod that begins to terminate, or vanishes, by a part of ours that does not say why; else None."""
+    before, after = change.pods or (None, None)
+    if before is None or is_terminating(before) or not (after is None or is_terminating(after)):
+        return None
+    is_ours = change.maker is not None and change.maker.is_ours
+    return before if is_ours and taken_for(after or before) is None else None
 
 
 def is_ordered(change: Change) -> bool:

@@ -2,6 +2,10 @@
 
 Judged at the write that tells it to go, by our own reckoning of who is booked (``cover``). Who is evicted by
 an administrator's order is not taken away by us.
+
+A part of ours that deletes a booked pod as its user would, without a reason, is seen where the cluster is
+played in memory and tells who writes (``changes.Maker``), that is in every scenario. No object says who has
+deleted it: on a real cluster it counts as its user's deletion. tests/scenarios/test_watched.py plays it.
 """
 
 from collections.abc import Iterator
@@ -10,7 +14,7 @@ from typing import Final
 
 from tests.laws.changes import Change
 from tests.laws.cover import cover
-from tests.laws.departures import departure, is_asked_for, is_ordered
+from tests.laws.departures import deleted_by_us, departure, is_asked_for, is_ordered
 from tests.laws.groups import user_of
 from tests.laws.state import State
 
@@ -26,6 +30,15 @@ def taken_while_booked(change: Change, state: State, now: datetime) -> Iterator[
     if booking:
         until = f"until {booking.spec.end:%Y-%m-%d %H:%M:%S} UTC"
         yield f"{leaves.pod.key} is {leaves.reason}, though {booking.name} covers it {until}."
+
+
+def deleted_while_booked(change: Change, state: State, now: datetime) -> Iterator[str]:
+    """A booked pod is deleted by a part of ours, which does not say why."""
+    pod, maker = deleted_by_us(change), change.maker
+    booking = cover(state, now, {user_of(pod)}).get(pod.metadata.uid) if pod else None
+    if pod and maker and booking:
+        until = f"until {booking.spec.end:%Y-%m-%d %H:%M:%S} UTC"
+        yield f"{pod.key} is deleted by {maker.name}, though {booking.name} covers it {until}."
 
 
 def ended_without_end(change: Change, state: State, now: datetime) -> Iterator[str]:

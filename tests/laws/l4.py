@@ -3,6 +3,11 @@
 At every moment: nothing comes back twice, or beside the pod that it stands for, or for one that its user has
 deleted, a controller brings back, or nobody is to bring back. In time: 60 s after a victim has ended, and
 after the last fault, what comes back for it is there; a pod that a kubelet has refused waits a minute longer.
+
+A part of ours that deletes a pod as its user would, without a reason, takes it away for good. That is seen
+where the cluster is played in memory and tells who writes (``changes.Maker``), that is in every scenario. No
+object says who has deleted it: on a real cluster it counts as its user's deletion. Of a booked pod it is law
+L2. tests/scenarios/test_watched.py plays it.
 """
 
 from collections.abc import Iterator
@@ -15,8 +20,10 @@ from cluster.kube.resources import PodTemplate
 from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminal, is_terminating
 from cluster.objects.refused import is_refused
 from tests.laws.changes import Change
-from tests.laws.departures import Departure, departure, taken_for
+from tests.laws.cover import cover
+from tests.laws.departures import Departure, deleted_by_us, departure, taken_for
 from tests.laws.devices import holds
+from tests.laws.groups import user_of
 from tests.laws.state import State
 
 LAW: Final = "L4"
@@ -137,6 +144,13 @@ class Comebacks:
             f"{self._taken[uid].pod.key} ({uid}) was taken away and has not come back."
             for uid in self.missing(state)
         ]
+
+
+def deleted_as_by_its_user(change: Change, state: State, now: datetime) -> Iterator[str]:
+    """A pod that is not booked is deleted by a part of ours, so that nobody brings it back."""
+    pod, maker = deleted_by_us(change), change.maker
+    if pod and maker and pod.metadata.uid not in cover(state, now, {user_of(pod)}):
+        yield f"{pod.key} is deleted by {maker.name} as if its user did it: it does not come back."
 
 
 def left_over(state: State) -> Iterator[str]:

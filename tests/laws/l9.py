@@ -4,6 +4,17 @@ On every cluster, at every write: no Booking vanishes before its time, none goes
 the mirror neither says that they are true nor writes one while there stands one of another database, or
 changes that its own has forgotten. ``fingerprint_of`` is compared around a restart; tests/scenarios does so
 at the end of every world.
+
+A Booking that has not begun may be cancelled at any time, and no object says who has deleted it. Where the
+cluster is played in memory and tells who writes (``changes.Maker``), that is in every scenario, no part of
+ours may delete one but the server whose database it is of. On a real cluster what follows is seen
+(``Unvouched``): the mirror's Lease goes over to another database, and planned Bookings of the former have
+vanished since it was last said that they are true.
+
+A person may give a database up (docs/operations.md, "The booking database is lost") and delete its Bookings.
+On a real cluster a mirror that deletes them looks the same. So a person who does that while the laws are
+watched deletes the mirror's Lease first: they are no mirror's Bookings then, and the Lease that is made anew
+goes over from nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,16 +38,25 @@ _LINEAGE: Final = (names.RECREATED_FROM, names.BORN)
 
 
 def forgotten(change: Change, state: State, now: datetime) -> Iterator[str]:
-    """A Booking that has begun vanishes before its time, and it is of the database that is mirrored.
-
-    One that has not begun may have been cancelled. Objects of another database are a person's to delete.
-    """
+    """A Booking that has begun vanishes before its time, and it is of the database that is mirrored."""
     before, after = change.bookings or (None, None)
     if before is None or after is not None or not before.spec.start <= now < before.spec.end + KEPT:
         return
     mirrored = mirrored_store(state)
     if mirrored is not None and mirrored == before.spec.store_id:
         yield f"The Booking {before.name} is deleted, which must stay until {before.spec.end + KEPT}."
+
+
+def deleted_by_another_database(change: Change, _state: State, _now: datetime) -> Iterator[str]:
+    """A Booking is deleted by a part of ours whose database is another, or that has none."""
+    before, after = change.bookings or (None, None)
+    maker = change.maker
+    if before is None or after is not None or maker is None or not maker.is_ours:
+        return
+    if maker.store != before.spec.store_id:
+        whose = f"The Booking {before.name} of the database {before.spec.store_id}"
+        has = f"whose database is {maker.store}" if maker.store else "who has none"
+        yield f"{whose} is deleted by {maker.name}, {has}."
 
 
 def of_another_database(change: Change, _state: State, _now: datetime) -> Iterator[str]:
@@ -63,13 +83,40 @@ def beside_another_database(change: Change, state: State, _now: datetime) -> Ite
     before, after = _mirrors(change)
     old, new = change.bookings or (None, None)
     what, mine = "", None
-    if after and (before is None or before.spec.renew_time != after.spec.renew_time):
+    if after and _is_renewed(before, after):
         what, mine = "The mirror says that the Bookings are true", _store(after)
     elif new and old is None:
         what, mine = f"The Booking {new.name} is written", new.spec.store_id
     others = {b.spec.store_id: b.name for b in state.bookings.values() if b.spec.store_id not in ("", mine)}
     for store, name in sorted(others.items()) if mine else ():
         yield f"{what} of the database {mine}, and {name} is of {store}."
+
+
+class Unvouched:
+    """Planned Bookings that have vanished since the mirror last said that its database's are true."""
+
+    def __init__(self) -> None:
+        self._gone: dict[str, list[str]] = {}
+        """Database -> their names."""
+
+    def see(self, change: Change) -> Iterator[str]:
+        """The mirror goes over to another database after that, and it is not known who has deleted them."""
+        old, new = change.bookings or (None, None)
+        if old and new is None and change.instant < old.spec.start:
+            self._gone.setdefault(old.spec.store_id, []).append(old.name)
+        before, after = _mirrors(change)
+        was, now = _store(before), _store(after)
+        if (before is None) != (after is None):
+            self._gone.clear()
+        elif was and was == now and _is_renewed(before, after):
+            self._gone.pop(was, None)
+        elif was and was != now:
+            gone = ", ".join(self._gone.pop(was, []))
+            if gone and change.maker is None:
+                yield (
+                    f"The mirror goes over from the database {was} to {now or 'none'}, and {gone} of {was},"
+                    f" planned, vanished after {was} was last said to be true."
+                )
 
 
 def mirrored_store(state: State) -> str | None:
@@ -113,6 +160,10 @@ def _mirrors(change: Change) -> tuple[Lease | None, Lease | None]:
         before if isinstance(before, Lease) else None,
         after if isinstance(after, Lease) else None,
     )
+
+
+def _is_renewed(before: Lease | None, after: Lease | None) -> bool:
+    return after is not None and (before is None or before.spec.renew_time != after.spec.renew_time)
 
 
 def _store(lease: Lease | None) -> str | None:

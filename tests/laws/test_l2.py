@@ -10,6 +10,7 @@ from cluster.kube.resources import BOOKINGS, PODS
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import A6000, EPOCH, a6000
 from tests.laws.breaking import breaks
+from tests.laws.changes import Maker
 from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 
@@ -114,6 +115,33 @@ def test_a_wish_of_maias_tools_ends_no_booked_pod(booked: Scene, laws: LawWatche
 
 def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: Scene, laws: LawWatcher) -> None:
     booked.kube.delete(PODS, "a", namespace="default")
+    laws.check()
+
+
+def played_by(scene: Scene, name: str, *, is_ours: bool) -> LawWatcher:
+    """Watches a cluster in which this part writes, and who writes is told."""
+    scene.waiting("a")
+    scene.bind("a", 0)
+    scene.book(end=SOON)
+    maker = Maker(name=name, is_ours=is_ours)
+    return watch_memory(scene.kube, scene.clock, maker=lambda: maker)
+
+
+def test_a_part_of_ours_that_deletes_a_booked_pod_as_its_user_would_breaks_it(scene: Scene) -> None:
+    laws = played_by(scene, "controller-0", is_ours=True)
+    with breaks(laws, "L2", "default/a is deleted by controller-0, though b-1 covers it until 2026-11-23 09"):
+        scene.kube.delete(PODS, "a", namespace="default")
+
+
+def test_a_booked_pod_that_a_part_of_ours_lets_vanish_breaks_it(scene: Scene) -> None:
+    laws = played_by(scene, "agent n0", is_ours=True)
+    with breaks(laws, "L2", "default/a is deleted by agent n0, though b-1 covers it"):
+        scene.gone("a")
+
+
+def test_what_a_part_of_kubernetes_deletes_is_not_taken_away_by_us(scene: Scene) -> None:
+    laws = played_by(scene, "pod garbage collector", is_ours=False)
+    scene.kube.delete(PODS, "a", namespace="default")
     laws.check()
 
 

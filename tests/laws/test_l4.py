@@ -12,6 +12,8 @@ from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH, a_pod
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
+from tests.laws.changes import Maker
+from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 
 Evict = Callable[[str], None]
@@ -114,6 +116,35 @@ def test_a_pod_that_its_user_has_deleted_must_not_come_back(scene: Scene, laws: 
     laws.finish()
     with breaks(laws, "L4", "though its user has deleted the pod uid-b3"):
         comes_back(scene)
+
+
+@pytest.fixture
+def ours(scene: Scene) -> LawWatcher:
+    """Watches a cluster in which the controller alone writes."""
+    return watch_memory(scene.kube, scene.clock, maker=lambda: Maker(name="controller-0", is_ours=True))
+
+
+@pytest.mark.parametrize("bound", [True, False], ids=["runs", "waits"])
+def test_a_part_of_ours_that_deletes_a_pod_as_its_user_would_breaks_it(
+    scene: Scene, ours: LawWatcher, *, bound: bool
+) -> None:
+    if bound:
+        scene.opportunist("b0", 0)
+    else:
+        scene.waiting("b0", user="bob")
+    with breaks(ours, "L4", "default/b0 is deleted by controller-0 as if its user did it"):
+        scene.kube.delete(PODS, "b0", namespace="default")
+
+
+def test_a_part_of_ours_that_deletes_what_has_come_back_breaks_it(
+    scene: Scene, ours: LawWatcher, evict: Evict
+) -> None:
+    told(scene)
+    evict("b3")
+    scene.gone("b3")
+    comes_back(scene)
+    with breaks(ours, "L4", "default/b3 is deleted by controller-0"):
+        scene.gone("b3")
 
 
 def test_a_controllers_pod_is_left_to_it(scene: Scene, laws: LawWatcher, evict: Evict) -> None:

@@ -1,6 +1,6 @@
 """L9: the state after a restart equals the state before it, and no mirror deletes what has not run out."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -12,7 +12,9 @@ from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.broken import LawBrokenError
+from tests.laws.changes import Maker
 from tests.laws.l9 import assert_unchanged
+from tests.laws.memory import watch_memory
 from tests.laws.watcher import LawWatcher
 
 DAY = timedelta(days=1)
@@ -54,6 +56,36 @@ def test_a_booking_that_has_not_begun_may_be_cancelled(scene: Scene, laws: LawWa
     booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
     scene.kube.delete(BOOKINGS, "b-1")
     laws.check()
+
+
+@pytest.mark.parametrize(
+    ("store", "told"), [("s-2", "by server, whose database is s-2"), (None, "by server, who has none")]
+)
+def test_a_planned_booking_that_is_deleted_by_another_database_breaks_it(
+    scene: Scene, store: str | None, told: str
+) -> None:
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    laws = played_by(scene, Maker(name="server", is_ours=True, store=store))
+    scene.waiting("a")
+    with breaks(laws, "L9", f"The Booking b-1 of the database s-1 is deleted {told}"):
+        scene.kube.delete(BOOKINGS, "b-1")
+
+
+@pytest.mark.parametrize(
+    "maker", [Maker(name="server", is_ours=True, store="s-1"), Maker(name="controllers")], ids=str
+)
+def test_a_planned_booking_is_its_own_databases_and_anybody_elses_to_delete(
+    scene: Scene, maker: Maker
+) -> None:
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    laws = played_by(scene, maker)
+    scene.kube.delete(BOOKINGS, "b-1")
+    laws.check()
+
+
+def played_by(scene: Scene, maker: Maker) -> LawWatcher:
+    """Watches a cluster in which this one writes, and who writes is told."""
+    return watch_memory(scene.kube, scene.clock, maker=lambda: maker)
 
 
 def test_a_booking_of_another_database_is_a_persons_to_delete(scene: Scene, laws: LawWatcher) -> None:
@@ -138,15 +170,51 @@ def test_a_mirror_that_has_forgotten_changes_breaks_it(scene: Scene, laws: LawWa
         says(scene, store="s-1", change=9)
 
 
-def test_another_database_may_be_mirrored_where_a_person_has_deleted_everything(
+def test_a_mirror_that_goes_over_to_another_database_when_planned_bookings_have_vanished_breaks_it(
     scene: Scene, laws: LawWatcher
 ) -> None:
     says(scene, store="s-1", change=10)
     booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
     scene.kube.delete(BOOKINGS, "b-1")
+    laws.check()
+    with breaks(laws, "L9", "goes over from the database s-1 to s-2, and b-1 of s-1, planned"):
+        says(scene, store="s-2", change=1)
+
+
+def test_another_database_may_be_mirrored_where_what_is_gone_was_cancelled(
+    scene: Scene, laws: LawWatcher
+) -> None:
+    says(scene, store="s-1", change=10)
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    scene.kube.delete(BOOKINGS, "b-1")
+    says(scene, store="s-1", change=11)
+    says(scene, store="s-2", change=1)
+    laws.check()
+
+
+@pytest.mark.parametrize("start", [EPOCH, EPOCH + DAY], ids=["running", "planned"])
+def test_another_database_may_be_mirrored_where_a_person_has_deleted_everything(
+    scene: Scene, laws: LawWatcher, start: datetime
+) -> None:
+    says(scene, store="s-1", change=10)
+    booked(scene, start=start, end=EPOCH + 2 * DAY)
+    scene.kube.delete(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
+    scene.kube.delete(BOOKINGS, "b-1")
     says(scene, store="s-2", change=1)
     scene.kube.delete(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
     says(scene, store="s-2", change=0)
+    laws.check()
+
+
+def test_where_it_is_known_who_deletes_another_database_may_be_mirrored_after_a_person(scene: Scene) -> None:
+    who = [Maker(name="server", is_ours=True, store="s-2")]
+    laws = watch_memory(scene.kube, scene.clock, maker=lambda: who[0] if who else None)
+    says(scene, store="s-1")
+    booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
+    server = who.pop()
+    scene.kube.delete(BOOKINGS, "b-1")
+    who.append(server)
+    says(scene, store="s-2")
     laws.check()
 
 

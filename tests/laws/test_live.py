@@ -1,7 +1,7 @@
 """The live watcher, on the API server in memory: the same threads, watches and order as on a real cluster."""
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
@@ -10,11 +10,12 @@ import pytest
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.errors import Request, Unreachable
-from cluster.kube.resources import PODS
+from cluster.kube.resources import BOOKINGS, LEASES, PODS
 from cluster.runtime.clock import SystemClock
 from devcluster.waiting import poll
 from deviceplugin.checkpoint import NAME
 from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import EPOCH
 from tests.laws.broken import LawBrokenError
 from tests.laws.l9 import assert_unchanged
 from tests.laws.live import LiveWatch
@@ -125,6 +126,25 @@ def test_a_gap_in_the_watches_is_bridged_and_noted(scene: Scene, live: LiveWatch
     assert "default/c is given GPU-n0-0, which default/a holds" in broken.sentence
     assert any("FAULT: pods cannot be watched" in line for line in broken.history)
     assert any("FAULT: pods are watched again" in line for line in broken.history)
+
+
+def test_a_new_database_whose_mirror_has_deleted_what_was_planned_is_seen(
+    scene: Scene, live: LiveWatch
+) -> None:
+    def says(store: str) -> None:
+        scene.clock.advance(5)
+        meta = {"annotations": {names.STORE: store}}
+        renewed = {"metadata": meta, "spec": {"renewTime": scene.clock.now().isoformat()}}
+        scene.kube.patch(LEASES, names.MIRROR_LEASE, renewed, namespace=names.NAMESPACE)
+
+    scene.book(start=EPOCH + timedelta(days=1), end=EPOCH + timedelta(days=2))
+    scene.kube.patch(BOOKINGS, "b-1", {"spec": {"storeId": "s-1"}})
+    says("s-1")
+    scene.kube.delete(BOOKINGS, "b-1")
+    says("s-2")
+    broken = await_breach(live)
+    assert broken.law == "L9"
+    assert "goes over from the database s-1 to s-2, and b-1 of s-1, planned" in broken.sentence
 
 
 def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path: Path) -> None:

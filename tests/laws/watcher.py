@@ -28,9 +28,12 @@ Judge = Callable[[Change, State, datetime], Iterable[str]]
 
 AT_ONCE: Final[tuple[tuple[str, Judge], ...]] = (
     (l1.LAW, l1.named_twice),
+    (l2.LAW, l2.deleted_while_booked),
+    (l4.LAW, l4.deleted_as_by_its_user),
     (l6.LAW, l6.acted_in_doubt),
     (l6.LAW, l6.vouched_in_doubt),
     (l9.LAW, l9.forgotten),
+    (l9.LAW, l9.deleted_by_another_database),
     (l9.LAW, l9.of_another_database),
     (l9.LAW, l9.older_than_said),
 )
@@ -75,6 +78,7 @@ class LawWatcher:
         self._history = History()
         self._kubelets: dict[str, Holdings] = {}
         self._comebacks = l4.Comebacks()
+        self._unvouched = l9.Unvouched()
         self._havings = l1.Havings()
         self._doubles: dict[tuple[str, ...], datetime] = {}
         self._told: set[str] = set()
@@ -105,6 +109,7 @@ class LawWatcher:
             self._window.put(self.state.after(change), change.instant)
             self._versions.put(change.version, change.instant, self.state)
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
+            found += [(l9.LAW, wrong) for wrong in self._unvouched.see(change)]
             if l1.may_matter(change):
                 found += self._doubly_had(change.instant)
             self._break(found)

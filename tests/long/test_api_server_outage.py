@@ -8,8 +8,8 @@ import pytest
 from cluster.runtime.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
 from tests.e2e.playground import Playground
+from tests.e2e.testbed import Testbed
 
 pytestmark = [pytest.mark.e2e, pytest.mark.usefixtures("elections")]
 
@@ -17,9 +17,9 @@ OUTAGE_SECONDS = 60.0
 
 
 @pytest.fixture(scope="module")
-def elections(parts: Parts) -> Iterator[None]:
+def elections(testbed: Testbed) -> Iterator[None]:
     """Our kube-scheduler loses its Lease in an outage, as the chart's does."""
-    with parts.electing():
+    with testbed.parts.electing(), testbed.pinned():
         yield
 
 

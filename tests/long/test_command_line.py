@@ -56,7 +56,8 @@ def test_the_server_is_found_and_somebody_is_known_by_their_kubeconfig(
     assert row.split()[:4] == [identifier, A100, "1", "active"]
     offered = shell.says("kubectl", "__complete", "gpu", "release", "")
     assert identifier in offered
-    assert shell.says("kubectl", "gpu", "release", identifier) == f"Released {identifier}.\n"
+    released = shell.says("kubectl", "gpu", "release", identifier)
+    assert released.startswith(f"Released {identifier}.\nIts bare pods end now and come back without a GPU.")
 
 
 def test_who_may_not_do_it_is_told_in_a_sentence(shell: Shell) -> None:

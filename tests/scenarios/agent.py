@@ -25,6 +25,7 @@ class Agent(Part):
     """The agent of one node. Its GPUs outlive it."""
 
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.NODE_AGENT}"
+    is_ours = True
 
     def __init__(self, world: "World", kubelet: Kubelet, devices: tuple[Device, ...]) -> None:
         super().__init__(world, f"agent {kubelet.node}")

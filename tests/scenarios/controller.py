@@ -58,6 +58,7 @@ class Controller(Part):
     """One replica."""
 
     latency = 0.02
+    is_ours = True
 
     def __init__(self, world: "World", name: str, **settings: Any) -> None:
         super().__init__(world, name)

@@ -40,6 +40,7 @@ class Extender(Part):
 
     latency = 0.03
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.EXTENDER}"
+    is_ours = True
 
     def build(self) -> None:
         """As ``extender.__main__.build`` does, with one thread for all."""

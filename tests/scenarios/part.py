@@ -40,6 +40,8 @@ class Part:
     """Seconds until news arrive, when all is well."""
     user = "system:masters"
     """As whom it calls the API server."""
+    is_ours = False
+    """Whether it is a part of the product, and not of Kubernetes."""
 
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
@@ -195,7 +197,7 @@ class Part:
 
     def known(self) -> Maker:
         """What the law watcher must know of whoever writes."""
-        return Maker(name=self.name, deaf_for=self.kube.deaf_for(), skew=self.skew)
+        return Maker(name=self.name, is_ours=self.is_ours, deaf_for=self.kube.deaf_for(), skew=self.skew)
 
     def before(self, call: str) -> None:
         """See ``Reaching``."""

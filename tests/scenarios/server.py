@@ -43,6 +43,7 @@ class Server(Part):
 
     latency = 0.02
     user = f"system:serviceaccount:{names.NAMESPACE}:{names.BOOKING_SERVER}"
+    is_ours = True
 
     def __init__(self, world: "World", name: str, database: Path, policy: Limits) -> None:
         super().__init__(world, name)
@@ -84,7 +85,8 @@ class Server(Part):
 
     def known(self) -> Maker:
         """With what its database is like."""
-        return replace(super().known(), trouble=self.trouble)
+        store = self.store.store_id if self.store else None
+        return replace(super().known(), store=store, trouble=self.trouble)
 
     # --- its database ----------------------------------------------------------------------------------
     def spoil(self) -> None:

@@ -55,10 +55,14 @@ def nothing(_world: World, _moment: str) -> None:
 class Story:
     """Plays it on a world of two nodes with two A100s each."""
 
-    def __init__(self, world: World, harm: Harm = nothing) -> None:
+    def __init__(self, world: World, harm: Harm = nothing, *, elsewhere: bool = False) -> None:
+        """Args: elsewhere: another pod may leave than the one that loses least, whose node does not serve."""
         self._world = world
         self._harm = harm
+        self._elsewhere = elsewhere
         self.moments: list[str] = []
+        self.victims: list[str] = []
+        """Who has made way for alice, in order."""
 
     def play(self) -> Value:
         """Both acts; the state at the end, when nothing is going on any more."""
@@ -133,29 +137,41 @@ class Story:
         self._at("alice is refused")
         return booking
 
-    def _taken(self, name: str, victim: str, moments: tuple[str, ...]) -> None:
+    def _taken(self, name: str, cheapest: str, moments: tuple[str, ...]) -> None:
         """Alice's pod gets the GPU of the pod that loses least, which comes back without one."""
         world = self._world
-        world.bob.checkpoint(victim)
-        leaves, others = uid_of(world, victim), self._bobs(victim)
+        world.bob.checkpoint(cheapest)
+        uids = self._bobs()
+        gpus = {one: devices(world.pod(one)) for one in uids}
+        may_leave = [one for one in uids if gpus[one]] if self._elsewhere else [cheapest]
+
+        def victim() -> str | None:
+            return next((one for one in may_leave if has_left(world, one, uids[one])), None)
+
+        def is_so(fate: Callable[[World, str, str], bool]) -> bool:
+            one = victim()
+            return one is not None and fate(world, one, uids[one])
+
         world.alice.create(a_pod(name))
-        gpu = devices(world.pod(victim))
         steps: dict[str, Callable[[], object]] = {
             "kept": lambda: self._is_kept(name),
-            "leaving": lambda: has_left(world, victim, leaves),
-            "gone": lambda: is_gone(world, victim, leaves),
-            "bound": lambda: devices(world.pod(name)) == gpu,
+            "leaving": lambda: is_so(has_left),
+            "gone": lambda: is_so(is_gone),
+            "bound": lambda: devices(world.pod(name)) == gpus.get(victim() or ""),
             "served": lambda: runs(world, name),
             "served again": lambda: runs(world, name),
-            "came back": lambda: is_back(world, victim, leaves),
+            "came back": lambda: is_so(is_back),
         }
         for moment in moments:
             if moment in steps:
                 self._until(steps[moment], f"{name}: {moment}")
             self._at(moment)
-        self._until(lambda: is_back(world, victim, leaves), f"{victim} is back")
-        assert devices(world.pod(name)) == gpu
-        assert self._bobs(victim) == others, "Nobody else is touched."
+        self._until(lambda: is_so(is_back), f"{' or '.join(may_leave)} is back")
+        left = victim()
+        assert left is not None
+        assert devices(world.pod(name)) == gpus[left]
+        assert self._bobs() | {left: uids[left]} == uids, "Nobody else is touched."
+        self.victims.append(left)
 
     def _released(self, booking: str) -> None:
         world = self._world
@@ -183,10 +199,10 @@ class Story:
             bool(pod.spec.node_name) or pod.metadata.annotation(names.HOLD) is not None
         )
 
-    def _bobs(self, but: str) -> dict[str, str]:
-        """Name -> uid of bob's living pods with a GPU."""
+    def _bobs(self) -> dict[str, str]:
+        """Name -> uid of bob's pods that nobody has told to go."""
         return {
             pod.metadata.name: pod.metadata.uid
             for pod in self._world.pods()
-            if pod.metadata.name.startswith("bob") and pod.metadata.name != but and not is_terminating(pod)
+            if pod.metadata.name.startswith("bob") and not is_terminating(pod)
         }

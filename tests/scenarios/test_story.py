@@ -7,7 +7,7 @@ import pytest
 
 from tests.scenarios.acts import fill, gpus, served, settled
 from tests.scenarios.conftest import Worlds
-from tests.scenarios.person import a_pod
+from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.sampling import every, some
 from tests.scenarios.seeing import Value, devices, is_gone, runs, uid_of, waits
 from tests.scenarios.story import FIRST_ACT, SECOND_ACT, SHORT, Harm, Story, nothing
@@ -24,7 +24,7 @@ ELSEWHERE = {
     *product(["kubelet n0"], ["alice books again", "asked again"]),
 }
 """In the second in which its kubelet is away a node does not serve: another pod leaves than the one that
-would lose least."""
+would lose least. These have a test of their own."""
 LOST = {*REFUSED, *ELSEWHERE}
 
 SECONDS_LATE = 5.0
@@ -38,12 +38,23 @@ def ends() -> dict[Play, Value]:
     return {}
 
 
+def stage(act: Play, new_world: Worlds, *, leeway: float = 0.1) -> World:
+    """A world for an act."""
+    more = {"policy": SHORT} if act is Story.play_second_act else {}
+    return new_world(**more, leeway=leeway)
+
+
+def undisturbed(act: Play, new_world: Worlds, ends: dict[Play, Value]) -> Value:
+    """How it ends without any harm."""
+    if act not in ends:
+        ends[act] = act(Story(stage(act, new_world)))
+    return ends[act]
+
+
 def plays(act: Play, harm: Harm, new_world: Worlds, ends: dict[Play, Value], *, lag: float = 0.0) -> None:
     """With this harm the act ends as it does without."""
-    more = {"policy": SHORT} if act is Story.play_second_act else {}
-    if act not in ends:
-        ends[act] = act(Story(new_world(**more)))
-    assert act(Story(new_world(**more, leeway=0.1 + lag), harm)) == ends[act]
+    end = undisturbed(act, new_world, ends)
+    assert act(Story(stage(act, new_world, leeway=0.1 + lag), harm)) == end
 
 
 def at(moment: str, act: Callable[[World], object]) -> Harm:
@@ -70,6 +81,27 @@ def test_a_part_that_is_killed_at_any_moment_changes_nothing(
     part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
 ) -> None:
     plays(Story.play_first_act, at(moment, lambda world: world.kill(part)), new_world, ends)
+
+
+def exchanged(end: Value, one: str, other: str) -> Value:
+    """An end in which each of two pods has the fate of the other."""
+    keys = {f"{NAMESPACE}/{one}": f"{NAMESPACE}/{other}", f"{NAMESPACE}/{other}": f"{NAMESPACE}/{one}"}
+    return {**end, "pods": {keys.get(key, key): pod for key, pod in end["pods"].items()}}
+
+
+@pytest.mark.parametrize(("part", "moment"), sorted(ELSEWHERE))
+def test_while_the_kubelet_of_the_cheapest_pod_is_away_one_dearer_pod_leaves_and_all_else_is_the_same(
+    part: str, moment: str, new_world: Worlds, ends: dict[Play, Value]
+) -> None:
+    is_first = moment in FIRST_ACT
+    act, cheapest = (Story.play_first_act, "bob-3") if is_first else (Story.play_second_act, "bob-2")
+    world = stage(act, new_world)
+    story = Story(world, at(moment, lambda world: world.kill(part)), elsewhere=True)
+    end = act(story)
+    (victim,) = story.victims
+    assert victim != cheapest
+    assert exchanged(end, victim, cheapest) == undisturbed(act, new_world, ends)
+    assert sum(gpus(world).values()) == 4
 
 
 @pytest.mark.parametrize(("part", "moment"), REFUSED)

@@ -13,7 +13,7 @@ from cluster.kube import skew
 from cluster.kube.resources import BOOKINGS, PODS
 from cluster.picture import following
 from tests.laws.broken import LawBrokenError
-from tests.scenarios.acts import fill, settled
+from tests.scenarios.acts import came_back, fill, served, settled
 from tests.scenarios.person import NAMESPACE, a_pod
 from tests.scenarios.server import Server
 from tests.scenarios.world import World
@@ -100,6 +100,62 @@ def test_a_mirror_that_does_not_mind_what_its_database_says_is_seen(
 
     with pytest.raises(LawBrokenError, match=r"L6.* said to be true by server"):
         play(spoilt, tmp_path)
+
+
+def booked_pod_runs(world: World) -> str:
+    """Alice's pod has had a GPU of bob's for a minute."""
+    crowded(world)
+    world.alice.create(a_pod("alice-1"))
+    served(world, "alice-1")
+    world.run(60)
+    return "alice-1"
+
+
+def victim_is_back(world: World) -> str:
+    """Bob's pod that made way has just come back, without its GPU."""
+    bobs = fill(world, cheap="bob-3")
+    world.alice.book()
+    world.alice.create(a_pod("alice-1"))
+    world.until(lambda: came_back(world, bobs), "it is back")
+    return "bob-3"
+
+
+@pytest.mark.parametrize(
+    ("law", "whose"),
+    [
+        (r"L2.* team/alice-1 is deleted by controller-0, though b-\d+ covers it", booked_pod_runs),
+        ("L4.* team/bob-3 is deleted by controller-0 as if its user did it", victim_is_back),
+    ],
+    ids=["booked", "come back"],
+)
+def test_a_part_that_deletes_a_pod_as_its_user_would_is_seen(
+    law: str, whose: Callable[[World], str], tmp_path: Path
+) -> None:
+    def deletes(world: World) -> None:
+        name = whose(world)
+        world.parts["controller-0"].kube.delete(PODS, name, namespace=NAMESPACE)
+        settled(world, 120)
+
+    with pytest.raises(LawBrokenError, match=law):
+        play(deletes, tmp_path)
+
+
+def test_a_mirror_that_does_not_mind_whose_planned_bookings_stand_there_is_seen(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def with_a_new_database(world: World) -> None:
+        world.alice.book(start=world.at(days=1))
+        world.kill("server", back_after=None)
+        for file in world.server.database.parent.iterdir():
+            file.rename(file.with_name(f"{file.name}.away"))
+        world.start("server")
+        settled(world, 120)
+
+    monkeypatch.setattr(Mirror, "_compare_stores", lambda *_: None)
+    with pytest.raises(
+        LawBrokenError, match=r"L9.* The Booking b-1 of the database \w+ is deleted by server, "
+    ):
+        play(with_a_new_database, tmp_path)
 
 
 def settle(world: World) -> None:

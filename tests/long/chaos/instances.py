@@ -12,7 +12,6 @@ from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES, WHOLE_PODS, WholePod
 from tests.long.chaos.plan import AGENT, CONTROLLER, EXTENDER, SCHEDULER, SERVER
 
-COMPONENT: Final = "app.kubernetes.io/component"
 COMPONENTS: Final = {
     AGENT: ("node-agent", "node-agent", None),
     SERVER: ("server", "server", None),
@@ -56,7 +55,7 @@ def instances(kube: Kube, target: str) -> list[Instance]:
     """
     node, _, part = target.rpartition("/")
     component, container, _ = COMPONENTS[part]
-    ours = Selection(namespace=names.NAMESPACE, label_selector=f"{COMPONENT}={component}")
+    ours = Selection(namespace=names.NAMESPACE, label_selector=f"{names.COMPONENT}={component}")
     found = _containers(kube.list(WHOLE_PODS, ours).items)
     return [one for one in found if one.container == container and node in ("", one.node)]
 

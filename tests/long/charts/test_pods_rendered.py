@@ -36,7 +36,7 @@ SETTINGS: dict[str, type[msgspec.Struct]] = {
 def workloads(documents: list[Document]) -> dict[str, dict[str, Any]]:
     """Part -> the template of its pods."""
     templates = [d["spec"]["template"] for d in documents if d["kind"] in {"Deployment", "DaemonSet"}]
-    return {t["metadata"]["labels"]["app.kubernetes.io/component"]: t for t in templates}
+    return {t["metadata"]["labels"][names.COMPONENT]: t for t in templates}
 
 
 def environment(container: dict[str, Any]) -> dict[str, str]:

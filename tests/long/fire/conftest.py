@@ -11,10 +11,11 @@ from devcluster.demo.teller import Teller
 from devcluster.parts import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import PATIENCE, Playground
+from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
 from tests.long.fire.harm import SEED, Blow, Harm, new_seed
 from tests.long.fire.patience import Patience, Patient
-from tests.long.fire.short_story import EXPECTED, Interlude, ShortStory
+from tests.long.fire.short_story import VICTIM, Interlude, ShortStory, expected, may_leave
 
 
 class Telling(Protocol):
@@ -27,6 +28,7 @@ class Telling(Protocol):
         patience: float = ...,
         rival: bool = ...,
         runtimes_die: bool = ...,
+        may_leave: tuple[str, ...] = ...,
     ) -> ShortStory: ...
 
 
@@ -45,10 +47,10 @@ def seed() -> str:
 
 
 @pytest.fixture(scope="module")
-def elections(parts: Parts) -> Iterator[Parts]:
+def elections(testbed: Testbed) -> Iterator[Parts]:
     """What strikes a kube-scheduler strikes one that must hold its Lease, as the chart's."""
-    with parts.electing():
-        yield parts
+    with testbed.parts.electing(), testbed.pinned():
+        yield testbed.parts
 
 
 @pytest.fixture
@@ -62,6 +64,7 @@ def story(elections: Parts, alice: Person, bob: Person, playground: Playground) 
         patience: float = PATIENCE,
         rival: bool = True,
         runtimes_die: bool = False,
+        may_leave: tuple[str, ...] = (VICTIM,),
     ) -> ShortStory:
         return ShortStory(
             alice,
@@ -71,6 +74,7 @@ def story(elections: Parts, alice: Person, bob: Person, playground: Playground) 
             patience=patience,
             rival=rival,
             runtimes_die=runtimes_die,
+            may_leave=may_leave,
         )
 
     yield telling
@@ -92,9 +96,10 @@ def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
 
         on_nodes = [blow.target for blow in blows if "/" in blow.target]
         runtimes = [blow for blow in blows if blow.target.endswith("/containerd") and blow.kind == "killed"]
-        told = story(interlude, rival=not on_nodes, runtimes_die=bool(runtimes))
+        told = story(interlude, rival=not on_nodes, runtimes_die=bool(runtimes), may_leave=may_leave(blows))
         try:
-            assert told.play() == EXPECTED
+            end = told.play()
+            assert end == expected(told.victim)
         except AssertionError:
             teller.say("fire", f"all logs are kept in {cluster.keep_logs()}")
             raise

@@ -31,9 +31,15 @@ class Patience:
         self._trouble = "none"
 
     def until(self, what: str, condition: Callable[[], V | None]) -> V:
-        """Wait until the condition gives something; who does not answer is asked again."""
+        """Wait until the condition gives something; who does not answer is asked again.
+
+        Raises:
+            AssertionError: it did not in time.
+            LawBrokenError: a law was broken meanwhile; told at once.
+        """
 
         def ask() -> V | None:
+            self._ground.laws.check()
             try:
                 return condition()
             except TROUBLES as error:

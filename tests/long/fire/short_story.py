@@ -5,11 +5,13 @@ least leaves, comes back without a GPU, and hers runs on exactly its device. She
 pod comes back without a GPU, and Bob's waiting pod gets the device.
 
 ``interlude`` is called at each of ``MOMENTS``, in the story's own thread; everybody in the story tries again
-when something does not answer, so it may do any harm that passes. The end must be ``EXPECTED`` each time.
+when something does not answer, so it may do any harm that passes. The end must be ``EXPECTED`` each time. Who
+makes way is another one where the kubelet of the pod that loses least is away as the device is chosen
+(``may_leave``): then the end must be ``expected`` of that one.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -22,6 +24,7 @@ from devcluster.demo.teller import Teller
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, Playground
 from tests.long.fire.ending import Ending, Fate, Origins, read_ending
+from tests.long.fire.harm import Blow
 from tests.long.fire.patience import Patience, Patient
 from tests.long.fire.spoilt import spoilt
 
@@ -66,18 +69,54 @@ LASTS: Final = {
 HELD: Final = ("bob-a-0", "bob-a-1", "bob-b-0", "bob-b-1")
 """Bob's four: two on node-a, two on node-b."""
 VICTIM: Final = "bob-b-0"
+"""The pod that loses least."""
+ELSEWHERE: Final = ("bob-a-0", "bob-a-1")
+"""Of whom one leaves in its place while node-b does not serve."""
 WAITS: Final = "bob-waits"
 HERS: Final = "alice-1"
 
-EXPECTED: Final = Ending(
-    pods={
-        HERS: Fate("Running", device=None, first=False),
-        **{name: Fate("Running", device=name, model=A100) for name in HELD if name != VICTIM},
-        VICTIM: Fate("Running", device=None, first=False),
-        WAITS: Fate("Running", device=VICTIM, model=A100),
-    }
-)
-"""The end of every story, whatever was done meanwhile."""
+
+def expected(victim: str) -> Ending:
+    """The end of a story in which this pod made way, whatever was done meanwhile."""
+    return Ending(
+        pods={
+            HERS: Fate("Running", device=None, first=False),
+            **{name: Fate("Running", device=name, model=A100) for name in HELD if name != victim},
+            victim: Fate("Running", device=None, first=False),
+            WAITS: Fate("Running", device=victim, model=A100),
+        }
+    )
+
+
+EXPECTED: Final = expected(VICTIM)
+"""The end of every story in which no kubelet is away as the device is chosen."""
+
+
+def may_leave(blows: Iterable[Blow]) -> tuple[str, ...]:
+    """Who may have to make way while these blows fall.
+
+    The kubelet of the pod that loses least is back in a moment, and only then its node serves again. Who is
+    chosen meanwhile is of the other node, and which of the two comes first is left to chance.
+    """
+    before = MOMENTS[: MOMENTS.index("held")]
+    is_away = any(
+        (blow.target, blow.kind) == ("node-b/kubelet", "killed") and blow.moment in before for blow in blows
+    )
+    return (VICTIM, *ELSEWHERE) if is_away else (VICTIM,)
+
+
+def told_to_leave(pods: Iterable[Pod], uids: Mapping[str, str]) -> str | None:
+    """Who of these, name -> uid, has been told to go, or has gone and come back; None while nobody has."""
+    now = {pod.metadata.name: pod for pod in pods}
+    return next(
+        (
+            name
+            for name, uid in uids.items()
+            if name in now and (is_terminating(now[name]) or now[name].metadata.uid != uid)
+        ),
+        None,
+    )
+
 
 Interlude = Callable[[str], None]
 
@@ -99,6 +138,7 @@ class ShortStory:
         patience: float = 60.0,
         rival: bool = True,
         runtimes_die: bool = False,
+        may_leave: tuple[str, ...] = (VICTIM,),
     ) -> None:
         """Nothing happens yet.
 
@@ -112,7 +152,9 @@ class ShortStory:
                 restarted kubelet or an agent that is away refuses comes back and waits; with a rival the GPU
                 would be taken then, and the end depend on who is quicker.
             runtimes_die: containerd is killed: what it was just starting, the kubelet starts once more.
+            may_leave: of whom one makes way.
         """
+        self._may_leave = may_leave
         self._runtimes_die = runtimes_die
         self._rival = rival
         self._ground = ground
@@ -123,6 +165,8 @@ class ShortStory:
         self._teller = Teller(sys.stdout)
         self._origins = Origins()
         self._noted: set[str] = set()
+        self.victim = VICTIM
+        """Who has made way."""
         self.refused: list[str] = []
         """Pods that a kubelet refused or spoilt before they began, and why."""
         self.reached: dict[str, float] = {}
@@ -165,19 +209,21 @@ class ShortStory:
         self._reach("asked")
 
     def _serve(self) -> None:
-        victim = self._origins.uids[VICTIM]
+        uids = {name: self._origins.uids[name] for name in self._may_leave}
         self.ask()
         self.await_that("a device is kept", HERS, lambda p: milestones.held(p) or milestones.node_of(p))
         self._reach("held")
-        self.await_that("the victim leaves", VICTIM, lambda p: is_terminating(p) or p.metadata.uid != victim)
+        self.victim = self._patience.until(
+            f"{' or '.join(uids)} leaves", lambda: told_to_leave(self._ground.pods(), uids)
+        )
         self._reach("leaving")
         self.await_that("it is bound", HERS, milestones.node_of)
         self._reach("bound")
         hers = self._await_running(HERS)
         self._origins.remember(hers)
-        assert self._origins.devices[self._only_device(hers)] == VICTIM
+        assert self._origins.devices[self._only_device(hers)] == self.victim
         self._reach("served")
-        self._await_return(VICTIM)
+        self._await_return(self.victim)
         self._reach("back")
         if not self._rival:
             self._want_more()
@@ -197,7 +243,8 @@ class ShortStory:
     def _settle(self) -> Ending:
         """The end, as soon as it is as expected, or as it is when that takes too long."""
         try:
-            self._patience.until("nothing is left to do", lambda: self._read(look_inside=False) == EXPECTED)
+            end = expected(self.victim)
+            self._patience.until("nothing is left to do", lambda: self._read(look_inside=False) == end)
         except AssertionError as error:
             self._teller.say("story", str(error))
         return self._patience.until("the end can be read", lambda: self._read(look_inside=True))

@@ -9,6 +9,7 @@ import pytest
 from cluster.kube.errors import ApiError, Forbidden, Refusal, Request, TooManyRequests, Unreachable
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
+from tests.laws.broken import LawBrokenError
 from tests.long.fire.patience import Patience, Patient
 
 ASKED = Request("POST", "/api/v1/namespaces/research/pods")
@@ -31,12 +32,29 @@ class Alice:
         return self.created[-1]
 
 
+class Laws:
+    """Asked so many times before one is broken; never, where nothing is said."""
+
+    def __init__(self, *, hold_for: int | None = None) -> None:
+        self._left = hold_for
+
+    def check(self) -> None:
+        if self._left == 0:
+            raise LawBrokenError("L2", "hers is deleted")
+        self._left = None if self._left is None else self._left - 1
+
+
+def ground(laws: Laws) -> Playground:
+    """No cluster, but somebody who watches the laws."""
+    return cast("Playground", SimpleNamespace(laws=laws))
+
+
 def forbidden(why: str) -> Forbidden:
     return Forbidden(ASKED, Refusal(403, "Forbidden", f"pods is forbidden: {why}"))
 
 
 def creates(alice: Alice) -> None:
-    nowhere = cast("Playground", SimpleNamespace())
+    nowhere = ground(Laws())
     Patient(cast("Person", alice), nowhere, Patience(nowhere, 60)).create(BODY)
 
 
@@ -54,6 +72,21 @@ def test_what_an_api_server_says_that_has_just_begun_is_asked_again(trouble: Api
     alice = Alice(trouble, trouble)
     creates(alice)
     assert alice.created == ["train"]
+
+
+@pytest.mark.parametrize("trouble", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
+def test_a_law_that_is_broken_while_somebody_waits_is_told_at_once(trouble: ApiError | None) -> None:
+    asked: list[str] = []
+
+    def never() -> None:
+        asked.append("again")
+        assert len(asked) < 5, "nobody looks at the laws"
+        if trouble:
+            raise trouble
+
+    with pytest.raises(LawBrokenError, match="hers is deleted"):
+        Patience(ground(Laws(hold_for=2)), 60).until("she is served", never)
+    assert len(asked) == 2
 
 
 def test_what_admission_refuses_is_told_at_once() -> None:

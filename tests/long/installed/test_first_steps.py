@@ -89,7 +89,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         said = playing.typed(DOCUMENT, replaced, here)
         laws.check()
         yield Played(cluster, said, mine, here)
-        laws.check()
+        laws.finish()
 
 
 @pytest.fixture(scope="module")

@@ -94,7 +94,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
             lambda: people.alice.create(pods(), a_pod(gpus=1), dry=True).status == 201, deadline=PATIENCE
         )
         yield made
-        laws.check()
+        laws.finish()
 
 
 def _make(people: People) -> None:
