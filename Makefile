@@ -50,6 +50,7 @@ check: $(READY) ## Format, lint, types, import contracts, dependencies, spelling
 	@$(BIN)/ruff check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports --config contracts.toml
+	@$(BIN)/lint-imports --config libraries.toml
 	@$(BIN)/deptry .
 	@$(BIN)/codespell
 
@@ -60,7 +61,7 @@ component: binaries ## Tests with a database server, a browser or another progra
 	@$(JUDGED) $(PARALLEL) -m component
 
 controlplane: binaries ## Tests against a real API server
-	@$(WITH_MAKE) $(JUDGED) --randomly-dont-reorganize -m controlplane tests/controlplane
+	@$(WITH_MAKE) $(JUDGED) -m controlplane tests/controlplane
 
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)

@@ -1,39 +1,31 @@
 """What else somebody could have who cannot have what they asked for. Pure.
 
 Every alternative is judged by ``booking.evaluate`` itself before it is offered: who takes it at once gets it.
+
+The wish changed in one thing alone comes first, then the wish at other times, then less of it; at last all
+that there is of its neighbourhood: any model that may be asked for, from 1 GPU up to as many as were wished
+for, from the shortest booking up to one as long as the wish, from any start on. Lengths and starts are on the
+policy's steps, or on hours where it has none. Wherever three of these would be accepted three are offered, as
+far as a room sees at once what it has, and ``QUESTIONS`` are enough.
 """
 
-from collections.abc import Callable, Iterator
-from datetime import datetime
+from collections.abc import Callable, Iterator, Sequence
+from datetime import datetime, timedelta
 from itertools import islice
-from typing import Any, Final, Literal, Protocol
+from typing import Final, Literal
 
 import msgspec
 
 from booking import search, spans
 from booking.case import Case
-from booking.policy.limits import Limits
-from booking.room import Room
 from booking.rules import OF_THE_ASKER
 from booking.spans import Span
-from cluster.objects.bookings import Topology
+from booking.wishes import Asked, Judge, Lasting, Wish, begun_at, changed, has_begun, largest, step_of
 
 MOST: Final = 3
-_HOUR: Final = 3600
-_DAY: Final = 86400
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
 """What is different: changed as little as the limits demand, begun later, on several nodes instead of one,
-..."""
-
-
-class Wish(msgspec.Struct, frozen=True, kw_only=True):
-    """What somebody could ask for."""
-
-    start: datetime
-    end: datetime
-    count: int
-    model: str
-    topology: Topology
+... Of several things the one that weighs most: another model, fewer GPUs, shorter."""
 
 
 class Alternative(Wish, frozen=True, kw_only=True):
@@ -42,35 +34,13 @@ class Alternative(Wish, frozen=True, kw_only=True):
     why: Why
 
 
-class Judge(Protocol):
-    """The decision, as the search for alternatives asks it; ``booking.evaluate`` is it."""
-
-    @property
-    def now(self) -> datetime:
-        """The instant."""
-        ...
-
-    @property
-    def models(self) -> tuple[str, ...]:
-        """All models that could be meant."""
-        ...
-
-    def case(self, wish: Wish) -> Case:
-        """The wish as the rules see it."""
-        ...
-
-    def room(self, model: str) -> Room:
-        """What there is of a model."""
-        ...
-
-    def is_accepted(self, wish: Wish) -> bool:
-        """Whether it would be accepted now."""
-        ...
+Candidates = Iterator[tuple[Why, Wish]]
+"""What could be offered, and what is different about it."""
 
 
-def is_conceivable(judge: Judge, wish: Wish) -> bool:
-    """Whether it is for GPUs, and for a time, that anybody could have."""
-    return wish.count > 0 and search.is_conceivable(wish.start, wish.end, judge.case(wish).limits)
+def is_meant(wish: Wish) -> bool:
+    """Whether it is for GPUs, and for a time."""
+    return wish.count > 0 and wish.start < wish.end
 
 
 def find(judge: Judge, wish: Wish) -> tuple[Alternative, ...]:
@@ -80,17 +50,23 @@ def find(judge: Judge, wish: Wish) -> tuple[Alternative, ...]:
         judge: the decision.
         wish: what was refused.
     """
-    if not is_conceivable(judge, wish):
-        return ()
-    return tuple(islice(_accepted(judge, wish), MOST))
+    return tuple(islice(_accepted(Asked(judge), wish), MOST)) if is_meant(wish) else ()
 
 
-def _accepted(judge: Judge, wish: Wish) -> Iterator[Alternative]:
-    seen = {wish}
-    for why, candidate in _candidates(judge, wish):
-        if candidate not in seen and _is_something(judge, candidate, wish) and judge.is_accepted(candidate):
+def _accepted(asked: Asked, wish: Wish) -> Iterator[Alternative]:
+    seen = {_shown(wish)}
+    offered: list[Wish] = []
+    for why, candidate in _candidates(asked, wish, offered):
+        is_new = _shown(candidate) not in seen and _is_something(asked.judge, candidate, wish)
+        if is_new and asked.fits(candidate) and asked.judge.is_accepted(candidate):
+            offered.append(candidate)
             yield Alternative(**msgspec.structs.asdict(candidate), why=why)
-        seen.add(candidate)
+        seen.add(_shown(candidate))
+
+
+def _shown(wish: Wish) -> Wish:
+    """What people can tell apart: one GPU is always on one node."""
+    return changed(wish, topology="any") if wish.count == 1 else wish
 
 
 def _is_something(judge: Judge, candidate: Wish, wish: Wish) -> bool:
@@ -99,32 +75,126 @@ def _is_something(judge: Judge, candidate: Wish, wish: Wish) -> bool:
     return case.is_start_chosen or not case.gives_back or judge.case(wish).gives_back
 
 
-def _candidates(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
-    """In the order in which they are offered; most are looked for only when they are needed."""
-    models = [model for model in judge.models if _may_ask(judge.case(_with(wish, model=model)))]
-    others = [model for model in models if model != wish.model]
-    if wish.model in models:
-        like = _within_limits(judge, wish)
-        yield "within-limits", like
-        yield from _later(judge, like, 1)
-        several = _with(like, topology="any")
-        # How its GPUs lie is chosen when it is booked: no change makes it another.
-        if judge.case(several).changing is None:
-            yield "several-nodes", several
-        yield from _shorter(judge, like)
-        yield from _fewer(judge, like)
-        yield from (("other-model", _of_model(judge, wish, model)) for model in others)
-        yield from _earlier(judge, like)
-        yield from _later(judge, like, MOST)
-        yield from _different_and_later(judge, like)
-    yield from (("other-model", _of_model(judge, wish, model)) for model in others)
-    for model in others:
-        for _, later in _later(judge, _of_model(judge, wish, model), MOST):
-            yield "other-model", later
+# --- the order in which they are offered -----------------------------------------------------------------
+
+
+def _candidates(asked: Asked, wish: Wish, offered: Sequence[Wish]) -> Candidates:
+    """Most are looked for only when they are needed; ``offered`` grows meanwhile."""
+    judge = asked.judge
+    models = [model for model in judge.models if _may_ask(judge.case(changed(wish, model=model)))]
+    bases = {model: _bases(judge, changed(wish, model=model)) for model in models}
+    mine = bases.pop(wish.model, None)
+    own = [mine] if mine is not None and _is_any_left(asked, mine) else []
+    for like, *_ in own:
+        yield from _changed_in_one_thing(asked, like)
+    others = [each for each in bases.values() if _is_any_left(asked, each)]
+    yield from (("other-model", like) for like, *_ in others)
+    for each in own:
+        yield from _at_other_times(asked, *each)
+    for like, *_ in others:
+        yield from (("other-model", each) for each in _apart(asked, like))
+    every = [(each[0], base) for each in (*own, *others) for base in each]
+    for like, base in every:
+        for less in _less(asked, base):
+            if not any(_is_part(less, each) for each in offered):
+                yield _why(judge, less, like, wish), less
+    for look in (_parts, _odd):
+        for like, base in every:
+            yield from ((_why(judge, less, like, wish), less) for less in look(asked, base))
+
+
+def _changed_in_one_thing(asked: Asked, like: Wish) -> Candidates:
+    yield "within-limits", like
+    yield from (("later", each) for each in islice(_apart(asked, like), 1))
+    if _may_lie_elsewhere(asked.judge, like):
+        yield "several-nodes", changed(like, topology="any")
+    yield from (("shorter", each) for each in islice(_shorter(asked, like), 1))
+    yield from (("fewer-gpus", each) for each in islice(_fewer(asked, like), 1))
+
+
+def _at_other_times(asked: Asked, like: Wish, *from_now: Wish) -> Candidates:
+    """One that is earlier, then all that are later, then all that are earlier."""
+
+    def earlier(most: int) -> Candidates:
+        starts = (each for base in from_now for each in islice(_apart(asked, base), most))
+        return (("earlier", each) for each in starts if each.start < like.start)
+
+    yield from earlier(1)
+    yield from (("later", each) for each in _apart(asked, like))
+    yield from earlier(MOST)
+    if _may_lie_elsewhere(asked.judge, like):
+        yield from (("several-nodes", each) for each in _apart(asked, changed(like, topology="any")))
+    yield from (("fewer-gpus", each) for each in _fewer_some_time(asked, like))
+
+
+def _less(asked: Asked, base: Wish) -> Iterator[Wish]:
+    """Shorter, then fewer, then both, at the next starts: as much as can be had at any of them."""
+    yield from _shorter_some_time(asked, base)
+    yield from _fewer_some_time(asked, base)
+    most = largest(
+        asked.fewer(base), lambda count: asked.first(_least(asked, base, count), base.start) is not None
+    )
+    if most:
+        yield from _shorter_some_time(asked, changed(base, count=most))
+
+
+def _parts(asked: Asked, base: Wish) -> Iterator[Wish]:
+    """Also what is part of something that is offered already: from the same start shorter, or fewer."""
+    for count in sorted({base.count, 1}, reverse=True):
+        for found in _apart(asked, _least(asked, base, count)):
+            yield from islice(_shorter(asked, _begun(asked, base, found)), MOST)
+            yield from islice(_fewer(asked, changed(found, count=base.count)), MOST)
+
+
+def _odd(asked: Asked, base: Wish) -> Iterator[Wish]:
+    """Also what begins a step after something that is offered already, or lasts a step less."""
+    step = step_of(asked.judge.case(base).limits)
+    for count in sorted({base.count, 1}, reverse=True):
+        starts = [*_a_step_apart(asked, _least(asked, base, count))]
+        yield from starts
+        for found in starts[: MOST - 1]:
+            # On a day of 23 hours two of them are the same.
+            yield from islice(_shorter(asked, _begun(asked, base, found), step), MOST + 1)
+
+
+def _is_part(less: Wish, more: Wish) -> bool:
+    """Whether it begins with another and is nowhere more."""
+    is_like_it = (less.model, less.start) == (more.model, more.start)
+    return is_like_it and less.end <= more.end and less.count <= more.count
+
+
+def _why(judge: Judge, less: Wish, like: Wish, wish: Wish) -> Why:
+    if less.model != wish.model:
+        return "other-model"
+    if less.count < like.count:
+        return "fewer-gpus"
+    if judge.case(less).length.nominal < judge.case(like).length.nominal:
+        return "shorter"
+    return "earlier" if less.start < wish.start else "later"
+
+
+# --- from when on it is looked for, and of which models --------------------------------------------------
 
 
 def _may_ask(case: Case) -> bool:
     return not any(rule(case) for rule in OF_THE_ASKER)
+
+
+def _may_lie_elsewhere(judge: Judge, wish: Wish) -> bool:
+    """Whether it may be on several nodes instead of one.
+
+    How GPUs lie is chosen when they are booked: no change makes it another.
+    """
+    return wish.count > 1 and judge.case(changed(wish, topology="any")).changing is None
+
+
+def _bases(judge: Judge, wish: Wish) -> tuple[Wish, ...]:
+    """As much of a wish as the limits leave; and if that begins later than it must, the same from now on."""
+    like, case = _within_limits(judge, wish), judge.case(wish)
+    soon = _within_limits(
+        judge, changed(wish, start=judge.now, end=spans.after(judge.now, case.length, case.limits.tz))
+    )
+    return (like, soon) if soon.start < like.start else (like,)
 
 
 def _within_limits(judge: Judge, wish: Wish) -> Wish:
@@ -134,108 +204,95 @@ def _within_limits(judge: Judge, wish: Wish) -> Wish:
     """
     case = judge.case(wish)
     had = case.changing
-    if had is not None and had.state(judge.now) != "planned":
+    if had is not None and has_begun(case):
         start = had.start
-        case = judge.case(_with(wish, start=start))
+        case = judge.case(changed(wish, start=start))
     else:
         start = wish.start if had is not None and had.start == wish.start else max(wish.start, judge.now)
     limits, length = case.limits, case.length
     most = limits.max_gpus_per_booking
-    count = wish.count if most is None or case.is_spontaneous else min(wish.count, most)
+    count = wish.count if most is None or case.is_spontaneous else max(1, min(wish.count, most))
     start = search.allowed_start(start, judge.now, limits) if case.is_start_chosen else start
-    return _with(wish, start=start, end=search.end_of(start, length, limits), count=count)
+    return changed(wish, start=start, end=search.end_of(start, length, limits), count=count)
 
 
-def _of_model(judge: Judge, wish: Wish, model: str) -> Wish:
-    return _within_limits(judge, _with(wish, model=model))
+def _is_any_left(asked: Asked, bases: tuple[Wish, ...]) -> bool:
+    """Whether anything at all can be had: if not, nothing need be looked for. A change may give back."""
+    soonest = bases[-1]
+    is_change = asked.judge.case(soonest).changing is not None
+    return is_change or asked.first(_least(asked, soonest, 1), soonest.start) is not None
 
 
-def _later(judge: Judge, wish: Wish, most: int) -> Iterator[tuple[Why, Wish]]:
+# --- what it is made of ----------------------------------------------------------------------------------
+
+
+def _apart(asked: Asked, wish: Wish) -> Iterator[Wish]:
     """The next starts, a day or a booking's length apart."""
-    case, not_before = judge.case(wish), wish.start
-    for _ in range(most):
-        start = _next_start(judge, wish, not_before)
-        if start is None:
+    limits = asked.judge.case(wish).limits
+
+    def following(found: Wish) -> datetime:
+        return min(spans.after(found.start, Span(days=1), limits.tz), found.end)
+
+    return _following(asked, wish, following)
+
+
+def _a_step_apart(asked: Asked, wish: Wish) -> Iterator[Wish]:
+    """The next starts on the policy's steps, or an hour apart."""
+    has_steps = asked.judge.case(wish).limits.granularity is not None
+    after = timedelta(seconds=1) if has_steps else timedelta(hours=1)
+    return _following(asked, wish, lambda found: found.start + after)
+
+
+def _following(asked: Asked, wish: Wish, not_before: Callable[[Wish], datetime]) -> Iterator[Wish]:
+    found = asked.first(wish, wish.start)
+    for _ in range(MOST):
+        if found is None:
             return
-        yield "later", _at(wish, start, case)
-        not_before = min(
-            spans.after(start, Span(days=1), case.limits.tz), search.end_of(start, case.length, case.limits)
-        )
+        yield found
+        found = asked.first(wish, not_before(found))
 
 
-def _different_and_later(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
-    """The next starts on several nodes, or of fewer GPUs: as many as can be had at any time."""
-    if judge.case(wish).changing is None:
-        yield from (("several-nodes", each) for _, each in _later(judge, _with(wish, topology="any"), MOST))
-
-    def is_had(count: int) -> bool:
-        return any(judge.is_accepted(each) for _, each in _later(judge, _with(wish, count=count), 1))
-
-    if found := _most(wish.count - 1, is_had):
-        yield from (("fewer-gpus", each) for _, each in _later(judge, _with(wish, count=found), MOST))
-
-
-def _earlier(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
-    start = _next_start(judge, wish, judge.now)
-    if start is not None and start < wish.start:
-        yield "earlier", _at(wish, start, judge.case(wish))
-
-
-def _next_start(judge: Judge, wish: Wish, not_before: datetime) -> datetime | None:
-    case = judge.case(wish)
-    wanted = search.wanted(case, wish.topology)
-    return search.next_start(case, judge.room(wish.model), wanted, not_before)
-
-
-def _at(wish: Wish, start: datetime, case: Case) -> Wish:
-    return _with(wish, start=start, end=search.end_of(start, case.length, case.limits))
-
-
-def _shorter(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
-    """As long as can be had from the same start, in whole days, hours or steps."""
-    case = judge.case(wish)
-    unit = _unit(case.limits)
-    passed = spans.between(case.since, judge.now, case.limits.tz)
-    least = max(-(-_seconds(case.limits.shortest) // unit), _seconds(passed) // unit + 1)
-    most = _seconds(case.length) // unit - least + 1
-
-    def lasting(units: int) -> Wish:
-        length = Span(*divmod((least + units - 1) * unit, _DAY))
-        return _with(wish, end=spans.after(wish.start, length, case.limits.tz))
-
-    found = _most(most, lambda units: judge.is_accepted(lasting(units)))
+def _shorter_some_time(asked: Asked, wish: Wish) -> Iterator[Wish]:
+    """As long as can be had at any time; then the next starts of all, for as long as can be had there."""
+    lasting = Lasting.of(asked.judge, wish)
+    found = largest(lasting.most, lambda units: asked.first(lasting.made(units), wish.start) is not None)
     if found:
-        yield "shorter", lasting(found)
+        yield from _apart(asked, lasting.made(found))
+    for each in _apart(asked, _least(asked, wish, wish.count)):
+        yield from islice(_shorter(asked, _begun(asked, wish, each)), 1)
+        yield each
 
 
-def _fewer(judge: Judge, wish: Wish) -> Iterator[tuple[Why, Wish]]:
-    """As many as can be had at the same time."""
-    found = _most(wish.count - 1, lambda count: judge.is_accepted(_with(wish, count=count)))
+def _fewer_some_time(asked: Asked, wish: Wish) -> Iterator[Wish]:
+    """As many as can be had at any time."""
+    found = largest(
+        asked.fewer(wish), lambda count: asked.first(changed(wish, count=count), wish.start) is not None
+    )
     if found:
-        yield "fewer-gpus", _with(wish, count=found)
+        yield from _apart(asked, changed(wish, count=found))
 
 
-def _most(most: int, fits: Callable[[int], bool]) -> int:
-    """The largest amount up to ``most`` that fits, if every smaller one does; 0 for none."""
-    low, high = 0, most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if fits(middle):
-            low = middle
-        else:
-            high = middle - 1
-    return low
+def _shorter(asked: Asked, wish: Wish, unit: int = 0) -> Iterator[Wish]:
+    """From the same start in whole units (days, hours or steps), the longest that can be had first."""
+    lasting = Lasting.of(asked.judge, wish, unit)
+    found = largest(lasting.most, lambda units: asked.fits(lasting.made(units)))
+    yield from (lasting.made(units) for units in range(found, 0, -1))
 
 
-def _unit(limits: Limits) -> int:
-    """Seconds by which a booking is made shorter: days where bookings last days, else hours or steps."""
-    step = limits.granularity or Span(seconds=_HOUR)
-    return _DAY if limits.shortest.days else step.days * _DAY + step.seconds
+def _fewer(asked: Asked, wish: Wish) -> Iterator[Wish]:
+    """At the same time, the most that can be had first."""
+    found = largest(asked.fewer(wish), lambda count: asked.fits(changed(wish, count=count)))
+    yield from (changed(wish, count=count) for count in range(found, 0, -1))
 
 
-def _seconds(span: Span) -> int:
-    return span.days * _DAY + span.seconds
+def _least(asked: Asked, wish: Wish, count: int) -> Wish:
+    """The shortest booking of so many GPUs."""
+    case = asked.judge.case(wish)
+    if has_begun(case):
+        return Lasting.of(asked.judge, changed(wish, count=count), step_of(case.limits)).made(1)
+    return changed(wish, end=search.end_of(wish.start, Span(), case.limits), count=count)
 
 
-def _with(wish: Wish, **changed: Any) -> Wish:
-    return msgspec.structs.replace(wish, **changed)
+def _begun(asked: Asked, wish: Wish, found: Wish) -> Wish:
+    """The whole wish, begun when another can be, and for as many GPUs."""
+    return begun_at(changed(wish, count=found.count), found.start, asked.judge.case(wish))

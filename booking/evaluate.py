@@ -12,12 +12,13 @@ from functools import cache
 import msgspec
 
 from booking import alternatives, problems, search, spans
-from booking.alternatives import Alternative, Wish
+from booking.alternatives import Alternative
 from booking.capacity import Capacity
 from booking.case import Case
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Place, Record, Violation
 from booking.room import Placing, Room, Wanted
+from booking.wishes import Wish
 from cluster import names
 from cluster.objects.bookings import Topology
 
@@ -111,7 +112,7 @@ def evaluate(
         return decision
     wish = _wish(decision, decision.start, decision.end)
     # A namespace that cannot be would be refused with every other wish as well.
-    if any(problems.of_namespace(request.namespace)) or not alternatives.is_conceivable(inquiry, wish):
+    if any(problems.of_namespace(request.namespace)) or not alternatives.is_meant(wish):
         return decision
     return msgspec.structs.replace(decision, alternatives=alternatives.find(inquiry, wish), is_searched=True)
 
@@ -221,6 +222,11 @@ class _Inquiry:
         """A change stays with its model."""
         return (self.changing.model,) if self.changing else self.capacity.models
 
+    def there(self, model: str, topology: Topology) -> int:
+        """Of all nodes, or of the largest."""
+        capacity = self.capacity
+        return capacity.largest(model) if topology == "single-node" else capacity.total(model)
+
     def case(self, wish: Wish) -> Case:
         """The wish as the rules see it."""
         return self._case(wish.model, _request(wish))
@@ -229,15 +235,17 @@ class _Inquiry:
         """What there is of a model."""
         return self.room_for(model)
 
-    def is_accepted(self, wish: Wish) -> bool:
-        """Whether nothing is wrong with it, and it ends in time."""
-        if self.deadline is not None and wish.end > self.deadline:
-            return False
+    def is_accepted(self, wish: Wish, *, thoroughly: bool = True) -> bool:
+        """Whether nothing is wrong with it."""
         if any(problems.of_demand(wish.model, wish.count, topology=wish.topology, capacity=self.capacity)):
             return False
-        case, room = self.case(wish), self.room_for(wish.model)
-        want = search.wanted(case, wish.topology)
-        return not any(_wrong(case, room, want, needs_room=self.needs_room))
+        case = self.case(wish)
+        if any(_broken(case)):
+            return False
+        if not _is_room_asked(case, needs_room=self.needs_room):
+            return True
+        room, want = self.room_for(wish.model), search.wanted(case, wish.topology)
+        return search.is_free(case, room, want) if thoroughly else search.is_plainly_free(case, room, want)
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,9 +262,17 @@ class _Instead:
         return self.anew.now
 
     @property
+    def deadline(self) -> None:
+        """There is none."""
+
+    @property
     def models(self) -> tuple[str, ...]:
         """Those that there are."""
         return self.anew.models
+
+    def there(self, model: str, topology: Topology) -> int:
+        """Of all nodes, or of the largest."""
+        return self.anew.there(model, topology)
 
     def case(self, wish: Wish) -> Case:
         """The wish as the rules see it."""
@@ -266,9 +282,9 @@ class _Instead:
         """What there is of a model."""
         return self.anew.room(model)
 
-    def is_accepted(self, wish: Wish) -> bool:
+    def is_accepted(self, wish: Wish, *, thoroughly: bool = True) -> bool:
         """Whether nothing is wrong with it."""
-        return self._of(wish).is_accepted(wish)
+        return self._of(wish).is_accepted(wish, thoroughly=thoroughly)
 
     def _of(self, wish: Wish) -> _Inquiry:
         is_change = wish.model == self.lost.model and wish.topology == self.lost.topology
@@ -293,12 +309,22 @@ def _decided(decision: Decision, case: Case, room: Room | None, *, is_curious: b
     )
 
 
-def _wrong(case: Case, room: Room | None, want: Wanted, *, needs_room: bool = False) -> Iterator[Violation]:
+def _wrong(case: Case, room: Room | None, want: Wanted) -> Iterator[Violation]:
     """What is wrong with a case: its instants, the rules that it breaks, the room that is lacking."""
+    yield from _broken(case)
+    if room and _is_room_asked(case):
+        yield from search.shortage(case, room, want)
+
+
+def _broken(case: Case) -> Iterator[Violation]:
+    """What is wrong with a case whatever room there is."""
     yield from problems.of_span(case)
     yield from search.broken(case)
-    if room and (needs_room or not case.gives_back) and max(case.start, case.now) < case.end:
-        yield from search.shortage(case, room, want)
+
+
+def _is_room_asked(case: Case, *, needs_room: bool = False) -> bool:
+    """Whether it has to have room from now on."""
+    return (needs_room or not case.gives_back) and max(case.start, case.now) < case.end
 
 
 def _placing(case: Case, room: Room, want: Wanted) -> Placing:

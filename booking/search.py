@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
 from booking import grid, spans
@@ -17,6 +17,11 @@ from cluster.objects.bookings import Topology
 _MOST_TURNS: Final = 1000
 """Rules and room each move the start on, to an event of the calendar; a calendar in which they do so more
 often than this is given up on."""
+_SHORT: Final = 20 * 3600
+"""Seconds that are in no place a day."""
+_SECOND: Final = timedelta(seconds=1)
+_NEVER: Final = datetime.max.replace(microsecond=0, tzinfo=UTC) - _SECOND
+"""Later than anything is booked."""
 
 
 def broken(case: Case) -> Iterator[Violation]:
@@ -51,9 +56,15 @@ def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:
     return moment if step is None or moment == now else grid.at_or_after(moment, step, limits.tz)
 
 
-def is_conceivable(start: datetime, end: datetime, limits: Limits) -> bool:
-    """Whether anything so long could ever be booked."""
-    return start < end and spans.is_within(start, end, limits.farthest, zone=limits.tz)
+def is_free(case: Case, room: Room, want: Wanted) -> bool:
+    """Whether the room lacks nothing for a case."""
+    return room.lacking(want, max(case.start, case.now), case.end) is None
+
+
+def is_plainly_free(case: Case, room: Room, want: Wanted) -> bool:
+    """The same, said at once: where others would have to move for it, some of it is not seen."""
+    once = _Once(max(case.start, case.now), case.end)
+    return room.earliest(want, once) == once.not_before
 
 
 def shortage(case: Case, room: Room, want: Wanted) -> Iterator[Violation]:
@@ -76,10 +87,27 @@ def end_of(start: datetime, length: Span, limits: Limits) -> datetime:
     step, zone = limits.granularity, limits.tz
     shortest, longest = limits.shortest, limits.longest
     if step is not None:
-        length, shortest = grid.rounded_up(length, step), grid.rounded_up(shortest, step)
-        longest = grid.rounded_down(longest, step)
+        length, shortest = (_rounded_up(start, each, step, zone) for each in (length, shortest))
+        longest = grid.rounded_down(_in_days(start, longest, zone), step)
     end = max(spans.after(start, length, zone), spans.after(start, shortest, zone))
     return min(end, spans.after(start, longest, zone))
+
+
+def _rounded_up(start: datetime, length: Span, step: Span, zone: tzinfo) -> Span:
+    """The shortest length of whole steps from a start on; a day that the clocks make shorter is one, too."""
+    length = _in_days(start, length, zone)
+    rounded = grid.rounded_up(length, step)
+    if rounded.seconds < _SHORT and not step.days:
+        return rounded
+    days = Span(length.days + bool(length.seconds))
+    return min(rounded, days, key=lambda each: spans.after(start, each, zone))
+
+
+def _in_days(start: datetime, length: Span, zone: tzinfo) -> Span:
+    """A length from a start on, in as many days as it has: where clocks change 24 hours are none, or more."""
+    if length.seconds < _SHORT:
+        return length
+    return spans.between(start, spans.after(start, length, zone), zone)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +125,22 @@ class _Exactly:
     def end_of(self, start: datetime) -> datetime:
         """As long as that."""
         return spans.after(start, self.length, self.limits.tz)
+
+
+@dataclass(frozen=True, slots=True)
+class _Once:
+    """One start, and one end; the next is never."""
+
+    not_before: datetime
+    end: datetime
+
+    def start_at(self, moment: datetime) -> datetime:
+        """The only one, or never."""
+        return self.not_before if moment <= self.not_before else _NEVER
+
+    def end_of(self, start: datetime) -> datetime:
+        """The only one."""
+        return self.end if start == self.not_before else start + _SECOND
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +164,7 @@ class _Allowed:
 def _can_wait(case: Case) -> bool:
     """Whether it is a wish that makes sense and may begin at another time."""
     has_begun = case.changing is not None and case.changing.state(case.now) != "planned"
-    return not has_begun and is_conceivable(case.since, case.end, case.limits)
+    return not has_begun and case.since < case.end
 
 
 def _first(

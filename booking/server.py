@@ -161,7 +161,7 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
     picture = Picture(clock, home=settings.namespace)
     following = Following(kube, picture, clock, namespace=settings.namespace)
     following.follow_namespaces()
-    terms = Terms(namespace=settings.namespace, maia=settings.maia)
+    terms = _terms(settings)
     nodes = NodeCapacity(picture, clock, terms, obstacle=following.obstacle)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics)
@@ -181,6 +181,16 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
         keeper=Keeper(kube, store, clock, nodes, moved=mirror.poke),
         terms=terms,
         wrong_clock=clock_obstacle(kube.skew),
+    )
+
+
+def _terms(settings: ServerSettings) -> Terms:
+    """Of what the controller does, as far as people are told of it here."""
+    return Terms(
+        namespace=settings.namespace,
+        maia=settings.maia,
+        end_action_bare=settings.end_action_bare,
+        end_action_owned=settings.end_action_owned,
     )
 
 
@@ -257,6 +267,7 @@ def _parts(ground: _Ground, service: BookingService) -> Parts:
         unknown_capacity=ground.nodes.obstacle,
         zone=lambda: zone_of(policy.current().zone),
         policy=lambda model: _everybodys(policy.current(), model, clock),
+        terms=ground.terms,
         clock=clock,
         metrics=ground.metrics,
     )
@@ -299,6 +310,7 @@ def _seen(
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
         pods_of=ground.nodes.attached,
+        terms=parts.terms,
         clock=parts.clock,
     )
 

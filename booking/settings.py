@@ -31,7 +31,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     probe_port: Port = 8081
     """Port of the probes and metrics."""
-    database: str = f"sqlite:////var/lib/{names.PRODUCT}/bookings.db"
+    database: str = f"sqlite:///{names.DATABASE_FILE}"
     """URL of the booking database: ``sqlite:///`` and the path of its file, or
     ``postgresql://user@host:port/name?password_file=PATH``."""
     audiences: tuple[str, ...] = (names.AUDIENCE,)
@@ -84,6 +84,10 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The longest booking, where there is no policy file."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
+    end_action_bare: EndAction = "recreate-without-gpu"
+    """What becomes of a bare pod whose booking is over, as people are told; the controller needs the same."""
+    end_action_owned: EndAction = "demote"
+    """The same for pods of controllers."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
     kube_server: str | None = None

@@ -5,7 +5,7 @@ Instants are aware UTC in whole seconds.
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -108,15 +108,26 @@ class Denied(msgspec.Struct, frozen=True, kw_only=True):
     """Given by the database; grows."""
 
 
+ANSWERED: Final = 200
+NOT_GRANTED: Final = 422
+
+
 class Replay(msgspec.Struct, frozen=True, kw_only=True):
     """What was answered to a request that carried an idempotency key."""
 
     digest: str
     """SHA-256 of the request that was answered: the same key with another one is refused."""
     status: int
+    """``ANSWERED``; or ``NOT_GRANTED``: it was refused, and is judged anew when it comes again."""
     body: bytes
+    """The answer; empty where there is none."""
     headers: Mapping[str, str]
     at: datetime
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is answered the same when it comes again."""
+        return self.status == ANSWERED
 
 
 class Session(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,6 +17,8 @@ COMPLETION_VARIABLE: Final = "_KUBECTL_GPU_COMPLETE"
 BACKUP: Final = "gpu-booking backup"
 """How a backup of the booking database begins."""
 SETTINGS_PREFIX: Final = "GPU_BOOKING_"
+FOLDER_PREFIX: Final = f"{PRODUCT}-"
+"""Folders of ours among temporary files begin with it."""
 
 # --- resources ---------------------------------------------------------------------------------------
 NVIDIA_PREFIX: Final = "nvidia.com/"
@@ -159,6 +161,11 @@ STATIC_POD: Final = "kubernetes.io/config.mirror"
 FEATURE_LABELS: Final = "nfd.node.kubernetes.io/feature-labels"
 """On a Node, by node feature discovery: keys of the labels that it owns, comma-separated."""
 
+COMPONENT: Final = "app.kubernetes.io/component"
+"""Label of the chart's pods: which part they are."""
+OUR_PODS: Final = f"app.kubernetes.io/name={PRODUCT}"
+"""Label selector of the chart's pods."""
+
 # --- our own objects ---------------------------------------------------------------------------------
 NAMESPACE: Final = "gpu-booking"
 """The namespace that the product is installed in, unless a setting says otherwise."""
@@ -196,6 +203,8 @@ AUDIENCE: Final = "gpu-booking"
 """Audience of the tokens that people show to the booking server."""
 CLIENT_CONFIG: Final = "gpu-booking-client"
 """ConfigMap in ``NAMESPACE`` whose key ``server`` says where people reach the booking server."""
+DATABASE_CLAIM: Final = "gpu-booking-database"
+"""PersistentVolumeClaim in ``NAMESPACE`` of the booking database."""
 COMEBACK_PREFIX: Final = "gpu-booking-"
 """The PodTemplate of a pod that must come back is ``gpu-booking-<uid>``, in the pod's namespace."""
 DISRUPTION_TARGET: Final = "DisruptionTarget"
@@ -249,6 +258,21 @@ FAULTS_FILE: Final = "gpu-booking-faults.json"
 CDI_KIND: Final = f"{DOMAIN}/gpu"
 """Kind of the devices in the agent's own CDI specification: ``gpu-booking.io/gpu=<uuid>``."""
 
+CDI_FILE: Final = f"{DOMAIN}-gpu.json"
+"""File of the agent's own CDI specification, in the node's folder of them."""
+LDCACHE_HOOK: Final = "gpu-booking-ldcache"
+"""Hook in the agent's CDI specification by which a container's loader finds the driver's libraries."""
+SOCKET_PREFIX: Final = "gpu-booking-"
+"""The node agent's sockets in the kubelet's folder of device plugins begin with it."""
+DATABASE_FILE: Final = f"/var/lib/{PRODUCT}/bookings.db"
+"""The booking database of the booking server's pod, unless a setting says otherwise."""
+
+# --- in a browser ------------------------------------------------------------------------------------
+SESSION_COOKIE: Final = "gpu-booking-session"
+"""The cookie of somebody who is signed in; with TLS ``__Host-`` stands before it."""
+LOGIN_COOKIE: Final = "gpu-booking-login"
+"""The cookie of somebody whom the OIDC provider is about to send back; the same."""
+
 # --- environment inside a container ------------------------------------------------------------------
 DEVICES_VARIABLE: Final = "GPU_BOOKING_DEVICES"
 """UUIDs of the container's GPUs, comma-separated: for people; the device nodes are the truth."""
@@ -266,6 +290,14 @@ CONTROLLER: Final = "gpu-booking-controller"
 """The controller, as it names itself; its ServiceAccount."""
 UNINSTALLER: Final = "gpu-booking-uninstall"
 """What tidies up before the product goes, as it names itself; its Job and its ServiceAccount."""
+CLI: Final = "gpu-booking-cli"
+"""The command line, as it names itself."""
+
+# --- the developer's cluster, which is not shipped -----------------------------------------------------
+DEVCLUSTER: Final = f"{PRODUCT}-devcluster"
+"""The developer's cluster, as it names itself, and its certificate authority: not shipped."""
+MARK_PREFIX: Final = f"{PRODUCT}."
+"""Locks and control groups of developers' clusters begin with it."""
 
 
 def setting(field: str) -> str:
@@ -288,6 +320,24 @@ def is_gpu_resource(name: str) -> bool:
 def is_ours(key: str) -> bool:
     """Whether an annotation, label or finalizer is one that this product alone writes (law L7)."""
     return key == TERMINATE_AT or key.startswith(f"{STATE_DOMAIN}/")
+
+
+def user_agent(component: str, version: str) -> str:
+    """How a component of a version names itself (``User-Agent``, RFC 9110).
+
+    >>> user_agent(NODE_AGENT, "1.0")
+    'gpu-booking-node-agent/1.0'
+    """
+    return f"{component}/{version}"
+
+
+def host_of(service: str, namespace: str = NAMESPACE) -> str:
+    """The name by which a Service is found within a cluster.
+
+    >>> host_of(EXTENDER)
+    'gpu-booking-extender.gpu-booking.svc'
+    """
+    return f"{service}.{namespace}.svc"
 
 
 def node_lease(node: str) -> str:

@@ -19,7 +19,7 @@ _PROCESSES = "cgroup.procs"
 _CONTROLLERS = "cgroup.controllers"
 _HAND_DOWN = "cgroup.subtree_control"
 _UNIFIED = 2
-_MARK = re.compile(rf"{re.escape(names.PRODUCT)}\.[a-z0-9-]+(@[0-9a-f]{{8}})?")
+_MARK = re.compile(rf"{re.escape(names.MARK_PREFIX)}[a-z0-9-]+(@[0-9a-f]{{8}})?")
 _NEEDED = {"cpu", "cpuset", "memory", "pids"}  # what a kubelet refuses to start without
 
 
@@ -94,7 +94,7 @@ class CgroupTree:
 
     def marks(self) -> set[str]:
         """The marks of all clusters that have a group, known or not."""
-        folders = (folder.name for top in self.hierarchies for folder in top.glob(f"{names.PRODUCT}.*"))
+        folders = (folder.name for top in self.hierarchies for folder in top.glob(f"{names.MARK_PREFIX}*"))
         return {found[0] for name in folders if (found := _MARK.match(name))}
 
     def node_processes(self, mark: str, node: str) -> set[int]:

@@ -353,8 +353,11 @@ class Cluster:
 
 
 def _inherited() -> dict[str, str]:
-    """The caller's environment without an administrator's rights and without proxies, which lead nowhere."""
-    left_out = {"kubeconfig", "http_proxy", "https_proxy", "all_proxy"}
+    """The caller's environment without an administrator's rights and without proxies, which lead nowhere.
+
+    Nor is the name of the test told that happens to start a process: it is another for each.
+    """
+    left_out = {"kubeconfig", "http_proxy", "https_proxy", "all_proxy", "pytest_current_test"}
     return {key: value for key, value in os.environ.items() if key.lower() not in left_out}
 
 

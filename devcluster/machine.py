@@ -94,7 +94,7 @@ def remove_all(report: Report) -> None:
 def _locked(locks: Path) -> Iterator[Places]:
     if not is_own(locks):
         return  # who reads it removes what it names
-    for lock in locks.glob(f"{names.PRODUCT}.*.lock"):
+    for lock in locks.glob(f"{names.MARK_PREFIX}*.lock"):
         if owner := owner_of(lock):
             with suppress(ClusterError):  # no name of a cluster
                 yield places(owner.name, Path(owner.root), locks)
@@ -104,7 +104,7 @@ def _stored(locks: Path) -> Iterator[Places]:
     """Clusters whose state is there; their locks may have gone with a restart of the machine."""
     mine = default_root().resolve()
     states = [state for state in mine.glob("*") if state.is_dir()]
-    others = Path(tempfile.gettempdir()).resolve().glob(f"{names.PRODUCT}-*/*/cluster.json")
+    others = Path(tempfile.gettempdir()).resolve().glob(f"{names.FOLDER_PREFIX}*/*/cluster.json")
     for state in (*states, *(record.parent for record in others)):
         with suppress(ClusterError):
             if is_own(state.parent):

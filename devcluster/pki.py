@@ -78,7 +78,7 @@ def make(folder: Path, addresses: Addresses, nodes: tuple[str, ...]) -> Pki:
     folder.mkdir(mode=0o700)
     pki = Pki(folder)
     authority_key = folder / "ca.key"
-    _openssl("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", f"/CN={names.PRODUCT}-devcluster",
+    _openssl("req", "-x509", *_NEW_KEY, "-days", _DAYS, "-subj", f"/CN={names.DEVCLUSTER}",
              "-keyout", authority_key, "-out", pki.authority)  # fmt: skip
     valid_for = [f"DNS:{name}" for name in _NAMES]
     valid_for += [f"IP:{ip}" for ip in ("127.0.0.1", addresses.kubernetes_service, addresses.control_plane)]

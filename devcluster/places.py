@@ -112,12 +112,12 @@ class Places:
     @property
     def mark(self) -> str:
         """What the kernel's objects of this cluster go by: control groups, the address of its link."""
-        return f"{names.PRODUCT}.{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
+        return f"{names.MARK_PREFIX}{self.name}@{hashlib.sha256(bytes(self.root)).hexdigest()[:8]}"
 
 
 def _standard_root() -> Path:
     checkout = hashlib.sha256(bytes(CHECKOUT)).hexdigest()[:6]
-    return (Path(tempfile.gettempdir()) / f"{names.PRODUCT}-{os.getuid()}-{checkout}").resolve()
+    return (Path(tempfile.gettempdir()) / f"{names.FOLDER_PREFIX}{os.getuid()}-{checkout}").resolve()
 
 
 def default_root() -> Path:

@@ -324,7 +324,7 @@ def _registrations(
 
 def _kube(settings: Settings, environ: Mapping[str, str], clock: Clock) -> Kube:
     connection = configured(settings, clock, environ)
-    return KubeClient(connection, clock, user_agent=f"{names.NODE_AGENT}/{VERSION}")
+    return KubeClient(connection, clock, user_agent=names.user_agent(names.NODE_AGENT, VERSION))
 
 
 def _folders(settings: Settings) -> Folders:

@@ -18,7 +18,6 @@ from deviceplugin.allocate import DeviceNode, Nodes
 from deviceplugin.driver import Mount
 
 CDI_VERSION = "0.6.0"
-FILE_NAME = names.CDI_KIND.replace("/", "-") + ".json"
 UNIFIED_MEMORY = "nvidia-uvm"
 """The node without which CUDA does not start; the driver's tools make it, not the kernel."""
 COMMON_NODES = ("nvidiactl", UNIFIED_MEMORY, "nvidia-uvm-tools", "nvidia-modeset")
@@ -92,12 +91,12 @@ def write(folder: Path, text: bytes) -> bool:
     Raises:
         OSError: the folder cannot be written.
     """
-    path = folder / FILE_NAME
+    path = folder / names.CDI_FILE
     if path.exists() and path.read_bytes() == text:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     # The runtime reads files that end in .json or .yaml: the unfinished one must not.
-    unfinished = folder / f".{FILE_NAME}.{os.getpid()}.tmp"
+    unfinished = folder / f".{path.name}.{os.getpid()}.tmp"
     try:
         unfinished.write_bytes(text)
         unfinished.replace(path)

@@ -23,7 +23,6 @@ from deviceplugin.driver import Mount
 SHELL: Final = "/bin/sh"
 LOADERS: Final = ("/sbin/ldconfig.real", "/sbin/ldconfig")
 """Ubuntu's ``ldconfig`` is a script about packages; the program is beside it."""
-NAME: Final = f"{names.PROGRAM}-ldcache"
 
 _SCRIPT: Final = """\
 IFS= read -r state
@@ -58,7 +57,7 @@ def hooks(mounts: Iterable[Mount], *, root: Path, host_root: Path) -> list[dict[
     loader = next((path for path in LOADERS if _is_there(root, path)), None)
     if loader is None:
         return []
-    arguments = ["sh", "-c", _SCRIPT, NAME, loader, *folders]
+    arguments = ["sh", "-c", _SCRIPT, names.LDCACHE_HOOK, loader, *folders]
     return [{"hookName": "createContainer", "path": SHELL, "args": arguments}]
 
 

@@ -106,12 +106,12 @@ class SocketNames:
     of an agent share them.
     """
 
-    LONGEST: Final = len(f"{names.PRODUCT}-{8 * 'f'}-{11 * 'f'}.sock")
+    LONGEST: Final = len(f"{names.SOCKET_PREFIX}{8 * 'f'}-{11 * 'f'}.sock")
     """Bytes; until the year 2527."""
 
     def __init__(self, instance: str, started_at_ms: int) -> None:
         digest = hashlib.blake2s(instance.encode(), digest_size=4).hexdigest()
-        self._prefix = f"{names.PRODUCT}-{digest}-"
+        self._prefix = f"{names.SOCKET_PREFIX}{digest}-"
         self._ours = re.compile(f"{self._prefix}[0-9a-f]+[.]sock")
         self._number = started_at_ms
         self._lock = threading.Lock()

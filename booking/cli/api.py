@@ -62,7 +62,7 @@ class Api:
         self._headers = {
             "Authorization": f"Bearer {token}",
             "Accept": "application/json",
-            "User-Agent": f"{names.PRODUCT}-cli",
+            "User-Agent": names.CLI,
         }
         self._pool = urllib3.PoolManager(ca_certs=ca_file, timeout=_TIMEOUT, retries=_NOT_SENT)
 

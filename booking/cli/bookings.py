@@ -85,6 +85,8 @@ def tell(reach: Reach, booking: dict[str, Any], form: Format, sentence: str) -> 
         click.echo(sentence)
     else:
         show(reach, booking, [booking], form)
+    if booking.get("pods") and form in output.PEOPLES:
+        click.echo(booking["pods"])
     if booking.get("note"):
         click.echo(booking["note"], err=True)
 

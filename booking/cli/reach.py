@@ -191,7 +191,7 @@ class Reach:
         hint = f"Say where the booking server is with --url or {URL}."
         try:
             with self._connection() as connection, patiently(f"waiting for {connection.server}"):
-                kube = KubeClient(connection, self.clock, user_agent=f"{names.PRODUCT}-cli")
+                kube = KubeClient(connection, self.clock, user_agent=names.CLI)
                 found = kube.get(CONFIG_MAPS, names.CLIENT_CONFIG, namespace=self._wishes.installed)
                 kube.close()
         except NotFound as error:
@@ -212,7 +212,7 @@ class Reach:
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
         """To the API server; what a TLS library must read from files is gone afterwards."""
-        with tempfile.TemporaryDirectory(prefix=f"{names.PRODUCT}-") as folder:
+        with tempfile.TemporaryDirectory(prefix=names.FOLDER_PREFIX) as folder:
             yield kubeconfig.connection(self._chosen, self._credential, Path(folder))
 
 

@@ -1,5 +1,6 @@
 """What the cluster is doing now, as people may see it: nodes and holders, who goes next, why a pod is so."""
 
+from booking.live.classes import HolderClass
 from booking.live.live import Live
 from booking.live.now import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now
 from booking.live.sight import Sight, about, take
@@ -9,6 +10,7 @@ from booking.live.why import Why
 __all__ = [
     "DeviceNow",
     "DeviceState",
+    "HolderClass",
     "HolderNow",
     "Live",
     "NextNow",

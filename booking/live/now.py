@@ -1,12 +1,15 @@
 """Nodes and devices with their holders, and who would be evicted next, as somebody may see them. Pure."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Final, Literal
 
 import msgspec
 
+from booking.evicting.grants import granted_until
 from booking.evicting.order import order, why
+from booking.live.classes import Classes, HolderClass
 from booking.live.eyes import Eyes
 from booking.live.sight import Sight
 from booking.live.use import SquatterNow, Used, UseNow
@@ -28,15 +31,19 @@ _STATES: Final[dict[State, NodeState]] = {
 }
 
 
-class HolderNow(msgspec.Struct, frozen=True, kw_only=True):
+class HolderNow(msgspec.Struct, frozen=True, kw_only=True, rename={"holder_class": "class"}):
     """A pod that holds a device, or for which it is kept; null is what the asker may not see."""
 
     namespace: str | None
     name: str | None
     user: str | None
+    holder_class: HolderClass
+    """By what right it holds the device: a booking covers it; nobody evicts it for bookings (protected); MAIA
+    has granted it; its booking, or what MAIA has granted, is over (expired); none of these (opportunistic).
+    The last two may be evicted for a booked pod."""
     booking: str | None
     until: Moment | None
-    """Until when its booking keeps the device."""
+    """Until when its booking, or what MAIA has granted, keeps the device."""
     memory_used_mib: int | None
     """Memory of the device that its processes use; null where it is not known."""
 
@@ -88,12 +95,22 @@ class Now(msgspec.Struct, frozen=True, kw_only=True):
     """Who would be evicted, model by model, the first first."""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One instant, by somebody's eyes."""
+
+    sight: Sight
+    eyes: Eyes
+    classes: Classes
+
+
 def now_of(sight: Sight, eyes: Eyes) -> Now:
     """What somebody sees."""
+    seen = _Seen(sight, eyes, Classes(sight))
     return Now(
         at=sight.now.replace(microsecond=0),
         nodes=tuple(
-            _node(view, agent, sight, eyes)
+            _node(view, agent, seen)
             for view, agent in (sight.looks[name] for name in sorted(sight.looks))
             if view.published or view.fault or agent != "unseen"
         ),
@@ -101,17 +118,18 @@ def now_of(sight: Sight, eyes: Eyes) -> Now:
     )
 
 
-def _node(view: NodeView, agent: State, sight: Sight, eyes: Eyes) -> NodeNow:
+def _node(view: NodeView, agent: State, seen: _Seen) -> NodeNow:
+    sight = seen.sight
     kept = {uuid: sight.pods[uid] for uuid, uid in view.kept.items() if uid in sight.pods}
     parents = {device.parent for device in view.devices}
-    used = Used(sight.uses.get(view.name) if agent == "alive" else None, sight.now, eyes)
+    used = Used(sight.uses.get(view.name) if agent == "alive" else None, sight.now, seen.eyes)
     ordered = sorted(view.devices, key=lambda device: (device.index, device.uuid))
     return NodeNow(
         node=view.name,
         state=_STATES[agent],
         why=_trouble(view, agent, sight),
         devices=tuple(
-            _device(device, view, used, kept=kept, sight=sight, eyes=eyes, is_cut=device.uuid in parents)
+            _device(device, view, used, kept=kept, seen=seen, is_cut=device.uuid in parents)
             for device in ordered
         ),
     )
@@ -134,10 +152,10 @@ def _device(
     used: Used,
     *,
     kept: Mapping[str, Pod],
-    sight: Sight,
-    eyes: Eyes,
+    seen: _Seen,
     is_cut: bool,
 ) -> DeviceNow:
+    sight = seen.sight
     holders = [sight.pods[uid] for uid in view.holders(device.uuid) if uid in sight.pods]
     state, reason = _state(device, view, kept, sight, is_cut=is_cut)
     shown = holders or ([kept[device.uuid]] if device.uuid in kept else [])
@@ -148,7 +166,7 @@ def _device(
         state=state,
         why=reason,
         pods=tuple(
-            _holder(pod, sight, eyes, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
+            _holder(pod, view, seen, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
         ),
         memory_mib=device.memory,
         use=used.of(device.uuid),
@@ -174,14 +192,20 @@ def _state(
     return "free", None
 
 
-def _holder(pod: Pod, sight: Sight, eyes: Eyes, *, memory: int | None) -> HolderNow:
-    booking, is_seen = sight.cover.get(pod.metadata.uid), eyes.may_name(pod)
+def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> HolderNow:
+    uid, eyes, is_seen = pod.metadata.uid, seen.eyes, seen.eyes.may_name(pod)
+    booking = seen.sight.cover.get(uid)
+    claim = next((one for one in view.claims if one.uid == uid), None)
+    right = seen.classes.of(pod, claim)
+    granted = granted_until(pod, seen.sight.terms) if right == "granted" else None
+    until = booking.spec.end if booking else granted
     return HolderNow(
         namespace=pod.metadata.namespace if is_seen else None,
         name=pod.metadata.name if is_seen else None,
         user=eyes.user_of(pod) if is_seen else None,
+        holder_class=right,
         booking=booking.name if booking and is_seen else None,
-        until=booking.spec.end if booking and is_seen else None,
+        until=until if is_seen else None,
         memory_used_mib=memory,
     )
 

@@ -4,7 +4,7 @@ import hashlib
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
@@ -13,6 +13,10 @@ from booking.policy.limits import Limits
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import Value, ValueMistakeError, Values, read_value, written_value
 from booking.policy.visibility import Visibility
+
+FILE_VERSION: Final = 1
+"""Of the form in which policies are written: ``version`` in the file. Not a policy's own version, which says
+what it means."""
 
 
 class Exempting(Protocol):

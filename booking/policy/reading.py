@@ -11,7 +11,7 @@ import msgspec
 import yaml
 
 from booking.policy.limits import Limits, zone_of
-from booking.policy.policy import Policy
+from booking.policy.policy import FILE_VERSION, Policy
 from booking.policy.resolution import Group, Scope
 from booking.policy.values import ValueMistakeError, Values, demand_knob, read_value
 from booking.policy.visibility import Visibility
@@ -20,6 +20,7 @@ from cluster import names
 LONGEST: Final = 2**20
 """Characters: what a ConfigMap can hold, too."""
 _DEEPEST: Final = 10
+_VERSION: Final = "version"
 _PARTS: Final = ("zone", "visibility", "defaults", "pools", "groups", "users")
 
 
@@ -115,11 +116,17 @@ class _Reader:
     def policy(self, root: yaml.Node | None) -> Policy:
         """All of it."""
         found: dict[str, _Entry] = {}
-        for entry in self._entries(root, ""):
-            if entry.key in _PARTS:
-                found[entry.key] = entry
+        entries = {entry.key: entry for entry in self._entries(root, "")}
+        version = entries.pop(_VERSION, None)
+        if version is not None and not self._is_read(version):
+            # What the rest means in another version, nobody knows here.
+            return Policy()
+        for key, entry in entries.items():
+            if key in _PARTS:
+                found[key] = entry
             else:
-                self._wrong(entry, f"A policy has {', '.join(_PARTS)}, and nothing of this name.")
+                parts = ", ".join((_VERSION, *_PARTS))
+                self._wrong(entry, f"A policy has {parts}, and nothing of this name.")
         given = {key: read(found[key]) for key, read in self._readers().items() if key in found}
         policy = Policy(**given)
         if not self.mistakes:
@@ -135,6 +142,21 @@ class _Reader:
             "groups": self._groups,
             "users": self._users,
         }
+
+    def _is_read(self, version: _Entry) -> bool:
+        """Whether the file is of the version that is read here (ADR 41: so it is where it says none)."""
+        node = version.node
+        meant = _meant(node) if isinstance(node, yaml.ScalarNode) else None
+        if type(meant) is int and meant == FILE_VERSION:
+            return True
+        said = f"the text {meant[:80]!r}" if isinstance(meant, str) else str(node.value)[:80]
+        but = "" if meant is None else f", not {said}"
+        self._wrong(
+            version,
+            f"Policies are read in version {FILE_VERSION}{but}: write version: {FILE_VERSION}, or leave it "
+            "out; a file of a later version needs the release of GPU Booking that brought it.",
+        )
+        return False
 
     def _zone(self, entry: _Entry) -> str:
         name = self._text(entry)

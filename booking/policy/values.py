@@ -31,9 +31,10 @@ _BESIDE: Final = ("pools", "members")
 _SETTINGS: Final = {
     "warn_before": "warn_before",
     "end_action": "end_action_bare",
-    "end_grace": "longest_grace_seconds",
 }
 """What the controller decides, and its setting."""
+_OF_PODS: Final = {"end_grace": "terminationGracePeriodSeconds"}
+"""What each pod decides, and its field."""
 
 
 class ValueMistakeError(ValueError):
@@ -109,6 +110,8 @@ def _unknown(knob: str) -> str:
     if knob in _SETTINGS:
         variable = names.setting(_SETTINGS[knob])
         return f"{knob} is decided by the controller, not by the policy: see its setting {variable}."
+    if knob in _OF_PODS:
+        return f"{knob} is each pod's own ({_OF_PODS[knob]}), and not of the policy."
     close = get_close_matches(knob, (*KNOBS, *_BESIDE), n=1)
     meant = _OTHER_WORDS.get(knob) or (close[0] if close else None)
     hint = f" (is {meant} meant?)" if meant else f": there are {', '.join(KNOBS)}"

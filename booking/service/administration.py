@@ -48,12 +48,11 @@ def add_block(
 ) -> Block:
     """Take devices out."""
     demand_administrator(who, "block GPUs")
-    said = demanded_reason(reason)
     capacity = ground.capacity()
     label = None if model is None else names.model_label(model)
 
     def decide(writing: Writing) -> Block:
-        now = whole(ground.clock.now())
+        said, now = demanded_reason(reason), whole(ground.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
         if wrong:
             raise RefusedError(wrong)
@@ -72,7 +71,7 @@ def add_block(
         auditing.written(writing, "block.add", who, now, subject=block.id, after=block, reason=said)
         return block
 
-    return ground.store.write(once(ground, who, decide, kind=Block, key=key))
+    return once(ground, who, decide, kind=Block, key=key)
 
 
 def remove_block(
@@ -89,7 +88,7 @@ def remove_block(
         auditing.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=reason)
         return block
 
-    return ground.store.write(once(ground, who, decide, kind=Block, key=key))
+    return once(ground, who, decide, kind=Block, key=key)
 
 
 def exemptions(ground: Ground, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
@@ -120,11 +119,11 @@ def add_exemption(
 ) -> Exemption:
     """Let other limits hold for a user."""
     demand_administrator(who, "exempt somebody")
-    whose, said = beneficiary(who, user, ground.identity_rules), demanded_reason(reason)
     label = None if model is None else names.model_label(model)
     unknown = [] if label is None else [*_wrong_model(label, ground.capacity())]
 
     def decide(writing: Writing) -> Exemption:
+        whose, said = beneficiary(who, user, ground.identity_rules), demanded_reason(reason)
         now = whole(ground.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
         if wrong:
@@ -146,7 +145,7 @@ def add_exemption(
         )
         return exemption
 
-    return ground.store.write(once(ground, who, decide, kind=Exemption, key=key))
+    return once(ground, who, decide, kind=Exemption, key=key)
 
 
 def remove_exemption(
@@ -165,7 +164,7 @@ def remove_exemption(
         )
         return exemption
 
-    return ground.store.write(once(ground, who, decide, kind=Exemption, key=key))
+    return once(ground, who, decide, kind=Exemption, key=key)
 
 
 def audit(

@@ -1,5 +1,6 @@
 """Asking for GPUs: a booking, a trial of one, or when there could be one."""
 
+from collections.abc import Callable
 from datetime import datetime
 
 import msgspec
@@ -13,31 +14,33 @@ from booking.service.authority import beneficiary
 from booking.service.ground import Ground, whole
 from booking.service.judging import Bid, granted, move_others, refusal
 from booking.service.once import Key, once
-from booking.store import Writing
+from booking.store import Reading, Writing
 
 
 def create(
     ground: Ground, who: Principal, request: BookingRequest, *, user: str | None, key: Key | None
 ) -> Record:
     """Book, or keep in mind that somebody would have liked to."""
-    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
+    bid_of = _bidder(ground, who, user)
 
     def decide(writing: Writing) -> Record | RefusedError:
-        return _booked(bid, writing, ground.clock.now(), request)
+        return _booked(bid_of(), writing, ground.clock.now(), request)
 
-    outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
-    return granted(ground, outcome, bid.trial(request))
+    def again(reading: Reading) -> Decision:
+        return bid_of().trial(request)(reading)
+
+    return granted(ground, once(ground, who, decide, kind=Record, key=key), again)
 
 
 def create_earliest(
     ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, key: Key | None
 ) -> Record:
     """Book the first slot: it is found in the transaction that takes it."""
-    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
-    slots.demand_instants(wish)
+    bid_of = _bidder(ground, who, user)
 
     def decide(writing: Writing) -> Record | RefusedError:
-        now = ground.clock.now()
+        bid, now = bid_of(), ground.clock.now()
+        slots.demand_instants(wish)
         try:
             slot = slots.first(bid, writing, now, wish)
         except RefusedError as refused:
@@ -48,8 +51,10 @@ def create_earliest(
             return refused
         return _booked(bid, writing, now, slots.as_request(wish, slot.start, slot.end))
 
-    outcome = ground.store.write(once(ground, who, decide, kind=Record, key=key))
-    return granted(ground, outcome, slots.trial(bid, wish))
+    def again(reading: Reading) -> Decision:
+        return slots.trial(bid_of(), wish)(reading)
+
+    return granted(ground, once(ground, who, decide, kind=Record, key=key), again)
 
 
 def dry_run_earliest(ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None) -> Decision:
@@ -63,6 +68,12 @@ def dry_run(ground: Ground, who: Principal, request: BookingRequest, *, user: st
     """What ``create`` would answer."""
     bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
     return ground.store.read(bid.trial(request))
+
+
+def _bidder(ground: Ground, who: Principal, user: str | None) -> Callable[[], Bid]:
+    """What makes a bid for somebody inside a transaction: whom nobody can mean is refused there."""
+    capacity = ground.capacity()
+    return lambda: Bid.of(ground, who, beneficiary(who, user, ground.identity_rules), capacity)
 
 
 def _booked(bid: Bid, writing: Writing, now: datetime, request: BookingRequest) -> Record | RefusedError:

@@ -56,7 +56,7 @@ def change(
         return after
 
     trial = _trial(ground, who, booking_id, wish, capacity=capacity, expected=None)
-    return granted(ground, ground.store.write(once(ground, who, decide, kind=Record, key=key)), trial)
+    return granted(ground, once(ground, who, decide, kind=Record, key=key), trial)
 
 
 def dry_run(ground: Ground, who: Principal, booking_id: str, wish: Change, *, expected: Expected) -> Decision:

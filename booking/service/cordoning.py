@@ -11,7 +11,7 @@ from booking.principals import Principal
 from booking.service import auditing
 from booking.service.authority import demand_administrator, demanded_reason
 from booking.service.ground import GpuOrder, Ground
-from booking.service.once import Key, answered, once
+from booking.service.once import Key, answered, once, spending
 from booking.store import Writing
 
 _NODE: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -39,6 +39,13 @@ def order_gpu(
         key: of the request.
     """
     demand_administrator(who, f"{order} GPUs")
+    with spending(ground, who, key):
+        return _ordered(ground, who, place, order, reason=reason, key=key)
+
+
+def _ordered(
+    ground: Ground, who: Principal, place: tuple[str, str], order: GpuOrder, *, reason: str, key: Key | None
+) -> str:
     said = demanded_reason(reason)
     node, gpu = place
     if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
@@ -56,7 +63,7 @@ def order_gpu(
         _audit(ground, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise
     if key:
-        ground.store.write(once(ground, who, lambda _writing: Told(uuid), kind=Told, key=key))
+        once(ground, who, lambda _writing: Told(uuid), kind=Told, key=key)
     return uuid
 
 

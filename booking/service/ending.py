@@ -38,7 +38,7 @@ def release(
         auditing.booking(writing, "release", who, now, before=record, after=after, reason=said)
         return after
 
-    return ground.store.write(once(ground, who, decide, kind=Record, key=key))
+    return once(ground, who, decide, kind=Record, key=key)
 
 
 def dry_run(
@@ -79,7 +79,7 @@ def cancel(
         auditing.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
         return after
 
-    return ground.store.write(once(ground, who, decide, kind=Record, key=key))
+    return once(ground, who, decide, kind=Record, key=key)
 
 
 def allowed(

@@ -11,7 +11,7 @@ from booking.principals import Principal
 from booking.service import auditing
 from booking.service.authority import demand_administrator, demanded_reason
 from booking.service.ground import Ground
-from booking.service.once import Key, answered, once
+from booking.service.once import Key, answered, once, spending
 from booking.store import Writing
 
 _NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
@@ -32,6 +32,11 @@ def evict(ground: Ground, who: Principal, namespace: str, pod: str, *, reason: s
     It is written down before: whoever loses a pod finds out by whom, whatever becomes of this process.
     """
     demand_administrator(who, "evict pods")
+    with spending(ground, who, key):
+        _evict(ground, who, namespace, pod, reason=reason, key=key)
+
+
+def _evict(ground: Ground, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None) -> None:
     said = demanded_reason(reason)
     if not _NAMESPACE.fullmatch(namespace) or not _POD.fullmatch(pod):
         raise UnknownPodError(
@@ -49,7 +54,7 @@ def evict(ground: Ground, who: Principal, namespace: str, pod: str, *, reason: s
         _audit(ground, who, "pod.evict-failed", subject=subject, reason=wording.clipped(str(error)))
         raise
     if key:
-        ground.store.write(once(ground, who, lambda _writing: Ordered(subject), kind=Ordered, key=key))
+        once(ground, who, lambda _writing: Ordered(subject), kind=Ordered, key=key)
 
 
 def _audit(ground: Ground, who: Principal, action: str, *, subject: str, reason: str) -> None:

@@ -30,7 +30,7 @@ from booking.service.authority import Expected
 from booking.service.ending import Ending
 from booking.service.ground import Evictions, GpuOrder, GpuOrders, Ground, random_id
 from booking.service.holding import Holding
-from booking.service.once import Key
+from booking.service.once import Key, answered, spend
 from booking.service.overview import Overview
 from booking.service.paging import Page
 from booking.service.seeing import ModelAvailability
@@ -79,7 +79,8 @@ class BookingService:
     ) -> Record:
         """Book; for ``user``, by their rules, where an administrator asks for somebody else.
 
-        The same key with the same request answers what it answered; a refused one is judged anew.
+        The same key with the same request answers what it answered; a refused one is judged anew, and has its
+        key for itself all the same.
 
         Raises:
             RefusedError: with everything that is wrong with the request, and what would be accepted.
@@ -130,6 +131,22 @@ class BookingService:
             NotAllowedError: for somebody else, by no administrator.
         """
         return asking.dry_run_earliest(self._ground, who, wish, user=user)
+
+    def replayed(self, who: Principal, key: Key | None) -> Record | None:
+        """What this request was answered before; None where it is new, was refused or has no key.
+
+        Raises:
+            KeyReusedError: the key was used for another request.
+        """
+        return self._ground.store.read(lambda reading: answered(reading, who, key, Record))
+
+    def spend(self, who: Principal, key: Key | None) -> None:
+        """A request was refused before it came here: no other one may have its key.
+
+        Raises:
+            KeyReusedError: the key was used for another request.
+        """
+        spend(self._ground, who, key)
 
     # --- seeing ----------------------------------------------------------------------------------------
     def list(

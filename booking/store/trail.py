@@ -72,9 +72,15 @@ class TrailWrite(WritingTransaction):
         self._run(_DENIED, _seconds(denied.at), *said, _seconds(denied.earliest_start))
 
     def remember(self, principal: str, key: str, replay: Replay) -> None:
-        """Store an answer; what was answered before to this key, if that is too old, is forgotten."""
+        """Store an answer in place of the one before to this key; what is too old is forgotten."""
         self._do(ReplayRow.delete().where(ReplayRow.at < replay.at - REPLAYS_KEPT))
-        self._do(ReplayRow.insert(principal=principal, key=key, **msgspec.structs.asdict(replay)))
+        kept = msgspec.structs.asdict(replay)
+        self._do(
+            ReplayRow.insert(principal=principal, key=key, **kept).on_conflict(
+                conflict_target=[ReplayRow.principal, ReplayRow.key],
+                preserve=[getattr(ReplayRow, name) for name in kept],
+            )
+        )
 
 
 def _seconds(instant: datetime | None) -> int | None:

@@ -68,7 +68,7 @@ def path_of(url: str) -> Path:
     if not url.startswith(_FILE) or not path.strip("/") or path == ":memory:" or "\0" in path:
         raise StoreError(
             f"The database {_without_password(url)!r} cannot be used: write {_FILE} and the path of a file, "
-            f"for example {_FILE}/var/lib/{names.PRODUCT}/bookings.db, or "
+            f"for example {_FILE}{names.DATABASE_FILE}, or "
             f"{_SERVER}://user@host:{_PORT}/database."
         )
     return Path(path)

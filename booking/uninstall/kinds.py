@@ -2,7 +2,6 @@
 
 from typing import Final
 
-from cluster import names
 from cluster.kube.resources import Resource
 from cluster.objects.meta import Meta, Partial
 
@@ -35,8 +34,3 @@ CAPACITIES: Final = Resource(
     namespaced=True,
     type=Named,
 )
-
-COMPONENT: Final = "app.kubernetes.io/component"
-"""Label of the chart's pods: which part they are."""
-OURS: Final = f"app.kubernetes.io/name={names.PRODUCT}"
-"""Label selector of the chart's pods."""

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from booking.uninstall.asking import everything, some, without
-from booking.uninstall.kinds import COMPONENT, DAEMON_SETS, DEPLOYMENTS, OURS, POLICY_BINDINGS
+from booking.uninstall.kinds import DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
 from cluster import names
 from cluster.kube.port import Kube, Selection
 from cluster.kube.resources import LEASES, MUTATING_WEBHOOKS, PODS, Resource
@@ -64,7 +64,7 @@ class Stopping:
             for resource, name in _WORKLOADS[part]:
                 if without(self._kube, resource, name, self._namespace):
                     self._say(f"{resource.kind} {name} is stopped.")
-        selected = f"{OURS},{COMPONENT} in ({','.join(parts)})"
+        selected = f"{names.OUR_PODS},{names.COMPONENT} in ({','.join(parts)})"
         pods, _ = everything(self._kube, PODS, Selection(namespace=self._namespace, label_selector=selected))
         left = [_place(pod) for pod in pods]
         return f"Pods of GPU Booking still end: {some(left)}." if left else None

@@ -10,6 +10,7 @@ import msgspec
 from booking.alternatives import Alternative
 from booking.evaluate import Decision
 from booking.live import Now, Why
+from booking.policy.policy import FILE_VERSION
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.server_metrics import ServerMetrics
@@ -17,6 +18,7 @@ from booking.service import Key, ModelAvailability, Page
 from booking.service.ending import Ending
 from booking.service.ground import GpuOrder
 from booking.stored import AuditEntry, Block, Denied, Exemption, Filters
+from booking.terms import Terms
 from cluster.runtime.clock import Clock
 from cluster.runtime.probes import Check
 
@@ -46,6 +48,14 @@ class Bookings(Protocol):
 
     def dry_run_earliest(self, who: Principal, wish: SlotRequest, *, user: str | None = None) -> Decision:
         """What ``create_earliest`` would answer."""
+        ...
+
+    def replayed(self, who: Principal, key: Key | None) -> Record | None:
+        """What a request was answered before."""
+        ...
+
+    def spend(self, who: Principal, key: Key | None) -> None:
+        """A request was refused before it came to the service."""
         ...
 
     def list(
@@ -237,6 +247,9 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """What holds for everybody who is not named in particular."""
 
     version: str
+    """A name of what it means, another where that differs."""
+    file_version: int = FILE_VERSION
+    """Of the form in which policy files are written: their ``version``."""
     zone: str
     """In which days are counted."""
     limits: Mapping[str, Any]
@@ -270,5 +283,7 @@ class Parts:
     """The site's zone, in which days are counted."""
     policy: Callable[[str | None], Policy]
     """What holds for everybody, of a model or of all."""
+    terms: Terms
+    """What becomes of pods whose booking is over."""
     clock: Clock
     metrics: ServerMetrics

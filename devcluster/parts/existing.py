@@ -17,7 +17,7 @@ from devcluster.pki import Pki
 NAMES: Final = ("extender-a", "extender-b")
 SERVICE: Final = names.EXTENDER
 SCHEDULER: Final = "default-scheduler"
-SERVER_NAME: Final = f"{SERVICE}.{names.NAMESPACE}.svc"
+SERVER_NAME: Final = names.host_of(SERVICE)
 _CLIENT = "system:kube-scheduler"
 
 
@@ -61,7 +61,7 @@ def endpoints(number: int, address: str, *, ready: bool) -> dict[str, Any]:
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": f"{SERVICE}-{NAMES[number]}",
+            "name": NAMES[number],
             "namespace": names.NAMESPACE,
             "labels": {"kubernetes.io/service-name": SERVICE},
         },

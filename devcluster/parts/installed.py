@@ -167,7 +167,7 @@ class Installed:
         volume = {
             "apiVersion": "v1",
             "kind": "PersistentVolume",
-            "metadata": {"name": f"{names.PRODUCT}-database"},
+            "metadata": {"name": names.DATABASE_CLAIM},
             "spec": {
                 "capacity": {"storage": "1Gi"},
                 "accessModes": ["ReadWriteOnce"],

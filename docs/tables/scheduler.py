@@ -22,7 +22,7 @@ def dedicated() -> str:
 
 def existing() -> str:
     """What is added to the configuration of the cluster's own scheduler."""
-    server = f"{names.EXTENDER}.{names.NAMESPACE}.svc"
+    server = names.host_of(names.EXTENDER)
     files = {
         "caFile": f"{_FOLDER}/ca.crt",
         "certFile": f"{_FOLDER}/scheduler.crt",

@@ -9,14 +9,12 @@ import pytest
 
 from cluster import names
 from tests.architecture.checkout import PACKAGES, ROOT, name_of, python_of, texts, tracked, tree_of
-from tests.architecture.strings import strings_in
+from tests.architecture.glued import NAMES, VALUES, Meanings, glued_in, meanings_of
+from tests.architecture.strings import marked, strings_in
 
 HOME = ROOT / "cluster" / "names.py"
-VALUES = {name: value for name, value in vars(names).items() if name.isupper() and isinstance(value, str)}
 PREFIXES = (names.PRODUCT, names.METRICS_PREFIX, names.SETTINGS_PREFIX, names.NVIDIA_PREFIX)
 OURS = re.compile("|".join(map(re.escape, (*PREFIXES, names.NODE_LEASE_PREFIX))))
-KEY = re.compile(rf"{re.escape(names.DOMAIN)}/(?!v\d)[a-z]")
-"""A key below our domain; ``gpu-booking.io/v1`` is the version of an API."""
 
 # What stands for many things in a test (a namespace, an audience, a folder), or for nothing without more.
 COMMON_PLACE = {names.PRODUCT, names.COMEBACK_PREFIX, names.DISRUPTION_TARGET, *PREFIXES}
@@ -41,9 +39,9 @@ OF_MONITORING = {f"{names.PRODUCT}-dashboard", f"{names.PRODUCT}.json", f"{names
 """The ConfigMap for Grafana, its file, and how the names of our pods begin; tests/charts/test_monitoring.py
 compares names of metrics with what the parts register."""
 OF_PODS = {
-    *(f"{names.PRODUCT}-{what}" for what in ("database", "policy", "extender-client", "scheduler-extender")),
+    *(f"{names.PRODUCT}-{what}" for what in ("policy", "extender-client", "scheduler-extender")),
 }
-"""What the pods of the chart are made of: a claim, a ConfigMap, a Secret, a binding."""
+"""What the pods of the chart are made of: a ConfigMap, a Secret, a binding."""
 MOUNTED = (f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}")
 """Where the chart's pods, and the cluster's own kube-scheduler, find their files;
 tests/long/charts/test_pods_rendered.py loads what the settings say."""
@@ -61,12 +59,13 @@ KNOW_THE_DOMAIN = {"booking/web/problems.py", "booking/web/roles.py", "cluster/k
 """They name a kind of problem, a right, and the group of an API: none is a key."""
 
 
-def strays_of_the_product(tree: ast.Module) -> Iterator[str]:
+def strays_of_the_product(tree: ast.Module, meanings: Meanings = NAMES) -> Iterator[str]:
     """Strings of shipped code and of devcluster that should stand in names.py."""
     for line, value in strings_in(tree):
         if OURS.search(value) or value in VALUES.values():
             yield f"{line}: {value!r}"
-    yield from new_keys(tree)
+    for line, value in glued_in(tree, meanings):
+        yield f"{line}: {value!r} is made of a name: give it one of its own in cluster/names.py"
 
 
 def strays_of_a_test(tree: ast.Module) -> Iterator[str]:
@@ -76,20 +75,13 @@ def strays_of_a_test(tree: ast.Module) -> Iterator[str]:
             yield f"{line}: {value!r}"
 
 
-def new_keys(tree: ast.Module) -> Iterator[str]:
-    """Keys that are put together from our domain where nobody looks for them."""
-    domains = {name: VALUES[name] for name in ("DOMAIN", "STATE_DOMAIN", "PRODUCT")}
-    for line, value in strings_in(tree, domains):
-        if KEY.search(value):
-            yield f"{line}: {value!r} is a key: give it a name in cluster/names.py"
-
-
 def test_shipped_code_and_the_developers_cluster_say_no_name_of_ours_themselves() -> None:
+    paths = [path for path in python_of(*PACKAGES, "docs", "proto") if path != HOME]
+    meanings = meanings_of(paths)
     strays = [
         f"{name_of(path)}:{stray}"
-        for path in python_of(*PACKAGES, "docs", "proto")
-        if path != HOME
-        for stray in strays_of_the_product(tree_of(path))
+        for path in paths
+        for stray in strays_of_the_product(tree_of(path), meanings)
     ]
     assert not strays
 
@@ -106,8 +98,6 @@ PIECES = {
     "an f-string": "x = f'state.{domain}/{{y}}'",
     "a sum": "x = '{product}' + '.io/hold'",
     "a sum of an f-string": "x = f'{product}' + f'.io/{{y}}'",
-    "a sum with a name": "x = names.STATE_DOMAIN + '/hold'",
-    "an f-string with a name": "x = f'{{names.DOMAIN}}/hold'",
     "a joined list": "x = ''.join(['{product}', '.io', '/hold'])",
     "an old format": "x = '{domain}/%s' % y",
     "what an old format puts in": "x = '%s/hold' % 'state.{domain}'",
@@ -120,7 +110,57 @@ PIECES = {
 def test_a_key_is_found_however_it_is_put_together(code: str) -> None:
     text = code.format(domain=names.DOMAIN, product=names.PRODUCT)
     assert list(strays_of_the_product(ast.parse(text)))
-    assert list(strays_of_a_test(ast.parse(text))) or "names." in text
+    assert list(strays_of_a_test(ast.parse(text)))
+
+
+OF_NAMES = {
+    "a sum with a name": "x = names.STATE_DOMAIN + '/hold'",
+    "an f-string with a name": "x = f'{names.DOMAIN}/hold'",
+    "a name and a literal": "x = f'{names.PRODUCT}-new-lease'",
+    "a literal and a name": "x = f'my-{names.PRODUCT}'",
+    "a key and more": "x = f'{names.HOLD}-new'",
+    "a name and what nobody knows yet": "x = f'{names.HOLD}-{y}'",
+    "a name and what follows it at once": "x = names.HOLD + y",
+    "a prefix that has names": "x = f'{names.NVIDIA_PREFIX}new'",
+    "two names": "x = f'{names.WAKE}.{names.NAMESPACE}'",
+    "below somebody's domain": "x = f'example.org/{names.PRODUCT}'",
+    "a format": "x = '{}.io/hold'.format(names.PRODUCT)",
+    "a format with a word": "x = '{a}-{b}'.format(b=y, a=names.HOLD)",
+    "an old format with a name": "x = '%s-%s' % (names.HOLD, y)",
+    "a joined tuple of names": "x = '-'.join((names.HOLD, 'new'))",
+    "a piece of a name": "x = names.HOLD.rpartition('/')[0] + '/new'",
+    "a slice of a name": "x = f'{names.HOLD[:20]}/new'",
+    "another name out of one": "x = names.HOLD.replace('hold', 'new')",
+    "bytes of a name": "x = names.HOLD.encode() + b'-new'",
+    "an imported name": "from cluster.names import PRODUCT\nx = f'{PRODUCT}.io/hold'",
+    "a name imported as another": "from cluster.names import HOLD as key\nx = f'{key}-new'",
+    "names by another name": "from cluster import names as said\nx = f'{said.HOLD}-new'",
+    "names in whole": "import cluster.names\nx = f'{cluster.names.HOLD}-new'",
+    "a constant": "KEY = names.HOLD\nx = f'{KEY}-new'",
+    "a constant of a constant": "KEY = names.HOLD\nTHEIRS: Final = KEY\nx = f'{THEIRS}-new'",
+    "a constant of a class": "class A:\n    KEY = names.HOLD\n    x = lambda self: f'{self.KEY}-new'",
+    "pieces by names": "domain, _, last = names.HOLD.rpartition('/')\nx = f'{domain}/new'",
+    "a name on the way": "x = (key := names.HOLD) + '-new'",
+}
+
+
+@pytest.mark.parametrize("code", OF_NAMES.values(), ids=OF_NAMES.keys())
+def test_what_is_made_of_a_name_is_found_however_the_name_is_called(code: str) -> None:
+    assert list(strays_of_the_product(ast.parse(f"from cluster import names\n{code}")))
+
+
+def test_a_name_is_known_behind_a_constant_of_another_module() -> None:
+    meanings = {**NAMES, "booking.there.KEY": marked(names.HOLD)}
+    for code in (
+        "from booking.there import KEY\nx = KEY + '-new'",
+        "import booking.there as a\nx = a.KEY + '-new'",
+    ):
+        assert list(strays_of_the_product(ast.parse(code), meanings))
+
+
+def test_constants_that_stand_for_names_are_known_wherever_they_are() -> None:
+    found = meanings_of([ROOT / "cluster" / "runtime" / "metrics.py"])
+    assert set(found) - set(NAMES) == {"cluster.runtime.metrics.NAMESPACE"}
 
 
 def test_nobody_else_has_the_domain_at_hand_to_make_a_key_of_it_when_it_runs() -> None:
@@ -150,11 +190,26 @@ def test_what_is_made_with_a_prefix_of_ours_is_found_in_the_product(prefix: str)
 
 
 @pytest.mark.parametrize(
-    "code", ['"""{domain}/hold"""', "x = names.HOLD", "x = f'{{names.HOLD}}=1'", "x = 'held'"]
+    "code",
+    [
+        f'"""{names.DOMAIN}/hold"""',
+        "x = 'held'",
+        "x = names.HOLD",
+        "x = names.HOLD + ' is there'",
+        "x = f'{names.HOLD}=1,{y}'",
+        "x = f'{names.NOT_NOW} Nobody is to blame for {names.HOLD}.'",
+        "x = f'--namespace={names.NAMESPACE}'",
+        "x = f'daemonset/{names.NODE_AGENT}'",
+        "x = f'{names.NAMESPACE}/{names.CLIENT_CONFIG}'",
+        "x = f'{names.COMEBACK_PREFIX}{uid}'",
+        "x = f'/var/lib/{names.PRODUCT}/{file}'",
+        "x = names.host_of(names.EXTENDER)",
+        "x = names.HOLD.split('/')[1]",
+        "x = f'{names.METRICS_PREFIX}_{name}'",
+    ],
 )
 def test_prose_and_uses_of_names_are_no_strays(code: str) -> None:
-    text = code.format(domain=names.DOMAIN)
-    assert not list(strays_of_the_product(ast.parse(text)))
+    assert not list(strays_of_the_product(ast.parse(f"{code}\nfrom cluster import names")))
 
 
 def test_every_name_of_ours_in_another_language_stands_in_names() -> None:

@@ -38,7 +38,8 @@ GRAB_BAGS = {
     "utility",
     "utils",
 }
-SOURCES = (".py", ".c", ".h", ".go", ".sh", ".proto", ".tpl")
+OF_OTHERS = ("devcluster/components/controller_manager.py", "tests/charts/cert-manager/")
+"""Named after what they start or install."""
 
 
 def grab_bags_in(name: str) -> set[str]:
@@ -48,18 +49,34 @@ def grab_bags_in(name: str) -> set[str]:
     return {word for room in rooms for word in room.lower().replace("-", "_").split("_")} & GRAB_BAGS
 
 
+def named_by_us() -> list[str]:
+    """Files in every language."""
+    return [name for path in tracked() if not (name := name_of(path)).startswith(OF_OTHERS)]
+
+
 def test_no_module_and_no_folder_is_a_grab_bag() -> None:
-    found = {name: words for path in tracked(*SOURCES) if (words := grab_bags_in(name := name_of(path)))}
-    # Named after the daemon that it starts.
-    assert found == {"devcluster/components/controller_manager.py": {"manager"}}
+    assert {name: words for name in named_by_us() if (words := grab_bags_in(name))} == {}
 
 
 @pytest.mark.parametrize(
     "name",
-    ["cluster/util.py", "tests/helpers/pods.py", "booking/web/test_utils.py", "cluster/kube-common/x.go"],
+    [
+        *(
+            "cluster/util.py",
+            "tests/helpers/pods.py",
+            "booking/web/test_utils.py",
+            "cluster/kube-common/x.go",
+        ),
+        *("booking/web/static/helpers.js", "booking/web/pages/templates/common.html", "charts/x/misc.yaml"),
+    ],
 )
 def test_a_grab_bag_is_recognised_in_every_part_of_a_path(name: str) -> None:
     assert grab_bags_in(name)
+
+
+def test_files_of_every_language_are_asked_for_their_names() -> None:
+    suffixes = {Path(name).suffix for name in named_by_us()}
+    assert suffixes >= {".py", ".c", ".go", ".sh", ".tpl", ".js", ".html", ".css", ".yaml", ".md"}
 
 
 def test_a_word_within_a_word_is_no_grab_bag() -> None:

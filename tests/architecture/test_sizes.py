@@ -8,6 +8,7 @@ import pytest
 
 from tests.architecture import sizes
 from tests.architecture.checkout import name_of, tracked, tree_of
+from tests.architecture.javascript import in_javascript
 
 FILE_LINES = 500
 FUNCTION_LINES = 60
@@ -17,6 +18,7 @@ LANGUAGES: dict[str, Callable[[str], Iterator[sizes.Length]]] = {
     ".h": sizes.in_braces,
     ".go": sizes.in_braces,
     ".sh": sizes.in_braces,
+    ".js": in_javascript,
     ".tpl": sizes.in_templates,
     "Makefile": sizes.in_makefile,
 }
@@ -30,7 +32,6 @@ WRITTEN_BY_PEOPLE = (
     ".mod",
     ".html",
     ".css",
-    ".js",
     ".sql",
 )
 
@@ -38,7 +39,7 @@ WRITTEN_BY_PEOPLE = (
 def sources() -> list[Path]:
     named = tracked(*WRITTEN_BY_PEOPLE)
     scripts = [path for path in tracked() if not path.suffix and path.read_bytes().startswith(b"#!")]
-    return [path for path in {*named, *scripts} if "fixtures" not in path.parts]
+    return [path for path in {*named, *scripts} if not {"fixtures", "vendor"} & set(path.parts)]
 
 
 def functions_of(path: Path) -> Iterator[sizes.Length]:
@@ -63,9 +64,9 @@ def test_no_function_is_longer_than_sixty_lines() -> None:
     assert not long
 
 
-@pytest.mark.parametrize("end", [".py", ".c", ".go", ".tpl", "Makefile"])
+@pytest.mark.parametrize("end", [".py", ".c", ".go", ".sh", ".js", ".tpl", "Makefile"])
 def test_functions_are_found_in_every_language_that_is_written_here(end: str) -> None:
-    assert [name for path in tracked(end) for name, _ in functions_of(path)]
+    assert [name for path in sources() if path.name.endswith(end) for name, _ in functions_of(path)]
 
 
 C = """\
@@ -87,6 +88,38 @@ func (t T) f() error {
 \treturn nil
 }
 """
+SCRIPT = """\
+// function no() {
+const a = (x) => {
+  return x;
+};
+function b(x, { y = "}" } = {}) {
+  if (x) {
+    go();
+  }
+}
+const kept = {
+  c(x) {
+    return `${x ? `{${a(x)}` : "{"}`;
+  },
+  d: async x => x.replace(/[{`"/]/g, "")
+    .trim(),
+};
+class A {
+  static #e(x) {
+  }
+}
+call(1, (x,
+  y) => [
+  x,
+  y,
+]);
+on("x", function () {
+});
+(() => {
+  go();
+})();
+"""
 
 
 @pytest.mark.parametrize(
@@ -94,6 +127,11 @@ func (t T) f() error {
     [
         (sizes.in_braces, C, [("int f", 5), ("int g", 2)]),
         (sizes.in_braces, GO, [("func (t T) f", 3)]),
+        (
+            in_javascript,
+            SCRIPT,
+            [("a", 3), ("b", 5), ("c", 3), ("d", 2), ("#e", 2), ("=>", 5), ("=>", 2), ("=>", 3)],
+        ),
         (sizes.in_makefile, "a: b ## c\n\t@x\n\t@y\n\nV := 1\n", [("a", 4)]),
         (sizes.in_templates, '{{- define "a.b" -}}\nx: 1\n{{- end }}\n', [("a.b", 3)]),
     ],
@@ -102,6 +140,23 @@ def test_a_function_is_measured_from_its_first_line_to_its_last(
     measure: Callable[[str], Iterator[sizes.Length]], text: str, expected: list[sizes.Length]
 ) -> None:
     assert list(measure(text)) == expected
+
+
+@pytest.mark.parametrize(
+    ("opening", "closing"),
+    [
+        ("const f = (x) => {", "};"),
+        ("const f = x => {", "};"),
+        ("const f = (x) => [", "];"),
+        ("function f() {", "}"),
+        ("const f = async function () {", "};"),
+        ("on('x', (event) => {", "});"),
+        ("const o = { f(x) {", "} };"),
+    ],
+)
+def test_a_long_function_of_a_script_is_found_within_another_too(opening: str, closing: str) -> None:
+    inner = "\n".join([opening, *["  go();"] * 80, closing])
+    assert [lines for _, lines in in_javascript(f"(() => {{\n{inner}\n}})();\n")] == [84, 82]
 
 
 def test_a_function_of_python_is_measured_from_its_first_line_to_its_last() -> None:

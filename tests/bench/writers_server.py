@@ -89,6 +89,7 @@ def main(folder: Path) -> None:
             unknown_capacity=lambda: None,
             zone=lambda: UTC,
             policy=lambda _: Policy(version="", zone="UTC", limits={}),
+            terms=Terms(),
             clock=clock,
             metrics=ServerMetrics(CollectorRegistry()),
         )

@@ -151,7 +151,11 @@ def test_an_extension_that_goes_too_far_is_offered_as_far_as_it_may_go_however_l
     full = a_record(day(3), day(9), user="bob", id="b-bob", count=6)
     decision = changed(long, others=(full,), end=day(5))
     assert rules(decision) == ["capacity"]
-    assert offers(decision) == [("shorter", day(-9), day(3), 2)]
+    assert offers(decision) == [
+        ("shorter", day(-9), day(3), 2),
+        ("shorter", day(-9), day(2), 2),
+        ("fewer-gpus", day(-9), day(3), 1),
+    ]
 
 
 def test_no_change_lets_gpus_lie_otherwise_so_none_is_offered() -> None:

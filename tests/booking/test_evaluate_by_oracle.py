@@ -3,14 +3,17 @@
 Everything lies on whole hours, around the nights on which Stockholm's clocks are changed.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from itertools import islice
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from booking.alternatives import MOST
 from booking.capacity import Capacity
 from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
@@ -63,6 +66,21 @@ BOOKED = st.lists(
     ),
     max_size=5,
 )
+CROWDED = st.lists(
+    st.builds(
+        dict,
+        start=st.integers(-5, 60),
+        length=st.integers(4, 50),
+        count=st.integers(1, 3),
+        user=st.just("bob"),
+        model=st.sampled_from([A100, A100, A6000]),
+        waived=st.just(False),
+        is_cancelled=st.just(False),
+    ),
+    min_size=4,
+    max_size=14,
+)
+"""Somebody else's: little is left between them."""
 WISHES = st.builds(
     dict,
     start=st.none() | st.integers(-2, 60),
@@ -75,6 +93,7 @@ WISHES = st.builds(
 # --- the oracle ------------------------------------------------------------------------------------------
 
 
+@lru_cache(maxsize=10_000)
 def day_later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:
     """The same wall clock so many days on, found by trying every minute of that day."""
     if not days:
@@ -95,12 +114,17 @@ def on_grid(moment: datetime, step: Span, zone: ZoneInfo) -> bool:
     return (wall.hour % (24 if step.days else step.seconds // 3600), wall.minute) == (0, 0)
 
 
-def lasts_steps(start: datetime, end: datetime, step: Span, zone: ZoneInfo) -> bool:
+def between(start: datetime, end: datetime, zone: ZoneInfo) -> Span:
+    """As many days as fit, and what is left."""
     days = 0
     while day_later(start, days + 1, zone) <= end:
         days += 1
-    rest = end - day_later(start, days, zone)
-    return rest % timedelta(days=step.days, seconds=step.seconds) == timedelta(0)
+    return Span(days, int((end - day_later(start, days, zone)).total_seconds()))
+
+
+def lasts_steps(start: datetime, end: datetime, step: Span, zone: ZoneInfo) -> bool:
+    rest = between(start, end, zone).seconds
+    return rest % seconds(step) == 0
 
 
 def busy(records: Sequence[Record], moment: datetime) -> int:
@@ -172,7 +196,13 @@ def wished(now: datetime, wish: dict[str, Any]) -> dict[str, Any]:
     return {**wish, "start": start, "end": start + HOUR * wish["length"]}
 
 
-def judged(now: datetime, limits: Limits, records: Sequence[Record], wish: dict[str, Any]) -> Decision:
+def judged(
+    now: datetime,
+    limits: Limits,
+    records: Sequence[Record],
+    wish: dict[str, Any],
+    deadline: datetime | None = None,
+) -> Decision:
     return evaluate(
         now,
         lambda _: limits,
@@ -182,6 +212,7 @@ def judged(now: datetime, limits: Limits, records: Sequence[Record], wish: dict[
         request=BookingRequest(
             model=wish["model"], start=wish["start"], end=wish["end"], count=wish["count"], topology="any"
         ),
+        deadline=deadline,
     )
 
 
@@ -210,6 +241,78 @@ def test_what_is_offered_instead_would_be_accepted(
     )
 
 
+HOURS_AHEAD = 96
+"""Starts of the neighbourhood. Where a later one is possible there is no horizon, and there are many."""
+
+
+def neighbourhood(
+    now: datetime, limits: Limits, records: Sequence[Record], asked: dict[str, Any], deadline: datetime | None
+) -> Iterator[dict[str, Any]]:
+    """What is like a wish, not more than it, and would be accepted.
+
+    Of any model, 1 GPU up to as many as were wished for, from any hour that is on a step, for whole steps:
+    from the shortest booking up to one as long as was wished for. Where less is refused, more is not tried.
+    """
+    for model in THERE.models:
+        for start in (now + HOUR * n for n in range(HOURS_AHEAD)):
+            for end in _ends(start, limits, asked):
+                found = 0
+                for count in range(1, asked["count"] + 1):
+                    other = {"model": model, "start": start, "end": end, "count": count}
+                    if (deadline is not None and end > deadline) or expected(now, limits, records, other):
+                        break
+                    found = count
+                    yield other
+                if not found:
+                    break
+
+
+def _ends(start: datetime, limits: Limits, asked: dict[str, Any]) -> Iterator[datetime]:
+    """From the shortest booking on, each a step longer."""
+    zone = ZoneInfo(limits.zone)
+    least = later(start, limits.shortest, zone)
+    wished = later(start, between(asked["start"], asked["end"], zone), zone)
+    ends = (later(start, each, zone) for each in lengths(limits))
+    for number, end in enumerate(sorted({end for end in ends if end >= least})):
+        if number and end > wished:
+            return
+        yield end
+
+
+def lengths(limits: Limits) -> Iterator[Span]:
+    """So many days, and as many steps as a day has not."""
+    step = limits.granularity or Span(0, 3600)
+    for number in range(1, 1 + 4 * 86400 // seconds(step)):
+        yield Span(*divmod(number * seconds(step), 86400))
+
+
+def seconds(span: Span) -> int:
+    return span.days * 86400 + span.seconds
+
+
+def is_kept_on_any_day(limits: Limits) -> bool:
+    """Whether whole steps are within the limits also on days on which no clock is changed."""
+    return any(limits.shortest.nominal <= each.nominal <= limits.longest.nominal for each in lengths(limits))
+
+
+@settings(max_examples=300)
+@given(NOWS, LIMITS, BOOKED | CROWDED, WISHES, st.none() | st.integers(0, 90))
+def test_wherever_three_like_it_would_be_accepted_three_are_offered(
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any], hours: int | None
+) -> None:
+    assume(is_kept_on_any_day(limits))
+    records, asked = stored(now, booked), wished(now, wish)
+    deadline = None if hours is None else now + HOUR * hours
+    decision = judged(now, limits, records, asked, deadline)
+    is_answered = decision.is_accepted and (deadline is None or asked["end"] <= deadline)
+    for each in decision.alternatives:
+        assert deadline is None or each.end <= deadline
+    if is_answered or asked["end"] <= asked["start"] or len(decision.alternatives) == MOST:
+        return
+    like_it = [*islice(neighbourhood(now, limits, records, asked, deadline), MOST)]
+    assert len(like_it) < MOST, (like_it, decision.alternatives)
+
+
 @given(NOWS, LIMITS, BOOKED, WISHES)
 def test_the_earliest_start_is_accepted_when_it_has_come_and_no_hour_before_it_is(
     now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
@@ -235,11 +338,7 @@ def _end(start: datetime, asked: dict[str, Any], limits: Limits) -> datetime | N
     zone = ZoneInfo(limits.zone)
     if asked["end"] <= asked["start"] or asked["count"] < 1:
         return None
-    length, days = asked["end"] - asked["start"], 0
-    while day_later(asked["start"], days + 1, zone) <= asked["end"]:
-        days += 1
-    rest = length - (day_later(asked["start"], days, zone) - asked["start"])
-    end = day_later(start, days, zone) + rest
+    end = later(start, between(asked["start"], asked["end"], zone), zone)
     step = limits.granularity
     fits = later(start, limits.shortest, zone) <= end <= later(start, limits.longest, zone)
     return end if fits and (step is None or lasts_steps(start, end, step, zone)) else None

@@ -19,7 +19,7 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
         }
     },
     "a claim of one's own": {"server": {"database": {"existingClaim": "bookings"}}},
-    "a policy": {"server": {"policy": {"version": 1, "rules": {"cooldown": "P7D"}}}},
+    "a policy": {"server": {"policy": {"version": 1, "defaults": {"cooldown": "P7D"}}}},
     "OIDC": {
         "server": {
             "url": "https://gpus.example.org",

@@ -76,7 +76,7 @@ def test_a_drain_is_never_stopped_for_good_by_one_replica(render: Render, mode: 
 def test_a_budget_is_as_large_as_the_site_says_or_not_there(render: Render) -> None:
     (budget,) = of_kind(render(OWN), "PodDisruptionBudget").values()
     assert budget["spec"]["maxUnavailable"] == "50%"
-    assert budget["spec"]["selector"]["matchLabels"]["app.kubernetes.io/component"] == "extender"
+    assert budget["spec"]["selector"]["matchLabels"][names.COMPONENT] == "extender"
 
 
 def test_pods_are_spread_by_counting_those_of_their_own_part(render: Render) -> None:
@@ -85,7 +85,7 @@ def test_pods_are_spread_by_counting_those_of_their_own_part(render: Render) -> 
     assert spread["topologyKey"] == "topology.kubernetes.io/zone"
     counted = spread["labelSelector"]["matchLabels"]
     assert counted.items() <= found["controller"]["metadata"]["labels"].items()
-    assert counted["app.kubernetes.io/component"] == "controller"
+    assert counted[names.COMPONENT] == "controller"
     mine = {"matchLabels": {"mine": "yes"}}
     given = [
         {"maxSkew": 2, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": mine}
@@ -168,7 +168,7 @@ def test_an_ingress_whose_host_nobody_names_is_refused_with_what_to_do(render: R
     "values",
     [
         {"commonLabels": {"app.kubernetes.io/instance": "other"}},
-        {"controller": {"podLabels": {"app.kubernetes.io/component": "server"}}},
+        {"controller": {"podLabels": {names.COMPONENT: "server"}}},
         {"server": {"service": {"type": "ExternalName"}}},
         {"server": {"service": {"type": "ClusterIP", "nodePort": 30080}}},
         {"extender": {"podDisruptionBudget": {"maxUnavailable": 0}}},

@@ -62,7 +62,7 @@ def test_no_other_policy_opens_the_door(render: Render) -> None:
     component = {name: p["spec"]["podSelector"]["matchLabels"] for name, p in others.items()}
     assert others
     for name, policy in others.items():
-        if component[name]["app.kubernetes.io/component"] == "controller":
+        if component[name][names.COMPONENT] == "controller":
             opened = {port["port"] for rule in policy["spec"]["ingress"] for port in rule["ports"]}
             assert ControllerSettings().maia_port not in opened
 

@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from booking.policy.policy import Policy
+from booking.policy.reading import read_policy
+from booking.spans import Span
 from cluster import names
 from devcluster.failure import ClusterError
 from devcluster.parts import chart, existing, extender, scheduler_profile
@@ -160,7 +163,7 @@ def test_a_part_in_pods_is_found_by_its_labels_and_one_outside_by_its_address(
 ) -> None:
     inside, outside = render(), render({part: OUTSIDE})
     selector = of_kind(inside, "Service")[service]["spec"]["selector"]
-    assert selector["app.kubernetes.io/component"] == part
+    assert selector[names.COMPONENT] == part
     assert not of_kind(inside, "EndpointSlice")
     assert "selector" not in of_kind(outside, "Service")[service]["spec"]
     (endpoints,) = of_kind(outside, "EndpointSlice").values()
@@ -183,6 +186,16 @@ def test_who_is_signed_in_may_read_where_the_booking_server_is_and_nothing_else(
     )
     (subject,) = of_kind(documents, "RoleBinding")[names.CLIENT_CONFIG]["subjects"]
     assert (subject["kind"], subject["name"]) == ("Group", "system:authenticated")
+
+
+@pytest.mark.parametrize("said", [{}, {"version": 1}, {"version": 2}])
+def test_the_policy_says_its_version_and_can_be_read(render: Render, said: dict[str, Any]) -> None:
+    policy = said | {"defaults": {"cooldown": "P7D"}}
+    documents = render({"server": {"policy": policy}})
+    text = of_kind(documents, "ConfigMap")["gpu-booking-policy"]["data"]["policy.yaml"]
+    assert yaml.safe_load(text) == {"version": 1} | policy
+    if said.get("version") != 2:
+        assert read_policy(text) == Policy(defaults={"cooldown": Span(days=7)})
 
 
 def test_without_an_address_nothing_says_where_the_booking_server_is(render: Render) -> None:

@@ -75,9 +75,13 @@ def remove_all(kube: KubeClient, resource: Resource[Any], namespace: str) -> Non
 
 
 def answers(kube: Kube) -> bool:
-    """Whether the API server answers, and not only with the failures of its start."""
+    """Whether the API server answers, and not only with the failures of its start.
+
+    All that other tests may ask for: whichever comes next.
+    """
     try:
-        kube.list(PODS)
+        for resource in (PODS, BOOKINGS, PRIORITY_CLASSES):
+            kube.list(resource)
     except ApiError:
         return False
     return True
@@ -206,6 +210,7 @@ class TestReflector:
         cluster.restart("kube-apiserver")
         eventually(lambda: self.can_create(administrator, fresh_namespace), deadline=PATIENCE)
         eventually(lambda: sorted(cache.pods) == ["a", "b", "c", "d"], deadline=PATIENCE)
+        eventually(lambda: answers(administrator), deadline=PATIENCE)
 
     def can_create(self, kube: KubeClient, namespace: str) -> bool:
         try:

@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from cluster import names
 from devcluster.addresses import LINKS
 from devcluster.cgroups import CgroupTree
 from devcluster.procstat import BORN, STATE, fields_of
 
-_OURS = "gpu-booking."
 _KINDS = ("net", "mnt", "pid", "ipc", "uts")
 
 
@@ -81,7 +81,7 @@ def _cgroups(mark: str) -> frozenset[str]:
 
 def _is_of(mark: str, group: str) -> bool:
     """Whether a control group is this cluster's, or nobody's that we know."""
-    return not group.startswith(_OURS) or group == mark or group.startswith(f"{mark}.")
+    return not group.startswith(names.MARK_PREFIX) or group == mark or group.startswith(f"{mark}.")
 
 
 def _without_other_links(text: str) -> frozenset[str]:

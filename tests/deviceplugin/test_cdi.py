@@ -69,9 +69,9 @@ def test_nothing_is_said_of_mounts_where_there_are_none() -> None:
 def test_it_is_written_whole_and_only_when_it_has_changed(tmp_path: Path) -> None:
     folder = tmp_path / "run" / "cdi"
     assert cdi.write(folder, b"{}\n")
-    before = (folder / cdi.FILE_NAME).stat()
+    before = (folder / names.CDI_FILE).stat()
     assert not cdi.write(folder, b"{}\n")
-    assert (folder / cdi.FILE_NAME).stat() == before
+    assert (folder / names.CDI_FILE).stat() == before
     assert cdi.write(folder, b'{"kind": 1}\n')
     assert [path.name for path in folder.iterdir()] == [f"{names.DOMAIN}-gpu.json"]
-    assert (folder / cdi.FILE_NAME).read_bytes() == b'{"kind": 1}\n'
+    assert (folder / names.CDI_FILE).read_bytes() == b'{"kind": 1}\n'

@@ -14,7 +14,6 @@ from cluster.objects.pods import Pod, PodStatus
 from devcluster.fakenvml import capabilities
 from deviceplugin.allocate import Strategy, answer
 from deviceplugin.board import Board
-from deviceplugin.cdi import FILE_NAME
 from deviceplugin.checkpoint import NAME, CheckpointFile
 from deviceplugin.handout import Folders, Handout
 from deviceplugin.metrics import AgentMetrics
@@ -77,7 +76,7 @@ class Machine:
         (self.root / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
 
     def nodes_in_spec(self, uuid: str) -> list[str]:
-        spec = json.loads((self.root / "cdi" / FILE_NAME).read_text())
+        spec = json.loads((self.root / "cdi" / names.CDI_FILE).read_text())
         (edits,) = [one["containerEdits"] for one in spec["devices"] if one["name"] == uuid]
         return [node["path"] for node in edits["deviceNodes"]]
 

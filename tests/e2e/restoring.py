@@ -105,8 +105,15 @@ def _processes(was: Mapping[str, Request], now: Mapping[str, Request]) -> Iterat
         if name not in now:
             yield f"{name} does not run"
         elif now[name] != request:
-            yield f"{name} runs with other arguments or settings"
+            yield f"{name} runs with other arguments or settings ({_of(request, now[name])})"
     yield from (f"{name} runs" for name in sorted(now.keys() - was.keys()))
+
+
+def _of(was: Request, now: Request) -> str:
+    """Which fields differ, and which variables."""
+    fields = [field for field in was.__struct_fields__ if getattr(was, field) != getattr(now, field)]
+    variables = sorted(name for name, _ in {*was.env.items()} ^ {*now.env.items()})
+    return ", ".join(dict.fromkeys([*fields, *variables]))
 
 
 class Restoring:

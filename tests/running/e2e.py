@@ -68,8 +68,8 @@ def judge(tests: str, draws: Sequence[str], checkout: Path = CHECKOUT) -> Verdic
         draws: options that say what is drawn.
         checkout: where they are.
     """
-    order = ["--randomly-dont-reorganize", f"--maxfail={FAILURES}", "--durations=10", "--durations-min=5"]
-    first = play([*draws, *order, "-m", "e2e", tests], FIRST_SECONDS, checkout=checkout)
+    shown = [f"--maxfail={FAILURES}", "--durations=10", "--durations-min=5"]
+    first = play([*draws, *shown, "-m", "e2e", tests], FIRST_SECONDS, checkout=checkout)
     again: dict[str, Run] = {}
     for test in to_repeat(first):
         say(f"{test} failed; it is repeated, alone")

@@ -72,14 +72,17 @@ def resize(booking: str, output: Format, **options: Any) -> None:
     _change(reach, _show(reach, booking), change, output, dry_run=options["dry_run"])
 
 
-@click.command()
+@click.command(short_help="Give a running BOOKING back: it ends now.")
 @click.argument("booking", shell_complete=known_bookings)
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
 @printing
 @reaching
 def release(booking: str, output: Format, **options: Any) -> None:
-    """Give a running BOOKING back: it ends now."""
+    """Give a running BOOKING back: it ends now.
+
+    What becomes of its pods is told; with --dry-run before anything is done.
+    """
     reach = reach_of(options)
     _end(reach, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 

@@ -90,9 +90,10 @@ def _show(reach: Reach, answer: dict[str, Any], output: Format, *, model: str | 
     """
     force, me = answer["policy"], answer["me"]
     if output in PEOPLES:
+        form = f"(in the form of version {printable(str(force.get('file_version', 1)))})"
         of_model = f" who books GPUs of model {model}" if model else ""
         click.echo(
-            f"Policy {printable(force['version'])} of the booking server {reach.api.url}, for "
+            f"Policy {printable(force['version'])} {form} of the booking server {reach.api.url}, for "
             f"{printable(me['user'])}{printable(of_model)}. Days are those of {printable(force['zone'])}."
         )
     rows = [

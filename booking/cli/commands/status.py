@@ -13,6 +13,8 @@ from booking.cli.reach import Reach, reach_of, reaching
 
 _HIDDEN = "(somebody)"
 _SQUATTER = "squatter"
+_USED = frozenset({"booked", "opportunistic"})
+"""States of a GPU that a pod uses."""
 _GIB = 1024
 
 
@@ -26,6 +28,9 @@ _GIB = 1024
 @reaching
 def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     """Show the GPUs of these NODES, by default of all: who holds them, until when, and how they are used.
+
+    The state of a GPU that a pod holds says by what right it does: booked; protected (nobody takes it away);
+    granted (by MAIA); expired (its booking is over); opportunistic. The last two must leave for booked pods.
 
     A process that uses a GPU which its pod does not hold has a line of its own, with the state squatter.
     """
@@ -124,7 +129,7 @@ def _columns(reach: Reach, rows: Sequence[Row]) -> tuple[Column, ...]:
         Column("MODEL", lambda r: r["model"]),
         Column(
             "STATE",
-            lambda r: r["state"] if r["node_state"] == "ready" else f"{r['state']} ({r['node_state']})",
+            lambda r: _state(r) if r["node_state"] == "ready" else f"{_state(r)} ({r['node_state']})",
         ),
         Column("USER", lambda r: _of_pod(r, "user")),
         Column("POD", _pod),
@@ -134,9 +139,17 @@ def _columns(reach: Reach, rows: Sequence[Row]) -> tuple[Column, ...]:
         Column("TEMPERATURE", lambda r: _measured(r, "temperature_celsius", "C"), wide=True),
         Column("POWER", lambda r: _measured(r, "power_watts", "W"), wide=True),
         Column("UUID", lambda r: r["uuid"], wide=True),
+        Column("CLASS", lambda r: (r.get("pod") or {}).get("class"), wide=True),
         Column("BOOKING", lambda r: (r.get("pod") or {}).get("booking"), wide=True),
         Column("WHY", lambda r: r["why"], wide=True),
     )
+
+
+def _state(row: Row) -> str | None:
+    """Of a GPU that a pod uses, by what right."""
+    state: str | None = row["state"]
+    held = (row.get("pod") or {}).get("class") if state in _USED else None
+    return held or state
 
 
 def _of_pod(row: Row, key: str) -> str | None:

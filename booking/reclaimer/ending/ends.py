@@ -14,15 +14,14 @@ from typing import Final
 
 import structlog
 
+from booking.evicting.covered import covered_at
 from booking.reclaimer.asked import Asked
 from booking.reclaimer.ending import fate
 from booking.reclaimer.leaving import TooLateError, Why
 from booking.reclaimer.reach import Reach
 from booking.reclaimer.snapshot import Snapshot
 from booking.terms import Terms
-from cluster import names
 from cluster.decide.adoption import is_new
-from cluster.decide.entitlement import candidate, entitlement
 from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.resources import BOOKINGS, PODS
 from cluster.objects.bookings import Booking
@@ -38,8 +37,6 @@ already comes back in between, and booked pods get what is free."""
 ENDED_WITHIN: Final = timedelta(minutes=2)
 """How long others are spared because a pod is about to end."""
 _LAST_INSTANT: Final = timedelta(microseconds=1)
-_WRITTEN_TO: Final = timedelta(seconds=1)
-"""Kubernetes writes the instant of a creation down to whole seconds."""
 
 
 def is_mirror_fresh(snapshot: Snapshot) -> bool:
@@ -90,18 +87,13 @@ def covered_after_the_end(booking: Booking, snapshot: Snapshot) -> frozenset[str
 
 def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, Booking]:
     """Which of the user's pods that are older than the booking's end are covered at an instant, by what."""
-    user, found = booking.spec.user, []
-    for pod in snapshot.pods.values():
-        created = pod.metadata.creation_timestamp
-        is_theirs = pod.metadata.annotation(names.USER) == user
-        if is_theirs and created is not None and created + _WRITTEN_TO <= booking.spec.end:
-            claim = snapshot.claim(pod)
-            view = snapshot.looks[claim.node][0] if claim else None
-            held = {"": tuple(claim.devices)} if claim else None
-            if one := candidate(pod, held=held, models=view.models if view else {}):
-                found.append(one)
-    theirs = [b for b in snapshot.bookings.values() if b.spec.user == user and b.name != booking.name]
-    return entitlement([*theirs, booking], found, at)
+    return covered_at(
+        at,
+        booking,
+        bookings=snapshot.bookings.values(),
+        pods=snapshot.pods.values(),
+        views=snapshot.looks.views,
+    )
 
 
 def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:

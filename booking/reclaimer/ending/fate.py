@@ -5,6 +5,7 @@ One place says it for the warnings before, for the end itself, and for who is sp
 
 from typing import Final
 
+from booking import afterwards
 from booking.reclaimer.departing.comeback import is_owned
 from booking.reclaimer.leaving import Back
 from booking.terms import EndAction, Terms
@@ -15,18 +16,6 @@ from cluster.objects.pods import Pod
 NEVER: Final[Back] = "never"
 WITHOUT_GPU: Final[Back] = "without-gpu"
 
-_WARNINGS: Final[dict[tuple[bool, EndAction], str]] = {
-    (False, "recreate-without-gpu"): "This pod is then ended and comes back without a GPU under its own name:"
-    " save your work before.",
-    (False, "delete"): "This pod is then ended and does not come back: save your work before.",
-    (True, "recreate-without-gpu"): "This pod is then ended, and its controller makes another, which waits"
-    " for a free GPU: save your work before.",
-    (True, "delete"): "This pod is then ended, and its controller makes another, which waits for a free GPU:"
-    " save your work before.",
-}
-_DEMOTED: Final = (
-    "This pod then stays, but must leave whenever a booked pod needs its GPUs: save your work often."
-)
 _NO_GPU_YET: Final = "This pod has no GPU yet, and then goes on waiting without a booking."
 
 
@@ -54,9 +43,7 @@ def expected(pod: Pod, terms: Terms) -> str:
     """What its owner is told before the end: what will happen to this pod, and what to do."""
     if not pod.spec.node_name:
         return _NO_GPU_YET
-    if not goes(pod, terms):
-        return _DEMOTED
-    return _WARNINGS[is_owned(pod), action(pod, terms)]
+    return afterwards.of_one(action(pod, terms), is_owned=is_owned(pod))
 
 
 def over(booking: Booking) -> str:

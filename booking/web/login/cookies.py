@@ -5,10 +5,7 @@ from typing import Final
 from flask import Request, Response
 
 from booking.web.login.addresses import is_loopback
-from cluster import names
 
-SESSION: Final = f"{names.PRODUCT}-session"
-ATTEMPT: Final = f"{names.PRODUCT}-login"
 _HOST_ONLY: Final = "__Host-"
 """Browsers take such a cookie only with ``Secure``, for this host alone: no other can plant one."""
 

@@ -12,7 +12,6 @@ from flask import Blueprint, Response, render_template, request
 from booking.web.authentication import LONGEST_TOKEN
 from booking.web.door import Door
 from booking.web.login.attempt import LASTS_SECONDS, Attempt
-from booking.web.login.cookies import ATTEMPT, SESSION
 from booking.web.login.fetched import FetchError
 from booking.web.login.forgery import SessionTokens
 from booking.web.login.idtokens import claims_unverified
@@ -24,6 +23,7 @@ from booking.web.pages.assets import Assets
 from booking.web.pages.frame import protect
 from booking.web.problems import Kind, ProblemError, problem_of, unavailable
 from booking.web.signing_in import LOGIN, own
+from cluster import names
 
 CALLBACK: Final = f"{LOGIN}/callback"
 LOGOUT: Final = "/logout"
@@ -86,11 +86,11 @@ class Views(ABC):
     def leave(self) -> Response:
         """``POST /logout``: the session ends, here and in the database."""
         answer = _going(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
-        cookie = self._ground.cookies.get(request, SESSION)
+        cookie = self._ground.cookies.get(request, names.SESSION_COOKIE)
         if cookie is not None and session_of(request, self._ground) is not None:
             self._forms.demand(Visitors(self._ground).principal_of(request), request)
             self._ground.sessions.close(cookie)
-        self._ground.cookies.drop(answer, request, SESSION)
+        self._ground.cookies.drop(answer, request, names.SESSION_COOKIE)
         return answer
 
     def problem(self, error: Exception) -> Response:
@@ -107,8 +107,8 @@ class Views(ABC):
         """Somebody comes in."""
         cookies = self._ground.cookies
         answer = _going(own(then), HTTPStatus.SEE_OTHER)
-        opened = self._ground.sessions.open(login, cookies.get(request, SESSION))
-        cookies.set(answer, request, SESSION, opened)
+        opened = self._ground.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
+        cookies.set(answer, request, names.SESSION_COOKIE, opened)
         return answer
 
     def _page(
@@ -150,7 +150,7 @@ class OidcViews(Views):
         except FetchError as error:
             raise _not_now(error) from error
         answer = _going(address, HTTPStatus.FOUND)
-        self._ground.cookies.set(answer, request, ATTEMPT, attempt.cookie, seconds=LASTS_SECONDS)
+        self._ground.cookies.set(answer, request, names.LOGIN_COOKIE, attempt.cookie, seconds=LASTS_SECONDS)
         return answer
 
     def finish(self) -> Response:
@@ -159,12 +159,12 @@ class OidcViews(Views):
             answer = self._finish()
         except (ProblemError, BadTokenError, FetchError) as error:
             answer = self.problem(_told(error))
-        self._ground.cookies.drop(answer, request, ATTEMPT)
+        self._ground.cookies.drop(answer, request, names.LOGIN_COOKIE)
         return answer
 
     def _finish(self) -> Response:
         ground, oidc, id_tokens = self._ground, self._ground.oidc, self._ground.id_tokens
-        attempt = Attempt.of(ground.cookies.get(request, ATTEMPT))
+        attempt = Attempt.of(ground.cookies.get(request, names.LOGIN_COOKIE))
         state = request.args.get("state", "")
         if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
             raise BadTokenError("That took too long, or began in another window: please sign in again.")

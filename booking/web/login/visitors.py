@@ -10,7 +10,7 @@ from booking.principals import Principal
 from booking.stored import Session
 from booking.web.authentication import Authenticator, principal_of
 from booking.web.login.addresses import is_same_origin
-from booking.web.login.cookies import SESSION, Cookies
+from booking.web.login.cookies import Cookies
 from booking.web.login.fetched import FetchError
 from booking.web.login.idtokens import IdTokens
 from booking.web.login.oidc import BadTokenError, Oidc, Person, person_of
@@ -18,6 +18,7 @@ from booking.web.login.sessions import Sessions
 from booking.web.pages.forgery import FORGED
 from booking.web.problems import ProblemError, unavailable
 from booking.web.roles import Roles
+from cluster import names
 from cluster.decide.identity import Rule
 from cluster.kube.tokens import Subject
 
@@ -107,6 +108,6 @@ class Visitors:
 def session_of(request: Request, ground: Ground) -> Session | None:
     """The session of a request; looked for once."""
     if "session" not in g:
-        g.session = ground.sessions.find(ground.cookies.get(request, SESSION))
+        g.session = ground.sessions.find(ground.cookies.get(request, names.SESSION_COOKIE))
     found: Session | None = g.session
     return found

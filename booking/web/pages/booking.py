@@ -3,6 +3,7 @@
 import re
 import secrets
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from hashlib import sha256
@@ -10,6 +11,7 @@ from http import HTTPStatus
 from typing import Final
 from urllib.parse import urlencode
 
+import msgspec
 from flask import Response, request
 
 from booking import spans, wording
@@ -43,8 +45,10 @@ from booking.web.problems import UNKNOWN, ProblemError
 _CHECK: Final = "check"
 """In a query: judge the form at once."""
 _MOMENT: Final = timedelta(seconds=1)
-_AS_MUCH: Final = frozenset({"within-limits", "later"})
+_AS_MUCH: Final = frozenset({"within-limits", "later", "earlier"})
 """Alternatives that are the wish, within the limits, at some time."""
+_SLOTS: Final = 3
+"""So many of them are shown."""
 _ONCE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
 
 
@@ -207,25 +211,27 @@ class BookingPages:
     def _earliest(
         self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
     ) -> Sequence[Slot]:
-        """The first slots for as much of the wish as the limits allow; none where no start would help."""
+        """The first slots for as much of the wish as the limits allow; none where no start would help.
+
+        From the wished start on; where that has too few, from now on.
+        """
         like = next((each for each in decision.alternatives if each.why in _AS_MUCH), None)
         if like is None:
             return ()
-        try:
-            return self._parts.bookings.earliest(
-                visit.who,
-                SlotRequest(
-                    model=like.model,
-                    duration=spans.between(like.start, like.end, visit.wall.zone),
-                    count=like.count,
-                    not_before=wish.start,
-                    topology=like.topology,
-                    namespace=wish.namespace,
-                ),
-                user=asked.user,
-            )
-        except RefusedError:  # taken by somebody else, since
-            return ()
+        slot = SlotRequest(
+            model=like.model,
+            duration=spans.between(like.start, like.end, visit.wall.zone),
+            count=like.count,
+            topology=like.topology,
+            namespace=wish.namespace,
+        )
+        found: list[Slot] = []
+        for not_before in (None,) if like.why == "earlier" else dict.fromkeys((wish.start, None)):
+            if len(found) < _SLOTS:
+                soonest = msgspec.structs.replace(slot, not_before=not_before)
+                with suppress(RefusedError):  # taken by somebody else, since
+                    found += self._parts.bookings.earliest(visit.who, soonest, user=asked.user)
+        return [*dict.fromkeys(found)][:_SLOTS]
 
 
 def _leaf(visit: Visit) -> Leaf:

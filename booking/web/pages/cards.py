@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from booking import wording
+from booking import afterwards, wording
 from booking.records import Record, State
+from booking.terms import Terms
 from booking.web.pages.answer import Answer, gpus
 from booking.web.pages.risks import Risk
 from booking.web.pages.wall import Wall, utc_seconds
@@ -61,6 +62,8 @@ class Card:
     pods: tuple[str, ...] | None
     booked_by: str
     version: str
+    share: str
+    """That a pod cannot have all of it, and how pods share it; empty where one can."""
     snippet: str
     risk: Risk | None
     acts: tuple[Act, ...]
@@ -78,8 +81,10 @@ class Past:
     note: str
 
 
-def card_of(record: Record, wall: Wall, *, pods: tuple[str, ...] | None, risk: Risk | None) -> Card:
-    """A card."""
+def card_of(
+    record: Record, wall: Wall, *, pods: tuple[str, ...] | None, risk: Risk | None, terms: Terms
+) -> Card:
+    """A card; ``terms`` say what becomes of its pods."""
     state = record.state(wall.now)
     turn = record.end if state == "active" else record.start
     passed = (wall.now - record.start) / (record.end - record.start)
@@ -105,9 +110,10 @@ def card_of(record: Record, wall: Wall, *, pods: tuple[str, ...] | None, risk: R
         pods=pods,
         booked_by=record.created_by,
         version=record.version,
+        share=_share(record),
         snippet=_snippet(record),
         risk=risk,
-        acts=_acts(record, state, wall),
+        acts=_acts(record, state, wall, terms),
     )
 
 
@@ -135,7 +141,7 @@ def _where(record: Record) -> str:
     return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
 
 
-def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
+def _acts(record: Record, state: State, wall: Wall, terms: Terms) -> tuple[Act, ...]:
     length = Act(
         verb="length",
         title="Extend or shorten",
@@ -158,8 +164,8 @@ def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
             verb="release",
             title="Release",
             button="Release now",
-            hint="It ends at once and cannot be taken back. Your pods keep running until their GPUs are"
-            " needed by somebody who has booked; waiting for your next booking counts from now.",
+            hint=f"It ends at once and cannot be taken back. {afterwards.before(terms)}"
+            " Waiting for your next booking counts from now.",
             is_grave=True,
         )
         return length, resize, end
@@ -182,8 +188,25 @@ def _acts(record: Record, state: State, wall: Wall) -> tuple[Act, ...]:
     return length, move, resize, cancel
 
 
+def _places(record: Record) -> list[int]:
+    """GPUs that one pod can have, node by node, most first."""
+    return sorted((place.count for place in record.plan), reverse=True) or [record.count]
+
+
+def _share(record: Record) -> str:
+    most, *more = _places(record)
+    if not more:
+        return ""
+    *head, last = (str(count) for count in (most, *more))
+    return (
+        f"A pod runs on one node, and these {record.count} GPUs are planned on {len(more) + 1}: let several"
+        f" pods share the booking, for example of {wording.listed(head)} and {last} GPUs. This one asks for"
+        f" {most}."
+    )
+
+
 def _snippet(record: Record) -> str:
-    """A pod that uses it."""
+    """A pod that uses it; as much of it as one pod can have."""
     where = f" --namespace {record.namespace}" if record.namespace else ""
     return f"""kubectl create{where} -f - <<'END'
 apiVersion: v1
@@ -199,5 +222,5 @@ spec:
     image: {_IMAGE}
     resources:
       limits:
-        {names.GPU_RESOURCE}: {record.count}
+        {names.GPU_RESOURCE}: {_places(record)[0]}
 END"""

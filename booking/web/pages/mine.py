@@ -8,8 +8,9 @@ from typing import Final, Literal
 from urllib.parse import urlencode
 
 from flask import Response, request
+from msgspec import UNSET
 
-from booking import spans
+from booking import afterwards, spans
 from booking.errors import RefusedError, StaleError
 from booking.evaluate import Decision
 from booking.records import Change, Record
@@ -75,7 +76,7 @@ class MinePages:
             return self._refused(visit, booking_id, verb, self._dry_run(visit, booking_id, verb))
         except StaleError as error:
             return self._refused(visit, booking_id, verb, Answer("bad", str(error)))
-        return self._done("changed", record)
+        return self._done("released" if record.released else "changed", record)
 
     def release(self, booking_id: str) -> Response:
         """``POST /mine/ID/release``."""
@@ -139,7 +140,8 @@ class MinePages:
         except RefusedError as error:
             return Answer("bad", visit.wall.told(str(error)))
         if decision.is_accepted:
-            return _possible(decision, visit)
+            ends_it = wish.end is not UNSET and wish.end <= visit.wall.now
+            return _possible(decision, visit, afterwards.before(self._parts.terms) if ends_it else "")
         return _impossible(decision, visit)
 
     def _page(
@@ -185,6 +187,7 @@ class MinePages:
             visit.wall,
             pods=None if pods is None else pods.get(record.id, ()),
             risk=risks.get(record.id),
+            terms=self._parts.terms,
         )
         if at is None or at[0] != record.id:
             return card
@@ -217,14 +220,17 @@ class MinePages:
             if booking_id:
                 record = self._parts.bookings.show(visit.who, booking_id)
                 looks = "bad" if what == "stored" else "good"
-                return Notice(looks, sentence.format(gpus(record.count, record.model), record.id))
+                told = sentence.format(gpus(record.count, record.model), record.id)
+                if what == "released":
+                    told = f"{told} {afterwards.after(self._parts.terms)}"
+                return Notice(looks, told)
         return None
 
 
 _NOTICES: Final = {
     "booked": "Booked: {} ({}). It is guaranteed from now on.",
     "changed": "Changed: {} ({}).",
-    "released": "Given back: {} ({}). Its pods keep running until their GPUs are needed.",
+    "released": "Given back: {} ({}).",
     "cancelled": "Cancelled: {} ({}).",
     "stored": f"{{}} ({{}}) {UNWRITTEN}",
 }
@@ -238,9 +244,10 @@ def _opened(act: Act, verb: str, answer: Answer) -> Act:
     return replace(act, is_open=True, answer=answer, value=value or act.value)
 
 
-def _possible(decision: Decision, visit: Visit) -> Answer:
+def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
     answer = accepted(decision, visit.wall)
-    return replace(answer, sentence=answer.sentence.replace("Can be booked", "Possible", 1))
+    sentence = answer.sentence.replace("Can be booked", "Possible", 1)
+    return replace(answer, sentence=f"{sentence} {of_pods}".rstrip())
 
 
 def _impossible(decision: Decision, visit: Visit) -> Answer:

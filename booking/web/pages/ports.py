@@ -14,6 +14,7 @@ from booking.service.once import Key
 from booking.service.overview import Overview
 from booking.service.paging import Page
 from booking.stored import Block, Filters
+from booking.terms import Terms
 from booking.web.door import Door
 from booking.web.guarantee import Guarantee
 from booking.web.pages.forgery import Forgery
@@ -108,4 +109,6 @@ class PageParts:
     zone: Callable[[], tzinfo]
     """The site's zone, in which days are counted and times are shown."""
     pods_of: PodsOf
+    terms: Terms
+    """What becomes of pods whose booking is over."""
     clock: Clock

@@ -7,7 +7,7 @@ from itertools import groupby
 from typing import Final
 
 from booking import wording
-from booking.live import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now, SquatterNow
+from booking.live import DeviceNow, DeviceState, HolderClass, HolderNow, NextNow, NodeNow, Now, SquatterNow
 from booking.stored import Block
 from booking.web.pages.answer import blocked_gpus, model_title
 from booking.web.pages.wall import Wall
@@ -21,6 +21,14 @@ WORDS: Final[Mapping[DeviceState, str]] = {
     "cut": "cut",
 }
 """State -> what people read, in the order in which they are counted."""
+CLASSES: Final[Mapping[HolderClass, str]] = {
+    "booked": "booked",
+    "protected": "protected",
+    "granted": "granted",
+    "expired": "booking over",
+    "opportunistic": "not booked",
+}
+"""By what right a pod holds a GPU that no booking covers -> what people read."""
 _AWAY: Final = "away"
 _AWAY_WORD: Final = "out of reach"
 _GIB: Final = 1024
@@ -154,13 +162,21 @@ def _tile(device: DeviceNow, wall: Wall, user: str, *, is_away: bool) -> Tile:
         uuid=device.uuid,
         model=model_title(device.model),
         state=_AWAY if is_lost else device.state,
-        word=_AWAY_WORD if is_lost else WORDS[device.state],
+        word=_AWAY_WORD if is_lost else _word(device),
         why=wall.told(device.why or ""),
         holders=tuple(_holder(pod, wall) for pod in device.pods),
         is_mine=any(pod.user == user for pod in device.pods),
         use=_load(device),
         squatters=tuple(map(_squatter, device.squatters)),
     )
+
+
+def _word(device: DeviceNow) -> str:
+    """Its state; of one that a pod has without a booking, by what right."""
+    if device.state != "opportunistic":
+        return WORDS[device.state]
+    rights = dict.fromkeys(CLASSES[pod.holder_class] for pod in device.pods)
+    return wording.listed(rights) or WORDS[device.state]
 
 
 def _load(device: DeviceNow) -> Load | None:

@@ -53,6 +53,8 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Only after a change: whether it stands in the cluster already."""
     note: str | None = None
     """What that means, when it does not."""
+    pods: str | None = None
+    """Only where it ends by what was asked, or would end: what becomes of its pods."""
     dry_run: bool = False
     """Whether it would become this, and nothing was changed."""
 
@@ -230,6 +232,7 @@ def booking_answer(
     *,
     mirrored: bool | None = None,
     note: str | None = None,
+    pods: str | None = None,
     at_risk: bool = False,
     alternatives: tuple[Offer, ...] = (),
     dry_run: bool = False,
@@ -258,6 +261,7 @@ def booking_answer(
         alternatives=alternatives,
         mirrored=mirrored,
         note=note,
+        pods=pods,
         dry_run=dry_run,
     )
 

@@ -3,14 +3,17 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
+from booking import afterwards
 from booking.errors import RefusedError
 from booking.evaluate import Decision
+from booking.principals import Principal
 from booking.records import Change, Record
+from booking.service import Key
 from booking.service.ending import Ending
 from booking.stored import Filters
 from booking.web.guarantee import NOT_YET, Guarantee
 from booking.web.ports import Parts
-from booking.web.problems import ProblemError, offer, refusal
+from booking.web.problems import REFUSED, ProblemError, offer, refusal
 from booking.web.rest.answers import BookingPage, WouldBe, booking_answer
 from booking.web.rest.conditions import expected, tag_of
 from booking.web.rest.keys import key_of
@@ -35,30 +38,32 @@ class BookingViews:
         wish = wish_of(asked.body, self._parts.clock.now(), self._parts.zone())
         if wish.complaints:
             raise self._malformed(asked, wish)
-        key = key_of(asked)
-        self._guarantee.demand_capacity()
         if asked.query.dry_run:
+            key_of(asked)
+            self._guarantee.demand_capacity()
             return self._try(asked, wish)
-        self._guarantee.demand()
+        key = key_of(asked)
+        record = self._before(asked.who, key)
         try:
-            record = self._parts.bookings.create(asked.who, wish.request, user=_user(asked), key=key)
+            record = record or self._parts.bookings.create(
+                asked.who, wish.request, user=_user(asked), key=key
+            )
         except RefusedError as refused:
             raise wish.refused(refused.violations, refused.earliest_start, refused.alternatives) from refused
-        location = f"{self._root}/bookings/{record.id}"
-        return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
+        return self._booked(record)
 
     def create_earliest(self, asked: Asked[DryRun, SlotBody]) -> Reply:
         """``POST /slots/booking``: the first slot that there is, found and booked in one step."""
         body, key = asked.body.made(), key_of(asked)
         wish = slot_request_of(body)
-        self._guarantee.demand_capacity()
         if asked.query.dry_run:
+            self._guarantee.demand_capacity()
             decision = self._parts.bookings.dry_run_earliest(asked.who, wish, user=body.user)
             return Reply(body=_would_be(_granted(decision), body.user or asked.who.user))
-        self._guarantee.demand()
-        record = self._parts.bookings.create_earliest(asked.who, wish, user=body.user, key=key)
-        location = f"{self._root}/bookings/{record.id}"
-        return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
+        record = self._before(asked.who, key)
+        return self._booked(
+            record or self._parts.bookings.create_earliest(asked.who, wish, user=body.user, key=key)
+        )
 
     def list(self, asked: Asked[WhichBookings, Nothing]) -> Reply:
         """``GET /bookings``: one's own, an administrator's everybody's, by start."""
@@ -93,13 +98,12 @@ class BookingViews:
         booking, key = asked.path["id"], key_of(asked)
         wanted = expected(asked.headers)
         change = Change(start=body.start, end=body.end, count=body.count, namespace=body.namespace)
-        self._guarantee.demand_capacity()
         if asked.query.dry_run:
+            self._guarantee.demand_capacity()
             decision = self._parts.bookings.dry_run_change(asked.who, booking, change, expected=wanted)
             owner = self._parts.bookings.show(asked.who, booking).user
             return Reply(body=_would_be(_granted(decision), owner))
-        self._guarantee.demand()
-        record = self._parts.bookings.change(
+        record = self._before(asked.who, key) or self._parts.bookings.change(
             asked.who, booking, change, expected=wanted, reason=body.reason, key=key
         )
         return self._confirmed(record, HTTPStatus.OK, at_risk=bool(self._at_risk([record])))
@@ -118,16 +122,44 @@ class BookingViews:
         wanted = expected(asked.headers)
         if asked.query.dry_run:
             record = bookings.dry_run_end(asked.who, booking, verb, expected=wanted, reason=body.reason)
-            return Reply(body=booking_answer(record, self._parts.clock.now(), dry_run=True))
-        self._guarantee.demand()
+            pods = afterwards.before(self._parts.terms) if record.released else None
+            return Reply(body=booking_answer(record, self._parts.clock.now(), pods=pods, dry_run=True))
         end = bookings.release if verb == "release" else bookings.cancel
-        return self._confirmed(
-            end(asked.who, booking, expected=wanted, reason=body.reason, key=key), HTTPStatus.OK
+        record = self._before(asked.who, key, judges=False) or end(
+            asked.who, booking, expected=wanted, reason=body.reason, key=key
         )
+        return self._confirmed(record, HTTPStatus.OK)
 
     def _at_risk(self, records: Sequence[Record]) -> frozenset[str]:
         """Of what is not known, nothing is said."""
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
+
+    def _before(self, who: Principal, key: Key | None, *, judges: bool = True) -> Record | None:
+        """Nothing, where something can be promised now; else what this very request was answered before.
+
+        Args:
+            who: asks.
+            key: of the request.
+            judges: whether it takes capacity to answer it.
+
+        Raises:
+            ProblemError: 503, nothing can be promised, and this is a new request.
+            KeyReusedError: the key was used for another request.
+        """
+        try:
+            if judges:
+                self._guarantee.demand_capacity()
+            self._guarantee.demand()
+        except ProblemError:
+            before = self._parts.bookings.replayed(who, key)
+            if before is None:
+                raise
+            return before
+        return None
+
+    def _booked(self, record: Record) -> Reply:
+        location = f"{self._root}/bookings/{record.id}"
+        return self._confirmed(record, HTTPStatus.CREATED, {"Location": location})
 
     def _confirmed(
         self,
@@ -141,12 +173,19 @@ class BookingViews:
         mirrored = self._guarantee.written(record)
         note = None if mirrored else NOT_YET
         now = self._parts.clock.now()
-        answer = booking_answer(record, now, mirrored=mirrored, note=note, at_risk=at_risk)
+        pods = self._of_pods(record, mirrored=mirrored)
+        answer = booking_answer(record, now, mirrored=mirrored, note=note, pods=pods, at_risk=at_risk)
         return Reply(
             body=answer,
             status=status if mirrored else HTTPStatus.ACCEPTED,
             headers={**(headers or {}), "ETag": tag_of(record)},
         )
+
+    def _of_pods(self, record: Record, *, mirrored: bool) -> str | None:
+        """What becomes of the pods of a booking that was given back: they end once the cluster knows."""
+        if not record.released:
+            return None
+        return (afterwards.after if mirrored else afterwards.before)(self._parts.terms)
 
     def _try(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> Reply:
         user = _user(asked)
@@ -157,6 +196,9 @@ class BookingViews:
 
     def _malformed(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> ProblemError:
         """What cannot be read, and what the rules say about the rest."""
+        # Read it was, and refused, where it is no 400: the key is this request's.
+        if wish.problem is REFUSED and not asked.query.dry_run:
+            self._parts.bookings.spend(asked.who, key_of(asked))
         if self._parts.unknown_capacity() or "user" in wish.unread:
             return wish.refused(())
         decision = self._parts.bookings.dry_run(asked.who, wish.request, user=_user(asked))

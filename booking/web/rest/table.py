@@ -22,7 +22,8 @@ from booking.web.rest.slots import SlotViews
 OK: Final = HTTPStatus.OK
 _KEY: Final = Header(
     name=KEY,
-    about="A name for this request. Sent again it is answered as before, and nothing is done twice.",
+    about="A name for this request. Sent again it is answered as before, and nothing is done twice; a refused"
+    " one is judged anew. No other request of the same user may have it for two days.",
     pattern="^[!-~]+$",
     longest=LONGEST_KEY,
 )

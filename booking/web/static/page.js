@@ -1,7 +1,7 @@
 // What htmx cannot: arrow keys in a row of days, countdowns, forms that are sent once, and what is wrong.
 "use strict";
 
-(() => {
+{
   const root = document.documentElement;
   root.classList.add("js");
 
@@ -102,4 +102,4 @@
 
   document.querySelectorAll(".cells.days").forEach(stopOnce);
   if (document.querySelector("time[data-countdown]")) setInterval(countDown, 15000);
-})();
+}

@@ -1,7 +1,7 @@
 """Booking, changing and ending bookings by the command line."""
 
 import json
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -72,7 +72,7 @@ def test_a_booking_is_extended_shortened_and_released(terminal: Terminal) -> Non
     identifier = booked(terminal)
     assert "to Thu 2026-03-05 09:00" in terminal.says("extend", identifier, "--by", "1d")
     assert "to Wed 2026-03-04 09:00" in terminal.says("extend", identifier, "--to", "wed 09:00")
-    assert terminal.says("release", identifier) == f"Released {identifier}.\n"
+    assert terminal.says("release", identifier).startswith(f"Released {identifier}.\n")
     assert terminal.says("bookings") == ""
     assert "ended" in terminal.says("bookings", "--past")
 
@@ -177,10 +177,41 @@ def test_a_booking_gets_more_gpus_or_fewer(terminal: Terminal) -> None:
 
 def test_a_dry_run_of_an_end_says_what_would_be_and_ends_nothing(terminal: Terminal) -> None:
     identifier = booked(terminal)
-    assert terminal.says("release", identifier, "--dry-run") == f"{identifier} would be released now.\n"
+    would = terminal.says("release", identifier, "--dry-run")
+    assert would.startswith(f"{identifier} would be released now.\nIts bare pods end with it and come back")
     assert "is running: release it instead" in terminal.fails("cancel", identifier, "--dry-run")
     assert identifier in terminal.says("bookings")
-    assert terminal.says("release", identifier) == f"Released {identifier}.\n"
+    assert terminal.says("release", identifier).startswith(f"Released {identifier}.\n")
+
+
+BY_DEFAULT: Final = (
+    "Its bare pods end now and come back without a GPU. Its pods of controllers, such as Jobs, stay, but must"
+    " leave whenever a booked pod needs their GPUs.\n"
+)
+
+
+def test_whoever_releases_is_told_what_becomes_of_the_pods(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    would = terminal.says("release", identifier, "--dry-run")
+    assert "come back without a GPU: save your work first. Its pods of controllers" in would
+    assert terminal.says("release", identifier) == f"Released {identifier}.\n{BY_DEFAULT}"
+
+
+@pytest.mark.parametrize(("form", "is_told"), [("wide", True), ("name", False)])
+def test_of_pods_people_are_told_and_not_programs(terminal: Terminal, form: str, *, is_told: bool) -> None:
+    assert (BY_DEFAULT in terminal.says("release", booked(terminal), "-o", form)) is is_told
+
+
+def test_an_end_that_has_passed_is_told_as_a_release_and_a_later_one_is_not(terminal: Terminal) -> None:
+    identifier = booked(terminal)
+    assert "pods" not in terminal.says("extend", identifier, "--by", "1d")
+    terminal.served.clock.advance(7200)
+    assert terminal.says("extend", identifier, "--to", "2026-03-02 10:00").endswith(BY_DEFAULT)
+
+
+def test_whoever_cancels_is_told_nothing_of_pods(terminal: Terminal) -> None:
+    identifier = booked(terminal, "--from", "tue 09:00")
+    assert terminal.says("cancel", identifier) == f"Cancelled {identifier}.\n"
 
 
 def test_a_dry_run_of_the_earliest_slot_books_nothing(terminal: Terminal) -> None:

@@ -151,7 +151,10 @@ def test_the_policy_in_force_is_shown_with_what_it_means_for_oneself(terminal: T
 
 def test_people_read_their_limits_beside_the_version_and_whose_policy_it_is(terminal: Terminal) -> None:
     title, columns, *rows = terminal.says("policy", "show").splitlines()
-    assert title == f"Policy v1 of the booking server {terminal.url}, for alice. Days are those of UTC."
+    assert title == (
+        f"Policy v1 (in the form of version 1) of the booking server {terminal.url}, for alice."
+        " Days are those of UTC."
+    )
     assert columns.split("   ")[0] == "LIMIT"
     limits = dict(row.split(maxsplit=1) for row in rows)
     assert (limits["longest"], limits["tolerance"]) == ("14 days", "5 minutes")

@@ -13,6 +13,7 @@ from booking.cli.__main__ import gpu
 from cluster.runtime.probes import serve
 from tests.booking.web.pages.site import Site
 from tests.browser.story import live, tell
+from tests.fakes.objects import a_pod
 
 
 @contextmanager
@@ -134,3 +135,17 @@ def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
     told = json.loads(done.stdout)
     assert told["count"] == 1
     assert not {"at_risk", "alternatives"} & told.keys()
+
+
+def test_the_state_of_a_gpu_says_by_what_right_its_pod_has_it(tmp_path: Path) -> None:
+    with served(tmp_path) as own:
+        daemon = a_pod("monitor").of("erin").created(own[0].clock.now()).asks(1).of_a_daemon_set()
+        own[0].picture.apply_pod(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
+        rows = [line.split() for line in run(own, "status").stdout.splitlines()[1:]]
+        wide = run(own, "status", "gpu-b1", "-o", "wide").stdout
+    states = {(row[0], row[1]): row[3] for row in rows}
+    assert states["gpu-a1", "0"] == "booked"
+    assert states["gpu-a2", "0"] == "opportunistic"
+    assert states["gpu-b1", "1"] == "protected"
+    assert "CLASS" in wide.splitlines()[0]
+    assert wide.splitlines()[2].split().count("protected") == 2

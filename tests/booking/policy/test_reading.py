@@ -65,6 +65,34 @@ users:
     )
 
 
+@pytest.mark.parametrize("text", ["version: 1", "version: 1\nzone: UTC"])
+def test_a_policy_may_say_that_it_is_of_version_1(text: str) -> None:
+    assert read_policy(text) == Policy()
+    assert read_policy(text).version == Policy().version
+
+
+@pytest.mark.parametrize(
+    ("written", "told"),
+    [
+        ("2", ", not 2: write version: 1, or leave it out"),
+        ("-1", ", not -1: write"),
+        ('"1"', ", not the text '1': write"),
+        ("1.0", ", not the text '1.0': write"),
+        ("true", ", not true: write"),
+        ("v1", ", not the text 'v1': write"),
+        ("", "read in version 1: write version: 1"),
+        ("[1]", "read in version 1: write version: 1"),
+    ],
+)
+def test_another_version_is_refused_with_what_to_do_and_nothing_else_is_judged(
+    written: str, told: str
+) -> None:
+    (sentence,) = refused(f"zone: Europe/Nowhere\nversion: {written}\nquotas: {{}}")
+    assert sentence.startswith("Line 2, version: ")
+    assert told in sentence
+    assert "a file of a later version needs the release" in sentence
+
+
 def test_the_example_is_a_policy() -> None:
     policy = read_policy((ROOT / "docs" / "examples" / "policy.yaml").read_text())
     assert policy.zone == "Europe/Stockholm"
@@ -96,7 +124,7 @@ users: [bob]
         ),
         "Line 2, visibility: It is one of load, names, not 'everything'.",
         (
-            "Line 3, default: A policy has zone, visibility, defaults, pools, groups, users, "
+            "Line 3, default: A policy has version, zone, visibility, defaults, pools, groups, users, "
             "and nothing of this name."
         ),
         "Line 5, defaults.cooldwn: There is no limit 'cooldwn' (is cooldown meant?).",
@@ -140,6 +168,7 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_st
     [
         ("warn_before", names.setting("warn_before")),
         ("end_action", names.setting("end_action_bare")),
+        ("end_grace", "end_grace is each pod's own (terminationGracePeriodSeconds), and not of the policy."),
         ("max_duration", "is longest meant?"),
         ("min_duration", "is shortest meant?"),
         ("zone", "There is no limit 'zone'"),

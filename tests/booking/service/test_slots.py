@@ -172,6 +172,10 @@ def why(refused: pytest.ExceptionInfo[RefusedError]) -> dict[str, tuple[int, obj
     return {each.why: (each.count, each.start, each.end) for each in refused.value.alternatives}
 
 
+def offers(refused: pytest.ExceptionInfo[RefusedError]) -> list[tuple[object, ...]]:
+    return [(each.why, each.count, each.start, each.end) for each in refused.value.alternatives]
+
+
 def test_a_wish_over_a_limit_is_told_what_would_be_accepted(service: BookingService) -> None:
     with pytest.raises(RefusedError) as refused:
         service.earliest(ALICE, a_wish(days=15))
@@ -197,4 +201,14 @@ def test_what_begins_in_time_and_ends_too_late_may_be_shorter(service: BookingSe
     with pytest.raises(RefusedError) as refused:
         service.earliest(ALICE, a_wish(days=5, deadline=day(3)))
     assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
-    assert why(refused) == {"shorter": (4, day(0), day(3))}
+    assert offers(refused) == [("shorter", 4, day(start), day(3)) for start in range(3)]
+
+
+def test_where_the_first_slot_would_end_too_late_shorter_ones_are_offered(service: BookingService) -> None:
+    """Full until day six: of the three days that are left before the deadline."""
+    service.create(BOB, a_request(end=day(6), count=4))
+    service.create(CAROL, a_request(end=day(6), count=2))
+    with pytest.raises(RefusedError) as refused:
+        service.earliest(ALICE, a_wish(days=5, deadline=day(9)))
+    assert [each.rule for each in refused.value.violations] == ["after-the-deadline", "capacity"]
+    assert offers(refused) == [("shorter", 4, day(start), day(9)) for start in (6, 7, 8)]

@@ -44,6 +44,9 @@ LONG: Final = 2000
 """Days in which there is always room for whoever is killed again and again."""
 EVERY: Final = 0.05
 """Seconds between two looks of whoever looks on."""
+MISSED: Final = 1 / 200
+"""Of the refusals where a booking needs one node, fewer than this are needless in the mean of many crowds,
+and fewer than twice of it in any: the search for places has a limit (docs/rules.md)."""
 CROWD: Final = 3
 """People whom every writer is sometimes: they have one booking at a time."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from booking.records import Place, Record
 from booking.store import Reading, Store, StoreError, Writing, open_store
-from booking.stored import Filters
+from booking.stored import ANSWERED, NOT_GRANTED, Filters, Replay
 from tests.databases import EACH_KIND, a_database
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
@@ -279,3 +279,14 @@ def test_a_transaction_sees_its_own_changes_as_they_are_stored(store: Store) -> 
     assert {each.id for each in after[0]} == {"b-0", "b-1", "b-2"}
     assert after == store.read(seen)
     assert before[0] == [each for each in after[0] if each.id != "b-0"]
+
+
+def test_an_answer_takes_the_place_of_a_refusal_with_the_same_key_and_nobody_elses(store: Store) -> None:
+    refused = Replay(digest="d", status=NOT_GRANTED, body=b"", headers={}, at=day(0))
+    granted = Replay(digest="d", status=ANSWERED, body=b"{}", headers={}, at=day(1))
+    for who, replay in (("alice", refused), ("bob", refused), ("alice", granted)):
+        store.write(lambda writing, who=who, replay=replay: writing.remember(who, "k", replay))
+    assert store.read(lambda reading: reading.replayed("alice", "k")) == granted
+    assert store.read(lambda reading: reading.replayed("bob", "k")) == refused
+    store.write(lambda writing: writing.remember("carol", "k", msgspec.structs.replace(granted, at=day(2.5))))
+    assert store.read(lambda reading: reading.replayed("bob", "k")) is None

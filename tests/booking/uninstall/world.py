@@ -6,7 +6,7 @@ from typing import Any
 
 from booking.reclaimer.departing.comeback import is_guarded
 from booking.uninstall.__main__ import uninstall
-from booking.uninstall.kinds import CAPACITIES, COMPONENT, DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
+from booking.uninstall.kinds import CAPACITIES, DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
 from booking.uninstall.settings import UninstallSettings
 from cluster import names
 from cluster.fake import FakeClock, FakeKube
@@ -59,7 +59,7 @@ class World:
 
     # --- what there is ---------------------------------------------------------------------------------
     def put_our_pod(self, part: str) -> None:
-        labels = {"app.kubernetes.io/name": names.PRODUCT, COMPONENT: part}
+        labels = {"app.kubernetes.io/name": names.PRODUCT, names.COMPONENT: part}
         metadata = {"name": part, "namespace": names.NAMESPACE, "labels": labels}
         self.kube.put(PODS, {"metadata": metadata, "spec": {"containers": [{"name": part}]}})
 

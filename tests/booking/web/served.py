@@ -148,8 +148,9 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
-    def __init__(self, folder: Path, *, url: str | None = None) -> None:
+    def __init__(self, folder: Path, *, url: str | None = None, terms: Terms | None = None) -> None:
         self.clock = FakeClock()
+        self.terms = terms or Terms()
         self.tokens = FakeTokens()
         self.mirror = FakeMirror()
         self.registry = CollectorRegistry()
@@ -175,7 +176,7 @@ class Served:
             self.picture,
             self.kube,
             self.clock,
-            Terms(),
+            self.terms,
             visibility=lambda: self.visibility,
             obstacle=lambda: self.unknown_capacity,
         )
@@ -187,6 +188,7 @@ class Served:
             unknown_capacity=lambda: self.unknown_capacity,
             zone=lambda: self.zone,
             policy=lambda _: Policy(version="v1", zone="UTC", limits={"longest": "P14D"}),
+            terms=self.terms,
             clock=self.clock,
             metrics=ServerMetrics(self.registry),
         )

@@ -56,7 +56,9 @@ def test_a_change_that_breaks_a_rule_leaves_the_booking_as_it_was(served: Served
     assert "longest" in rules(told)
     # It began on Monday, 2 March: no more than fourteen days.
     assert [(each["why"], each["end"]) for each in told["alternatives"]] == [
-        ("within-limits", "2026-03-16T09:00:00Z")
+        ("within-limits", "2026-03-16T09:00:00Z"),
+        ("shorter", "2026-03-15T09:00:00Z"),
+        ("shorter", "2026-03-14T09:00:00Z"),
     ]
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json() == before
     assert served.stored == 1

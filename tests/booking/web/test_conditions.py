@@ -23,6 +23,16 @@ ADMINISTERED: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
+ASKED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "create": ("POST", BOOKINGS, GOOD, {"count": 2}),
+    "create the earliest": ("POST", "/api/v1/slots/booking", GOOD, {"count": 2}),
+    "change": ("PATCH", BOOKINGS + "/{}", {"end": "2026-03-06T09:00:00Z"}, {"count": 2}),
+    "release": ("POST", BOOKINGS + "/{}/release", {}, {"reason": "r"}),
+    "cancel": ("DELETE", BOOKINGS + "/{}", {}, {"reason": "r"}),
+}
+"""How, where, what; and what is different in another request."""
+
+
 def tag(served: Served, booking: str) -> str:
     return served.ask("GET", f"{BOOKINGS}/{booking}").headers["ETag"]
 
@@ -103,6 +113,49 @@ class TestIdempotencyKey:
 
         assert told["type"].endswith(":key-reused")
         assert served.stored == before
+
+    @pytest.mark.parametrize(
+        "refused", [{"duration": "P30D"}, {"duration": None}, {"count": 0}, {"model": "H200"}]
+    )
+    def test_the_key_of_a_refused_request_is_no_other_bodys_either(
+        self, served: Served, refused: dict[str, Any]
+    ) -> None:
+        sent = {KEY: "k-1"}
+        for _ in range(2):
+            problem(served.ask("POST", BOOKINGS, json=GOOD | refused, headers=sent), 422)
+        told = problem(served.ask("POST", BOOKINGS, json=GOOD, headers=sent), 409)
+
+        assert told["type"].endswith(":key-reused")
+        assert served.stored == 0
+        assert served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-2"}).status_code == 201
+
+    def test_a_request_that_cannot_be_read_and_one_that_is_only_tried_take_no_key(
+        self, served: Served
+    ) -> None:
+        sent = {KEY: "k-1"}
+        problem(served.ask("POST", BOOKINGS, json=GOOD | {"count": "two"}, headers=sent), 400)
+        tried = served.ask("POST", f"{BOOKINGS}?dry_run=true", json=GOOD | {"duration": "P30D"}, headers=sent)
+        assert tried.status_code == 422
+
+        assert served.ask("POST", BOOKINGS, json=GOOD, headers=sent).status_code == 201
+
+    @pytest.mark.parametrize("trouble", ["no_promises", "unknown_capacity"])
+    @pytest.mark.parametrize("verb", ASKED)
+    def test_what_was_answered_is_answered_again_though_nothing_can_be_promised_now(
+        self, served: Served, verb: str, trouble: str
+    ) -> None:
+        booking = served.booked(start=None if verb == "release" else "2026-03-03T09:00:00Z")
+        method, path, body, other = ASKED[verb]
+        at, who = path.format(booking), "alice" if "{}" in path else "bob"
+        first = served.ask(method, at, json=body, headers={KEY: "k-1"}, user=who)
+        setattr(served, trouble, "The bookings have not been written to the cluster for a while.")
+        again = served.ask(method, at, json=body, headers={KEY: "k-1"}, user=who)
+
+        assert again.status_code == first.status_code < 300
+        assert again.get_json() == first.get_json()
+        assert again.headers.get("Location") == first.headers.get("Location")
+        problem(served.ask(method, at, json=body | other, headers={KEY: "k-1"}, user=who), 409)
+        problem(served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-2"}, user=who), 503)
 
     def test_a_key_is_of_one_user(self, served: Served) -> None:
         hers = served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})

@@ -30,7 +30,7 @@ def test_everybody_is_told_who_they_are_and_what_holds_for_them(served: Served) 
 
 def test_the_policy_is_told_with_its_version_and_zone(served: Served) -> None:
     told = served.ask("GET", "/api/v1/policy").get_json()
-    assert (told["version"], told["zone"]) == ("v1", "UTC")
+    assert (told["version"], told["file_version"], told["zone"]) == ("v1", 1, "UTC")
     assert told["limits"]["longest"] == "P14D"
 
 

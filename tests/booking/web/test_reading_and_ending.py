@@ -1,11 +1,14 @@
 """Listing, showing, releasing and cancelling by REST."""
 
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from booking.capacity import Capacity
+from booking.terms import EndAction, Terms
 from tests.booking.web.served import BOOKINGS, Served, problem, rules
 from tests.fakes.objects import A100, A6000
 
@@ -53,6 +56,60 @@ def test_a_running_booking_is_released_now(served: Served) -> None:
     )
     assert told["mirrored"] is True
     assert served.mirror.told[-2:] == ["poke", 2]
+
+
+@pytest.mark.parametrize(
+    ("action", "before", "after"),
+    [
+        (
+            "recreate-without-gpu",
+            "Its bare pods end with it and come back without a GPU: save your work first.",
+            "Its bare pods end now and come back without a GPU.",
+        ),
+        (
+            "delete",
+            "Its bare pods end with it and do not come back: save your work first.",
+            "Its bare pods end now and do not come back.",
+        ),
+        ("demote", "Its pods stay, but must leave", "Its pods stay, but must leave"),
+    ],
+)
+def test_a_release_is_answered_with_what_becomes_of_the_pods_as_the_settings_have_it(
+    tmp_path: Path, action: EndAction, before: str, after: str
+) -> None:
+    served = Served(tmp_path, terms=Terms(end_action_bare=action))
+    with closing(served.store):
+        booking = served.booked()
+        served.clock.advance(HOUR)
+        would = served.ask("POST", f"{BOOKINGS}/{booking}/release?dry_run=true").get_json()
+        assert would["pods"].startswith(before)
+        assert "pods" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
+        done = served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()
+        assert done["pods"].startswith(after)
+        assert "pods" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
+
+
+def test_a_change_that_lets_a_booking_end_now_says_so_as_a_release_does_and_no_other(served: Served) -> None:
+    booking = served.booked()
+    served.clock.advance(HOUR)
+    longer = served.ask("PATCH", f"{BOOKINGS}/{booking}", json={"end": "2026-03-05T09:00:00Z"}).get_json()
+    assert "pods" not in longer
+    over = served.ask("PATCH", f"{BOOKINGS}/{booking}", json={"end": "2026-03-02T09:30:00Z"}).get_json()
+    assert over["pods"].startswith("Its bare pods end now")
+
+
+def test_no_pods_are_said_to_end_now_for_what_the_cluster_does_not_know_yet(served: Served) -> None:
+    booking = served.booked()
+    served.mirror.writes = False
+    told = served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()
+    assert told["pods"].startswith("Its bare pods end with it")
+
+
+def test_who_cancels_is_told_nothing_of_pods_for_there_are_none(served: Served) -> None:
+    booking = served.booked(start="2026-03-10T09:00:00Z")
+    path = f"{BOOKINGS}/{booking}"
+    assert "pods" not in served.ask("DELETE", f"{path}?dry_run=true").get_json()
+    assert "pods" not in served.ask("DELETE", path).get_json()
 
 
 def test_a_booking_that_is_released_in_the_middle_of_a_second_is_over_at_once(served: Served) -> None:

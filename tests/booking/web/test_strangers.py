@@ -8,8 +8,8 @@ from flask.testing import FlaskClient
 
 from booking.web.app import create_app
 from booking.web.door import Door
-from booking.web.login.cookies import SESSION
 from booking.web.rate_limits import RateLimits
+from cluster import names
 from cluster.kube.errors import Request, Unreachable
 from tests.booking.web.login.entrance import Entrance
 from tests.booking.web.served import BOOKINGS, STRANGERS, Served, problem
@@ -60,7 +60,7 @@ def test_who_shows_nothing_costs_nothing_and_is_not_counted(served: Served) -> N
 
 
 def test_who_shows_a_session_that_there_is_not_is_counted(served: Served) -> None:
-    served.client.set_cookie(SESSION, "a" * 43)
+    served.client.set_cookie(names.SESSION_COOKIE, "a" * 43)
     for _ in range(STRANGERS):
         problem(served.client.get(BOOKINGS), 401)
     problem(served.client.get(INDEX), 429)

@@ -56,9 +56,10 @@ def test_a_bind_of_an_extender_that_stood_still_does_not_land(
         calls = stops.calls
     assert [call for call in calls if HERS in call] == [f"binding {HERS} done"]
     *refused, landed = [call for call in calls if WAITS in call]
-    # A new decision may lose as well: against what kube-scheduler writes on the pod about the one before.
+    # Its time is over, so that it is not sent, or the pod has been written since. A new decision may lose as
+    # well: against what kube-scheduler writes on the pod about the one before.
     assert refused
-    assert set(refused) == {f"binding {WAITS} Conflict"}
+    assert set(refused) <= {f"binding {WAITS} Conflict", f"binding {WAITS} Unsent"}
     assert landed == f"binding {WAITS} done"
 
 

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import urllib3
@@ -61,6 +61,14 @@ class Played:
         return found
 
 
+NUMBERS: Final = "kubectl get nodes --output custom-columns"
+OFFERED: Final = r"'jsonpath={.status.allocatable.nvidia\.com/gpu}'"
+REPORTED: Final = " && ".join(
+    f"kubectl wait node/{name} --for {OFFERED} --timeout 60s > /dev/null" for name in NODES
+)
+"""A reader sees ``<none>`` for as long as a kubelet has not reported yet, and looks again."""
+
+
 @pytest.fixture(scope="module")
 def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     folder = tmp_path_factory.mktemp("first-steps")
@@ -82,6 +90,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
             "make venv": ":",
             "8480:80 &": f"8480:80 &\n{listening(port)}",
             "8480": str(port),
+            NUMBERS: f"{REPORTED}\n{NUMBERS}",
             MY_VALUES: mine,
             EXAMPLE: pod(folder),
             "b-...": "$(kubectl gpu bookings --output name | sed s,.*/,,)",

@@ -20,6 +20,7 @@ from devcluster.demo.access import administrator
 from devcluster.demo.play import play
 from devcluster.demo.teller import Teller
 from devcluster.fakenvml import default_gpus
+from devcluster.parts import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.laws.live import LiveWatch, checkpoints_of
@@ -98,7 +99,8 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         Cluster.start(spec) as cluster,
         LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
     ):
-        play(cluster, Teller(io.StringIO()), patience=180.0)
+        # The chart's kube-scheduler elects a leader, and is granted what that takes.
+        play(cluster, Teller(io.StringIO()), parts=Parts(cluster, elects=True), patience=180.0)
         laws.finish()
         calls = tuple(call for call in trail.calls() if call.user.startswith(OURS))
         yield Played(calls, granted(cluster))

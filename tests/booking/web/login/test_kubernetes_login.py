@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from cluster import names
 from cluster.kube.errors import Request, Unreachable
 from tests.booking.web.login.entrance import Entrance, jwt_like
-
-COOKIE = "gpu-booking-session"
 
 
 @pytest.fixture
@@ -19,7 +18,7 @@ def entrance(tmp_path: Path) -> Iterator[Entrance]:
 
 
 def cookie(entrance: Entrance) -> str:
-    found = entrance.browser.get_cookie(COOKIE)
+    found = entrance.browser.get_cookie(names.SESSION_COOKIE)
     assert found is not None
     return found.value
 
@@ -60,7 +59,7 @@ def test_the_cookie_is_the_hosts_own_and_no_scripts(entrance: Entrance) -> None:
 
     away = {"base_url": "http://gpus.example.org", "headers": {"Origin": "https://gpus.example.org"}}
     [kept] = entrance.paste("alice-token", **away).headers.getlist("Set-Cookie")
-    assert kept.startswith(f"__Host-{COOKIE}=")
+    assert kept.startswith(f"__Host-{names.SESSION_COOKIE}=")
     assert "Secure" in kept
 
 
@@ -107,14 +106,14 @@ def test_nobody_is_sent_to_another_site(entrance: Entrance, then: str) -> None:
 
 
 def test_each_login_is_a_new_session_and_ends_the_one_before(entrance: Entrance) -> None:
-    entrance.browser.set_cookie(COOKIE, "a" * 43)
+    entrance.browser.set_cookie(names.SESSION_COOKIE, "a" * 43)
     entrance.paste("alice-token")
     first = cookie(entrance)
     assert first != "a" * 43
 
     entrance.paste("bob-token")
     assert entrance.me().get_json()["user"] == "bob"
-    entrance.browser.set_cookie(COOKIE, first)
+    entrance.browser.set_cookie(names.SESSION_COOKIE, first)
     assert entrance.me().status_code == 401
 
 
@@ -157,8 +156,8 @@ class TestForgery:
 
         assert answer.status_code == 303
         assert answer.headers["Location"] == "/login?out=1"
-        assert entrance.browser.get_cookie(COOKIE) is None
-        entrance.browser.set_cookie(COOKIE, kept)
+        assert entrance.browser.get_cookie(names.SESSION_COOKIE) is None
+        entrance.browser.set_cookie(names.SESSION_COOKIE, kept)
         assert entrance.me().status_code == 401
         assert "signed out" in entrance.browser.get("/login?out=1").text
 

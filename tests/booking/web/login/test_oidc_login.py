@@ -9,10 +9,10 @@ from urllib.parse import parse_qsl, urlsplit
 
 import pytest
 
+from cluster import names
 from tests.booking.web.login.entrance import HTTP, Entrance, Idp, free_port, jwt_like, provider
 from tests.fakes.apiserver import Answer, scripted_server
 
-ATTEMPT = "gpu-booking-login"
 WELL_KNOWN = "/.well-known/openid-configuration"
 
 
@@ -57,7 +57,7 @@ def test_people_come_back_to_where_they_wanted_to_go(entrance: Entrance, idp: Id
     assert answer.status_code == 303
     assert answer.headers["Location"] == "/mine"
     assert entrance.me().get_json()["user"] == "alice"
-    assert entrance.browser.get_cookie(ATTEMPT) is None
+    assert entrance.browser.get_cookie(names.LOGIN_COOKIE) is None
 
 
 def test_the_provider_is_asked_for_a_code_bound_to_this_browser(entrance: Entrance, idp: Idp) -> None:
@@ -68,7 +68,7 @@ def test_the_provider_is_asked_for_a_code_bound_to_this_browser(entrance: Entran
     assert asked["redirect_uri"] == "http://localhost/login/callback"
     assert asked["scope"] == "openid profile email"
     assert asked["code_challenge_method"] == "S256"
-    secret = entrance.browser.get_cookie(ATTEMPT)
+    secret = entrance.browser.get_cookie(names.LOGIN_COOKIE)
     assert secret is not None
     assert len({asked["state"], asked["nonce"], asked["code_challenge"], secret.value.split(".")[0]}) == 4
 
@@ -146,14 +146,14 @@ def test_a_wrong_nonce_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:
 
 def test_a_code_is_good_once(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
-    attempt = entrance.browser.get_cookie(ATTEMPT)
+    attempt = entrance.browser.get_cookie(names.LOGIN_COOKIE)
     assert attempt is not None
     back = idp.sign_in(away.headers["Location"], "alice")
     assert entrance.browser.get(back).status_code == 303
     assert entrance.browser.get(back).status_code == 400
 
     other = entrance.app.test_client()
-    other.set_cookie(ATTEMPT, attempt.value)
+    other.set_cookie(names.LOGIN_COOKIE, attempt.value)
     answer = other.get(back)
     assert answer.status_code == 400
     assert "its own code" in answer.text

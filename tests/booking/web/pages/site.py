@@ -17,6 +17,7 @@ from booking.principals import Principal
 from booking.records import Place, Record
 from booking.service import BookingService
 from booking.stored import Block
+from booking.terms import Terms
 from booking.web.app import create_app
 from booking.web.door import Door
 from booking.web.guarantee import Guarantee
@@ -37,8 +38,15 @@ MANY = 1_000_000
 class Site(Served):
     """A booking server with pages, without its threads. It is Monday, 2 March 2026, 10:00 in Stockholm."""
 
-    def __init__(self, folder: Path, limits: Limits | None = None, *, url: str | None = None) -> None:
-        super().__init__(folder, url=url)
+    def __init__(
+        self,
+        folder: Path,
+        limits: Limits | None = None,
+        *,
+        url: str | None = None,
+        terms: Terms | None = None,
+    ) -> None:
+        super().__init__(folder, url=url, terms=terms)
         self.zone = ZoneInfo(ZONE)
         self.pods: dict[str, tuple[str, ...]] | None = {}
         self.policy = Policy(zone=ZONE)
@@ -77,6 +85,7 @@ class Site(Served):
             unknown_capacity=self._unknown,
             zone=lambda: self.zone,
             pods_of=lambda: self.pods,
+            terms=self.terms,
             clock=self.clock,
         )
 

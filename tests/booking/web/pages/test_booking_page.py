@@ -383,6 +383,39 @@ def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Si
     assert "earliest valid start" not in said(page)
 
 
+def test_a_start_beyond_the_horizon_has_the_three_earliest_slots_as_buttons(tmp_path: Path) -> None:
+    (tmp_path / "near").mkdir()
+    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Span(days=30)))
+    page = book(site, "/check", start="2026-05-10T09:00")
+    slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
+    earliest = [unescape(when) for when, what in slots if not what.endswith(")")]
+    assert [when.partition(" \N{EN DASH} ")[0] for when in earliest] == [
+        "Now",
+        "Tue 3 Mar 00:00",
+        "Wed 4 Mar 00:00",
+    ]
+    assert len(slots) <= 6
+    site.store.close()
+
+
+def test_where_too_few_slots_begin_as_late_as_was_wished_the_earliest_of_all_follow(tmp_path: Path) -> None:
+    """Full when it should begin; a day before the horizon ends there is room again."""
+    (tmp_path / "near").mkdir()
+    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Span(days=20)))
+    now = site.clock.now()
+    for node in ("node-a", "node-b"):
+        site.add(now + 15 * DAY, now + 20 * DAY, count=4, node=node)
+    page = book(site, "/check", start="2026-03-19T10:00")
+    slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
+    earliest = [unescape(when) for when, what in slots if not what.endswith(")")]
+    assert [when.partition(" \N{EN DASH} ")[0] for when in earliest] == [
+        "Sun 22 Mar 10:00",
+        "Now",
+        "Tue 3 Mar 00:00",
+    ]
+    site.store.close()
+
+
 @pytest.mark.parametrize("address", ["/nowhere", "/check", "/mine/b-1/length/check", "/maia"])
 def test_a_wrong_address_is_a_page_in_a_browser_and_a_problem_for_programs(site: Site, address: str) -> None:
     kinds = "text/html,application/xhtml+xml,application/xml;q=0.9,image/avif,image/webp,image/apng,*/*;q=0.8"

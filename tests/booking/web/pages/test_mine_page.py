@@ -1,12 +1,17 @@
 """*My bookings*, asked without a browser."""
 
+from contextlib import closing
 from datetime import timedelta
+from pathlib import Path
+from typing import Final
 
+import msgspec
 import pytest
 
 from booking.capacity import Capacity
 from booking.records import Place
 from booking.stored import Block
+from booking.terms import EndAction, Terms
 from cluster import names
 from tests.booking.web.pages.site import DAY, Site, said, token
 from tests.fakes.objects import A100, A6000
@@ -37,6 +42,90 @@ def test_the_hint_is_a_pod_that_this_booking_covers(site: Site) -> None:
     assert "kubectl create --namespace vision" in text
     assert f"{names.MODEL}: {A100}" in text
     assert f"{names.GPU_RESOURCE}: 2" in text
+
+
+def test_where_no_node_has_all_of_it_the_hint_is_a_pod_that_can_start_and_says_that_several_share_it(
+    site: Site,
+) -> None:
+    now = site.clock.now()
+    record = site.add(now, now + DAY, user="alice", count=8)
+    spread = (Place("node-b", 2), Place("node-a", 4), Place("node-c", 2))
+    site.store.write(
+        lambda writing: writing.replace(msgspec.structs.replace(record, topology="any", plan=spread))
+    )
+    page = site.see("/mine")
+    assert f"{names.GPU_RESOURCE}: 4\n" in page.text
+    assert (
+        "A pod runs on one node, and these 8 GPUs are planned on 3: let several pods share the booking, for"
+        " example of 4, 2 and 2 GPUs. This one asks for 4." in said(page)
+    )
+
+
+def test_where_one_node_has_all_of_it_nothing_is_said_of_several_pods(site: Site) -> None:
+    now = site.clock.now()
+    site.add(now, now + DAY, user="alice", count=2, node="node-a")
+    assert "several pods" not in said(site.see("/mine"))
+
+
+STAY: Final = "stay, but must leave whenever a booked pod needs their GPUs."
+
+
+@pytest.mark.parametrize(
+    ("bare", "owned", "before", "after"),
+    [
+        (
+            "recreate-without-gpu",
+            "demote",
+            "come back without a GPU: save your work first. Its pods of controllers, such as Jobs, " + STAY,
+            "Its bare pods end now and come back without a GPU. Its pods of controllers, such as Jobs, "
+            + STAY,
+        ),
+        ("demote", "demote", f"Its pods {STAY}", f"Its pods {STAY}"),
+        (
+            "delete",
+            "delete",
+            "Its bare pods end with it and do not come back: save your work first.",
+            "Its bare pods end now and do not come back. Its pods of controllers, such as Jobs, end now, and",
+        ),
+    ],
+)
+def test_whoever_releases_is_told_what_becomes_of_the_pods_before_and_after(
+    tmp_path: Path, bare: EndAction, owned: EndAction, before: str, after: str
+) -> None:
+    site = Site(tmp_path, terms=Terms(end_action_bare=bare, end_action_owned=owned))
+    with closing(site.store):
+        now = site.clock.now()
+        record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
+        page = site.see("/mine")
+        assert before in said(page)
+        form = {"csrf": token(page), "version": record.version}
+        done = site.send("POST", f"/mine/{record.id}/release", data=form)
+        assert after in said(site.see(done.headers["Location"]))
+
+
+def test_an_end_that_has_passed_is_a_release_and_is_told_as_one(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
+    form = {"csrf": token(site.see("/")), "end": "2026-03-02T09:00", "version": record.version}
+    would = said(site.send("POST", f"/mine/{record.id}/length/check", data=form))
+    assert "Possible: " in would
+    assert "Its bare pods end with it and come back without a GPU: save your work first." in would
+    done = site.send("POST", f"/mine/{record.id}/length", data=form)
+    told = said(site.see(done.headers["Location"]))
+    assert "Given back: " in told
+    assert "Its bare pods end now and come back without a GPU." in told
+
+
+def test_a_shortened_booking_goes_on_and_nothing_is_said_of_an_end_now(site: Site) -> None:
+    now = site.clock.now()
+    record = site.add(now - DAY, now + 3 * DAY, user="alice", node="node-a")
+    form = {"csrf": token(site.see("/")), "end": "2026-03-04T09:00", "version": record.version}
+    address = f"/mine/{record.id}/length"
+    would = said(site.send("POST", f"{address}/check", data=form, headers={"HX-Request": "true"}))
+    assert "Possible: " in would
+    assert "end with it" not in would
+    done = site.send("POST", address, data=form)
+    assert "end now" not in said(site.see(done.headers["Location"]))
 
 
 def test_while_pods_are_not_known_nothing_is_said_of_them(site: Site) -> None:
@@ -132,7 +221,7 @@ def test_a_change_that_is_not_possible_is_told_what_would_be(site: Site) -> None
         assert (
             "This change is not possible; it could become: 4 \N{MULTIPLICATION SIGN} A100 SXM4 80GB" in page
         )
-        assert "Thu 5 Mar 10:00 (shorter)." in page
+        assert "Thu 5 Mar 10:00 (shorter)" in page
     beyond = {**form, "end": "2026-02-01T10:00"}
     assert "not possible." in said(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
 

@@ -1,0 +1,42 @@
+"""People are told of the ends of bookings what the controller does: one value says it to both parts."""
+
+from typing import Any
+
+import pytest
+
+from booking.settings import ControllerSettings, ServerSettings
+from cluster.runtime.settings import load
+from tests.charts.conftest import Render
+from tests.long.charts.test_pods_rendered import environment, workloads
+
+pytestmark = pytest.mark.component
+
+
+@pytest.mark.parametrize(
+    ("settings", "bare", "owned"),
+    [
+        ({}, "recreate-without-gpu", "demote"),
+        ({"end_action_bare": "delete"}, "delete", "demote"),
+        ({"end_action_owned": "recreate-without-gpu"}, "recreate-without-gpu", "recreate-without-gpu"),
+        ({"end_action_bare": "demote", "end_action_owned": "delete"}, "demote", "delete"),
+    ],
+)
+def test_the_server_is_told_what_the_controller_does_with_pods_whose_booking_is_over(
+    render: Render, settings: dict[str, str], bare: str, owned: str
+) -> None:
+    found = workloads(render({"controller": {"settings": settings}}))
+
+    def given(part: str) -> dict[str, str]:
+        return environment(found[part]["spec"]["containers"][0])
+
+    for loaded in (load(ControllerSettings, given("controller")), load(ServerSettings, given("server"))):
+        assert (loaded.end_action_bare, loaded.end_action_owned) == (bare, owned)
+
+
+def test_of_a_controller_outside_the_cluster_the_servers_own_settings_say_it(render: Render) -> None:
+    values: dict[str, Any] = {
+        "controller": {"external": {"address": "192.0.2.10", "port": 9443}},
+        "server": {"settings": {"end_action_bare": "delete"}},
+    }
+    server = workloads(render(values))["server"]["spec"]["containers"][0]
+    assert load(ServerSettings, environment(server)).end_action_bare == "delete"
