@@ -7,7 +7,7 @@ import msgspec
 
 from booking.store.rows import AuditRow, DeniedRow, JsonField, ReplayRow
 from booking.store.transaction import Transaction, WritingTransaction
-from booking.stored import AuditEntry, Denied, Replay
+from booking.stored import NOT_GRANTED, AuditEntry, Denied, Replay
 
 REPLAYS_KEPT: Final = timedelta(hours=48)
 """An idempotency key is known for so long; a day was promised."""
@@ -72,15 +72,12 @@ class TrailWrite(WritingTransaction):
         self._run(_DENIED, _seconds(denied.at), *said, _seconds(denied.earliest_start))
 
     def remember(self, principal: str, key: str, replay: Replay) -> None:
-        """Store an answer in place of the one before to this key; what is too old is forgotten."""
-        self._do(ReplayRow.delete().where(ReplayRow.at < replay.at - REPLAYS_KEPT))
-        kept = msgspec.structs.asdict(replay)
-        self._do(
-            ReplayRow.insert(principal=principal, key=key, **kept).on_conflict(
-                conflict_target=[ReplayRow.principal, ReplayRow.key],
-                preserve=[getattr(ReplayRow, name) for name in kept],
-            )
+        """Store an answer; a refusal of this key gives way to it, and what is too old is forgotten."""
+        is_its_refusal = (
+            (ReplayRow.principal == principal) & (ReplayRow.key == key) & (ReplayRow.status == NOT_GRANTED)
         )
+        self._do(ReplayRow.delete().where((ReplayRow.at < replay.at - REPLAYS_KEPT) | is_its_refusal))
+        self._do(ReplayRow.insert(principal=principal, key=key, **msgspec.structs.asdict(replay)))
 
 
 def _seconds(instant: datetime | None) -> int | None:

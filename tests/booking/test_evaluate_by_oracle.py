@@ -272,15 +272,17 @@ def _ends(start: datetime, limits: Limits, asked: dict[str, Any]) -> Iterator[da
     zone = ZoneInfo(limits.zone)
     least = later(start, limits.shortest, zone)
     wished = later(start, between(asked["start"], asked["end"], zone), zone)
-    ends = (later(start, each, zone) for each in lengths(limits))
-    for number, end in enumerate(sorted({end for end in ends if end >= least})):
-        if number and end > wished:
+    last = None
+    for end in (later(start, each, zone) for each in lengths(limits)):
+        if last is not None and end > wished:
             return
-        yield end
+        if end >= least and end != last:  # a step before the end of a day of 23 hours is that end
+            yield end
+            last = end
 
 
 def lengths(limits: Limits) -> Iterator[Span]:
-    """So many days, and as many steps as a day has not."""
+    """Of whole steps: so many days, and less than a day more."""
     step = limits.granularity or Span(0, 3600)
     for number in range(1, 1 + 4 * 86400 // seconds(step)):
         yield Span(*divmod(number * seconds(step), 86400))
