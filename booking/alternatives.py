@@ -16,11 +16,21 @@ from typing import Final, Literal
 
 import msgspec
 
-from booking import search, spans
-from booking.case import Case
+from booking import durations, start_rules
+from booking.durations import Duration
+from booking.proposals import (
+    CachedJudge,
+    Judge,
+    Lengths,
+    Proposal,
+    begun_at,
+    changed,
+    has_begun,
+    largest,
+    step_of,
+)
+from booking.rule_context import RuleContext
 from booking.rules import OF_THE_ASKER
-from booking.spans import Span
-from booking.wishes import Asked, Judge, Lasting, Wish, begun_at, changed, has_begun, largest, step_of
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
@@ -28,62 +38,62 @@ Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus"
 ... Of several things the one that weighs most: another model, fewer GPUs, shorter."""
 
 
-class Alternative(Wish, frozen=True, kw_only=True):
+class Alternative(Proposal, frozen=True, kw_only=True):
     """A wish that would be accepted now."""
 
     why: Why
 
 
-Candidates = Iterator[tuple[Why, Wish]]
+Candidates = Iterator[tuple[Why, Proposal]]
 """What could be offered, and what is different about it."""
 
 
-def is_meant(wish: Wish) -> bool:
+def is_meant(proposal: Proposal) -> bool:
     """Whether it is for GPUs, and for a time."""
-    return wish.count > 0 and wish.start < wish.end
+    return proposal.count > 0 and proposal.start < proposal.end
 
 
-def find(judge: Judge, wish: Wish) -> tuple[Alternative, ...]:
+def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
     """Up to three wishes that would be accepted, the most alike first. None for one that makes no sense.
 
     Args:
         judge: the decision.
-        wish: what was refused.
+        proposal: what was refused.
     """
-    return tuple(islice(_accepted(Asked(judge), wish), MOST)) if is_meant(wish) else ()
+    return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
 
 
-def _accepted(asked: Asked, wish: Wish) -> Iterator[Alternative]:
-    seen = {_shown(wish)}
-    offered: list[Wish] = []
-    for why, candidate in _candidates(asked, wish, offered):
-        is_new = _shown(candidate) not in seen and _is_something(asked.judge, candidate, wish)
+def _accepted(asked: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
+    seen = {_shown(proposal)}
+    offered: list[Proposal] = []
+    for why, candidate in _candidates(asked, proposal, offered):
+        is_new = _shown(candidate) not in seen and _is_something(asked.judge, candidate, proposal)
         if is_new and asked.fits(candidate) and asked.judge.is_accepted(candidate):
             offered.append(candidate)
             yield Alternative(**msgspec.structs.asdict(candidate), why=why)
         seen.add(_shown(candidate))
 
 
-def _shown(wish: Wish) -> Wish:
+def _shown(proposal: Proposal) -> Proposal:
     """What people can tell apart: one GPU is always on one node."""
-    return changed(wish, topology="any") if wish.count == 1 else wish
+    return changed(proposal, topology="any") if proposal.count == 1 else proposal
 
 
-def _is_something(judge: Judge, candidate: Wish, wish: Wish) -> bool:
+def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool:
     """Whether it is more than what somebody has already who asks for more of it."""
     case = judge.case(candidate)
-    return case.is_start_chosen or not case.gives_back or judge.case(wish).gives_back
+    return case.is_start_chosen or not case.gives_back or judge.case(proposal).gives_back
 
 
 # --- the order in which they are offered -----------------------------------------------------------------
 
 
-def _candidates(asked: Asked, wish: Wish, offered: Sequence[Wish]) -> Candidates:
-    """Most are looked for only when they are needed; ``offered`` grows meanwhile."""
+def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
+    """Most are looked for only when they are needed; ``available`` grows meanwhile."""
     judge = asked.judge
-    models = [model for model in judge.models if _may_ask(judge.case(changed(wish, model=model)))]
-    bases = {model: _bases(judge, changed(wish, model=model)) for model in models}
-    mine = bases.pop(wish.model, None)
+    models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
+    bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
+    mine = bases.pop(proposal.model, None)
     own = [mine] if mine is not None and _is_any_left(asked, mine) else []
     for like, *_ in own:
         yield from _changed_in_one_thing(asked, like)
@@ -97,13 +107,13 @@ def _candidates(asked: Asked, wish: Wish, offered: Sequence[Wish]) -> Candidates
     for like, base in every:
         for less in _less(asked, base):
             if not any(_is_part(less, each) for each in offered):
-                yield _why(judge, less, like, wish), less
+                yield _why(judge, less, like, proposal), less
     for look in (_parts, _odd):
         for like, base in every:
-            yield from ((_why(judge, less, like, wish), less) for less in look(asked, base))
+            yield from ((_why(judge, less, like, proposal), less) for less in look(asked, base))
 
 
-def _changed_in_one_thing(asked: Asked, like: Wish) -> Candidates:
+def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
     yield "within-limits", like
     yield from (("later", each) for each in islice(_apart(asked, like), 1))
     if _may_lie_elsewhere(asked.judge, like):
@@ -112,7 +122,7 @@ def _changed_in_one_thing(asked: Asked, like: Wish) -> Candidates:
     yield from (("fewer-gpus", each) for each in islice(_fewer(asked, like), 1))
 
 
-def _at_other_times(asked: Asked, like: Wish, *from_now: Wish) -> Candidates:
+def _at_other_times(asked: CachedJudge, like: Proposal, *from_now: Proposal) -> Candidates:
     """One that is earlier, then all that are later, then all that are earlier."""
 
     def earlier(most: int) -> Candidates:
@@ -127,7 +137,7 @@ def _at_other_times(asked: Asked, like: Wish, *from_now: Wish) -> Candidates:
     yield from (("fewer-gpus", each) for each in _fewer_some_time(asked, like))
 
 
-def _less(asked: Asked, base: Wish) -> Iterator[Wish]:
+def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """Shorter, then fewer, then both, at the next starts: as much as can be had at any of them."""
     yield from _shorter_some_time(asked, base)
     yield from _fewer_some_time(asked, base)
@@ -138,7 +148,7 @@ def _less(asked: Asked, base: Wish) -> Iterator[Wish]:
         yield from _shorter_some_time(asked, changed(base, count=most))
 
 
-def _parts(asked: Asked, base: Wish) -> Iterator[Wish]:
+def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """Also what is part of something that is offered already: from the same start shorter, or fewer."""
     for count in sorted({base.count, 1}, reverse=True):
         for found in _apart(asked, _least(asked, base, count)):
@@ -146,7 +156,7 @@ def _parts(asked: Asked, base: Wish) -> Iterator[Wish]:
             yield from islice(_fewer(asked, changed(found, count=base.count)), MOST)
 
 
-def _odd(asked: Asked, base: Wish) -> Iterator[Wish]:
+def _odd(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
     """Also what begins a step after something that is offered already, or lasts a step less."""
     step = step_of(asked.judge.case(base).limits)
     for count in sorted({base.count, 1}, reverse=True):
@@ -157,66 +167,70 @@ def _odd(asked: Asked, base: Wish) -> Iterator[Wish]:
             yield from islice(_shorter(asked, _begun(asked, base, found), step), MOST + 1)
 
 
-def _is_part(less: Wish, more: Wish) -> bool:
+def _is_part(less: Proposal, more: Proposal) -> bool:
     """Whether it begins with another and is nowhere more."""
     is_like_it = (less.model, less.start) == (more.model, more.start)
     return is_like_it and less.end <= more.end and less.count <= more.count
 
 
-def _why(judge: Judge, less: Wish, like: Wish, wish: Wish) -> Why:
-    if less.model != wish.model:
+def _why(judge: Judge, less: Proposal, like: Proposal, proposal: Proposal) -> Why:
+    if less.model != proposal.model:
         return "other-model"
     if less.count < like.count:
         return "fewer-gpus"
     if judge.case(less).length.nominal < judge.case(like).length.nominal:
         return "shorter"
-    return "earlier" if less.start < wish.start else "later"
+    return "earlier" if less.start < proposal.start else "later"
 
 
 # --- from when on it is looked for, and of which models --------------------------------------------------
 
 
-def _may_ask(case: Case) -> bool:
+def _may_ask(case: RuleContext) -> bool:
     return not any(rule(case) for rule in OF_THE_ASKER)
 
 
-def _may_lie_elsewhere(judge: Judge, wish: Wish) -> bool:
+def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
     """Whether it may be on several nodes instead of one.
 
     How GPUs lie is chosen when they are booked: no change makes it another.
     """
-    return wish.count > 1 and judge.case(changed(wish, topology="any")).changing is None
+    return proposal.count > 1 and judge.case(changed(proposal, topology="any")).changing is None
 
 
-def _bases(judge: Judge, wish: Wish) -> tuple[Wish, ...]:
+def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
     """As much of a wish as the limits leave; and if that begins later than it must, the same from now on."""
-    like, case = _within_limits(judge, wish), judge.case(wish)
+    like, case = _within_limits(judge, proposal), judge.case(proposal)
     soon = _within_limits(
-        judge, changed(wish, start=judge.now, end=spans.after(judge.now, case.length, case.limits.tz))
+        judge, changed(proposal, start=judge.now, end=durations.after(judge.now, case.length, case.limits.tz))
     )
     return (like, soon) if soon.start < like.start else (like,)
 
 
-def _within_limits(judge: Judge, wish: Wish) -> Wish:
+def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
     """As much of the wish as limits on its shape leave: not in the past, not too long, not too large.
 
     What runs stays where it begins.
     """
-    case = judge.case(wish)
+    case = judge.case(proposal)
     had = case.changing
     if had is not None and has_begun(case):
         start = had.start
-        case = judge.case(changed(wish, start=start))
+        case = judge.case(changed(proposal, start=start))
     else:
-        start = wish.start if had is not None and had.start == wish.start else max(wish.start, judge.now)
+        start = (
+            proposal.start
+            if had is not None and had.start == proposal.start
+            else max(proposal.start, judge.now)
+        )
     limits, length = case.limits, case.length
     most = limits.max_gpus_per_booking
-    count = wish.count if most is None or case.is_spontaneous else max(1, min(wish.count, most))
-    start = search.allowed_start(start, judge.now, limits) if case.is_start_chosen else start
-    return changed(wish, start=start, end=search.end_of(start, length, limits), count=count)
+    count = proposal.count if most is None or case.is_spontaneous else max(1, min(proposal.count, most))
+    start = start_rules.allowed_start(start, judge.now, limits) if case.is_start_chosen else start
+    return changed(proposal, start=start, end=start_rules.end_of(start, length, limits), count=count)
 
 
-def _is_any_left(asked: Asked, bases: tuple[Wish, ...]) -> bool:
+def _is_any_left(asked: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
     """Whether anything at all can be had: if not, nothing need be looked for. A change may give back."""
     soonest = bases[-1]
     is_change = asked.judge.case(soonest).changing is not None
@@ -226,73 +240,76 @@ def _is_any_left(asked: Asked, bases: tuple[Wish, ...]) -> bool:
 # --- what it is made of ----------------------------------------------------------------------------------
 
 
-def _apart(asked: Asked, wish: Wish) -> Iterator[Wish]:
+def _apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The next starts, a day or a booking's length apart."""
-    limits = asked.judge.case(wish).limits
+    limits = asked.judge.case(proposal).limits
 
-    def following(found: Wish) -> datetime:
-        return min(spans.after(found.start, Span(days=1), limits.tz), found.end)
+    def following(found: Proposal) -> datetime:
+        return min(durations.after(found.start, Duration(days=1), limits.tz), found.end)
 
-    return _following(asked, wish, following)
+    return _following(asked, proposal, following)
 
 
-def _a_step_apart(asked: Asked, wish: Wish) -> Iterator[Wish]:
+def _a_step_apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """The next starts on the policy's steps, or an hour apart."""
-    has_steps = asked.judge.case(wish).limits.granularity is not None
+    has_steps = asked.judge.case(proposal).limits.granularity is not None
     after = timedelta(seconds=1) if has_steps else timedelta(hours=1)
-    return _following(asked, wish, lambda found: found.start + after)
+    return _following(asked, proposal, lambda found: found.start + after)
 
 
-def _following(asked: Asked, wish: Wish, not_before: Callable[[Wish], datetime]) -> Iterator[Wish]:
-    found = asked.first(wish, wish.start)
+def _following(
+    asked: CachedJudge, proposal: Proposal, not_before: Callable[[Proposal], datetime]
+) -> Iterator[Proposal]:
+    found = asked.first(proposal, proposal.start)
     for _ in range(MOST):
         if found is None:
             return
         yield found
-        found = asked.first(wish, not_before(found))
+        found = asked.first(proposal, not_before(found))
 
 
-def _shorter_some_time(asked: Asked, wish: Wish) -> Iterator[Wish]:
+def _shorter_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """As long as can be had at any time; then the next starts of all, for as long as can be had there."""
-    lasting = Lasting.of(asked.judge, wish)
-    found = largest(lasting.most, lambda units: asked.first(lasting.made(units), wish.start) is not None)
+    lasting = Lengths.of(asked.judge, proposal)
+    found = largest(lasting.most, lambda units: asked.first(lasting.made(units), proposal.start) is not None)
     if found:
         yield from _apart(asked, lasting.made(found))
-    for each in _apart(asked, _least(asked, wish, wish.count)):
-        yield from islice(_shorter(asked, _begun(asked, wish, each)), 1)
+    for each in _apart(asked, _least(asked, proposal, proposal.count)):
+        yield from islice(_shorter(asked, _begun(asked, proposal, each)), 1)
         yield each
 
 
-def _fewer_some_time(asked: Asked, wish: Wish) -> Iterator[Wish]:
+def _fewer_some_time(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """As many as can be had at any time."""
     found = largest(
-        asked.fewer(wish), lambda count: asked.first(changed(wish, count=count), wish.start) is not None
+        asked.fewer(proposal),
+        lambda count: asked.first(changed(proposal, count=count), proposal.start) is not None,
     )
     if found:
-        yield from _apart(asked, changed(wish, count=found))
+        yield from _apart(asked, changed(proposal, count=found))
 
 
-def _shorter(asked: Asked, wish: Wish, unit: int = 0) -> Iterator[Wish]:
+def _shorter(asked: CachedJudge, proposal: Proposal, unit: int = 0) -> Iterator[Proposal]:
     """From the same start in whole units (days, hours or steps), the longest that can be had first."""
-    lasting = Lasting.of(asked.judge, wish, unit)
+    lasting = Lengths.of(asked.judge, proposal, unit)
     found = largest(lasting.most, lambda units: asked.fits(lasting.made(units)))
     yield from (lasting.made(units) for units in range(found, 0, -1))
 
 
-def _fewer(asked: Asked, wish: Wish) -> Iterator[Wish]:
+def _fewer(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
     """At the same time, the most that can be had first."""
-    found = largest(asked.fewer(wish), lambda count: asked.fits(changed(wish, count=count)))
-    yield from (changed(wish, count=count) for count in range(found, 0, -1))
+    found = largest(asked.fewer(proposal), lambda count: asked.fits(changed(proposal, count=count)))
+    yield from (changed(proposal, count=count) for count in range(found, 0, -1))
 
 
-def _least(asked: Asked, wish: Wish, count: int) -> Wish:
+def _least(asked: CachedJudge, proposal: Proposal, count: int) -> Proposal:
     """The shortest booking of so many GPUs."""
-    case = asked.judge.case(wish)
+    case = asked.judge.case(proposal)
     if has_begun(case):
-        return Lasting.of(asked.judge, changed(wish, count=count), step_of(case.limits)).made(1)
-    return changed(wish, end=search.end_of(wish.start, Span(), case.limits), count=count)
+        return Lengths.of(asked.judge, changed(proposal, count=count), step_of(case.limits)).made(1)
+    return changed(proposal, end=start_rules.end_of(proposal.start, Duration(), case.limits), count=count)
 
 
-def _begun(asked: Asked, wish: Wish, found: Wish) -> Wish:
+def _begun(asked: CachedJudge, proposal: Proposal, found: Proposal) -> Proposal:
     """The whole wish, begun when another can be, and for as many GPUs."""
-    return begun_at(changed(wish, count=found.count), found.start, asked.judge.case(wish))
+    return begun_at(changed(proposal, count=found.count), found.start, asked.judge.case(proposal))

@@ -1,14 +1,14 @@
 """What could be booked: whole GPUs per model and node that can be had, and the pods that run on bookings.
 
-Pure. The booking server computes it from what it follows of the cluster (``booking.promises.supply``) and
-hands it to every decision.
+Pure. The booking server computes it from what it follows of the cluster
+(``booking.availability.cluster_capacity``) and hands it to every decision.
 """
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cluster.decide.witness.supply import whole_devices
+from cluster.decide.booking_plan.supply import whole_devices
 from cluster.objects.inventory import Device, InventoryError, inventory_of
 from cluster.objects.nodes import Node
 

@@ -12,41 +12,41 @@ from functools import partial
 
 from prometheus_client import CollectorRegistry
 
-from booking.admission.admit import Admit
-from booking.admission.authority import service_names
+from booking.admission.certificate_authority import service_names
+from booking.admission.cluster_view import CachedClusterView
 from booking.admission.endpoint import Endpoint
-from booking.admission.installed import Installed
 from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
-from booking.admission.sight import Sight
-from booking.maia.door import Door
-from booking.reclaimer.aside import Aside, Threads
-from booking.reclaimer.departing.departure import Departure
+from booking.admission.webhook import Webhook
+from booking.admission.webhook_installer import WebhookInstaller
+from booking.eviction_settings import EvictionSettings
+from booking.maia.pod_terminator import PodTerminator
+from booking.reclaimer.context import WriteEvent
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.executor import Executor, ThreadExecutor
+from booking.reclaimer.gauges import Seen, show
 from booking.reclaimer.metrics import ReclaimerMetrics
-from booking.reclaimer.reach import Tell
 from booking.reclaimer.reclaimer import Guards, Reclaimer
-from booking.reclaimer.shown import Seen, show
 from booking.settings import ControllerSettings
-from booking.terms import Terms
 from cluster import names
+from cluster.cache import ClusterCache, Informers, read_bookings
 from cluster.kube.backoff import Random, unpredictable
 from cluster.kube.client import KubeClient
+from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
-from cluster.kube.elector import Elector
 from cluster.kube.events import EventRecorder
-from cluster.kube.incluster import configured
-from cluster.kube.skew import clock_obstacle
+from cluster.kube.in_cluster import configured
+from cluster.kube.leader_election import LeaderElector
 from cluster.objects.pods import Pod
-from cluster.picture import Following, Picture, read_bookings
-from cluster.runtime import logs
-from cluster.runtime.certificates import Ends
-from cluster.runtime.clock import Clock, SystemClock
-from cluster.runtime.https import TlsServer
-from cluster.runtime.metrics import measured, new_registry
-from cluster.runtime.probes import Check, Probes, ServeError, serve
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.process import logs
+from cluster.process.certificates import CertificateExpiry
+from cluster.process.clock import Clock, SystemClock
+from cluster.process.https import TlsServer
+from cluster.process.lifecycle import Process
+from cluster.process.metrics import measured, new_registry
+from cluster.process.probes import Check, Probes, ServeError, serve
+from cluster.process.settings import SettingsError, load
 
 
 def main() -> int:
@@ -71,26 +71,26 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.CONTROLLER)
     process.closing("connections", kube.close)
     registry = registry or new_registry()
-    picture = Picture(clock, home=settings.namespace)
-    following = Following(kube, picture, clock, namespace=settings.namespace)
-    wrong_clock = clock_obstacle(kube.skew)
+    cache = ClusterCache(clock, home=settings.namespace)
+    following = Informers(kube, cache, clock, namespace=settings.namespace)
+    wrong_clock = clock_skew_reason(kube.skew)
     base = _Base(
         settings=settings,
         clock=clock,
         process=process,
         kube=kube,
         registry=registry,
-        picture=picture,
+        cache=cache,
         following=following,
-        obstacle=lambda: following.obstacle() or wrong_clock(),
-        aside=Threads(),
+        unready_reason=lambda: following.unready_reason() or wrong_clock(),
+        executor=ThreadExecutor(),
         random=unpredictable(),
     )
     healthy, ready = _serve_webhook(base)
     reclaimer = _reclaim(base)
     if settings.maia:
         _answer_maia(base, reclaimer)
-    show(Seen(picture, clock, age=following.age, obstacle=base.obstacle), registry)
+    show(Seen(cache, clock, age=following.age, unready_reason=base.unready_reason), registry)
     for name, body in following.threads.items():
         process.thread(name, body)
     probes = Probes(registry, healthy=healthy, ready=ready)
@@ -107,11 +107,11 @@ class _Base:
     process: Process
     kube: KubeClient
     registry: CollectorRegistry
-    picture: Picture
-    following: Following
-    obstacle: Check
+    cache: ClusterCache
+    following: Informers
+    unready_reason: Check
     """Why nothing may be decided now, None when it may (law L6)."""
-    aside: Aside
+    executor: Executor
     """Asks the API server one thing while another is asked."""
     random: Random
     """Spreads attempts over time."""
@@ -126,14 +126,14 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
         Endpoint(admit, clock, metrics), clock, host=settings.webhook_host, port=settings.webhook_port
     )
     base.process.closing("webhook", webhook.close)
-    ends = Ends()
+    ends = CertificateExpiry()
     measured(
         base.registry,
         "controller_certificate_expiration_timestamp_seconds",
         "Unix time, in seconds, at which the webhook's certificate ends; NaN before one is served.",
         ends.at,
     )
-    installed = Installed(
+    installed = WebhookInstaller(
         base.kube,
         clock,
         ends.noted(webhook.present),
@@ -142,46 +142,53 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
         makes_keys=settings.webhook_keys == "own",
     )
     base.process.thread("installed", installed.run)
-    return {"webhook": webhook.trouble}, {"webhook": installed.trouble, "cluster": admit.trouble}
+    return {"webhook": webhook.problem}, {"webhook": installed.problem, "cluster": admit.problem}
 
 
-def _admit(base: _Base, metrics: Metrics) -> Admit:
+def _admit(base: _Base, metrics: Metrics) -> Webhook:
     """Who answers the webhook's questions. It needs namespaces, which the reclaimer follows as well."""
     settings = base.settings
-    sight = Sight(base.picture, rules=settings.identity_rules, known=settings.known_users)
-    latest = partial(read_bookings, base.kube, base.picture)
-    return Admit(_review(settings), sight, base.clock, metrics, obstacle=base.obstacle, read_bookings=latest)
+    view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.known_users)
+    latest = partial(read_bookings, base.kube, base.cache)
+    return Webhook(
+        _review(settings),
+        view,
+        base.clock,
+        metrics,
+        unready_reason=base.unready_reason,
+        read_bookings=latest,
+    )
 
 
 def _reclaim(base: _Base) -> Reclaimer:
     """The reclaimer: it acts where its replica holds the Lease."""
     settings, clock, kube = base.settings, base.clock, base.kube
     events = EventRecorder(kube, clock, component=names.CONTROLLER, registry=base.registry)
-    departure = Departure(
-        kube, clock, events, scheduler=settings.scheduler_name, aside=base.aside, random=base.random
+    departure = PodEvictor(
+        kube, clock, events, scheduler=settings.scheduler_name, executor=base.executor, random=base.random
     )
     departure.follow(base.following)
     base.following.follow_namespaces()
     base.following.follow_surroundings()
-    elector = Elector(
+    elector = LeaderElector(
         kube,
         clock,
         name=names.CONTROLLER_LEASE,
         namespace=settings.namespace,
         holder=_holder(settings.instance),
         place=settings.instance,
-        unfit=clock_obstacle(kube.skew),
+        unfit=clock_skew_reason(kube.skew),
     )
     reclaimer = Reclaimer(
         kube,
         clock,
-        base.picture,
-        guards=Guards(leads=elector.leads, obstacle=base.obstacle),
+        base.cache,
+        guards=Guards(leads=elector.leads, unready_reason=base.unready_reason),
         leaving=departure,
         tell=_telling(events),
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
-        aside=base.aside,
+        executor=base.executor,
     )
     departure.seen.on_change(reclaimer.wake)
     leads = "1 where this replica reclaims."
@@ -195,22 +202,24 @@ def _reclaim(base: _Base) -> Reclaimer:
 def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
     """What was MAIA's pod terminator, every replica's."""
     settings = base.settings
-    door = Door(base.kube, base.clock, base.picture, obstacle=base.obstacle, wake=reclaimer.wake)
+    door = PodTerminator(
+        base.kube, base.clock, base.cache, unready_reason=base.unready_reason, wake=reclaimer.wake
+    )
     base.process.closing("maia", serve(door, settings.maia_host, settings.maia_port).close)
 
 
-def _telling(events: EventRecorder) -> Tell:
+def _telling(events: EventRecorder) -> WriteEvent:
     """Events on pods: a warning, unless nothing is lost by what it says."""
 
-    def tell(pod: Pod, reason: str, sentence: str) -> None:
+    def tell(pod: Pod, reason: str, message: str) -> None:
         good = reason in {names.GPUS_KEPT, names.EVICTION_WITHDRAWN}
-        (events.normal if good else events.warning)(pod, reason, sentence)
+        (events.normal if good else events.warning)(pod, reason, message)
 
     return tell
 
 
-def _terms(settings: ControllerSettings) -> Terms:
-    return Terms(
+def _terms(settings: ControllerSettings) -> EvictionSettings:
+    return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
         queue_gate=settings.queue_gate,

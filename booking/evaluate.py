@@ -11,20 +11,20 @@ from functools import cache
 
 import msgspec
 
-from booking import alternatives, problems, search, spans
+from booking import alternatives, durations, request_validation, start_rules
 from booking.alternatives import Alternative
 from booking.capacity import Capacity
-from booking.case import Case
+from booking.free_capacity import CapacityRequest, FreeCapacity, Placement
 from booking.policy.limits import Limits
+from booking.proposals import Proposal
 from booking.records import BookingRequest, Place, Record, Violation
-from booking.room import Placing, Room, Wanted
-from booking.wishes import Wish
+from booking.rule_context import RuleContext
 from cluster import names
 from cluster.objects.bookings import Topology
 
 LimitsFor = Callable[[str], Limits]
 """Model (label form) -> the limits of this user on it: ``policy.limits_for`` with all but the model given."""
-RoomFor = Callable[[str], Room]
+RoomFor = Callable[[str], FreeCapacity]
 """Model (label form) -> its room, without the booking that is being changed. Other models than the one that
 is asked for are asked about only when alternatives are looked for."""
 
@@ -110,11 +110,13 @@ def evaluate(
         return decision
     if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
-    wish = _wish(decision, decision.start, decision.end)
+    proposal = _proposal(decision, decision.start, decision.end)
     # A namespace that cannot be would be refused with every other wish as well.
-    if any(problems.of_namespace(request.namespace)) or not alternatives.is_meant(wish):
+    if any(request_validation.of_namespace(request.namespace)) or not alternatives.is_meant(proposal):
         return decision
-    return msgspec.structs.replace(decision, alternatives=alternatives.find(inquiry, wish), is_searched=True)
+    return msgspec.structs.replace(
+        decision, alternatives=alternatives.find(inquiry, proposal), is_searched=True
+    )
 
 
 def instead_of(
@@ -146,12 +148,14 @@ def instead_of(
     def judge(changing: Record | None) -> _Inquiry:
         return _Inquiry(moment, limits, others, rooms, capacity, changing, is_curious=False, needs_room=True)
 
-    wish = Wish(start=lost.start, end=lost.end, count=lost.count, model=lost.model, topology=lost.topology)
+    proposal = Proposal(
+        start=lost.start, end=lost.end, count=lost.count, model=lost.model, topology=lost.topology
+    )
     changed = judge(lost)
-    if changed.is_accepted(wish):
+    if changed.is_accepted(proposal):
         return ()
     judges = _Instead(lost, changed, judge(None)) if lost.state(moment) == "planned" else changed
-    return alternatives.find(judges, wish)
+    return alternatives.find(judges, proposal)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +185,11 @@ class _Inquiry:
         impossible = (
             []
             if is_had
-            else [*problems.of_demand(model, request.count, topology=topology, capacity=self.capacity)]
+            else [
+                *request_validation.of_demand(model, request.count, topology=topology, capacity=self.capacity)
+            ]
         )
-        malformed = [*problems.of_instants(start=request.start, end=request.end)]
+        malformed = [*request_validation.of_instants(start=request.start, end=request.end)]
         decision = Decision(
             model=model,
             count=request.count,
@@ -191,20 +197,22 @@ class _Inquiry:
             namespace=request.namespace,
             start=None,
             end=None,
-            violations=(*impossible, *problems.of_namespace(request.namespace), *malformed),
+            violations=(*impossible, *request_validation.of_namespace(request.namespace), *malformed),
         )
         if malformed:
             return decision
         case = self._case(model, request)
-        room = None if impossible else self.room_for(model)
-        return _decided(decision, case, room, is_curious=self.is_curious)
+        free_capacity = None if impossible else self.room_for(model)
+        return _decided(decision, case, free_capacity, is_curious=self.is_curious)
 
-    def _case(self, model: str, request: BookingRequest) -> Case:
+    def _case(self, model: str, request: BookingRequest) -> RuleContext:
         limits, had = self.limits_for(model), self.changing
         since = _seconds(request.start) if request.start else self.now
         keeps_start = had is not None and had.start == since
-        is_now = spans.before(self.now, limits.tolerance, limits.tz) <= since < self.now and not keeps_start
-        return Case(
+        is_now = (
+            durations.before(self.now, limits.tolerance, limits.tz) <= since < self.now and not keeps_start
+        )
+        return RuleContext(
             now=self.now,
             limits=limits,
             history=self.history,
@@ -227,25 +235,33 @@ class _Inquiry:
         capacity = self.capacity
         return capacity.largest(model) if topology == "single-node" else capacity.total(model)
 
-    def case(self, wish: Wish) -> Case:
+    def case(self, proposal: Proposal) -> RuleContext:
         """The wish as the rules see it."""
-        return self._case(wish.model, _request(wish))
+        return self._case(proposal.model, _request(proposal))
 
-    def room(self, model: str) -> Room:
+    def free_capacity(self, model: str) -> FreeCapacity:
         """What there is of a model."""
         return self.room_for(model)
 
-    def is_accepted(self, wish: Wish, *, thoroughly: bool = True) -> bool:
+    def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
         """Whether nothing is wrong with it."""
-        if any(problems.of_demand(wish.model, wish.count, topology=wish.topology, capacity=self.capacity)):
+        if any(
+            request_validation.of_demand(
+                proposal.model, proposal.count, topology=proposal.topology, capacity=self.capacity
+            )
+        ):
             return False
-        case = self.case(wish)
+        case = self.case(proposal)
         if any(_broken(case)):
             return False
         if not _is_room_asked(case, needs_room=self.needs_room):
             return True
-        room, want = self.room_for(wish.model), search.wanted(case, wish.topology)
-        return search.is_free(case, room, want) if thoroughly else search.is_plainly_free(case, room, want)
+        free_capacity, want = self.room_for(proposal.model), start_rules.wanted(case, proposal.topology)
+        return (
+            start_rules.is_free(case, free_capacity, want)
+            if thoroughly
+            else start_rules.is_plainly_free(case, free_capacity, want)
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -274,28 +290,30 @@ class _Instead:
         """Of all nodes, or of the largest."""
         return self.anew.there(model, topology)
 
-    def case(self, wish: Wish) -> Case:
+    def case(self, proposal: Proposal) -> RuleContext:
         """The wish as the rules see it."""
-        return self._of(wish).case(wish)
+        return self._of(proposal).case(proposal)
 
-    def room(self, model: str) -> Room:
+    def free_capacity(self, model: str) -> FreeCapacity:
         """What there is of a model."""
-        return self.anew.room(model)
+        return self.anew.free_capacity(model)
 
-    def is_accepted(self, wish: Wish, *, thoroughly: bool = True) -> bool:
+    def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
         """Whether nothing is wrong with it."""
-        return self._of(wish).is_accepted(wish, thoroughly=thoroughly)
+        return self._of(proposal).is_accepted(proposal, thoroughly=thoroughly)
 
-    def _of(self, wish: Wish) -> _Inquiry:
-        is_change = wish.model == self.lost.model and wish.topology == self.lost.topology
+    def _of(self, proposal: Proposal) -> _Inquiry:
+        is_change = proposal.model == self.lost.model and proposal.topology == self.lost.topology
         return self.changed if is_change else self.anew
 
 
-def _decided(decision: Decision, case: Case, room: Room | None, *, is_curious: bool) -> Decision:
+def _decided(
+    decision: Decision, case: RuleContext, free_capacity: FreeCapacity | None, *, is_curious: bool
+) -> Decision:
     """The decision with everything that depends on time."""
-    want = search.wanted(case, decision.topology)
-    violations = (*decision.violations, *_wrong(case, room, want))
-    placing = _placing(case, room, want) if room and not violations else Placing()
+    want = start_rules.wanted(case, decision.topology)
+    violations = (*decision.violations, *_wrong(case, free_capacity, want))
+    placing = _placing(case, free_capacity, want) if free_capacity and not violations else Placement()
     # A namespace that cannot be is none at any other time either.
     is_asked = not decision.violations and (violations or is_curious)
     return msgspec.structs.replace(
@@ -303,35 +321,39 @@ def _decided(decision: Decision, case: Case, room: Room | None, *, is_curious: b
         start=case.start,
         end=case.end,
         violations=violations,
-        earliest_start=search.earliest_start(case, room, want) if room and is_asked else None,
+        earliest_start=start_rules.earliest_start(case, free_capacity, want)
+        if free_capacity and is_asked
+        else None,
         plan=placing.plan,
         moved=placing.moved,
     )
 
 
-def _wrong(case: Case, room: Room | None, want: Wanted) -> Iterator[Violation]:
+def _wrong(
+    case: RuleContext, free_capacity: FreeCapacity | None, want: CapacityRequest
+) -> Iterator[Violation]:
     """What is wrong with a case: its instants, the rules that it breaks, the room that is lacking."""
     yield from _broken(case)
-    if room and _is_room_asked(case):
-        yield from search.shortage(case, room, want)
+    if free_capacity and _is_room_asked(case):
+        yield from start_rules.shortage(case, free_capacity, want)
 
 
-def _broken(case: Case) -> Iterator[Violation]:
+def _broken(case: RuleContext) -> Iterator[Violation]:
     """What is wrong with a case whatever room there is."""
-    yield from problems.of_span(case)
-    yield from search.broken(case)
+    yield from request_validation.of_span(case)
+    yield from start_rules.broken(case)
 
 
-def _is_room_asked(case: Case, *, needs_room: bool = False) -> bool:
+def _is_room_asked(case: RuleContext, *, needs_room: bool = False) -> bool:
     """Whether it has to have room from now on."""
     return (needs_room or not case.gives_back) and max(case.start, case.now) < case.end
 
 
-def _placing(case: Case, room: Room, want: Wanted) -> Placing:
+def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Placement:
     """Where it stands: what only gives back stays where it was, though the calendar may be overfull."""
     if case.gives_back and case.changing is not None:
-        return Placing(plan=_trimmed(case.changing.plan, case.count))
-    placing = room.place(want, max(case.start, case.now), case.end)
+        return Placement(plan=_trimmed(case.changing.plan, case.count))
+    placing = free_capacity.place(want, max(case.start, case.now), case.end)
     if placing is None:
         raise RuntimeError(f"The room of {case.model} lacks nothing and has no place.")
     return placing
@@ -347,14 +369,20 @@ def _trimmed(plan: tuple[Place, ...], count: int) -> tuple[Place, ...]:
     return tuple(kept)
 
 
-def _request(wish: Wish) -> BookingRequest:
+def _request(proposal: Proposal) -> BookingRequest:
     return BookingRequest(
-        model=wish.model, start=wish.start, end=wish.end, count=wish.count, topology=wish.topology
+        model=proposal.model,
+        start=proposal.start,
+        end=proposal.end,
+        count=proposal.count,
+        topology=proposal.topology,
     )
 
 
-def _wish(decision: Decision, start: datetime, end: datetime) -> Wish:
-    return Wish(start=start, end=end, count=decision.count, model=decision.model, topology=decision.topology)
+def _proposal(decision: Decision, start: datetime, end: datetime) -> Proposal:
+    return Proposal(
+        start=start, end=end, count=decision.count, model=decision.model, topology=decision.topology
+    )
 
 
 def _seconds(moment: datetime) -> datetime:

@@ -3,18 +3,18 @@
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 
-from booking.spans import Span, wall_of
+from booking.durations import Duration, wall_of
 
 _DAY: Final = 86400
 
 
-def is_on(instant: datetime, step: Span, zone: tzinfo) -> bool:
+def is_on(instant: datetime, step: Duration, zone: tzinfo) -> bool:
     """Whether the clocks show a whole number of steps after midnight, to the microsecond."""
     wall = wall_of(instant, zone)
     return not wall.microsecond and _since_midnight(wall) % _seconds(step) == 0
 
 
-def at_or_after(instant: datetime, step: Span, zone: tzinfo) -> datetime:
+def at_or_after(instant: datetime, step: Duration, zone: tzinfo) -> datetime:
     """The first instant from this one on that is on a step, in UTC, in whole seconds.
 
     Where clocks change, steps are those of either offset; a step whose time is skipped is none.
@@ -32,24 +32,28 @@ def at_or_after(instant: datetime, step: Span, zone: tzinfo) -> datetime:
         moment = later
 
 
-def is_multiple(length: Span, step: Span) -> bool:
+def is_multiple(length: Duration, step: Duration) -> bool:
     """Whether a length is made of whole steps; calendar days always are."""
     return length.seconds % _seconds(step) == 0
 
 
-def rounded_up(length: Span, step: Span) -> Span:
+def rounded_up(length: Duration, step: Duration) -> Duration:
     """The shortest length of whole steps that is not under this one."""
     missing = -length.seconds % _seconds(step)
     seconds = length.seconds + missing
-    return Span(length.days + seconds // _DAY, seconds % _DAY) if step.days else Span(length.days, seconds)
+    return (
+        Duration(length.days + seconds // _DAY, seconds % _DAY)
+        if step.days
+        else Duration(length.days, seconds)
+    )
 
 
-def rounded_down(length: Span, step: Span) -> Span:
+def rounded_down(length: Duration, step: Duration) -> Duration:
     """The longest length of whole steps that is not over this one."""
-    return Span(length.days, length.seconds - length.seconds % _seconds(step))
+    return Duration(length.days, length.seconds - length.seconds % _seconds(step))
 
 
-def _step_by(moment: datetime, offset: timedelta, step: Span) -> datetime:
+def _step_by(moment: datetime, offset: timedelta, step: Duration) -> datetime:
     """The first step from a moment on, if the clocks had this offset."""
     wall = moment + offset
     return moment + timedelta(seconds=-_since_midnight(wall) % _seconds(step))
@@ -59,5 +63,5 @@ def _since_midnight(wall: datetime) -> int:
     return wall.hour * 3600 + wall.minute * 60 + wall.second
 
 
-def _seconds(step: Span) -> int:
+def _seconds(step: Duration) -> int:
     return step.days * _DAY + step.seconds

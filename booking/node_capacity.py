@@ -3,33 +3,38 @@
 import threading
 from collections.abc import Callable, Mapping
 
+from booking.availability.cluster_capacity import supply
 from booking.capacity import Capacity
-from booking.promises.supply import supply
-from booking.terms import Terms
-from cluster.decide.witness.supply import Instant
+from booking.eviction_settings import EvictionSettings
+from cluster.cache import ClusterCache
+from cluster.decide.booking_plan.supply import SupplySnapshot
 from cluster.objects.bookings import Booking
-from cluster.picture import Picture
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 
 class NodeCapacity:
     """What can be booked now. Any thread may ask; it is made anew only when something has changed."""
 
     def __init__(
-        self, picture: Picture, clock: Clock, terms: Terms, *, obstacle: Callable[[], str | None]
+        self,
+        cache: ClusterCache,
+        clock: Clock,
+        terms: EvictionSettings,
+        *,
+        unready_reason: Callable[[], str | None],
     ) -> None:
-        """Before anything is told to the picture; obstacle: why the picture is not to be trusted."""
-        self._picture, self._clock, self._terms = picture, clock, terms
-        self.obstacle = obstacle
+        """Before anything is told to the picture; unready_reason: why the picture is not to be trusted."""
+        self._cache, self._clock, self._terms = cache, clock, terms
+        self.unready_reason = unready_reason
         """Why the capacity is not known now, None when it is."""
         self._lock = threading.Lock()
         self._news = 0
         self._known: tuple[object, ...] = ()
         self._capacity = Capacity()
-        picture.on_change(self._changed)
+        cache.on_change(self._changed)
 
     def capacity(self) -> Capacity:
-        """What can be booked now; nothing while ``obstacle`` says something."""
+        """What can be booked now; nothing while ``unready_reason`` says something."""
         with self._lock:
             news, instant = self._news, self._instant()
             minute = instant.now.replace(second=0, microsecond=0)
@@ -41,25 +46,25 @@ class NodeCapacity:
 
     def blocked(self) -> Mapping[str, str]:
         """Node -> what stands on it of maintenance, of every node."""
-        with self._picture.locked():
-            return {name: self._picture.blocked.get(name, "") for name in self._picture.nodes}
+        with self._cache.locked():
+            return {name: self._cache.blocked.get(name, "") for name in self._cache.nodes}
 
     def attached(self) -> Mapping[str, tuple[str, ...]] | None:
         """Booking id -> ``namespace/name`` of the pods that it covers now; None while that is not known."""
-        if self.obstacle() is not None:
+        if self.unready_reason() is not None:
             return None
         found: dict[str, list[str]] = {}
-        with self._picture.locked():
-            for uid, booking in self._picture.cover(self._clock.now()).items():
-                if pod := self._picture.pods.get(uid):
+        with self._cache.locked():
+            for uid, booking in self._cache.cover(self._clock.now()).items():
+                if pod := self._cache.pods.get(uid):
                     name = f"{pod.metadata.namespace}/{pod.metadata.name}"
                     found.setdefault(booking.metadata.name, []).append(name)
         return {booking: tuple(sorted(pods)) for booking, pods in found.items()}
 
-    def _instant(self) -> Instant:
+    def _instant(self) -> SupplySnapshot:
         now = self._clock.now()
-        with self._picture.locked():
-            return self._picture.instant(now, self._picture.cover(now))
+        with self._cache.locked():
+            return self._cache.instant(now, self._cache.cover(now))
 
     def _changed(self) -> None:
         self._news += 1

@@ -14,7 +14,7 @@ import structlog
 from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.policy.reading import LONGEST, PolicyError, read_policy
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -54,7 +54,7 @@ class PolicyFile:
         """What is in force and not written down yet."""
         self._seen: bytes | None = None
         """What was read last; None when that was not possible."""
-        self._trouble: str | None = None
+        self._problem: str | None = None
         try:
             self._seen = _bytes_of(path)
             self._policy = _read(path, self._seen)
@@ -68,16 +68,16 @@ class PolicyFile:
         """The newest good policy."""
         return self._policy
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why the file as it is now is not in force; None when it is."""
-        return self._trouble
+        return self._problem
 
     def run(self, stop: threading.Event) -> None:
         """Look at the file from time to time until ``stop`` is set."""
         while not self._clock.wait(stop, PERIOD):
-            self.look()
+            self.reconcile()
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Read the file if it has changed."""
         if self._unkept is not None:
             self._keep(self._unkept)
@@ -90,7 +90,7 @@ class PolicyFile:
         except PolicyFileError as error:
             self._refuse(str(error))
             return
-        self._trouble = None
+        self._problem = None
         log.info("policy in force", version=policy.version, before=self._policy.version)
         self._policy = policy
         self._keep(found)
@@ -104,10 +104,10 @@ class PolicyFile:
         else:
             self._unkept = None
 
-    def _refuse(self, trouble: str) -> None:
-        if trouble != self._trouble:
-            log.error("policy file refused, the last good policy stays", trouble=trouble)
-        self._trouble = trouble
+    def _refuse(self, problem: str) -> None:
+        if problem != self._problem:
+            log.error("policy file refused, the last good policy stays", trouble=problem)
+        self._problem = problem
 
 
 class FixedPolicy:
@@ -120,7 +120,7 @@ class FixedPolicy:
         """It."""
         return self._policy
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Nothing can be wrong with it."""
         return None
 

@@ -8,8 +8,8 @@ from typing import Final
 
 from booking.policy.policy import Policy
 from booking.store import Reading, Store, Writing
-from booking.stored import AuditEntry
-from cluster.runtime.clock import Clock
+from booking.store_records import AuditEntry
+from cluster.process.clock import Clock
 
 SUBJECT: Final = "policy"
 """Of the entries; no booking, block or exemption is called so."""

@@ -10,7 +10,7 @@ from typing import Annotated, Final, Literal
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from booking.spans import Span
+from booking.durations import Duration
 from cluster.objects.bookings import Topology
 
 State = Literal["planned", "active", "ended", "cancelled"]
@@ -133,7 +133,7 @@ class SlotRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     """The question when ``count`` GPUs of a model are to be had for so long."""
 
     model: str
-    duration: Span
+    duration: Duration
     count: Annotated[int, msgspec.Meta(ge=-(2**53), le=2**53)] = 1
     not_before: Instant | None = None
     """None means now."""

@@ -9,59 +9,59 @@ from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry
 
+from booking.cluster_status import ClusterStatus
+from booking.durations import read
 from booking.errors import StoreError
-from booking.keeper import Keeper
-from booking.live import Live
+from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
 from booking.node_capacity import NodeCapacity
+from booking.plan_controller import PlanController
 from booking.policy.limits import Limits, told, zone_of
 from booking.policy.policy import Policy as BookingPolicy
 from booking.policy_file import FixedPolicy, PolicyFile
 from booking.policy_history import PolicyHistory
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
-from booking.service.nodegpus import NodeGpus
-from booking.service.orders import PodOrders
+from booking.service.device_orders import NodeGpus
+from booking.service.evict_orders import PodOrders
 from booking.settings import ServerSettings
-from booking.spans import read
 from booking.store import Store, open_store
-from booking.terms import Terms
+from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
 from booking.web.authentication import Authenticator
-from booking.web.door import Door
+from booking.web.client_address import networks_of
 from booking.web.free_gpus import free_gpus
-from booking.web.guarantee import Guarantee
-from booking.web.login.configured import ground_of, provider_of
-from booking.web.login.forgery import SessionTokens
+from booking.web.interfaces import Parts, Policy
+from booking.web.login.build import ground_of, provider_of
 from booking.web.login.provider import Provider
+from booking.web.login.session_auth import SessionAuth
+from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.views import login_pages
-from booking.web.login.visitors import Visitors
 from booking.web.maia import MaiaParts, maia
+from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
-from booking.web.pages.forgery import Forgery
-from booking.web.pages.ports import PageParts
-from booking.web.peers import networks_of
-from booking.web.ports import Parts, Policy
+from booking.web.pages.csrf import CsrfProtection
+from booking.web.pages.interfaces import PageParts
 from booking.web.rate_limits import RateLimits
+from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
-from booking.web.strangers import Strangers
 from cluster import names
-from cluster.kube.access import AccessReviews
+from cluster.cache import ClusterCache, Informers
+from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
+from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
-from cluster.kube.incluster import configured
-from cluster.kube.skew import clock_obstacle
-from cluster.kube.tokens import TokenReviews
+from cluster.kube.in_cluster import configured
+from cluster.kube.token_review import TokenReviews
 from cluster.kube.transport import Timeouts
-from cluster.picture import Following, Picture
-from cluster.runtime import logs
-from cluster.runtime.arenas import one_arena
-from cluster.runtime.clock import Clock, SystemClock
-from cluster.runtime.metrics import measured, measured_each, new_registry
-from cluster.runtime.probes import Check, Probes, ServeError, serve
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.process import logs
+from cluster.process.clock import Clock, SystemClock
+from cluster.process.lifecycle import Process
+from cluster.process.malloc import use_one_malloc_arena
+from cluster.process.metrics import measured, measured_each, new_registry
+from cluster.process.probes import Check, Probes, ServeError, serve
+from cluster.process.settings import SettingsError, load
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -79,7 +79,7 @@ def main() -> int:
     try:
         settings = load(ServerSettings, os.environ)
         logs.configure(level=settings.log_level, style=settings.log_style)
-        one_arena()
+        use_one_malloc_arena()
         return build(settings, SystemClock()).run()
     except (SettingsError, BadConnectionError, ServeError, StoreError) as error:
         sys.stderr.write(f"{error}\n")
@@ -114,10 +114,10 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     )
     process.closing("web", web.close)
     ready: dict[str, Check] = {
-        "cluster": ground.nodes.obstacle,
+        "cluster": ground.nodes.unready_reason,
         "clock": ground.wrong_clock,
         "database": _trouble_with(ground.store),
-        "mirror": ground.mirror.obstacle,
+        "mirror": ground.mirror.unready_reason,
     }
     probes = serve(Probes(ground.registry, ready=ready), settings.probe_host, settings.probe_port)
     process.closing("probes", probes.close)
@@ -137,12 +137,12 @@ class _Ground:
     store: Store
     asking: KubeClient
     """For what somebody waits for."""
-    picture: Picture
-    following: Following
+    cache: ClusterCache
+    following: Informers
     nodes: NodeCapacity
     mirror: Mirror
-    keeper: Keeper
-    terms: Terms
+    keeper: PlanController
+    terms: EvictionSettings
     wrong_clock: Check
 
 
@@ -158,11 +158,11 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
     asking = KubeClient(api_server, clock, user_agent=names.BOOKING_SERVER, timeouts=WHILE_SOMEBODY_WAITS)
     process.closing("asking connections", asking.close)
     metrics = ServerMetrics(registry)
-    picture = Picture(clock, home=settings.namespace)
-    following = Following(kube, picture, clock, namespace=settings.namespace)
+    cache = ClusterCache(clock, home=settings.namespace)
+    following = Informers(kube, cache, clock, namespace=settings.namespace)
     following.follow_namespaces()
     terms = _terms(settings)
-    nodes = NodeCapacity(picture, clock, terms, obstacle=following.obstacle)
+    nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics)
     return _Ground(
@@ -174,19 +174,19 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
         policy=policy,
         store=store,
         asking=asking,
-        picture=picture,
+        cache=cache,
         following=following,
         nodes=nodes,
         mirror=mirror,
-        keeper=Keeper(kube, store, clock, nodes, moved=mirror.poke),
+        keeper=PlanController(kube, store, clock, nodes, moved=mirror.poke),
         terms=terms,
-        wrong_clock=clock_obstacle(kube.skew),
+        wrong_clock=clock_skew_reason(kube.skew),
     )
 
 
-def _terms(settings: ServerSettings) -> Terms:
+def _terms(settings: ServerSettings) -> EvictionSettings:
     """Of what the controller does, as far as people are told of it here."""
-    return Terms(
+    return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
         end_action_bare=settings.end_action_bare,
@@ -224,13 +224,13 @@ def _app(ground: _Ground) -> "WSGIApplication":
         rules=settings.identity_rules,
         provider=provider,
     )
-    door = Door(Visitors(login), _often(ground), _strangers(ground))
+    guard = RequestGuard(SessionAuth(login), _often(ground), _strangers(ground))
     blueprints = (
-        pages(_seen(ground, parts, service, door=door, forgery=SessionTokens(login))),
-        login_pages(login, door, audience=audience, provider=provider),
+        pages(_seen(ground, parts, service, guard=guard, csrf=SessionTokens(login))),
+        login_pages(login, guard, audience=audience, provider=provider),
         maia(_maia(ground, parts, service)),
     )
-    return create_app(parts, door, audience=audience, blueprints=blueprints)
+    return create_app(parts, guard, audience=audience, blueprints=blueprints)
 
 
 def _often(ground: _Ground) -> RateLimits:
@@ -239,10 +239,10 @@ def _often(ground: _Ground) -> RateLimits:
     return RateLimits(ground.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
 
 
-def _strangers(ground: _Ground) -> Strangers:
+def _strangers(ground: _Ground) -> AnonymousLimits:
     """Counts whoever is not signed in."""
     try:
-        return Strangers(_often(ground), networks_of(ground.settings.trusted_proxies))
+        return AnonymousLimits(_often(ground), networks_of(ground.settings.trusted_proxies))
     except ValueError as error:
         name = names.setting("trusted_proxies")
         raise SettingsError(f"The setting {name} is no list of networks: {error}.") from error
@@ -251,20 +251,20 @@ def _strangers(ground: _Ground) -> Strangers:
 def _parts(ground: _Ground, service: BookingService) -> Parts:
     """What REST is made of."""
     policy, clock = ground.policy, ground.clock
-    live = Live(
-        ground.picture,
+    live = ClusterStatus(
+        ground.cache,
         ground.asking,
         clock,
         ground.terms,
         visibility=lambda: policy.current().visibility,
-        obstacle=ground.nodes.obstacle,
+        unready_reason=ground.nodes.unready_reason,
     )
     return Parts(
         bookings=service,
         live=live,
         mirror=ground.mirror,
-        no_promises=lambda: ground.wrong_clock() or ground.mirror.obstacle(),
-        unknown_capacity=ground.nodes.obstacle,
+        no_promises=lambda: ground.wrong_clock() or ground.mirror.unready_reason(),
+        unknown_capacity=ground.nodes.unready_reason,
         zone=lambda: zone_of(policy.current().zone),
         policy=lambda model: _everybodys(policy.current(), model, clock),
         terms=ground.terms,
@@ -275,18 +275,18 @@ def _parts(ground: _Ground, service: BookingService) -> Parts:
 
 def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
     """What MAIA's addresses are made of."""
-    picture = ground.picture
+    cache = ground.cache
 
     def free() -> dict[str, int]:
-        with picture.locked():
-            cordoned = {name for name, node in picture.nodes.items() if node.spec.unschedulable}
-            return free_gpus(picture.looks(), cordoned)
+        with cache.locked():
+            cordoned = {name for name, node in cache.nodes.items() if node.spec.unschedulable}
+            return free_gpus(cache.node_snapshots(), cordoned)
 
     return MaiaParts(
         bookings=service,
         store=ground.store,
         strangers=_strangers(ground),
-        guarantee=Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
         rules=ground.settings.identity_rules,
         free=free,
         unknown_capacity=parts.unknown_capacity,
@@ -295,7 +295,7 @@ def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
 
 
 def _seen(
-    ground: _Ground, parts: Parts, service: BookingService, *, door: Door, forgery: Forgery
+    ground: _Ground, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
 ) -> PageParts:
     """What the pages are made of."""
     return PageParts(
@@ -303,10 +303,10 @@ def _seen(
         administration=service,
         live=parts.live,
         policy=ground.policy.current,
-        policy_trouble=ground.policy.trouble,
-        door=door,
-        forgery=forgery,
-        guarantee=Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity),
+        policy_trouble=ground.policy.problem,
+        guard=guard,
+        csrf=csrf,
+        guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
         pods_of=ground.nodes.attached,
@@ -340,12 +340,12 @@ def _measure(ground: _Ground) -> None:
         registry,
         "policy_refused",
         "1 while the policy file is broken or missing, and the last good policy is in force.",
-        lambda: float(ground.policy.trouble() is not None),
+        lambda: float(ground.policy.problem() is not None),
     )
     _measure_promises(registry, ground.keeper)
 
 
-def _measure_promises(registry: CollectorRegistry, keeper: Keeper) -> None:
+def _measure_promises(registry: CollectorRegistry, keeper: PlanController) -> None:
     """How promises stand."""
     measured(
         registry,
@@ -405,14 +405,14 @@ def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Polic
 def _trouble_with(store: Store) -> Check:
     """Whether the database can be used."""
 
-    def trouble() -> str | None:
+    def problem() -> str | None:
         try:
             store.check()
         except StoreError as error:
             return str(error)
         return None
 
-    return trouble
+    return problem
 
 
 def _instance() -> str:

@@ -9,12 +9,12 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from booking.durations import iso
+from booking.eviction_settings import WARNINGS, EndAction
 from booking.policy.limits import Limits
-from booking.spans import iso
-from booking.terms import WARNINGS, EndAction
 from cluster import names
 from cluster.decide.identity import DEFAULT_RULES, Rule
-from cluster.runtime.logs import Level, Style
+from cluster.process.logs import Level, Style
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 _MANUAL = Limits()

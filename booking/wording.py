@@ -40,9 +40,9 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(form)
 
 
-def retold(sentence: str, tell: Callable[[datetime], str]) -> str:
+def retold(message: str, tell: Callable[[datetime], str]) -> str:
     """A sentence with its instants (``instant``) told otherwise: by the clocks of its reader."""
-    return _INSTANT.sub(lambda found: tell(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), sentence)
+    return _INSTANT.sub(lambda found: tell(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), message)
 
 
 def iso(value: datetime | timedelta) -> str:

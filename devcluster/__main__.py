@@ -11,9 +11,9 @@ from devcluster import cluster as clusters
 from devcluster import machine
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 _named = click.option("--name", default=DEFAULT_NAME, show_default=True, help="Which cluster.")

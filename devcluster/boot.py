@@ -16,11 +16,11 @@ from devcluster.components import (
     proxy,
     scheduler,
 )
-from devcluster.failure import ClusterError, tail
-from devcluster.ownerpipe import OwnerPipe
+from devcluster.errors import ClusterError, tail
+from devcluster.handle import ClusterHandle
+from devcluster.owner_pipe import OwnerPipe
 from devcluster.plan import NodePlan
-from devcluster.running import Running
-from devcluster.waiting import poll
+from devcluster.wait import poll
 
 _SECONDS = 120
 _QUICK = 0.02
@@ -34,7 +34,7 @@ class Boot:
     """The start of one cluster. Its methods are the steps, in the order in which they are called."""
 
     def __init__(
-        self, running: Running, *, images: tuple[Path, ...], report: Report, owner: OwnerPipe
+        self, running: ClusterHandle, *, images: tuple[Path, ...], report: Report, owner: OwnerPipe
     ) -> None:
         self._owner = owner
         self._running = running
@@ -126,17 +126,17 @@ class Boot:
     def _import_images(self) -> None:
         """Give every node the images, as soon as its containerd answers."""
         for node in self._plan.nodes:
-            trouble = f"containerd of {node.name} does not answer"
-            self._await(trouble, partial(self._running.containerd_answers, node))
+            problem = f"containerd of {node.name} does not answer"
+            self._await(problem, partial(self._running.containerd_answers, node))
             for image in self._images:
                 self._running.import_image(node, image)
 
-    def _await(self, trouble: str, condition: Callable[[], bool]) -> None:
+    def _await(self, problem: str, condition: Callable[[], bool]) -> None:
         """Wait for a condition; give up at once when a daemon of the cluster has ended."""
 
         def holds() -> bool:
             for name, process in self._control.processes().items():
-                given_up = not process.request.kept or process.revived >= _FALLS
+                given_up = not process.request.restarted_always or process.restarted >= _FALLS
                 if process.exited is not None and given_up:
                     log = tail(Path(process.request.log))
                     raise ClusterError(
@@ -149,4 +149,4 @@ class Boot:
                 f"{name}:\n{tail(Path(process.request.log), 4)}"
                 for name, process in self._control.processes().items()
             )
-            raise ClusterError(f"After {_SECONDS} s, {trouble}. The ends of the logs:\n{logs}")
+            raise ClusterError(f"After {_SECONDS} s, {problem}. The ends of the logs:\n{logs}")

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from cluster import names
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 _ROOT = Path("/sys/fs/cgroup")
 _PROCESSES = "cgroup.procs"

@@ -9,14 +9,14 @@ from pathlib import Path
 from devcluster import network
 from devcluster.cgroups import CgroupTree
 from devcluster.commands import output
-from devcluster.failure import ClusterError
-from devcluster.places import Places
-from devcluster.waiting import poll
+from devcluster.errors import ClusterError
+from devcluster.paths import Paths
+from devcluster.wait import poll
 
 _SECONDS = 30
 
 
-def clean(places: Places, tree: CgroupTree) -> None:
+def clean(places: Paths, tree: CgroupTree) -> None:
     """End every process of the cluster, then remove what would outlive them.
 
     Processes are found by their control group, so this works where the files are gone or name PIDs that
@@ -45,7 +45,7 @@ def clean_kernel(mark: str, tree: CgroupTree) -> None:
     network.remove(mark)
 
 
-def keep_logs(places: Places) -> Path | None:
+def keep_logs(places: Paths) -> Path | None:
     """Copy the logs of a cluster, before it is cleaned, to where they stay; None where there are none."""
     if not places.logs.exists():
         return None

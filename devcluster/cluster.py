@@ -22,16 +22,16 @@ from devcluster.commands import output
 from devcluster.components import scheduler
 from devcluster.control import Process
 from devcluster.daemons import Daemon
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.faults import Faults
-from devcluster.ownerpipe import OwnerPipe
-from devcluster.ownership import Ownership
+from devcluster.handle import ClusterHandle
+from devcluster.lockfile import Lockfile
+from devcluster.owner_pipe import OwnerPipe
+from devcluster.paths import Paths, places
 from devcluster.pki import ADMINISTRATOR, Pki
-from devcluster.places import Places, places
 from devcluster.plan import Plan, Programs
-from devcluster.running import Running
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, checked
-from devcluster.waiting import Stopwatch
+from devcluster.wait import Stopwatch
 
 
 class Record(msgspec.Struct, frozen=True):
@@ -50,7 +50,7 @@ class Cluster:
     """A cluster that stands. As a context manager it is stopped at the end; an error keeps its logs."""
 
     def __init__(
-        self, running: Running, ownership: Ownership | None = None, owner: OwnerPipe | None = None
+        self, running: ClusterHandle, ownership: Lockfile | None = None, owner: OwnerPipe | None = None
     ) -> None:
         self._running = running
         self._plan = running.plan
@@ -77,14 +77,14 @@ class Cluster:
         limits.ensure(report)
         programs, images = requirements.programs(), requirements.images()
         watch = Stopwatch()
-        ownership, owner = Ownership(where), OwnerPipe()
+        ownership, owner = Lockfile(where), OwnerPipe()
         tree = CgroupTree()
         try:
             cleanup.clean(where, tree)
             where.state.mkdir(mode=0o711)
             addresses = network.reserve(where.mark)
             plan = Plan(wished, where, addresses, programs, tree.version)
-            running = Running(plan, tree)
+            running = ClusterHandle(plan, tree)
             Boot(running, images=images, report=report, owner=owner).run()
             record = Record(wished, addresses.slot, programs)
             where.record.write_bytes(msgspec.json.encode(record))
@@ -115,7 +115,7 @@ class Cluster:
             ) from None
         tree = CgroupTree()
         plan = Plan(record.spec, where, Addresses(record.slot), record.programs, tree.version)
-        running = Running(plan, tree)
+        running = ClusterHandle(plan, tree)
         running.control.host_pid()
         return cls(running)
 
@@ -380,10 +380,10 @@ def remove(name: str = DEFAULT_NAME, *, root: Path | None = None) -> bool:
     return remove_at(places(name, root))
 
 
-def remove_at(where: Places, ownership: Ownership | None = None) -> bool:
+def remove_at(where: Paths, ownership: Lockfile | None = None) -> bool:
     """The same by its places; ownership: of the cluster, where the caller has it."""
     requirements.check_user()
-    held = ownership or Ownership(where)
+    held = ownership or Lockfile(where)
     was = where.state.exists()
     try:
         cleanup.clean(where, CgroupTree())

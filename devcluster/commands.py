@@ -5,7 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 # What a cluster runs besides its own binaries, and the Debian package that has it.
 NEEDED = {

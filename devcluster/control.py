@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 TRIES: Final = 3
 """How often a request is made of which nothing was read."""
@@ -21,7 +21,7 @@ class Request(msgspec.Struct, frozen=True):
     argv: list[str]
     log: str
     node: str | None
-    kept: bool = False
+    restarted_always: bool = False
     """Whether it is started again when it ends by itself."""
     env: dict[str, str] = {}
 
@@ -32,7 +32,7 @@ class Process(msgspec.Struct, frozen=True):
     pid: int
     exited: int | None
     request: Request
-    revived: int = 0
+    restarted: int = 0
     """How often it has ended by itself and was started again since somebody started it."""
 
 
@@ -69,7 +69,7 @@ class Control:
         env: Mapping[str, str],
         log: Path,
         node: str | None,
-        kept: bool = False,
+        restarted_always: bool = False,
     ) -> Process:
         """Start a process under a name that nothing running has.
 
@@ -81,7 +81,7 @@ class Control:
             "env": dict(env),
             "log": str(log),
             "node": node,
-            "kept": kept,
+            "restarted_always": restarted_always,
         }
         return msgspec.convert(self._ask({"do": "start", **request}), Process)
 

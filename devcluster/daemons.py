@@ -6,10 +6,10 @@ from pathlib import Path
 
 from devcluster.cgroups import CgroupTree
 from devcluster.control import Control, Process
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.namespaces import host_pid
 from devcluster.procstat import STATE, fields_of
-from devcluster.waiting import poll
+from devcluster.wait import poll
 
 _SECONDS = 10
 
@@ -45,9 +45,9 @@ class Daemon:
         return fields is not None and fields[STATE] == "T"
 
     @property
-    def revived(self) -> int:
+    def restarted(self) -> int:
         """How often it has ended by itself and was started again, since somebody started it."""
-        return self._process().revived
+        return self._process().restarted
 
     @property
     def log(self) -> Path:

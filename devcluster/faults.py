@@ -7,11 +7,11 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from devcluster.daemons import Daemon
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
+from devcluster.handle import ClusterHandle
 from devcluster.namespaces import namespace_of, namespace_of_file
 from devcluster.plan import NodePlan
-from devcluster.running import Running
-from devcluster.waiting import poll
+from devcluster.wait import poll
 
 _SECONDS = 30
 
@@ -20,7 +20,7 @@ _SECONDS = 30
 class Faults:
     """What can be done to the processes of a running cluster."""
 
-    running: Running
+    running: ClusterHandle
 
     def signal(self, name: str, number: int) -> None:
         """Send a signal to a process, or to every process on a node: daemons, shims and pods."""

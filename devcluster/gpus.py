@@ -1,6 +1,6 @@
 """The simulated GPUs of a node: their state for the simulated NVML, and device nodes that containers get."""
 
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import FakeNvml, devicenodes
 from devcluster.plan import NodePlan
 

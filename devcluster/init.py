@@ -30,17 +30,17 @@ class Init:
     def __init__(self) -> None:
         self._processes: dict[str, dict[str, Any]] = {}
         self._nodes: dict[str, int] = {}
-        self._fallen: list[str] = []
+        self._crashed: list[str] = []
         self.outlives = False
         """Whether the cluster stays when its owner ends."""
 
     def revive(self) -> None:
         """Start the kept processes again that have ended by themselves, as a kubelet does with containers."""
-        names, self._fallen = self._fallen, []
+        names, self._crashed = self._crashed, []
         for name in names:
-            fallen = self._processes[name]
-            if fallen["exited"] is not None and not fallen["signalled"]:
-                self._start(fallen["request"])["revived"] = fallen["revived"] + 1
+            crashed = self._processes[name]
+            if crashed["exited"] is not None and not crashed["signalled"]:
+                self._start(crashed["request"])["restarted"] = crashed["restarted"] + 1
 
     def reap(self) -> None:
         """Collect whoever ended; remember how, where it was one of ours."""
@@ -54,8 +54,8 @@ class Init:
             for process in self._processes.values():
                 if process["pid"] == pid and process["exited"] is None:
                     process["exited"] = os.waitstatus_to_exitcode(status)
-                    if process["request"].get("kept") and not process["signalled"]:
-                        self._fallen.append(process["request"]["name"])
+                    if process["request"].get("restarted_always") and not process["signalled"]:
+                        self._crashed.append(process["request"]["name"])
                         signal.alarm(_PAUSE)
 
     def answer(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Init:
             self.outlives = True
         else:
             for process in self._processes.values():
-                process["revived"] = 0
+                process["restarted"] = 0
         return {}
 
     def _start(self, request: dict[str, Any]) -> dict[str, Any]:
@@ -113,7 +113,7 @@ class Init:
             "exited": None,
             "request": request,
             "signalled": False,
-            "revived": 0,
+            "restarted": 0,
         }
         return self._processes[name]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from devcluster.addresses import LINKS, SLOTS
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 Report = Callable[[str], None]
 PROC: Final = Path("/proc")

@@ -10,9 +10,9 @@ from cluster import names
 from devcluster import cleanup
 from devcluster import cluster as clusters
 from devcluster.cgroups import CgroupTree
-from devcluster.failure import ClusterError
-from devcluster.ownership import InUseError, Owner, owner_of
-from devcluster.places import LOCKS, Places, default_root, is_own, places
+from devcluster.errors import ClusterError
+from devcluster.lockfile import InUseError, Owner, owner_of
+from devcluster.paths import LOCKS, Paths, default_root, is_own, places
 
 Report = Callable[[str], None]
 
@@ -27,7 +27,7 @@ class Found:
         runs: whether its first process answers.
     """
 
-    places: Places
+    places: Paths
     owner: Owner | None
     runs: bool
 
@@ -54,7 +54,7 @@ def found(locks: Path = LOCKS) -> list[Found]:
 
 
 def remove_left_behind(
-    report: Report, *, locks: Path = LOCKS, remove: Callable[[Places], object] = clusters.remove_at
+    report: Report, *, locks: Path = LOCKS, remove: Callable[[Paths], object] = clusters.remove_at
 ) -> None:
     """Remove every cluster whose owner is dead.
 
@@ -91,7 +91,7 @@ def remove_all(report: Report) -> None:
         report(f"what was left of {mark} is gone")
 
 
-def _locked(locks: Path) -> Iterator[Places]:
+def _locked(locks: Path) -> Iterator[Paths]:
     if not is_own(locks):
         return  # who reads it removes what it names
     for lock in locks.glob(f"{names.MARK_PREFIX}*.lock"):
@@ -100,7 +100,7 @@ def _locked(locks: Path) -> Iterator[Places]:
                 yield places(owner.name, Path(owner.root), locks)
 
 
-def _stored(locks: Path) -> Iterator[Places]:
+def _stored(locks: Path) -> Iterator[Paths]:
     """Clusters whose state is there; their locks may have gone with a restart of the machine."""
     mine = default_root().resolve()
     states = [state for state in mine.glob("*") if state.is_dir()]
@@ -111,5 +111,5 @@ def _stored(locks: Path) -> Iterator[Places]:
                 yield places(state.name, state.parent, locks)
 
 
-def _runs(where: Places) -> bool:
+def _runs(where: Paths) -> bool:
     return where.record.exists() and clusters.runs(where.name, root=where.root)

@@ -4,8 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from devcluster.failure import ClusterError
-from devcluster.ownerpipe import OwnerPipe
+from devcluster.errors import ClusterError
+from devcluster.owner_pipe import OwnerPipe
 from devcluster.plan import NodePlan
 
 _INIT = Path(__file__).with_name("init.py")

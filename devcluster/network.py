@@ -13,7 +13,7 @@ import msgspec
 
 from devcluster.addresses import RANGE, SLOTS, Addresses, bridge
 from devcluster.commands import output
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 _INSIDE = "eth0"
 

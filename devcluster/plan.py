@@ -6,8 +6,8 @@ from pathlib import Path
 import msgspec
 
 from devcluster.addresses import Addresses
+from devcluster.paths import Paths
 from devcluster.pki import Pki
-from devcluster.places import Places
 from devcluster.spec import ClusterSpec, NodeSpec
 
 API_PORT = 6443
@@ -30,7 +30,7 @@ class Plan:
     """A cluster with its places, addresses, keys and binaries."""
 
     spec: ClusterSpec
-    places: Places
+    places: Paths
     addresses: Addresses
     programs: Programs
     cgroup_version: int

@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 from cluster import names
-from devcluster.failure import ClusterError
-from devcluster.waiting import poll
+from devcluster.errors import ClusterError
+from devcluster.wait import poll
 
 IMAGE = f"localhost/{names.PRODUCT}/probe:1"
 _LOG_SECONDS = 60.0

@@ -4,12 +4,12 @@ import os
 import sys
 from pathlib import Path
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import binaries
 from devcluster import images as image_archives
 from devcluster.commands import missing
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT, PRIVATE_TO_NODES
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT, PRIVATE_TO_NODES
 from devcluster.plan import Programs
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 
 from devcluster.addresses import NODES_AT_MOST
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import GpuSpec, default_gpus
 
 DEFAULT_NAME = "default"

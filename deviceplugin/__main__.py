@@ -15,74 +15,76 @@ from pathlib import Path
 from prometheus_client import CollectorRegistry
 
 from cluster import names
-from cluster.kube.access import may_i
+from cluster.kube.access_review import may_i
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.incluster import configured
-from cluster.kube.lease import LeaseRenewer
-from cluster.kube.port import Kube
+from cluster.kube.in_cluster import configured
+from cluster.kube.interface import Kube
+from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.nodes import Node
-from cluster.runtime import logs
-from cluster.runtime.arenas import one_arena
-from cluster.runtime.clock import Clock, SystemClock
-from cluster.runtime.metrics import measured, new_registry
-from cluster.runtime.probes import Check, Probes, ServeError, serve
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.process import logs
+from cluster.process.clock import Clock, SystemClock
+from cluster.process.lifecycle import Process
+from cluster.process.malloc import use_one_malloc_arena
+from cluster.process.metrics import measured, new_registry
+from cluster.process.probes import Check, Probes, ServeError, serve
+from cluster.process.settings import SettingsError, load
 from cluster.version import VERSION
-from deviceplugin.admission import Admission, Sources
-from deviceplugin.board import Board
-from deviceplugin.bound.boundpods import BoundPods
-from deviceplugin.bound.following import Following
-from deviceplugin.checkpoint import CheckpointFile
-from deviceplugin.doctor import Tools, examine, told
-from deviceplugin.driver import library_under
-from deviceplugin.handout import LONGEST_SILENCE, SILENT, Folders, Handout
-from deviceplugin.holders.looking import Looker
-from deviceplugin.holders.page import HoldersPage
-from deviceplugin.hostcdi.folders import HostFolders
-from deviceplugin.labels.labelling import Labelling
-from deviceplugin.labels.writing import LabelWriter
-from deviceplugin.lastserved import LastServed
-from deviceplugin.links.linked import Linked
-from deviceplugin.measure import Measurer, Options, SquatterTeller, UseMetrics
+from deviceplugin.advertised import AdvertisingOptions
+from deviceplugin.allocation.mig_packing import DevicePick, by_parts
+from deviceplugin.allocator import Allocator, AllocatorSources
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.doctor import Tools, examine, report
+from deviceplugin.injection.driver import library_under
+from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.kubelet.apiserver_pods import ApiServerPods
+from deviceplugin.kubelet.bound_pods import BoundPods
+from deviceplugin.kubelet.bound_pods_watch import BoundPodsWatch
+from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet.pod_source import PodSource
+from deviceplugin.kubelet.pods_api import PodsApi
+from deviceplugin.kubelet.registration import Place, Registrar, SocketNames
+from deviceplugin.kubelet.registrations import Registrations
+from deviceplugin.linked_gpus import Linked
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.mig.packing import DevicePick, by_parts
-from deviceplugin.nodepods import NodePods
-from deviceplugin.nvml.guard import GuardedNvml
+from deviceplugin.node.device_orders import DeviceOrdersHandler
+from deviceplugin.node.gpu_events import GpuEventReporter
+from deviceplugin.node.label_source import Labelling
+from deviceplugin.node.label_writer import LabelWriter
+from deviceplugin.nvml.call_deadline import DeadlineNvml
+from deviceplugin.nvml.fault_file import FaultFile
 from deviceplugin.nvml.health import HealthState
-from deviceplugin.nvml.leaving import leaving_a_hanging_driver
+from deviceplugin.nvml.hung_driver import abandoning_a_hung_driver
+from deviceplugin.nvml.interface import Nvml
 from deviceplugin.nvml.numa import numa_from_sysfs
-from deviceplugin.nvml.port import Nvml
 from deviceplugin.nvml.real import RealNvml
-from deviceplugin.nvml.remembered import FaultFile
-from deviceplugin.nvml.watch import GpuWatch, Report
-from deviceplugin.offer import Way
-from deviceplugin.orders import Orders
+from deviceplugin.nvml.watch import GpuWatch, NvmlReport
 from deviceplugin.plugin import DevicePlugin
-from deviceplugin.podresources import PodResources
-from deviceplugin.podsapi import PodsApi
-from deviceplugin.publish import Facts, Publisher
-from deviceplugin.registration import Place, Registrar, SocketNames
-from deviceplugin.resources import Resources
+from deviceplugin.preparation import UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
+from deviceplugin.process.graceful_shutdown import GracefulShutdown
+from deviceplugin.process.log_writer import AsyncLogStream
+from deviceplugin.process.loop_watchdog import WatchedClock, alive
+from deviceplugin.publish import Publisher, PublisherSources
 from deviceplugin.settings import Settings
-from deviceplugin.steady.aside import Aside
-from deviceplugin.steady.loops import Loop, alive
-from deviceplugin.storedpods import StoredPods
-from deviceplugin.telling import Teller
+from deviceplugin.usage.holder_source import HolderSource
+from deviceplugin.usage.holders_page import HoldersPage
+from deviceplugin.usage.monitor import Options, UsageMonitor
+from deviceplugin.usage.squatter_events import SquatterReporter
+from deviceplugin.usage.usage_metrics import UseMetrics
 
 BAD_SETTINGS = 2
 
 
 def main() -> int:
     """Run until SIGTERM; the exit code."""
-    one_arena()
+    use_one_malloc_arena()
     try:
         settings = load(Settings, os.environ)
-        with Aside(sys.stderr) as lines:
+        with AsyncLogStream(sys.stderr) as lines:
             logs.configure(level=settings.log_level, style=settings.log_style, stream=lines)
             if sys.argv[1:] == ["doctor"]:
                 return diagnose(settings, os.environ, SystemClock())
@@ -104,7 +106,7 @@ def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> in
         node=lambda: kube.get(NODES, settings.node_name),
         may=partial(may_i, kube),
     )
-    text, is_well = told(examine(settings, tools))
+    text, is_well = report(examine(settings, tools))
     sys.stdout.write(text)
     return 0 if is_well else 1
 
@@ -123,41 +125,41 @@ def build(
     started = int(clock.now().timestamp() * 1000)
     instance = settings.instance or f"pid{os.getpid()}"
     kube = _kube(settings, environ, clock)
-    board = Board()
+    device_cache = DeviceCache()
     bound = BoundPods(clock)
     linked, labelling = Linked(), _labelling(settings)
-    sources = _sources(settings, board, kube, bound, pick=linked.pick, clock=clock)
-    rounds = {name: Loop(name, clock) for name in ("handout", "resources", "publisher")}
+    sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
+    rounds = {name: WatchedClock(name, clock) for name in ("handout", "resources", "publisher")}
     handout = _handout(settings, sources, metrics, clock=rounds["handout"])
-    nvml = GuardedNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
+    nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
     measurer = _measurer(settings, sources, recorder, registry, clock=clock)
-    report = _each(linked.take, labelling.take, handout.take)
+    report = _each(linked.update, labelling.update, handout.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
     registrations = _registrations(settings, sources, SocketNames(instance, started), metrics, clock=clock)
-    resources = Resources(board, registrations, rounds["resources"])
+    resources = Registrations(device_cache, registrations, rounds["resources"])
     orders, following = _orders(settings, handout, watch, kube=kube, clock=clock)
-    facts = Facts(
-        board=board,
+    facts = PublisherSources(
+        device_cache=device_cache,
         record=sources.record,
         pods=sources.pods.at_once,
-        hear=_until_followed(orders, following, measurer),
+        observe=_until_followed(orders, following, measurer),
         label=LabelWriter(kube, lambda: labelling.wanted, clock).write,
-        tell=Teller(recorder).tell,
+        report=GpuEventReporter(recorder).report,
     )
     publisher = Publisher(kube, settings.node_name, facts, metrics=metrics, clock=rounds["publisher"])
-    lease = _lease(settings, kube, clock, serves=resources, beside=measurer, holder=f"{instance}-{started}")
-    ready = _readiness(board, watch, resources, publisher)
+    lease = _lease(settings, kube, clock, serves=resources, monitor=measurer, holder=f"{instance}-{started}")
+    ready = _readiness(device_cache, watch, resources, publisher)
     _measure(registry, watch, lease, measurer)
     stuck = {"loops": alive([rounds["resources"]])}
     healthy = {"loops": alive(rounds.values()), "gpus": ready["gpus"], "kubelet": ready["kubelet"]}
-    page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.look)
+    page = HoldersPage(Probes(registry, alive=stuck, healthy=healthy, ready=ready), measurer.snapshot)
     server = serve(page, settings.host, settings.port)
 
-    last = LastServed(lease.say_goodbye, clock)
+    last = GracefulShutdown(lease.release_lease, clock)
     process = Process(names.NODE_AGENT, clock)
-    process.thread("nvml", leaving_a_hanging_driver(watch.run, clock, nvml.abandon_overdue))
-    process.thread("handout", partial(handout.run, silent_for=watch.silent_for))
+    process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
+    process.thread("handout", partial(handout.run, unresponsive_for=watch.unresponsive_for))
     process.thread("registration", last.body(resources.run))
     follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
@@ -175,10 +177,12 @@ def _library(settings: Settings) -> Path | None:
     return settings.nvml_library or library_under(settings.driver_root)
 
 
-def _handout(settings: Settings, sources: Sources, metrics: AgentMetrics, *, clock: Clock) -> Handout:
-    return Handout(
-        sources.board,
-        Way(strategy=settings.strategy, mig=settings.mig_strategy),
+def _handout(
+    settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, clock: Clock
+) -> Preparation:
+    return Preparation(
+        sources.device_cache,
+        AdvertisingOptions(strategy=settings.strategy, mig=settings.mig_strategy),
         _folders(settings),
         record=sources.record,
         pods=sources.pods.at_once,
@@ -190,41 +194,46 @@ def _handout(settings: Settings, sources: Sources, metrics: AgentMetrics, *, clo
 
 def _measurer(
     settings: Settings,
-    sources: Sources,
+    sources: AllocatorSources,
     recorder: EventRecorder,
     registry: CollectorRegistry,
     *,
     clock: Clock,
-) -> Measurer:
+) -> UsageMonitor:
     options = Options(
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
         tell_every=settings.tell_use_seconds,
     )
-    looker = Looker(sources.board, sources.record, sources.pods.at_once)
+    looker = HolderSource(sources.device_cache, sources.record, sources.pods.at_once)
     metrics = UseMetrics(registry, name_people=settings.metrics_name_people)
-    return Measurer(
-        looker.look,
+    return UsageMonitor(
+        looker.snapshot,
         metrics,
-        SquatterTeller(recorder),
+        SquatterReporter(recorder),
         everybody=sources.pods.everybody,
         options=options,
         clock=clock,
     )
 
 
-def _each(*takers: Callable[[Report], None]) -> Callable[[Report], None]:
+def _each(*takers: Callable[[NvmlReport], None]) -> Callable[[NvmlReport], None]:
     """All of them, one after the other: what the kubelet is told comes last."""
 
-    def take(report: Report) -> None:
+    def update(report: NvmlReport) -> None:
         for taker in takers:
             taker(report)
 
-    return take
+    return update
 
 
 def _watch(
-    settings: Settings, nvml: Nvml, report: Callable[[Report], None], measurer: Measurer, *, clock: Clock
+    settings: Settings,
+    nvml: Nvml,
+    report: Callable[[NvmlReport], None],
+    measurer: UsageMonitor,
+    *,
+    clock: Clock,
 ) -> GpuWatch:
     return GpuWatch(
         nvml,
@@ -234,20 +243,20 @@ def _watch(
         health=HealthState(settings.quiet_seconds, settings.heeded),
         patient=settings.without_gpus == "wait",
         memory=FaultFile(settings.device_plugins, proc_root=settings.proc_root, sys_root=settings.sys_root),
-        measured=measurer.take,
+        measured=measurer.update,
     )
 
 
 def _orders(
-    settings: Settings, handout: Handout, watch: GpuWatch, *, kube: Kube, clock: Clock
-) -> tuple[Orders, Reflector[Node]]:
-    orders = Orders(handout.cordon, watch.clear)
+    settings: Settings, handout: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
+) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
+    orders = DeviceOrdersHandler(handout.cordon, watch.clear)
     mine = f"metadata.name={settings.node_name}"
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 
 
 def _lease(
-    settings: Settings, kube: Kube, clock: Clock, *, serves: Resources, beside: Measurer, holder: str
+    settings: Settings, kube: Kube, clock: Clock, *, serves: Registrations, monitor: UsageMonitor, holder: str
 ) -> LeaseRenewer:
     return LeaseRenewer(
         kube,
@@ -255,29 +264,37 @@ def _lease(
         name=names.node_lease(settings.node_name),
         holder=holder,
         namespace=settings.namespace,
-        beside=beside.beside,
+        annotations=monitor.annotations,
         serves=lambda: serves.is_registered,
         node=settings.node_name,
     )
 
 
-def _until_followed(orders: Orders, following: Reflector[Node], measurer: Measurer) -> Callable[[Node], None]:
+def _until_followed(
+    orders: DeviceOrdersHandler, following: Reflector[Node], measurer: UsageMonitor
+) -> Callable[[Node], None]:
     """Before its own news come: what is cordoned is never published as healthy by an agent that starts."""
 
-    def hear(node: Node) -> None:
-        measurer.hear(node)
+    def observe(node: Node) -> None:
+        measurer.observe(node)
         if not following.is_synced:
             orders.upsert(node)
 
-    return hear
+    return observe
 
 
 def _bound_pods(
-    settings: Settings, pods: NodePods, bound: BoundPods, resources: Resources, *, kube: Kube, clock: Clock
-) -> Following:
+    settings: Settings,
+    pods: PodSource,
+    bound: BoundPods,
+    resources: Registrations,
+    *,
+    kube: Kube,
+    clock: Clock,
+) -> BoundPodsWatch:
     mine = f"spec.nodeName={settings.node_name}"
     watch = Reflector(kube, PODS, bound, clock, field_selector=mine)
-    return Following(watch.run, lambda: resources.is_registered and pods.are_not_told, clock)
+    return BoundPodsWatch(watch.run, lambda: resources.is_registered and pods.are_not_told, clock)
 
 
 def _labelling(settings: Settings) -> Labelling:
@@ -285,16 +302,22 @@ def _labelling(settings: Settings) -> Labelling:
 
 
 def _sources(
-    settings: Settings, board: Board, kube: Kube, bound: BoundPods, *, pick: DevicePick, clock: Clock
-) -> Sources:
-    return Sources(
+    settings: Settings,
+    device_cache: DeviceCache,
+    kube: Kube,
+    bound: BoundPods,
+    *,
+    pick: DevicePick,
+    clock: Clock,
+) -> AllocatorSources:
+    return AllocatorSources(
         resource=names.GPU_RESOURCE,
-        board=board,
+        device_cache=device_cache,
         record=CheckpointFile(settings.device_plugins, names.GPU_RESOURCE),
-        pods=NodePods(
+        pods=PodSource(
             PodsApi(settings.pods_api_socket, clock),
             PodResources(settings.pod_resources_socket),
-            StoredPods(kube, settings.node_name),
+            ApiServerPods(kube, settings.node_name),
             bound,
         ),
         pick=by_parts(settings.mig_packing, pick),
@@ -302,16 +325,21 @@ def _sources(
 
 
 def _registrations(
-    settings: Settings, sources: Sources, sockets: SocketNames, metrics: AgentMetrics, *, clock: Clock
+    settings: Settings,
+    sources: AllocatorSources,
+    sockets: SocketNames,
+    metrics: AgentMetrics,
+    *,
+    clock: Clock,
 ) -> Callable[[str], Registrar]:
     def registration(resource: str) -> Registrar:
         record = CheckpointFile(settings.device_plugins, resource)
         ours = replace(sources, resource=resource, record=record)
-        admission = Admission(ours, metrics=metrics, clock=clock)
+        admission = Allocator(ours, metrics=metrics, clock=clock)
         plugin = partial(
             DevicePlugin,
             admission,
-            sources.board,
+            sources.device_cache,
             resource=resource,
             strategy=settings.strategy,
             clock=clock,
@@ -338,11 +366,13 @@ def _folders(settings: Settings) -> Folders:
     )
 
 
-def _readiness(board: Board, watch: GpuWatch, resources: Resources, publisher: Publisher) -> dict[str, Check]:
+def _readiness(
+    device_cache: DeviceCache, watch: GpuWatch, resources: Registrations, publisher: Publisher
+) -> dict[str, Check]:
     def gpus() -> str | None:
-        if watch.silent_for() >= LONGEST_SILENCE:
-            return SILENT
-        return board.now.problem if board.now.reported else "The driver has not answered yet."
+        if watch.unresponsive_for() >= UNRESPONSIVE_AFTER:
+            return UNRESPONSIVE
+        return device_cache.now.problem if device_cache.now.reported else "The driver has not answered yet."
 
     return {
         "gpus": gpus,
@@ -351,12 +381,14 @@ def _readiness(board: Board, watch: GpuWatch, resources: Resources, publisher: P
     }
 
 
-def _measure(registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, measurer: Measurer) -> None:
+def _measure(
+    registry: CollectorRegistry, watch: GpuWatch, lease: LeaseRenewer, measurer: UsageMonitor
+) -> None:
     measured(
         registry,
         "agent_driver_silence_seconds",
         "Seconds since the driver last answered: many mean that it hangs.",
-        watch.silent_for,
+        watch.unresponsive_for,
     )
     measured(
         registry, "agent_measurement_age_seconds", "Seconds since the GPUs were last measured.", measurer.age

@@ -14,26 +14,26 @@ from pathlib import Path
 from typing import Final, Literal
 
 from cluster import names
-from cluster.kube.access import Right
+from cluster.kube.access_review import Permission
 from cluster.kube.errors import ApiError
 from cluster.kube.events import NAMESPACE_OF_NODES
 from cluster.objects.nodes import Node
-from deviceplugin import cdi, driver
-from deviceplugin.allocate import Strategy
-from deviceplugin.nvml.port import Nvml, NvmlError
+from deviceplugin.injection import cdi, driver
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.nvml.interface import Nvml, NvmlError
 from deviceplugin.settings import Settings
-from deviceplugin.squatters import Processes
+from deviceplugin.usage.processes import Processes
 
 PATIENCE: Final = 30.0
 """Seconds for NVML: without persistence mode a driver takes seconds for each GPU."""
 
 RIGHTS: Final = (
-    Right("get", "nodes"),
-    Right("watch", "nodes"),
-    Right("patch", "nodes"),
-    Right("list", "pods"),
-    Right("watch", "pods"),
-    Right("create", "events", namespace=NAMESPACE_OF_NODES),
+    Permission("get", "nodes"),
+    Permission("watch", "nodes"),
+    Permission("patch", "nodes"),
+    Permission("list", "pods"),
+    Permission("watch", "pods"),
+    Permission("create", "events", namespace=NAMESPACE_OF_NODES),
 )
 """What the agent needs, beside Leases."""
 LEASE_RIGHTS: Final = ("get", "create", "patch")
@@ -53,7 +53,7 @@ class Finding:
 
     about: str
     severity: Severity
-    sentence: str
+    message: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,7 @@ class Tools:
     nvml: Nvml
     node: Callable[[], Node]
     """This node at the API server; raises ApiError."""
-    may: Callable[[Right], bool]
+    may: Callable[[Permission], bool]
     """Whether the agent may do something; raises ApiError."""
     patience: float = PATIENCE
 
@@ -81,10 +81,10 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield from _api(settings, tools)
 
 
-def told(findings: Iterable[Finding]) -> tuple[str, bool]:
+def report(findings: Iterable[Finding]) -> tuple[str, bool]:
     """The findings for people, a line each, and whether nothing is wrong."""
     listed = tuple(findings)
-    lines = [f"{finding.severity:8}{finding.about}: {finding.sentence}\n" for finding in listed]
+    lines = [f"{finding.severity:8}{finding.about}: {finding.message}\n" for finding in listed]
     return "".join(lines), all(finding.severity != "wrong" for finding in listed)
 
 
@@ -107,26 +107,26 @@ def _driver(tools: Tools, minors: dict[str, int | None]) -> Finding:
 
     threading.Thread(target=ask, name="doctor-nvml", daemon=True).start()
     if not done.wait(tools.patience):
-        sentence = f"It has not answered for {tools.patience:g} s: it hangs. Look at the kernel's log."
-        return Finding(about, "wrong", sentence)
+        message = f"It has not answered for {tools.patience:g} s: it hangs. Look at the kernel's log."
+        return Finding(about, "wrong", message)
     return found[0]
 
 
 def _counted(version: str, gpus: int) -> Finding:
     if gpus:
         return Finding("driver", "fine", f"Version {version} answers and lists GPUs: {gpus}.")
-    sentence = f"Version {version} answers, but lists no GPU: none is there, or its device node is hidden."
-    return Finding("driver", "wrong", sentence)
+    message = f"Version {version} answers, but lists no GPU: none is there, or its device node is hidden."
+    return Finding("driver", "wrong", message)
 
 
 def _processes(processes: Processes) -> Finding:
     if processes.are_the_nodes():
         return Finding("processes", "fine", "The agent is in the node's PID namespace.")
-    sentence = (
+    message = (
         "The agent is not in the node's PID namespace: who uses a GPU without holding it, and how much memory"
         " each pod uses, is not known. Set nodeAgent.hostPID in the chart."
     )
-    return Finding("processes", "warning", sentence)
+    return Finding("processes", "warning", message)
 
 
 def _device_nodes(dev_root: Path, minors: dict[str, int | None]) -> Iterator[Finding]:
@@ -140,8 +140,8 @@ def _device_nodes(dev_root: Path, minors: dict[str, int | None]) -> Iterator[Fin
             yield Finding(about, "wrong", f"There is no {dev_root}/nvidia{minor} for {uuid}.")
     for name, remedy in (("nvidiactl", "nvidia-modprobe"), (cdi.UNIFIED_MEMORY, "nvidia-modprobe -u -c=0")):
         if not (dev_root / name).exists():
-            sentence = f"There is no {dev_root}/{name}, without which CUDA does not work: run `{remedy}`."
-            yield Finding(about, "wrong", sentence)
+            message = f"There is no {dev_root}/{name}, without which CUDA does not work: run `{remedy}`."
+            yield Finding(about, "wrong", message)
     yield Finding(about, "fine", f"Looked for in {dev_root}.")
 
 
@@ -149,8 +149,8 @@ def _driver_files(settings: Settings) -> Finding:
     about, root = "driver files", settings.driver_root
     version = driver.driver_version(driver.find(root))
     if version is None:
-        sentence = f"No libnvidia-ml.so.<version> is under {root}: images must bring the driver's libraries."
-        return Finding(about, "warning", sentence)
+        message = f"No libnvidia-ml.so.<version> is under {root}: images must bring the driver's libraries."
+        return Finding(about, "warning", message)
     return Finding(about, "fine", f"Those of version {version} are under {root}.")
 
 
@@ -184,7 +184,7 @@ def _cdi_folder(folder: Path) -> Finding:
 
 def _api(settings: Settings, tools: Tools) -> Iterator[Finding]:
     about = "API server"
-    leases = (Right(verb, "leases", "coordination.k8s.io", settings.namespace) for verb in LEASE_RIGHTS)
+    leases = (Permission(verb, "leases", "coordination.k8s.io", settings.namespace) for verb in LEASE_RIGHTS)
     try:
         missing = [right for right in (*RIGHTS, *leases) if not tools.may(right)]
         for right in missing:
@@ -207,9 +207,9 @@ def runtime(version: str) -> Finding:
     number = (int(found[1]), int(found[2]))
     if number < _RUNTIMES[name]:
         least = ".".join(map(str, _RUNTIMES[name]))
-        sentence = f"{version} does not understand CDI, {name} {least} does: set {names.setting('strategy')}."
-        return Finding(about, "wrong", sentence)
+        message = f"{version} does not understand CDI, {name} {least} does: set {names.setting('strategy')}."
+        return Finding(about, "wrong", message)
     if name == "containerd" and number < _SWITCHED:
-        sentence = f"{version} understands CDI if its configuration says enable_cdi = true."
-        return Finding(about, "warning", sentence)
+        message = f"{version} understands CDI if its configuration says enable_cdi = true."
+        return Finding(about, "warning", message)
     return Finding(about, "fine", f"{version} understands CDI.")

@@ -6,7 +6,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from cluster.objects.inventory import Device
-from cluster.runtime.metrics import NAMESPACE
+from cluster.process.metrics import NAMESPACE
 
 _ADMISSION_BUCKETS: Final = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.3, 1, 3)
 
@@ -107,7 +107,7 @@ class AgentMetrics(KubeletMetrics):
             registry=registry,
         )
 
-    def tell_states(self, devices: Iterable[Device], states: Mapping[str, str]) -> None:
+    def set_states(self, devices: Iterable[Device], states: Mapping[str, str]) -> None:
         """Each device with its state and reason, and nothing of what was told before.
 
         Args:

@@ -1,4 +1,4 @@
-"""The device plugin that the kubelet calls: gRPC in, ``admission`` and ``allocate``, gRPC out.
+"""The device plugin that the kubelet calls: gRPC in, ``allocator`` and ``strategy``, gRPC out.
 
 One servicer for each registration; ``registration`` serves it. Source: kubelet 1.37.1, cm/devicemanager.
 """
@@ -11,11 +11,13 @@ import grpc
 import structlog
 
 from cluster.objects.inventory import Device
-from cluster.runtime.clock import Clock
-from deviceplugin.admission import Admission
-from deviceplugin.allocate import Answer, Strategy, answer
-from deviceplugin.board import Board
-from deviceplugin.caller import Question, Verdict
+from cluster.process.clock import Clock
+from deviceplugin.allocation.preferred import AllocationRequest, Verdict
+from deviceplugin.allocator import Allocator
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
+from deviceplugin.kubelet.registration import options
+from deviceplugin.kubelet.streams import Streams
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 
 log = structlog.get_logger(__name__)
@@ -24,74 +26,13 @@ HEARTBEAT = 5.0
 """Seconds after which an idle ListAndWatch stream looks whether it is still wanted."""
 
 
-class Streams:
-    """The ListAndWatch streams of one registration: the sign that the kubelet counts on us."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._open = 0
-        self._ever = False
-        self._closing = False
-        self._wakes: set[threading.Event] = set()
-        self._listed: set[threading.Event] = set()
-
-    @property
-    def is_listed(self) -> bool:
-        """Whether the kubelet listens and has been sent the devices."""
-        return bool(self._listed)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the kubelet listens."""
-        return self._open > 0
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the kubelet has listened and does not any more."""
-        return self._ever and self._open == 0
-
-    @property
-    def is_closing(self) -> bool:
-        """Whether every stream should end."""
-        return self._closing
-
-    def opened(self, wake: threading.Event) -> None:
-        """A stream has opened; the event is set when it should look at this object again."""
-        with self._lock:
-            self._open += 1
-            self._ever = True
-            self._wakes.add(wake)
-
-    def listed(self, wake: threading.Event) -> None:
-        """A stream has sent the devices; one that has ended meanwhile is not counted."""
-        with self._lock:
-            if wake in self._wakes:
-                self._listed.add(wake)
-
-    def ended(self, wake: threading.Event) -> None:
-        """A stream has ended, whoever ended it. A second word about the same stream changes nothing."""
-        with self._lock:
-            self._listed.discard(wake)
-            if wake in self._wakes:
-                self._wakes.discard(wake)
-                self._open -= 1
-        wake.set()
-
-    def close(self) -> None:
-        """Let every stream end."""
-        with self._lock:
-            self._closing = True
-            for wake in self._wakes:
-                wake.set()
-
-
 class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     """The servicer behind one registered socket."""
 
     def __init__(
         self,
-        admission: Admission,
-        board: Board,
+        admission: Allocator,
+        device_cache: DeviceCache,
         streams: Streams,
         *,
         resource: str,
@@ -100,7 +41,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     ) -> None:
         self._admission = admission
         self._resource = resource
-        self._board = board
+        self._device_cache = device_cache
         self._streams = streams
         self._strategy = strategy
         self._clock = clock
@@ -123,7 +64,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
             self._streams.ended(wake)
             return
         try:
-            with self._board.listening(wake):
+            with self._device_cache.listening(wake):
                 yield from self._lists(context, wake)
         finally:
             self._streams.ended(wake)
@@ -135,7 +76,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         choices = [self._admission.prefer(_question(asked)) for asked in request.container_requests]
         for choice in choices:
             if choice.verdict is Verdict.REFUSED:
-                _refuse(context, choice.sentence)
+                _refuse(context, choice.message)
         return api_pb2.PreferredAllocationResponse(
             container_responses=[
                 api_pb2.ContainerPreferredAllocationResponse(deviceIDs=choice.devices) for choice in choices
@@ -148,11 +89,13 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         """What the containers get, unless the kubelet gives a device away a second time."""
         wanted = [frozenset(asked.devices_ids) for asked in request.container_requests]
         for devices in wanted:
-            if sentence := self._admission.held(devices):
-                _refuse(context, sentence)
-        nodes = self._board.now.nodes
+            if message := self._admission.held(devices):
+                _refuse(context, message)
+        nodes = self._device_cache.now.nodes
         return api_pb2.AllocateResponse(
-            container_responses=[_response(answer(devices, self._strategy, nodes)) for devices in wanted]
+            container_responses=[
+                _response(injection_of(devices, self._strategy, nodes)) for devices in wanted
+            ]
         )
 
     def PreStartContainer(
@@ -161,7 +104,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         """The gate before every start of a container."""
         decision = self._admission.gate(frozenset(request.devices_ids))
         if not decision.is_open:
-            _refuse(context, decision.sentence)
+            _refuse(context, decision.message)
         return api_pb2.PreStartContainerResponse()
 
     def _lists(
@@ -170,7 +113,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         told: tuple[Device, ...] | None = None
         while context.is_active() and not self._streams.is_closing:
             wake.clear()
-            devices = self._board.now.listed.get(self._resource, ())
+            devices = self._device_cache.now.listed.get(self._resource, ())
             if devices != told:
                 told = devices
                 yield listed(devices)
@@ -180,11 +123,6 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
                 log.info("the kubelet is told", resource=self._resource, known=len(devices), healthy=healthy)
             elif context.is_active() and not self._streams.is_closing:
                 self._clock.wait(wake, HEARTBEAT)
-
-
-def options() -> api_pb2.DevicePluginOptions:
-    """What we want of the kubelet."""
-    return api_pb2.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)
 
 
 def listed(devices: tuple[Device, ...]) -> api_pb2.ListAndWatchResponse:
@@ -200,13 +138,13 @@ def _listed(device: Device) -> api_pb2.Device:
     return api_pb2.Device(ID=device.uuid, health=health, topology=topology)
 
 
-def _question(asked: api_pb2.ContainerPreferredAllocationRequest) -> Question:
-    return Question(
+def _question(asked: api_pb2.ContainerPreferredAllocationRequest) -> AllocationRequest:
+    return AllocationRequest(
         frozenset(asked.available_deviceIDs), frozenset(asked.must_include_deviceIDs), asked.allocation_size
     )
 
 
-def _response(given: Answer) -> api_pb2.ContainerAllocateResponse:
+def _response(given: ContainerInjection) -> api_pb2.ContainerAllocateResponse:
     return api_pb2.ContainerAllocateResponse(
         envs=dict(given.environment),
         devices=[
@@ -217,6 +155,6 @@ def _response(given: Answer) -> api_pb2.ContainerAllocateResponse:
     )
 
 
-def _refuse(context: grpc.ServicerContext, sentence: str) -> NoReturn:
-    context.abort(grpc.StatusCode.FAILED_PRECONDITION, sentence)
+def _refuse(context: grpc.ServicerContext, message: str) -> NoReturn:
+    context.abort(grpc.StatusCode.FAILED_PRECONDITION, message)
     raise AssertionError("abort has raised already")

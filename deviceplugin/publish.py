@@ -15,18 +15,18 @@ import structlog
 from cluster import names
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import NODES
 from cluster.objects.assignment import Assignment, encode_drift
 from cluster.objects.inventory import Device, InventoryError, encode_inventory, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock
-from cluster.runtime.waking import wake_at
-from deviceplugin.admission import Record
-from deviceplugin.board import Board, Devices
-from deviceplugin.checkpoint import CheckpointError, Holdings
-from deviceplugin.drift import drift
+from cluster.process.clock import Clock
+from cluster.process.stop_events import wake_at
+from deviceplugin.allocation.drift import drift
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
 from deviceplugin.metrics import AgentMetrics
 
 log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ Annotations = Mapping[str, str | None]
 """Key -> text; None: the key is not there."""
 
 
-def wanted(devices: Devices, drifting: Mapping[str, Assignment] | None, node: Node) -> Annotations:
+def wanted(devices: AdvertisedDevices, drifting: Mapping[str, Assignment] | None, node: Node) -> Annotations:
     """What the Node's annotations should be; what is not known yet is left as it is.
 
     A node whose GPUs cannot be seen keeps the ones that it had, all unhealthy with the reason: what is known
@@ -56,7 +56,7 @@ def wanted(devices: Devices, drifting: Mapping[str, Assignment] | None, node: No
     return {**_wanted_inventory(devices, node), **drift_text}
 
 
-def _wanted_inventory(devices: Devices, node: Node) -> Annotations:
+def _wanted_inventory(devices: AdvertisedDevices, node: Node) -> Annotations:
     if not devices.reported:
         return {}
     if devices.devices:
@@ -80,25 +80,27 @@ def _published(node: Node) -> tuple[Device, ...]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class PublisherSources:
     """Where the publisher reads what it publishes."""
 
-    board: Board
-    record: Record
+    device_cache: DeviceCache
+    record: CheckpointReader
     pods: Callable[[], tuple[Pod, ...] | None]
     """The pods that the kubelet knows; None where it does not say."""
-    hear: Callable[[Node], None] = lambda _: None
+    observe: Callable[[Node], None] = lambda _: None
     """Told the Node whenever it was read, before anything is written: what stands on it may count."""
     label: Callable[[Node], Node] = lambda node: node
     """Sees to the labels of the Node; it as it is afterwards."""
-    tell: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
+    report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
     """Told the devices when the Node says what it should."""
 
 
 class Publisher:
     """The thread that writes the Node's annotations."""
 
-    def __init__(self, kube: Kube, node: str, facts: Facts, *, metrics: AgentMetrics, clock: Clock) -> None:
+    def __init__(
+        self, kube: Kube, node: str, facts: PublisherSources, *, metrics: AgentMetrics, clock: Clock
+    ) -> None:
         self._kube = kube
         self._name = node
         self._facts = facts
@@ -109,7 +111,7 @@ class Publisher:
         self._looked_at = 0.0
         self._wrote_at = -WRITE_EVERY
         self._drift: Mapping[str, Assignment] | None = None
-        self._compared: Holdings | None = None
+        self._compared: PodDevices | None = None
         self._compared_at = 0.0
         self._pause = COMPARE_EVERY
         self._problem: str | None = "The inventory has not been written to the Node yet."
@@ -123,7 +125,7 @@ class Publisher:
         """Keep the annotations right until told to stop."""
         wake = threading.Event()
         wake_at(stop, wake)
-        with self._facts.board.listening(wake):
+        with self._facts.device_cache.listening(wake):
             while not stop.is_set():
                 self._clock.wait(stop if self.once() else wake, self._pause)
                 wake.clear()
@@ -164,13 +166,13 @@ class Publisher:
 
     def _write(self) -> None:
         node = self._current()
-        devices = self._facts.board.now
+        devices = self._facts.device_cache.now
         patch = changes(wanted(devices, self._drift, node), node)
         if patch:
             self._wrote_at = self._clock.monotonic()
             self._node = self._kube.patch(NODES, self._name, {"metadata": {"annotations": patch}})
             log.info("published", node=self._name, keys=sorted(patch))
-        self._facts.tell(node, devices.devices)
+        self._facts.report(node, devices.devices)
         self._node = self._facts.label(self._node or node)
 
     def _current(self) -> Node:
@@ -179,5 +181,5 @@ class Publisher:
         if self._node is None or now - self._looked_at >= LOOK_AT_NODE_EVERY:
             self._node = self._kube.get(NODES, self._name)
             self._looked_at = now
-            self._facts.hear(self._node)
+            self._facts.observe(self._node)
         return self._node

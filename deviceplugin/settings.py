@@ -7,13 +7,13 @@ from typing import Annotated, Final, Literal
 import msgspec
 
 from cluster import names
-from cluster.runtime.logs import Level, Style
-from deviceplugin.allocate import Strategy
-from deviceplugin.mig.packing import Packing
-from deviceplugin.mig.strategy import MigStrategy
-from deviceplugin.nvml.guard import DEADLINE_SECONDS
+from cluster.process.logs import Level, Style
+from deviceplugin.allocation.mig_packing import Packing
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.nvml.call_deadline import DEADLINE_SECONDS
 from deviceplugin.nvml.health import QUIET_SECONDS
-from deviceplugin.nvml.xids import Heeded
+from deviceplugin.nvml.mig_strategy import MigStrategy
+from deviceplugin.nvml.xids import XidPolicy
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Xid = Annotated[int, msgspec.Meta(ge=0, le=65535)]
@@ -132,7 +132,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """
         if unusable := list(self._unusable_paths()):
             raise PathError("\n".join(unusable))
-        Heeded(frozenset(self.ignore_xids), frozenset(self.heed_xids))
+        XidPolicy(frozenset(self.ignore_xids), frozenset(self.heed_xids))
 
     def _unusable_paths(self) -> Iterator[str]:
         for field in msgspec.structs.fields(self):
@@ -144,9 +144,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     yield f"The setting {names.setting(field.name)} is {str(path)!r}: {allowed}."
 
     @property
-    def heeded(self) -> Heeded:
+    def heeded(self) -> XidPolicy:
         """Which XIDs count."""
-        return Heeded(frozenset(self.ignore_xids), frozenset(self.heed_xids))
+        return XidPolicy(frozenset(self.ignore_xids), frozenset(self.heed_xids))
 
     @property
     def device_plugins(self) -> Path:

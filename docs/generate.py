@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster import names
-from cluster.runtime import logs
+from cluster.process import logs
 from docs.tables import scheduler
 from docs.tables.commands import commands_table, shared_options_table
 from docs.tables.decisions import decisions_table

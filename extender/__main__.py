@@ -9,47 +9,47 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from cluster import names
+from cluster.cache import UNSUCCESSFUL, Informers
 from cluster.kube.client import KubeClient
+from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.incluster import configured
-from cluster.kube.port import Kube
-from cluster.kube.skew import clock_obstacle
+from cluster.kube.in_cluster import configured
+from cluster.kube.interface import Kube
 from cluster.kube.transport import Timeouts
-from cluster.picture import UNSUCCESSFUL, Following
-from cluster.runtime import logs
-from cluster.runtime.clock import Clock, SystemClock
-from cluster.runtime.loops import Body, Loops
-from cluster.runtime.metrics import measured, new_registry
-from cluster.runtime.probes import Check, Probes, ServeError, serve
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.process import logs
+from cluster.process.clock import Clock, SystemClock
+from cluster.process.lifecycle import Process
+from cluster.process.loops import Body, Loops
+from cluster.process.metrics import measured, new_registry
+from cluster.process.probes import Check, Probes, ServeError, serve
+from cluster.process.settings import SettingsError, load
 from extender import gauges
+from extender.assumed_binds import EVERY as SETTLES_EVERY
+from extender.assumed_binds import AssumedBinds
 from extender.bind import CONNECTING, Bind
-from extender.electing import leadership
-from extender.explain import EVERY as EXPLAINS_EVERY
-from extender.explain import Explain
+from extender.bind_limiter import BindLimiter
+from extender.clock_check import EVERY as REMEASURES_EVERY
+from extender.clock_check import ClockCheck
+from extender.decision_log import DecisionLog, with_decision_log
 from extender.filter import Filter
-from extender.flights import Flights
 from extender.freeze import Freeze
+from extender.keyed_lock import KeyedLock
+from extender.kubelet_rejections import EVERY as REFUSALS_EVERY
+from extender.kubelet_rejections import KubeletRejections
+from extender.leader_election import leadership
+from extender.listeners import serve_by_tls, serve_plainly
 from extender.metrics import Metrics
-from extender.patient import Patient
+from extender.pending_reasons import EVERY as EXPLAINS_EVERY
+from extender.pending_reasons import PendingReasons
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
-from extender.refusals import EVERY as REFUSALS_EVERY
-from extender.refusals import Refusals
-from extender.remeasure import EVERY as REMEASURES_EVERY
-from extender.remeasure import Remeasure
-from extender.ring import Ring, with_ring
+from extender.requeue import EVERY as WAKES_EVERY
+from extender.requeue import Requeue
 from extender.server import Verbs, create_app, with_probes
-from extender.serving import serve_by_tls, serve_plainly
 from extender.settings import Settings
-from extender.settle import EVERY as SETTLES_EVERY
-from extender.settle import Settle
 from extender.state import ClusterState
-from extender.trust import first_obstacle
-from extender.wake import EVERY as WAKES_EVERY
-from extender.wake import Wake
+from extender.trust import first_unready_reason
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -65,7 +65,7 @@ def main() -> int:
     """Run until told to stop; the exit code."""
     try:
         settings = load(Settings, os.environ)
-        ring = Ring(SystemClock())
+        ring = DecisionLog(SystemClock())
         logs.configure(level=settings.log_level, style=settings.log_style, keep=ring.keep)
         sys.setswitchinterval(SWITCH_SECONDS)
         return build(settings, SystemClock(), ring=ring).run()
@@ -78,7 +78,7 @@ def build(
     settings: Settings,
     clock: Clock,
     registry: CollectorRegistry | None = None,
-    ring: Ring | None = None,
+    ring: DecisionLog | None = None,
 ) -> Process:
     """The whole process, listening already, its threads not started.
 
@@ -98,45 +98,48 @@ def build(
     events = EventRecorder(kube, clock, component=names.EXTENDER, registry=registry)
     state = ClusterState(clock, settings.scheduler_name, home=settings.namespace)
     following = follow(kube, state, clock, namespace=settings.namespace)
-    wrong_clock = clock_obstacle(kube.skew)
+    wrong_clock = clock_skew_reason(kube.skew)
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
-    obstacle = first_obstacle(following.obstacle, *doubts, leading.obstacle)
-    flights, metrics = Flights(clock), Metrics(registry)
+    unready_reason = first_unready_reason(following.unready_reason, *doubts, leading.unready_reason)
+    flights, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     bind = Bind(binding_kube, state, clock, flights, leads=leading.leads)
     verbs = Verbs(
         filter=Filter(state).told,
         prioritize=Prioritize(state, clock, settings.placement).told,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=Patient(bind, state, clock, at_most=binds_at_once(settings)),
+        bind=BindLimiter(bind, state, clock, at_most=binds_at_once(settings)),
     )
-    refusals = Refusals(state, clock, events.warning, metrics, leads=leading.leads)
+    refusals = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
     gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
-    app = with_ring(
-        create_app(verbs, obstacle, clock, metrics, limit=settings.max_body_bytes, way=state.way.taken),
-        ring or Ring(clock),
+    limit, priority = settings.max_body_bytes, state.priority.taken
+    app = with_decision_log(
+        create_app(verbs, unready_reason, clock, metrics, limit=limit, priority=priority),
+        ring or DecisionLog(clock),
     )
 
-    freeze = Freeze(following.obstacle, clock).run
-    remeasure = Remeasure(kube, wrong_clock, clock, namespace=settings.namespace)
+    freeze = Freeze(following.unready_reason, clock).run
+    remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
     lasting = {**following.threads, **leading.threads, "events": events.run, "freeze": freeze}
     rounds = {
-        "settle": (SETTLES_EVERY, Settle(kube, state, clock, flights).look),
-        "explain": (EXPLAINS_EVERY, Explain(state, clock, events.warning, obstacle).look),
+        "settle": (SETTLES_EVERY, AssumedBinds(kube, state, clock, flights).reconcile),
+        "explain": (EXPLAINS_EVERY, PendingReasons(state, clock, events.warning, unready_reason).reconcile),
         "refusals": (REFUSALS_EVERY, refusals.reconcile),
         "clock": (REMEASURES_EVERY, remeasure.reconcile),
-        "wake": (WAKES_EVERY, Wake(kube, state, clock, namespace=settings.namespace).look),
+        "wake": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }
     go_on(process, loops, lasting, rounds)
-    doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, obstacle))
+    doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, unready_reason))
     return process
 
 
-def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Following:
+def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
     """What the extender knows of the cluster; its news wait while kube-scheduler is answered."""
-    found = Following(kube, state, clock, namespace=namespace, pods=UNSUCCESSFUL, give_way=state.way.give)
+    found = Informers(
+        kube, state, clock, namespace=namespace, pods=UNSUCCESSFUL, give_way=state.priority.give
+    )
     found.follow_namespaces()
     return found
 
@@ -160,17 +163,17 @@ class Ready:
 
     registry: CollectorRegistry
     loops: Loops
-    obstacle: Check
+    unready_reason: Check
 
 
 def _listen(
     app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
 ) -> list[Check]:
     """Serve verbs and probes until the process ends; why nobody can ask us."""
-    checks = {"cluster": ready.obstacle, "loops": ready.loops.unready_reason}
+    checks = {"cluster": ready.unready_reason, "loops": ready.loops.unready_reason}
     served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
     if served:
-        checks["certificate"] = served.trouble
+        checks["certificate"] = served.problem
         go_on(process, ready.loops, {"certificate": served.follow}, {})
     measured(
         ready.registry,
@@ -182,7 +185,7 @@ def _listen(
     if settings.mode == "dedicated":
         serve_plainly(with_probes(app, probes), settings, process)
     process.closing("probes", serve(probes, settings.probe_host, settings.probe_port).close)
-    return [served.trouble] if served else []
+    return [served.problem] if served else []
 
 
 def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[KubeClient, KubeClient]:

@@ -21,7 +21,7 @@ what the API server says      what follows
                               and posted once more, in what is left of its time; otherwise taken back
 any other 4xx                 refused, nothing happened: taken back
 no connection in time         nothing was sent: taken back
-5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``settle`` reads it again
+5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``assumed_binds`` reads again
 ============================  ==========================================================================
 
 A repeat that is refused says nothing about what was posted before: that is taken back only where the pod has
@@ -34,10 +34,10 @@ from typing import Any, Final
 import structlog
 
 from cluster import names
-from cluster.decide.ledger import Assumption, NodeView
-from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger import AssumedBind, NodeView
+from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import AGENT, KEPT, obstacle
+from cluster.decide.predicates import AGENT, KEPT, rejection
 from cluster.kube.errors import (
     ApiError,
     ClientError,
@@ -47,18 +47,18 @@ from cluster.kube.errors import (
     Unauthorized,
     Unsent,
 )
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import devices_of, encode_assignment
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
-from cluster.runtime.clock import Clock
-from extender.budget import Budget
-from extender.flights import Flights
+from cluster.process.clock import Clock
+from extender.bind_deadline import BindDeadline
+from extender.bind_outcome import bind_outcome
+from extender.keyed_lock import KeyedLock
 from extender.leadership import Leads
-from extender.outcome import verdict
 from extender.state import ClusterState
-from extender.wire import BindingArguments, BindingResult
+from extender.wire import ExtenderBindingArgs, ExtenderBindingResult
 
 log = structlog.get_logger(__name__)
 
@@ -67,9 +67,9 @@ DEADLINE: Final = 2.0
 CONNECTING: Final = 1.0
 """Seconds of these that are left to connect to the API server: nothing is posted while fewer are."""
 
-BOUND: Final = BindingResult()
+BOUND: Final = ExtenderBindingResult()
 
-NOBODYS_FAULT: Final = (TooManyRequests, Unauthorized)
+NOT_THE_NODES_FAULT: Final = (TooManyRequests, Unauthorized)
 """Refusals that no other node would change."""
 NOT_LEADING: Final = (
     f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
@@ -78,7 +78,7 @@ UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer ye
 
 
 def unanswered(node: str) -> str:
-    """Why a pod has to wait for another that goes to the same node; ``patient`` waits for it."""
+    """Why a pod has to wait for another that goes to the same node; ``bind_limiter`` waits for it."""
     return f"The kubelet of node {node} has not answered yet for the pod that was bound there before."
 
 
@@ -93,20 +93,20 @@ class BindError(Exception):
 class _Posting:
     """A decision on its way."""
 
-    decision: Assumption
+    decision: AssumedBind
     body: dict[str, Any]
     decided_at: float
-    budget: Budget
+    budget: BindDeadline
     is_repeat: bool = False
     """Whether it has been posted before: what becomes of that is not known."""
     is_last: bool = False
     """Whether it was decided once more after a conflict: that is done once."""
 
     @property
-    def arguments(self) -> BindingArguments:
+    def arguments(self) -> ExtenderBindingArgs:
         """The question, with the node for which it was decided."""
         meta = self.decision.pod.metadata
-        return BindingArguments(
+        return ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=self.decision.node
         )
 
@@ -115,7 +115,7 @@ class Bind:
     """Decides and posts Bindings."""
 
     def __init__(
-        self, kube: Kube, state: ClusterState, clock: Clock, flights: Flights, *, leads: Leads
+        self, kube: Kube, state: ClusterState, clock: Clock, flights: KeyedLock, *, leads: Leads
     ) -> None:
         self._kube = kube
         self._state = state
@@ -123,19 +123,21 @@ class Bind:
         self._flights = flights
         self._leads = leads
 
-    def __call__(self, arguments: BindingArguments, budget: Budget | None = None) -> BindingResult:
+    def __call__(
+        self, arguments: ExtenderBindingArgs, budget: BindDeadline | None = None
+    ) -> ExtenderBindingResult:
         """Bind the pod to the node, with devices that fit it; safe to repeat.
 
         Args:
             arguments: the question.
             budget: the time for it; by default all that kube-scheduler gives a bind.
         """
-        budget = budget or Budget(self._clock)
+        budget = budget or BindDeadline(self._clock)
         decision, result = None, BOUND
         try:
             decision = self._alone(arguments, budget)
         except BindError as error:
-            result = BindingResult(error=str(error))
+            result = ExtenderBindingResult(error=str(error))
         log.info(
             "bind answered",
             pod=f"{arguments.pod_namespace}/{arguments.pod_name}",
@@ -146,18 +148,18 @@ class Bind:
         )
         return result
 
-    def _alone(self, arguments: BindingArguments, budget: Budget) -> Assumption | None:
+    def _alone(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> AssumedBind | None:
         """``_bind``, while nobody else works on the pod."""
-        with self._flights.alone(arguments.pod_uid, budget.left) as is_alone:
+        with self._flights.held(arguments.pod_uid, budget.left) as is_alone:
             if not is_alone:
                 raise BindError(UNDER_WAY)
             return self._bind(arguments, budget)
 
-    def _bind(self, arguments: BindingArguments, budget: Budget) -> Assumption | None:
+    def _bind(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> AssumedBind | None:
         """What was decided and has happened; None where the pod turns out to be bound there already."""
         with self._state.locked() as ledger:
             earlier = ledger.assumption(arguments.pod_uid)
-            holds = ledger.claim(arguments.pod_uid)
+            holds = ledger.holding(arguments.pod_uid)
         if holds:
             if self._has_bound(self._read(arguments, budget), arguments.node):
                 return None
@@ -171,39 +173,39 @@ class Bind:
         decision, body = self._decided(pod, arguments.node)
         return self._post(_Posting(decision, body, decided_at, budget))
 
-    def _decided(self, pod: Pod, node: str) -> tuple[Assumption, dict[str, Any]]:
+    def _decided(self, pod: Pod, node: str) -> tuple[AssumedBind, dict[str, Any]]:
         """Check once more, choose, and count the choice in the ledger, in one step; and what is posted."""
         with self._state.locked() as ledger:
             try:
-                wish = self._state.wish(pod)
+                request = self._state.request(pod)
             except QuantityError as error:
                 raise BindError(str(error)) from error
-            ((view, agent),) = self._state.look((node,))
-            reason = obstacle(wish, view, agent) or self._state.promises(pod, wish)(node)
+            ((view, agent),) = self._state.snapshot((node,))
+            reason = rejection(request, view, agent) or self._state.promises(pod, request)(node)
             if reason:
                 raise BindError(f"The pod no longer fits on node {node}: {reason}.")
-            if wish.demand and self._state.awaits_answer(node):
+            if request.demand and self._state.awaits_answer(node):
                 raise BindError(unanswered(node))
             try:
-                assignment = choose(wish, view)
+                assignment = choose(request, view)
             except NoPlaceError as error:
                 raise BindError(f"The pod no longer fits on node {node}.") from error
-            decision = Assumption(pod=pod, node=node, assignment=assignment)
+            decision = AssumedBind(pod=pod, node=node, assignment=assignment)
             body = binding(decision)
             ledger.assume(pod, node, assignment)
             self._state.expect_answer(pod.metadata.uid)
         return decision, body
 
-    def _renewed(self, decision: Assumption, budget: Budget) -> _Posting:
-        """The same decision, counted from now on: ``settle`` gives it its full time again.
+    def _renewed(self, decision: AssumedBind, budget: BindDeadline) -> _Posting:
+        """The same decision, counted from now on: ``assumed_binds`` gives it its full time again.
 
         Raises:
             BindError: it would not be made any more (law L6). It stays as it is: the first may yet arrive.
         """
         decided_at = self._clock.monotonic()
-        again = Assumption(pod=decision.pod, node=decision.node, assignment=decision.assignment)
+        again = AssumedBind(pod=decision.pod, node=decision.node, assignment=decision.assignment)
         with self._state.locked() as ledger:
-            ((view, agent),) = self._state.look((decision.node,))
+            ((view, agent),) = self._state.snapshot((decision.node,))
             reason = _outdated(decision, view, agent)
             if reason:
                 raise BindError(f"The pod no longer fits on node {decision.node}: {reason}.")
@@ -211,7 +213,7 @@ class Bind:
             ledger.assume(again.pod, again.node, again.assignment)
         return _Posting(again, binding(again), decided_at, budget, is_repeat=True)
 
-    def _post(self, posting: _Posting) -> Assumption | None:
+    def _post(self, posting: _Posting) -> AssumedBind | None:
         """Post the Binding, if it may be posted at this moment; what was decided, where that has happened."""
         meta = posting.decision.pod.metadata
         try:
@@ -233,7 +235,7 @@ class Bind:
             return self._after_conflict(posting, error)
         except ClientError as error:
             self._not_posted(posting)
-            begin = f"{names.NOT_NOW} " if isinstance(error, NOBODYS_FAULT) else ""
+            begin = f"{names.NOT_NOW} " if isinstance(error, NOT_THE_NODES_FAULT) else ""
             raise BindError(
                 f"{begin}The API server refused the Binding ({error.code} {error.reason})."
             ) from error
@@ -268,13 +270,13 @@ class Bind:
         if not posting.is_repeat:
             self._take_back(posting.decision.pod.metadata.uid)
 
-    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> Assumption | None:
+    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> AssumedBind | None:
         decided, node = posting.decision.pod, posting.decision.node
         self._not_posted(posting)
         pod = self._read(posting.arguments, posting.budget)
         if self._has_bound(pod, node):
             return None
-        if verdict(pod, decided) == "never":
+        if bind_outcome(pod, decided) == "never":
             self._take_back(decided.metadata.uid)
             if not posting.is_last and self._rests_on_the_same(decided, pod):
                 decision, body = self._decided(pod, node)
@@ -290,7 +292,7 @@ class Bind:
             pod.spec == decided.spec
             and now.labels == before.labels
             and now.deletion_timestamp == before.deletion_timestamp
-            and self._state.wish(pod) == self._state.wish(decided)
+            and self._state.request(pod) == self._state.request(decided)
         )
 
     def _has_bound(self, pod: Pod, node: str) -> bool:
@@ -306,7 +308,7 @@ class Bind:
             raise BindError(f"The pod is bound to node {pod.spec.node_name} already.")
         return True
 
-    def _read(self, arguments: BindingArguments, budget: Budget) -> Pod:
+    def _read(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> Pod:
         name, namespace = arguments.pod_name, arguments.pod_namespace
         try:
             pod = self._kube.get(PODS, name, namespace=namespace, within=budget.left)
@@ -326,7 +328,7 @@ class Bind:
             self._state.decide_anew(uid)
 
 
-def _outdated(decision: Assumption, view: NodeView, agent: State) -> str | None:
+def _outdated(decision: AssumedBind, view: NodeView, agent: AgentState) -> str | None:
     """Why a decision that waits for its answer would not be made any more, None when it would."""
     chosen = devices_of(decision.assignment)
     if not chosen:
@@ -339,7 +341,7 @@ def _outdated(decision: Assumption, view: NodeView, agent: State) -> str | None:
     return KEPT if any(view.kept.get(uuid, uid) != uid for uuid in chosen) else None
 
 
-def binding(decision: Assumption) -> dict[str, Any]:
+def binding(decision: AssumedBind) -> dict[str, Any]:
     """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write."""
     meta = decision.pod.metadata
     metadata: dict[str, Any] = {

@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 AGAIN: Final = 0.1
 """Seconds after which somebody who waits looks again."""

@@ -12,10 +12,10 @@ from typing import Final
 
 import structlog
 
-from cluster.runtime.certificates import Clients, Pair
-from cluster.runtime.clock import Clock
-from cluster.runtime.loops import Body
-from cluster.runtime.probes import Check
+from cluster.process.certificates import AllowedClients, KeyPair
+from cluster.process.clock import Clock
+from cluster.process.loops import Body
+from cluster.process.probes import Check
 from extender.bind import DEADLINE
 
 log = structlog.get_logger(__name__)
@@ -25,7 +25,7 @@ SETTLES: Final = DEADLINE + 1.0
 EVERY: Final = 10.0
 """Seconds between two looks at the files of the certificate."""
 
-Shown = tuple[Pair, Clients]
+Shown = tuple[KeyPair, AllowedClients]
 """What clients are shown, and who they may be."""
 
 NOT_LEADING: Final = "Another replica of the extender leads; this one answers nothing."
@@ -44,9 +44,9 @@ class OwnLease:
 
     def leads(self) -> bool:
         """Whether a Binding may be posted now."""
-        return self.obstacle() is None
+        return self.unready_reason() is None
 
-    def obstacle(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """Why nothing may be decided now, None when it may."""
         now = self._clock.monotonic()
         with self._lock:
@@ -59,14 +59,14 @@ class OwnLease:
     def run(self, stop: threading.Event) -> None:
         """Notice that we lead though nobody asks yet: a replica that is not Ready is not asked."""
         while not self._clock.wait(stop, 0.5):
-            self.obstacle()
+            self.unready_reason()
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
     """How it is with what is served by TLS."""
 
-    trouble: Check
+    problem: Check
     """Why nothing is served, for the readiness probe."""
     certificate_ends: Callable[[], float | None]
     """Unix time at which the served certificate ends, None before the first."""
@@ -78,7 +78,10 @@ class Presented:
     """Keeps what the files hold served: whoever renews certificate or authority replaces them."""
 
     def __init__(
-        self, read: Callable[[], Shown], present: Callable[[Pair, Clients | None], None], clock: Clock
+        self,
+        read: Callable[[], Shown],
+        present: Callable[[KeyPair, AllowedClients | None], None],
+        clock: Clock,
     ) -> None:
         """What is kept.
 
@@ -91,18 +94,18 @@ class Presented:
         self._present = present
         self._clock = clock
         self._served: Shown | None = None
-        self._trouble = "The certificate has not been read yet."
+        self._problem = "The certificate has not been read yet."
 
-    def trouble(self) -> str | None:
+    def problem(self) -> str | None:
         """Why nothing is served yet; None from the first certificate on."""
-        return None if self._served else self._trouble
+        return None if self._served else self._problem
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until told to stop."""
         while not self._clock.wait(stop, EVERY):
-            self.look()
+            self.reconcile()
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Serve what the files hold now, if that is another certificate; a broken one changes nothing."""
         try:
             shown = self._read()
@@ -110,7 +113,7 @@ class Presented:
                 return
             self._present(*shown)
         except (OSError, UnicodeDecodeError) as error:
-            self._trouble = f"The certificate cannot be served: {error}."
+            self._problem = f"The certificate cannot be served: {error}."
             log.warning(
                 "the certificate cannot be served", why=str(error), former_one_stays=bool(self._served)
             )

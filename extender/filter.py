@@ -5,30 +5,30 @@ from typing import Final
 
 import msgspec
 
-from cluster.decide.predicates import PROMISED, RESERVED, elsewhere
+from cluster.decide.predicates import BOOKED_BY_OTHERS, RESERVED, elsewhere
 from cluster.decide.reasons import Reason
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
-from extender.sheet import Answer, Verdicts, without_sheet
-from extender.state import ClusterState, Promises, Rejection
-from extender.wire import WHOLE_NODES, Arguments, FilterResult, Told
+from extender.equivalence_class import Answer, Verdicts, uncached_answer
+from extender.state import ClusterState, NodeRejection, Rejection
+from extender.wire import WHOLE_NODES, ExtenderArgs, ExtenderFilterResult, LoggedAnswer
 
 ANSWERED: Final = "filter answered"
 
 
 class Filter:
-    """Answers kube-scheduler's question; the decision is ``predicates.obstacle``, kept in the index."""
+    """Answers kube-scheduler's question; the decision is ``predicates.rejection``, kept in the index."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
-    def __call__(self, arguments: Arguments) -> FilterResult:
+    def __call__(self, arguments: ExtenderArgs) -> ExtenderFilterResult:
         """The answer for who asks in this process."""
-        return msgspec.json.decode(self.told(arguments).text, type=FilterResult)
+        return msgspec.json.decode(self.told(arguments).text, type=ExtenderFilterResult)
 
-    def told(self, arguments: Arguments) -> Told:
+    def told(self, arguments: ExtenderArgs) -> LoggedAnswer:
         """Sort the nodes into those that fit and those that do not, with the reason: what is sent.
 
         Every rejection is "unresolvable" to the scheduler: ``cluster.decide.reasons`` says why.
@@ -37,22 +37,22 @@ class Filter:
             return _error(arguments.pod, WHOLE_NODES)
         pod, names = arguments.pod, arguments.node_names or ()
         try:
-            wish = self._state.wish(pod)
+            request = self._state.request(pod)
         except QuantityError as error:
             return _error(pod, str(error))
         self._state.remember(pod)
         seen = self._state.index.number
         spared: frozenset[str] = frozenset()
-        if wish.pin:
-            answer = self._kept(pod, wish, wish.pin, names)
+        if request.hold:
+            answer = self._kept(pod, request, request.hold, names)
         else:
-            answer, spared = self._sorted(pod, wish, names)
-        is_promised = PROMISED.code in answer.reasons
+            answer, spared = self._sorted(pod, request, names)
+        is_promised = BOOKED_BY_OTHERS.code in answer.reasons
         # A node that is spared for a moment has not rejected the pod.
         rejected = answer.rejected - spared if spared else answer.rejected
-        self._state.note(Rejection(pod, wish, rejected, seen, is_promised=is_promised))
+        self._state.note(Rejection(pod, request, rejected, seen, is_promised=is_promised))
         if answer.only:
-            self._state.reserve_softly(wish, answer.only)  # prioritize is not asked then
+            self._state.reserve_softly(request, answer.only)  # prioritize is not asked then
         line = {
             "pod": pod.key,
             "uid": pod.metadata.uid,
@@ -60,48 +60,52 @@ class Filter:
             "fitting": answer.fitting,
             "reasons": answer.reasons,
         }
-        return Told(answer.text, ANSWERED, line, answer.reasons)
+        return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
-    def _kept(self, pod: Pod, wish: Wish, pin: Hold, names: Iterable[str]) -> Answer:
+    def _kept(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
         """For a pod that has a hold: there is one node for it, if any."""
-        there = pin.node
-        verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(pin) if wish.demand else None)
+        there = hold.node
+        verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
         if there in verdicts:
-            verdicts[there] = self._state.afresh(wish, there) or self._state.promises(pod, wish)(there)
-        return without_sheet(verdicts)
+            verdicts[there] = self._state.afresh(request, there) or self._state.promises(pod, request)(there)
+        return uncached_answer(verdicts)
 
-    def _sorted(self, pod: Pod, wish: Wish, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
+    def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
         """The answer, and the nodes that are left out of it for the sake of soft reservations."""
-        with self._state.index.sheet(wish) as (sheet, everything):
+        with self._state.index.class_of(request) as (equivalence, everything):
             asked = frozenset(names)
             is_whole = asked == everything and len(asked) == len(names)
-            other = {} if is_whole else {name: self._state.afresh(wish, name) for name in asked - everything}
-            other |= {name: self._state.afresh(wish, name) for name in self._state.apart(wish.uid) & asked}
-            if promised := self._state.promised(pod, wish):
-                other |= _denied(promised, names, sheet.fitting, other)
-            spared = self._spared(wish, names, sheet.fitting, other)
+            other = (
+                {} if is_whole else {name: self._state.afresh(request, name) for name in asked - everything}
+            )
+            other |= {
+                name: self._state.afresh(request, name) for name in self._state.apart(request.uid) & asked
+            }
+            if promised := self._state.promised(pod, request):
+                other |= _denied(promised, names, equivalence.fitting, other)
+            spared = self._spared(request, names, equivalence.fitting, other)
             other |= dict.fromkeys(spared, RESERVED)
-            answer = sheet.whole() if is_whole and not other else sheet.about(names, other)
+            answer = equivalence.whole() if is_whole and not other else equivalence.about(names, other)
             return answer, frozenset(spared)
 
     def _spared(
-        self, wish: Wish, names: Iterable[str], fitting: Container[str], other: Verdicts
+        self, request: GpuRequest, names: Iterable[str], fitting: Container[str], other: Verdicts
     ) -> list[str]:
         """Nodes whose last devices other pods are about to get; none where the pod would fit nowhere else."""
-        reserved = self._state.soft.of_others(wish.uid)
-        if not reserved or not wish.demand:
+        reserved = self._state.soft.of_others(request.uid)
+        if not reserved or not request.demand:
             return []
         fits = _fits(names, fitting, other)
         spared = [
             name
             for name in fits
-            if name in reserved and not self._state.fits_beside(wish, name, reserved[name])
+            if name in reserved and not self._state.fits_beside(request, name, reserved[name])
         ]
         return spared if len(spared) < len(fits) else []
 
 
 def _denied(
-    promised: Promises, names: Iterable[str], fitting: Container[str], other: Verdicts
+    promised: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
 ) -> dict[str, Reason | None]:
     """Nodes on which the pod would fit, but for what others are promised."""
     fits = _fits(names, fitting, other)
@@ -114,6 +118,6 @@ def _fits(names: Iterable[str], fitting: Container[str], other: Verdicts) -> lis
     return [name for name in names if (other[name] is None if name in other else name in fitting)]
 
 
-def _error(pod: Pod, sentence: str) -> Told:
-    line = {"pod": pod.key, "uid": pod.metadata.uid, "error": sentence}
-    return Told(msgspec.json.encode(FilterResult(error=sentence)), ANSWERED, line)
+def _error(pod: Pod, message: str) -> LoggedAnswer:
+    line = {"pod": pod.key, "uid": pod.metadata.uid, "error": message}
+    return LoggedAnswer(msgspec.json.encode(ExtenderFilterResult(error=message)), ANSWERED, line)

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Callable
 from typing import Final
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from extender.state import Readiness
 
 EVERY: Final = 0.1
@@ -24,15 +24,15 @@ def _freeze() -> None:
 class Freeze:
     """Freezes once, then rests."""
 
-    def __init__(self, obstacle: Readiness, clock: Clock, freeze: Callable[[], None] = _freeze) -> None:
-        """Args: obstacle: why the picture is not complete yet; freeze: what to do when it is."""
-        self._obstacle = obstacle
+    def __init__(self, unready_reason: Readiness, clock: Clock, freeze: Callable[[], None] = _freeze) -> None:
+        """Args: unready_reason: why the picture is not complete yet; freeze: what to do when it is."""
+        self._unready_reason = unready_reason
         self._clock = clock
         self._freeze = freeze
 
     def run(self, stop: threading.Event) -> None:
         """Wait for the picture, freeze it, wait for the end."""
-        while self._obstacle():
+        while self._unready_reason():
             if self._clock.wait(stop, EVERY):
                 return
         self._freeze()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from prometheus_client import CollectorRegistry
 
 from cluster.decide.ledger import NodeView
-from cluster.runtime.metrics import counted_each, measured, measured_each
+from cluster.process.metrics import counted_each, measured, measured_each
 from extender.state import ClusterState
 
 

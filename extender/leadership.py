@@ -12,11 +12,11 @@ from typing import Final
 
 import structlog
 
+from cluster.cache import ClusterCache
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import LEASES
-from cluster.picture import Picture
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 Leads = Callable[[], bool]
 """Whether a Binding may be posted now. Never raises; what is not known counts as no (law L6)."""
@@ -42,11 +42,11 @@ class SchedulerLeads:
     """Whether the scheduler beside us holds the Lease."""
 
     def __init__(
-        self, kube: Kube, picture: Picture, clock: Clock, *, namespace: str, lease: str, prefix: str
+        self, kube: Kube, cache: ClusterCache, clock: Clock, *, namespace: str, lease: str, prefix: str
     ) -> None:
         """Args: namespace, lease: where the Lease is; prefix: how our scheduler's identity begins."""
         self._kube = kube
-        self._picture = picture
+        self._cache = cache
         self._clock = clock
         self._namespace = namespace
         self._lease = lease
@@ -60,8 +60,8 @@ class SchedulerLeads:
         return self._held() or (self._read() and self._held())
 
     def _held(self) -> bool:
-        with self._picture.locked():
-            holder = self._picture.renewals.holder(
+        with self._cache.locked():
+            holder = self._cache.renewals.holder(
                 self._lease, monotonic=self._clock.monotonic(), now=self._clock.now()
             )
         return holder is not None and holder.startswith(self._prefix)
@@ -72,5 +72,5 @@ class SchedulerLeads:
         except ApiError as error:
             log.warning("the scheduler's Lease cannot be read: nothing is bound", why=str(error))
             return False
-        self._picture.apply_lease(lease)
+        self._cache.apply_lease(lease)
         return True

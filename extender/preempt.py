@@ -13,15 +13,15 @@ from datetime import datetime
 import structlog
 
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.claims import Claim
-from cluster.decide.ledger.liveness import State
-from cluster.decide.preemption import Ground, preempted
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.preemption import PreemptionNode, victims_of
 from cluster.decide.protection import granted_until, lasting_protection, present_protection
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from extender.state import ClusterState
-from extender.wire import MetaPod, MetaVictims, PreemptionArguments, PreemptionResult
+from extender.wire import ExtenderPreemptionArgs, ExtenderPreemptionResult, MetaPod, MetaVictims
 
 log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class Preempt:
         self._clock = clock
         self._terms = terms
 
-    def __call__(self, arguments: PreemptionArguments) -> PreemptionResult:
+    def __call__(self, arguments: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
         """The nodes that help, each with those who have to go.
 
         Raises:
@@ -54,11 +54,11 @@ class Preempt:
         """
         offered = arguments.node_name_to_meta_victims or {}
         pod = arguments.pod
-        wish = self._state.wish(pod)
-        promised = self._state.promises(pod, wish)
+        request = self._state.request(pod)
+        promised = self._state.promises(pod, request)
         answer: dict[str, MetaVictims] = {}
         for node, ground in self._grounds(offered).items():
-            victims = None if promised(node) else _victims(wish, pod, ground, offered[node])
+            victims = None if promised(node) else _victims(request, pod, ground, offered[node])
             if victims:
                 answer[node] = victims
         log.info(
@@ -69,52 +69,55 @@ class Preempt:
             left=len(answer),
             changed=sum(answer[node] != offered[node] for node in answer),
         )
-        return PreemptionResult(node_name_to_meta_victims=answer)
+        return ExtenderPreemptionResult(node_name_to_meta_victims=answer)
 
-    def _grounds(self, offered: Mapping[str, MetaVictims]) -> dict[str, Ground]:
+    def _grounds(self, offered: Mapping[str, MetaVictims]) -> dict[str, PreemptionNode]:
         """The offered nodes at one instant; not those where somebody would go whom we have not seen there."""
         now = self._clock.now()
         with self._state.locked() as ledger:
             booked = self._state.cover(now).keys()
             seen = [name for name, offer in offered.items() if self._is_known(offer, name, ledger)]
             return {
-                view.name: self._ground(view, agent, booked, now) for view, agent in self._state.look(seen)
+                view.name: self._ground(view, agent, booked, now)
+                for view, agent in self._state.snapshot(seen)
             }
 
     def _is_known(self, offer: MetaVictims, node: str, ledger: Ledger) -> bool:
         """Whether we have heard of every victim, and know of those with GPUs that they are on the node."""
         ours = self._state.pods.keys() & offer.uids
-        claims = (ledger.claim(uid) for uid in ours)
+        holdings = (ledger.holding(uid) for uid in ours)
         return all(map(ledger.knows, offer.uids)) and all(
-            claim is not None and claim.node == node for claim in claims
+            holding is not None and holding.node == node for holding in holdings
         )
 
-    def _ground(self, view: NodeView, agent: State, booked: AbstractSet[str], now: datetime) -> Ground:
+    def _ground(
+        self, view: NodeView, agent: AgentState, booked: AbstractSet[str], now: datetime
+    ) -> PreemptionNode:
         every = self._state.pods
-        pods = {claim.uid: every[claim.uid] for claim in view.claims if claim.uid in every}
-        return Ground(
+        pods = {holding.uid: every[holding.uid] for holding in view.holdings if holding.uid in every}
+        return PreemptionNode(
             view=view,
             agent=agent,
             pods=pods,
             protected=frozenset(
-                claim.uid
-                for claim in view.claims
-                if claim.uid in pods and self._protection(pods[claim.uid], claim, booked, now)
+                holding.uid
+                for holding in view.holdings
+                if holding.uid in pods and self._protection(pods[holding.uid], holding, booked, now)
             ),
             now=now,
             restart_seconds=self._terms.restart_seconds,
         )
 
-    def _protection(self, pod: Pod, claim: Claim, booked: AbstractSet[str], now: datetime) -> str | None:
+    def _protection(self, pod: Pod, holding: Holding, booked: AbstractSet[str], now: datetime) -> str | None:
         granted = granted_until(pod, maia=self._terms.maia)
         is_booked = pod.metadata.uid in booked
         return present_protection(pod, is_booked=is_booked, granted=granted, now=now) or lasting_protection(
-            pod, claim, namespaces=self._state.namespaces, home=self._terms.home
+            pod, holding, namespaces=self._state.namespaces, home=self._terms.home
         )
 
 
-def _victims(wish: Wish, pod: Pod, ground: Ground, offer: MetaVictims) -> MetaVictims | None:
-    uids = preempted(wish, pod.spec.priority or 0, ground, offer.uids)
+def _victims(request: GpuRequest, pod: Pod, ground: PreemptionNode, offer: MetaVictims) -> MetaVictims | None:
+    uids = victims_of(request, pod.spec.priority or 0, ground, offer.uids)
     if uids is None or uids == offer.uids:
         return None if uids is None else offer
     # Nobody here knows the disruption budgets: as many are said to be hurt as in the offer.

@@ -10,17 +10,17 @@ import msgspec
 
 from cluster import names
 from cluster.decide.ledger import Ledger
+from cluster.decide.request import GpuRequest, RequestKey
 from cluster.decide.reserve import Reserve, reserve
-from cluster.decide.wish import Key, Wish
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from extender.policies import NOTHING, Policy
 from extender.policies.binpack import binpack
 from extender.policies.booked_reserve import booked_reserve
 from extender.policies.spread import spread
 from extender.policies.topology import topology
 from extender.state import ClusterState
-from extender.wire import MAX_SCORE, Arguments, HostPriority, Told
+from extender.wire import MAX_SCORE, ExtenderArgs, HostPriority, LoggedAnswer
 
 POLICIES: Final[Mapping[str, Policy]] = dict(
     zip(names.PLACEMENTS, (binpack, spread, topology, booked_reserve), strict=True)
@@ -62,9 +62,9 @@ class Prioritize:
         self._clock = clock
         self._placement = placement
         self._guard = threading.Lock()
-        self._kept: OrderedDict[tuple[str, Key], _Scores] = OrderedDict()
+        self._kept: OrderedDict[tuple[str, RequestKey], _Scores] = OrderedDict()
 
-    def __call__(self, arguments: Arguments) -> list[HostPriority]:
+    def __call__(self, arguments: ExtenderArgs) -> list[HostPriority]:
         """A score for every offered node, for who asks in this process.
 
         Raises:
@@ -74,11 +74,11 @@ class Prioritize:
         return [
             HostPriority(host=name, score=score)
             for name, score in zip(
-                nodes, self._ranked(arguments, self._state.wish(arguments.pod)), strict=True
+                nodes, self._ranked(arguments, self._state.request(arguments.pod)), strict=True
             )
         ]
 
-    def told(self, arguments: Arguments) -> Told:
+    def told(self, arguments: ExtenderArgs) -> LoggedAnswer:
         """What is sent: by how much nodes are better than the worst of them.
 
         kube-scheduler (1.28 to 1.37) adds a node's score to what its plugins say, and nothing where there is
@@ -89,12 +89,12 @@ class Prioritize:
             QuantityError: an amount of GPUs that cannot be read.
         """
         pod, nodes = arguments.pod, arguments.node_names or ()
-        wish = self._state.wish(pod)
-        scores = self._ranked(arguments, wish)
+        request = self._state.request(pod)
+        scores = self._ranked(arguments, request)
         least, best = min(scores, default=0), max(scores, default=None)
         first = None if best is None else nodes[scores.index(best)]
         if first is not None:
-            self._state.reserve_softly(wish, first)
+            self._state.reserve_softly(request, first)
         better = [
             HostPriority(host=name, score=score - least)
             for name, score in zip(nodes, scores, strict=True)
@@ -108,13 +108,13 @@ class Prioritize:
             "best": first,
             "score": best,
         }
-        return Told(msgspec.json.encode(better), ANSWERED, line)
+        return LoggedAnswer(msgspec.json.encode(better), ANSWERED, line)
 
-    def _ranked(self, arguments: Arguments, wish: Wish) -> list[int]:
+    def _ranked(self, arguments: ExtenderArgs, request: GpuRequest) -> list[int]:
         """The scores of the offered nodes, in their order."""
         pod, nodes = arguments.pod, arguments.node_names or ()
-        scores = self._scores(pod, wish, nodes)
-        planned = self._state.planned(pod, wish)
+        scores = self._scores(pod, request, nodes)
+        planned = self._state.planned(pod, request)
         if planned is None or not any(best := [planned(name) for name in nodes]):
             return scores
         # The plan first: there nobody's promise has to be moved, and the policy decides among the rest.
@@ -123,23 +123,23 @@ class Prioritize:
             for score, is_best in zip(scores, best, strict=True)
         ]
 
-    def _scores(self, pod: Pod, wish: Wish, nodes: Sequence[str]) -> list[int]:
+    def _scores(self, pod: Pod, request: GpuRequest, nodes: Sequence[str]) -> list[int]:
         """By the policy alone; kept from pod to pod, made anew for nodes that have changed."""
         placement = placement_of(pod, self._placement)
         policy = POLICIES[placement]
         with self._guard:
-            known = self._of_kind(placement, wish)
+            known = self._of_kind(placement, request)
             with self._state.locked() as ledger:
                 known.forget(ledger, self._reserved(pod, ledger) if placement == "booked-reserve" else {})
                 views = ledger.views(set(nodes).difference(known.by_node))
             for view in views:
-                known.by_node[view.name] = policy(wish, view, known.reserved.get(view.name, NOTHING))
+                known.by_node[view.name] = policy(request, view, known.reserved.get(view.name, NOTHING))
             return list(map(known.by_node.__getitem__, nodes))
 
-    def _of_kind(self, placement: str, wish: Wish) -> _Scores:
-        if wish.pin:
+    def _of_kind(self, placement: str, request: GpuRequest) -> _Scores:
+        if request.hold:
             return _Scores()  # it is offered its own devices alone
-        kind = (placement, wish.key)
+        kind = (placement, request.key)
         known = self._kept.setdefault(kind, _Scores())
         self._kept.move_to_end(kind)
         if len(self._kept) > KINDS:
@@ -152,15 +152,15 @@ class Prioritize:
         if self._state.cover_of(pod, now):
             return {}
         cover = self._state.cover(now)
-        nodes = {claim.node for uid in cover if (claim := ledger.claim(uid)) is not None}
+        nodes = {holding.node for uid in cover if (holding := ledger.holding(uid)) is not None}
         # As the views have it: what the node's agent says counts, too.
-        claims = {
-            claim.uid: (claim, view)
+        holdings = {
+            holding.uid: (holding, view)
             for view in ledger.views(nodes)
-            for claim in view.claims
-            if claim.uid in cover
+            for holding in view.holdings
+            if holding.uid in cover
         }
-        return reserve(self._state.bookings.values(), cover, claims, now)
+        return reserve(self._state.bookings.values(), cover, holdings, now)
 
 
 def placement_of(pod: Pod, default: str) -> str:

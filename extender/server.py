@@ -20,19 +20,19 @@ import msgspec
 import structlog
 
 from cluster.objects.quantity import QuantityError
-from cluster.runtime.clock import Clock
-from cluster.runtime.probes import PATHS, Probes
+from cluster.process.clock import Clock
+from cluster.process.probes import PATHS, Probes
 from extender.metrics import Metrics
 from extender.state import Readiness
 from extender.wire import (
-    Arguments,
-    BindingArguments,
-    BindingResult,
-    FilterResult,
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
     HostPriority,
-    PreemptionArguments,
-    PreemptionResult,
-    Told,
+    LoggedAnswer,
 )
 
 if TYPE_CHECKING:
@@ -50,19 +50,19 @@ log = structlog.get_logger(__name__)
 class Verbs:
     """What is served."""
 
-    filter: Callable[[Arguments], FilterResult | Told]
-    prioritize: Callable[[Arguments], list[HostPriority] | Told]
-    preempt: Callable[[PreemptionArguments], PreemptionResult]
-    bind: Callable[[BindingArguments], BindingResult]
+    filter: Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]
+    prioritize: Callable[[ExtenderArgs], list[HostPriority] | LoggedAnswer]
+    preempt: Callable[[ExtenderPreemptionArgs], ExtenderPreemptionResult]
+    bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult]
 
 
 class _RefusedError(Exception):
     """The request cannot be answered as asked."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
         self.status = status
-        self.sentence = sentence
+        self.message = message
 
 
 def _too_large() -> _RefusedError:
@@ -92,17 +92,17 @@ class App:
     def __init__(
         self,
         verbs: dict[str, tuple["msgspec.json.Decoder[Any]", Callable[[Any], Any]]],
-        obstacle: Readiness,
+        unready_reason: Readiness,
         clock: Clock,
         *,
         metrics: Metrics,
         limit: int,
-        way: Callable[[], AbstractContextManager[None]],
+        priority: Callable[[], AbstractContextManager[None]],
     ) -> None:
         """Args: verbs: path -> how its question is read, and who answers it."""
-        self._way = way
+        self._way = priority
         self._verbs = verbs
-        self._obstacle = obstacle
+        self._unready_reason = unready_reason
         self._clock = clock
         self._metrics = metrics
         self._limit = limit
@@ -113,17 +113,17 @@ class App:
         afterwards = _nothing
         try:
             answer = self._answer(path, environ)
-            if isinstance(answer, Told):
+            if isinstance(answer, LoggedAnswer):
                 status, body, afterwards = HTTPStatus.OK, answer.text, partial(self._tell, answer)
             else:
                 status, body = HTTPStatus.OK, msgspec.json.encode(answer)
         except _RefusedError as refused:
-            status, body = refused.status, _sentence(refused.sentence)
+            status, body = refused.status, _message(refused.message)
         except QuantityError as error:
-            status, body = HTTPStatus.BAD_REQUEST, _sentence(str(error))
+            status, body = HTTPStatus.BAD_REQUEST, _message(str(error))
         except Exception:
             log.exception("a request failed through a fault of ours", path=path)
-            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _sentence(_FAULT)
+            status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _message(_FAULT)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
             headers.append(("Allow", "POST"))
@@ -134,7 +134,7 @@ class App:
         start_response(f"{sent.value} {sent.phrase}", headers)
         return _Body(body, afterwards)
 
-    def _tell(self, told: Told) -> None:
+    def _tell(self, told: LoggedAnswer) -> None:
         """One line of the log, and why nodes were turned down."""
         log.info(told.event, **told.line)
         for reason, nodes in told.reasons.items():
@@ -159,7 +159,7 @@ class App:
             raise _RefusedError(
                 HTTPStatus.BAD_REQUEST, f"The body is not what kube-scheduler sends: {error}."
             ) from error
-        if why := self._obstacle():
+        if why := self._unready_reason():
             raise _RefusedError(HTTPStatus.SERVICE_UNAVAILABLE, why)
         return verb(question)
 
@@ -185,44 +185,44 @@ class App:
 
 def create_app(
     verbs: Verbs,
-    obstacle: Readiness,
+    unready_reason: Readiness,
     clock: Clock,
     metrics: Metrics,
     *,
     limit: int,
-    way: Callable[[], AbstractContextManager[None]],
+    priority: Callable[[], AbstractContextManager[None]],
 ) -> App:
     """The WSGI application.
 
     Args:
         verbs: the decisions.
-        obstacle: why nothing may be decided now; that is what the verbs answer.
+        unready_reason: why nothing may be decided now; that is what the verbs answer.
         clock: for the durations that are counted.
         metrics: where requests are counted.
         limit: largest accepted body, bytes.
-        way: inside, a question is answered that kube-scheduler waits for.
+        priority: inside, a question is answered that kube-scheduler waits for.
     """
-    decisions = msgspec.json.Decoder(Arguments)
+    decisions = msgspec.json.Decoder(ExtenderArgs)
     return App(
         {
             "/filter": (decisions, verbs.filter),
             "/prioritize": (decisions, verbs.prioritize),
-            "/preempt": (msgspec.json.Decoder(PreemptionArguments), verbs.preempt),
-            BIND: (msgspec.json.Decoder(BindingArguments), _counted(verbs.bind, metrics)),
+            "/preempt": (msgspec.json.Decoder(ExtenderPreemptionArgs), verbs.preempt),
+            BIND: (msgspec.json.Decoder(ExtenderBindingArgs), _counted(verbs.bind, metrics)),
         },
-        obstacle,
+        unready_reason,
         clock,
         metrics=metrics,
         limit=limit,
-        way=way,
+        priority=priority,
     )
 
 
 _FAULT: Final = "The extender failed to answer; its log says why (search for the path)."
 
 
-def _sentence(sentence: str) -> bytes:
-    return msgspec.json.encode({"Error": sentence})
+def _message(message: str) -> bytes:
+    return msgspec.json.encode({"Error": message})
 
 
 def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
@@ -236,9 +236,9 @@ def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
 
 
 def _counted(
-    bind: Callable[[BindingArguments], BindingResult], metrics: Metrics
-) -> Callable[[BindingArguments], BindingResult]:
-    def counted(arguments: BindingArguments) -> BindingResult:
+    bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult], metrics: Metrics
+) -> Callable[[ExtenderBindingArgs], ExtenderBindingResult]:
+    def counted(arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
         result = bind(arguments)
         metrics.binds.labels(outcome="refused" if result.error else "bound").inc()
         return result

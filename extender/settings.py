@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from cluster import names
-from cluster.runtime.logs import Level, Style
+from cluster.process.logs import Level, Style
 
 Placement = Literal["binpack", "spread", "topology", "booked-reserve"]
 Mode = Literal["dedicated", "existing"]

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 SECONDS: Final = 1.0
 """So long the node that was ranked best is reserved at most: a bind follows soon, or not at all."""

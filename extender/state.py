@@ -10,13 +10,15 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
+from cluster.cache import BookedNodes, BookingPlans, ClusterCache, NodeSnapshot
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.liveness import State
-from cluster.decide.ledger.versions import version_is_older
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.ledger.resource_versions import version_is_older
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import PROMISED, obstacle
-from cluster.decide.protection import stays_for_ever
+from cluster.decide.predicates import BOOKED_BY_OTHERS, rejection
+from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import Reason
+from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.decide.serving import (
     ANSWERED_WITHIN,
     MISSED_AFTER,
@@ -25,20 +27,18 @@ from cluster.decide.serving import (
     awaits_answer,
     is_short,
 )
-from cluster.decide.wish import Wish, wish_of
 from cluster.objects.assignment import devices_of
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, is_live
 from cluster.objects.quantity import QuantityError
-from cluster.picture import Look, Picture, Places, Witness
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from extender.bind_queue import BindQueue
-from extender.index import Index
+from extender.equivalence_cache import EquivalenceCache
 from extender.node_sets import NodeSets
-from extender.right_of_way import RightOfWay
 from extender.soft_reservations import SECONDS, SoftReservations
+from extender.verb_priority import VerbPriority
 
-__all__ = ["ClusterState", "Look", "Readiness", "Rejection"]
+__all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
 
 REMEMBERED: Final = 20_000
 """Pods that filter has seen and that bind may come for."""
@@ -49,7 +49,7 @@ REFUSALS: Final = 1_000
 AT_A_TIME: Final = 20
 """Pods of a list that are taken in while a question waits."""
 
-Promises = Callable[[str], Reason | None]
+NodeRejection = Callable[[str], Reason | None]
 
 Readiness = Callable[[], str | None]
 """Why the picture cannot be trusted, None when it can."""
@@ -61,7 +61,7 @@ class Rejection:
 
     pod: Pod
     """As filter saw it."""
-    wish: Wish
+    request: GpuRequest
     """What it wanted then."""
     nodes: frozenset[str]
     seen: int
@@ -75,7 +75,7 @@ class Rejection:
         return self.pod.metadata.uid
 
 
-class ClusterState(Picture):
+class ClusterState(ClusterCache):
     """The picture, the pods that wait for us, and what filter has seen and said."""
 
     def __init__(
@@ -83,12 +83,14 @@ class ClusterState(Picture):
     ) -> None:
         """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
         self.serving: Final = Serving()
-        self.way: Final = RightOfWay(clock)
+        self.priority: Final = VerbPriority(clock)
         """Who answers kube-scheduler, and who waits for them."""
-        super().__init__(clock, home=home, at_a_time=AT_A_TIME, give_way=self.way.give, liveness=self.serving)
+        super().__init__(
+            clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
+        )
         self._scheduler = scheduler
-        self._witness = Witness(self)
-        self.index = Index(self, clock)
+        self._witness = BookingPlans(self)
+        self.index = EquivalenceCache(self, clock)
         """Which nodes fit which wish."""
         self.waiting: dict[str, Pod] = {}
         """Uid -> pod of ours that asks for GPUs and is not bound."""
@@ -108,87 +110,91 @@ class ClusterState(Picture):
         """Uid -> since when a kubelet owes an answer: from the decision on, or as the pod was found bound."""
         self._has_leases = False
 
-    def wish(self, pod: Pod) -> Wish:
+    def request(self, pod: Pod) -> GpuRequest:
         """What a pod wants at this instant, by its own words and by the booking that covers it.
 
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
         """
         is_owned = bool(pod.metadata.annotation(names.USER))
-        return wish_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
+        return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
 
-    def promises(self, pod: Pod, wish: Wish) -> Promises:
+    def promises(self, pod: Pod, request: GpuRequest) -> NodeRejection:
         """Node -> why the pod may not be placed there for the sake of other bookings, None where it may.
 
         Asks about booked pods, and about those that nobody ever takes away: all others leave when a booked
         one needs their devices.
         """
-        return self.promised(pod, wish) or (lambda _node: None)
+        return self.promised(pod, request) or (lambda _node: None)
 
-    def promised(self, pod: Pod, wish: Wish) -> Promises | None:
+    def promised(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
         """The same; None where no node has anything to say."""
-        now, need = self._clock.now(), wish.demand.get(names.GPU_RESOURCE, 0)
+        now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
         booking = self.cover_of(pod, now)
         if not need:
             return None
         if booking is None:
-            return self._borne(pod, wish) if self._stays(pod) else None
-        places, kept = self._witness.places(now), wish.pin.node if wish.pin else None
+            return self._borne(pod, request) if self._stays(pod) else None
+        places, kept = self._witness.places(now), request.hold.node if request.hold else None
         if booking.spec.model not in places.scenes:
             return None
-        return lambda node: None if places.allow(booking, node, need, kept=kept) else PROMISED
+        return lambda node: None if places.allow(booking, node, need, kept=kept) else BOOKED_BY_OTHERS
 
     def _stays(self, pod: Pod) -> bool:
-        return stays_for_ever(pod, namespaces=self.namespaces, home=self._home) is not None
+        return never_evicted_reason(pod, namespaces=self.namespaces, home=self._home) is not None
 
-    def _borne(self, pod: Pod, wish: Wish) -> Promises:
-        lasting, need = self._witness.lasting(self._clock.now()), wish.demand[names.GPU_RESOURCE]
+    def _borne(self, pod: Pod, request: GpuRequest) -> NodeRejection:
+        lasting, need = self._witness.lasting(self._clock.now()), request.demand[names.GPU_RESOURCE]
         decided = self.decided(pod.metadata.uid)
-        return lambda node: None if node == decided or lasting.bears(node, need, wish.models) else PROMISED
+        return lambda node: (
+            None
+            if node == decided or lasting.allows_permanent(node, need, request.models)
+            else BOOKED_BY_OTHERS
+        )
 
-    def fitting(self, wish: Wish, nodes: Collection[str]) -> list[str]:
+    def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
         """Those of some nodes on which a pod fits now, what others are promised aside."""
-        alone = {wish.pin.node} if wish.pin else self.apart(wish.uid)
+        alone = {request.hold.node} if request.hold else self.apart(request.uid)
         found: list[str] = []
-        if not wish.pin:
-            with self.index.sheet(wish) as (sheet, _):
-                found = [name for name in nodes if name in sheet.fitting and name not in alone]
+        if not request.hold:
+            with self.index.class_of(request) as (equivalence, _):
+                found = [name for name in nodes if name in equivalence.fitting and name not in alone]
         some = [name for name in alone if name in nodes]
-        return found + [name for name in some if self.afresh(wish, name) is None]
+        return found + [name for name in some if self.afresh(request, name) is None]
 
-    def afresh(self, wish: Wish, node: str) -> Reason | None:
+    def afresh(self, request: GpuRequest, node: str) -> Reason | None:
         """Why a pod does not fit on a node, asked for this pod alone.
 
         What it was given itself, by a bind that has no answer yet, is not in its way.
         """
-        return obstacle(wish, *self._looked(wish, node))
+        return rejection(request, *self._looked(request, node))
 
     def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
         """A pod's bind to a node has come, and waits for so long at most."""
         pod = self.remembered(uid)
         if pod is not None:
             with suppress(QuantityError):
-                self.reserve_softly(self.wish(pod), node, seconds)
+                self.reserve_softly(self.request(pod), node, seconds)
 
-    def reserve_softly(self, wish: Wish, node: str, seconds: float = SECONDS) -> None:
+    def reserve_softly(self, request: GpuRequest, node: str, seconds: float = SECONDS) -> None:
         """A pod will probably be bound to a node."""
-        if not wish.demand or wish.pin:
+        if not request.demand or request.hold:
             return
         with self._lock:
             view = self._ledger.view(node)
-        reserved = self.soft.of_others(wish.uid).get(node, frozenset())
+        reserved = self.soft.of_others(request.uid).get(node, frozenset())
         with suppress(NoPlaceError):
-            self.soft.reserve(wish.uid, node, devices_of(choose(wish, view.holding(reserved))), seconds)
+            self.soft.reserve(request.uid, node, devices_of(choose(request, view.holding(reserved))), seconds)
 
-    def fits_beside(self, wish: Wish, node: str, reserved: frozenset[str]) -> bool:
+    def fits_beside(self, request: GpuRequest, node: str, reserved: frozenset[str]) -> bool:
         """Whether a pod fits on a node if some of its devices were given to others."""
-        view, agent = self._looked(wish, node)
-        return obstacle(wish, view.holding(reserved), agent) is None
+        view, agent = self._looked(request, node)
+        return rejection(request, view.holding(reserved), agent) is None
 
-    def _looked(self, wish: Wish, node: str) -> Look:
+    def _looked(self, request: GpuRequest, node: str) -> NodeSnapshot:
         """A node, without what a bind has given the pod itself."""
-        ((view, agent),) = self.look((node,))
-        return (view.without(wish.uid) if self.decided(wish.uid) == node else view), agent
+        ((view, agent),) = self.snapshot((node,))
+        return (view.without(request.uid) if self.decided(request.uid) == node else view), agent
 
     def apart(self, uid: str) -> frozenset[str]:
         """Nodes about which the answer for a pod is another than for pods like it."""
@@ -199,7 +205,7 @@ class ClusterState(Picture):
         found = self._ledger.assumption(uid)
         return found.node if found else None
 
-    def agent(self, view: NodeView, now: float) -> State:
+    def agent(self, view: NodeView, now: float) -> AgentState:
         """How a node's agent and kubelet are doing: nothing is bound where it is not alive."""
         found = super().agent(view, now)
         if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
@@ -222,7 +228,7 @@ class ClusterState(Picture):
             now = self._clock.monotonic()
             renewal = self.serving.renewal(node)
             renewed = renewal.at if renewal else float("-inf")
-            times = (self._unanswered.get(claim.uid) for claim in self._ledger.view(node).claims)
+            times = (self._unanswered.get(holding.uid) for holding in self._ledger.view(node).holdings)
             return any(
                 since is not None and (now - since < ANSWERED_WITHIN or renewed <= since) for since in times
             )
@@ -247,14 +253,14 @@ class ClusterState(Picture):
             self._has_leases = True
             super().replace_leases(items, version)
 
-    def places(self) -> Places:
+    def places(self) -> BookedNodes:
         """Which nodes are right now for booked pods; the same object as long as nothing has changed."""
         return self._witness.places(self._clock.now())
 
-    def planned(self, pod: Pod, wish: Wish) -> Callable[[str], bool] | None:
+    def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
         """Node -> whether the plan has room for the pod there; None where it has on no node."""
         now = self._clock.now()
-        booking, need = self.cover_of(pod, now), wish.demand.get(names.GPU_RESOURCE, 0)
+        booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
         if booking is None or not need:
             return None
         places = self._witness.places(now)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Any
 from a2wsgi import WSGIMiddleware
 
 from cluster import names
-from cluster.runtime.certificates import Clients, Ends, Pair
-from cluster.runtime.clock import Clock
-from cluster.runtime.https import App, TlsServer
-from cluster.runtime.probes import Check
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError
+from cluster.process.certificates import AllowedClients, CertificateExpiry, KeyPair
+from cluster.process.clock import Clock
+from cluster.process.https import App, TlsServer
+from cluster.process.lifecycle import Process
+from cluster.process.probes import Check
+from cluster.process.settings import SettingsError
 from extender.existing import Presented, Served
 from extender.settings import Settings
 
@@ -62,8 +62,8 @@ def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, c
     key = _named(settings.tls_key_file, "tls_key_file")
     authority = _named(settings.tls_client_ca_file, "tls_client_ca_file")
 
-    def clients() -> Clients:
-        return Clients(authorities=authority.read_text(), names=frozenset(settings.tls_client_names))
+    def clients() -> AllowedClients:
+        return AllowedClients(authorities=authority.read_text(), names=frozenset(settings.tls_client_names))
 
     try:
         first = clients()
@@ -78,18 +78,18 @@ def serve_by_tls(app: "WSGIApplication", settings: Settings, process: Process, c
         clients=first,
     )
     process.closing("verbs", server.close)
-    ends = Ends()
+    ends = CertificateExpiry()
     presented = Presented(
-        lambda: (Pair(certificate.read_bytes(), key.read_bytes()), clients()),
+        lambda: (KeyPair(certificate.read_bytes(), key.read_bytes()), clients()),
         ends.noted(server.present),
         clock,
     )
-    presented.look()
-    return Served(_first(presented.trouble, server.trouble), ends.at, presented.run)
+    presented.reconcile()
+    return Served(_first(presented.problem, server.problem), ends.at, presented.run)
 
 
 def _first(*checks: Check) -> Check:
-    return lambda: next((trouble for check in checks if (trouble := check())), None)
+    return lambda: next((problem for check in checks if (problem := check())), None)
 
 
 def _named(file: Path | None, field: str) -> Path:

@@ -3,6 +3,6 @@
 from extender.state import Readiness
 
 
-def first_obstacle(*checks: Readiness) -> Readiness:
+def first_unready_reason(*checks: Readiness) -> Readiness:
     """The first thing that is wrong, None when nothing is."""
-    return lambda: next((trouble for check in checks if (trouble := check())), None)
+    return lambda: next((problem for check in checks if (problem := check())), None)

@@ -27,7 +27,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False
 
 
 @ready
-class Arguments(_Wire, frozen=True):
+class ExtenderArgs(_Wire, frozen=True):
     """ExtenderArgs: the question of ``filter`` and ``prioritize``."""
 
     pod: Pod
@@ -42,7 +42,7 @@ class Arguments(_Wire, frozen=True):
 
 
 @ready
-class FilterResult(_Wire, frozen=True):
+class ExtenderFilterResult(_Wire, frozen=True):
     """ExtenderFilterResult."""
 
     node_names: list[str] = []
@@ -53,7 +53,7 @@ class FilterResult(_Wire, frozen=True):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class LoggedAnswer:
     """An answer that is text already, and what is to be logged of it once it has been sent."""
 
     text: bytes
@@ -71,7 +71,7 @@ class HostPriority(_Wire, frozen=True):
 
 
 @ready
-class BindingArguments(_Wire, frozen=True):
+class ExtenderBindingArgs(_Wire, frozen=True):
     """ExtenderBindingArgs: the question of ``bind``."""
 
     pod_name: str
@@ -80,7 +80,7 @@ class BindingArguments(_Wire, frozen=True):
     node: str
 
 
-class BindingResult(_Wire, frozen=True):
+class ExtenderBindingResult(_Wire, frozen=True):
     """ExtenderBindingResult: an empty error means bound."""
 
     error: str = ""
@@ -105,14 +105,14 @@ class MetaVictims(_Wire, frozen=True):
 
 
 @ready
-class PreemptionArguments(_Wire, frozen=True):
+class ExtenderPreemptionArgs(_Wire, frozen=True):
     """ExtenderPreemptionArgs: the question of ``preempt``."""
 
     pod: Pod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
-class PreemptionResult(_Wire, frozen=True):
+class ExtenderPreemptionResult(_Wire, frozen=True):
     """ExtenderPreemptionResult: nodes on which evicting helps, and whom."""
 
     node_name_to_meta_victims: dict[str, MetaVictims] = {}

@@ -10,7 +10,7 @@ import stamina
 from hypothesis import HealthCheck, settings
 
 from devcluster import limits
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.machine import remove_left_behind
 from tests.leftovers import ELSEWHERE, Leftovers, adopt_orphans
 from tests.running.turn import turn

@@ -24,7 +24,7 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 KINDS: Final = ("sqlite", "postgresql")
 NEEDS_A_SERVER: Final = pytest.mark.component

@@ -13,7 +13,7 @@ from typing import Final
 import pytest
 
 from devcluster.procstat import lives
-from devcluster.waiting import poll
+from devcluster.wait import poll
 
 ELSEWHERE: Final = ("component", "controlplane", "e2e", "gpu")
 """Marks of tests whose servers, browsers and clusters may serve several modules."""

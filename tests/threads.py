@@ -6,7 +6,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Final, Protocol, TypeVar
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 
 class Timed(Protocol):

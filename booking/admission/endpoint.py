@@ -1,6 +1,6 @@
 """HTTP around the webhook: one path, bounded bodies, bounded patience. An ASGI app.
 
-Whatever is wrong is answered with a sentence; what the answer to a good request is, ``admit`` decides.
+Whatever is wrong is answered with a sentence; what the answer to a good request is, ``webhook`` decides.
 """
 
 import asyncio
@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any, Final
 
-from booking.admission.admit import Reply, refusal
 from booking.admission.metrics import Metrics
-from cluster.runtime.clock import Clock
+from booking.admission.webhook import Reply, refusal
+from cluster.process.clock import Clock
 
 PATH: Final = "/admit"
 LONGEST_BODY_BYTES: Final = 8 * 2**20
@@ -27,9 +27,9 @@ Send = Callable[[Message], Awaitable[None]]
 class _RefusedError(Exception):
     """The request is not even read."""
 
-    def __init__(self, status: HTTPStatus, sentence: str) -> None:
-        super().__init__(sentence)
-        self.reply = refusal(status, sentence)
+    def __init__(self, status: HTTPStatus, message: str) -> None:
+        super().__init__(message)
+        self.reply = refusal(status, message)
 
 
 class _GoneError(Exception):
@@ -105,5 +105,5 @@ class Endpoint:
         return b"".join(parts)
 
     def _too_long(self) -> _RefusedError:
-        sentence = f"The body is longer than {self._longest_body} bytes."
-        return _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, sentence)
+        message = f"The body is longer than {self._longest_body} bytes."
+        return _RefusedError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, message)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
-from booking.admission.authority import (
+from booking.admission.certificate_authority import (
     has_ended,
     is_whole,
     made_at,
@@ -26,7 +26,7 @@ from booking.admission.authority import (
     new_certificate,
     vouches,
 )
-from cluster.runtime.certificates import Pair
+from cluster.process.certificates import KeyPair
 
 KNOWN_AFTER: Final = timedelta(minutes=10)
 """Until then every API server has been told of a new authority, and every replica has read it."""
@@ -41,20 +41,20 @@ class Keys:
     authorities: bytes
     """PEM: what the API server is to believe; the first one signs."""
     authority_key: bytes = field(repr=False)
-    server: Pair
+    server: KeyPair
     next_key: bytes = field(default=b"", repr=False)
     """Key of the authority that is believed already and will sign: the last of ``authorities``."""
 
     @property
-    def successor(self) -> Pair | None:
+    def successor(self) -> KeyPair | None:
         """Who will sign next, None where nobody is to."""
-        pair = Pair(_all(self.authorities)[-1], self.next_key)
+        pair = KeyPair(_all(self.authorities)[-1], self.next_key)
         return pair if self.next_key and is_whole(pair) else None
 
     @property
-    def authority(self) -> Pair:
+    def authority(self) -> KeyPair:
         """Who signs now."""
-        return Pair(self.authorities, self.authority_key)
+        return KeyPair(self.authorities, self.authority_key)
 
 
 def keys_in(data: Mapping[str, str]) -> Keys:
@@ -62,7 +62,7 @@ def keys_in(data: Mapping[str, str]) -> Keys:
     return Keys(
         authorities=_plain(data.get("ca.crt")),
         authority_key=_plain(data.get("ca.key")),
-        server=Pair(_plain(data.get("tls.crt")), _plain(data.get("tls.key"))),
+        server=KeyPair(_plain(data.get("tls.crt")), _plain(data.get("tls.key"))),
         next_key=_plain(data.get("next.key")),
     )
 
@@ -115,7 +115,7 @@ def _serves(keys: Keys, hosts: Sequence[str], now: datetime) -> bool:
     return whole and not needs_renewal(certificate, now)
 
 
-def _signed(authorities: bytes, authority: Pair, hosts: Sequence[str], now: datetime) -> Keys:
+def _signed(authorities: bytes, authority: KeyPair, hosts: Sequence[str], now: datetime) -> Keys:
     server = new_certificate(authority, hosts, now)
     return Keys(authorities=authorities, authority_key=authority.key, server=server)
 

@@ -22,7 +22,7 @@ class Creators:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Whose:
+class Ownership:
     """A user id, or why it is nobody's."""
 
     user: str | None = None
@@ -43,7 +43,7 @@ class Place:
 
 def owner(
     creator: str, meta: Meta, *, place: Place, creators: Creators, known: Callable[[], UsersOf]
-) -> Whose:
+) -> Ownership:
     """To whom a pod belongs.
 
     Args:
@@ -73,7 +73,7 @@ def _of_hub(
     labels: Mapping[str, str],
     known: Callable[[], UsersOf],
     rules: tuple[Rule, ...],
-) -> Whose:
+) -> Ownership:
     """By the annotation, which is the name itself; by the label where there is none."""
     raw, label = annotations.get(names.HUB_USER), labels.get(names.HUB_USER)
     if raw is not None:
@@ -82,11 +82,11 @@ def _of_hub(
             f"The annotation {names.HUB_USER} names no user: {_short(quoted(raw))}",
         )
     if label is None:
-        return Whose(why=f"It has neither annotation nor label {names.HUB_USER}")
+        return Ownership(why=f"It has neither annotation nor label {names.HUB_USER}")
     users = known().get(label, frozenset())
     if len(users) > 1:
         may = _short(" or ".join(sorted(users)))
-        return Whose(
+        return Ownership(
             why=f"The label {names.HUB_USER} may mean {may}, and an annotation of that name is missing"
         )
     return _named(
@@ -94,8 +94,8 @@ def _of_hub(
     )
 
 
-def _named(user: str | None, why: str) -> Whose:
-    return Whose(user=user) if user else Whose(why=why)
+def _named(user: str | None, why: str) -> Ownership:
+    return Ownership(user=user) if user else Ownership(why=why)
 
 
 def _short(text: str, longest: int = 70) -> str:

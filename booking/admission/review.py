@@ -12,19 +12,19 @@ from typing import Final, Literal, Protocol
 
 import msgspec
 
-from booking.admission.owner import Creators, Place, Whose, owner
+from booking.admission.annotation_checks import unreadable
+from booking.admission.cover_message import clause, day
+from booking.admission.free_gpus import FreeGpus
+from booking.admission.mutation import stamped, stripped
+from booking.admission.owner import Creators, Ownership, Place, owner
 from booking.admission.patch import Operation, patch
-from booking.admission.reading import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
-from booking.admission.room import Room
-from booking.admission.stamping import stamped, stripped
-from booking.admission.verdict import clause, day
-from booking.admission.wishes import unreadable
+from booking.admission.pod_reader import Json, asks_for_gpus, our_keys, read, with_annotation, without_ours
 from cluster import names
-from cluster.decide.entitlement import Beside
+from cluster.decide.coverage import Coverage, coverage
+from cluster.decide.entitlement import UserCoverage
 from cluster.decide.identity import UsersOf
-from cluster.decide.verdict import Verdict, verdict
+from cluster.objects.cover_annotations import instant_in
 from cluster.objects.pods import Pod
-from cluster.objects.stamps import instant_in
 
 Kind = Literal["booked", "opportunistic", "stripped", "cleaned", "untouched"]
 Unbooked = Literal["queue", "strip"]
@@ -40,19 +40,19 @@ IN_LINE: Final = (
 HINT: Final = "Book a GPU, or create the pod again when one is free."
 
 
-class Sight(Protocol):
-    """What is known of the cluster: ``booking.admission.sight``."""
+class ClusterView(Protocol):
+    """What is known of the cluster: ``booking.admission.cluster_view``."""
 
     def place(self, namespace: str, /) -> Place:
         """What administrators have written on a namespace."""
 
-    def beside(self, pod: Pod, now: datetime, /) -> Beside:
+    def user_coverage(self, pod: Pod, now: datetime, /) -> UserCoverage:
         """Bookings and pods of the pod's user, itself among them, and what covers what."""
 
     def users_by_label(self) -> UsersOf:
         """The known users of each label of JupyterHub."""
 
-    def room(self, pod: Pod, /) -> Room:
+    def room(self, pod: Pod, /) -> FreeGpus:
         """Whether a GPU is free for it."""
 
     def is_spoken_for(self, pod: Pod, /) -> bool:
@@ -60,7 +60,7 @@ class Sight(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Asked:
+class ReviewRequest:
     """The part of an admission request that counts."""
 
     creator: str
@@ -90,9 +90,9 @@ class _Case:
     """Without what is ours on it."""
     stored: Pod
     """As it will stand among the others."""
-    whose: Whose
+    whose: Ownership
     place: Place
-    found: Verdict | None
+    found: Coverage | None
     """None where nobody can know: it is nobody's, or the bookings are not known."""
     until: str | None = None
     """MAIA's ``terminate-at``, which counts where no booking of ours covers the pod."""
@@ -126,12 +126,14 @@ class Review:
     maia: bool = False
     """Whether ``terminate-at`` on pods of trusted creators is MAIA's, and stays; also when they come back."""
 
-    def __call__(self, asked: Asked, sight: Sight, now: datetime, *, is_certain: bool) -> Outcome:
+    def __call__(
+        self, asked: ReviewRequest, view: ClusterView, now: datetime, *, is_certain: bool
+    ) -> Outcome:
         """Decide about one.
 
         Args:
             asked: the request.
-            sight: what is known of the cluster.
+            view: what is known of the cluster.
             now: the instant.
             is_certain: whether that is new enough; where it is not, nobody new is booked, and nothing is
                 known to be full (law L6).
@@ -152,31 +154,38 @@ class Review:
                 return Outcome(kind="untouched")
             after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
             return Outcome(kind="cleaned", patch=patch(asked.pod, after), warnings=told, forged=forged)
-        case = self._case(asked, kept, sight, now, is_certain=is_certain, until=until)
+        case = self._case(asked, kept, view, now, is_certain=is_certain, until=until)
         told = (*told, *unreadable(pod.metadata.annotations or {}))
         strips, queues = self._strips(asked, case, now), self._queues(case, now)
-        room = sight.room(case.stored) if is_certain and (strips or queues) else "unknown"
+        room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
             return replace(self._stripped(asked, case, told), forged=forged)
-        is_queued = queues and (room == "full" or (room == "free" and sight.is_spoken_for(case.stored)))
+        is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
         return replace(self._stamped(asked, case, now, told, is_queued=is_queued), forged=forged)
 
-    def _is_maias(self, asked: Asked) -> bool:
+    def _is_maias(self, asked: ReviewRequest) -> bool:
         """Whether its ``terminate-at`` may be MAIA's; what our reclaimer creates again was stamped before."""
         return self.maia and asked.creator in {self.creators.ourselves, *self.creators.trusted}
 
     def _case(
-        self, asked: Asked, kept: Json, sight: Sight, now: datetime, *, is_certain: bool, until: str | None
+        self,
+        asked: ReviewRequest,
+        kept: Json,
+        view: ClusterView,
+        now: datetime,
+        *,
+        is_certain: bool,
+        until: str | None,
     ) -> _Case:
-        pod, place = read(asked.pod), sight.place(asked.namespace)
+        pod, place = read(asked.pod), view.place(asked.namespace)
         whose = owner(
-            asked.creator, pod.metadata, place=place, creators=self.creators, known=sight.users_by_label
+            asked.creator, pod.metadata, place=place, creators=self.creators, known=view.users_by_label
         )
         stored = _as_stored(pod, asked.namespace, with_annotation(kept, names.USER, whose.user), now)
-        found = verdict(stored, sight.beside(stored, now), now) if is_certain and whose.user else None
+        found = coverage(stored, view.user_coverage(stored, now), now) if is_certain and whose.user else None
         return _Case(pod=kept, stored=stored, whose=whose, place=place, found=found, until=until)
 
-    def _strips(self, asked: Asked, case: _Case, now: datetime) -> bool:
+    def _strips(self, asked: ReviewRequest, case: _Case, now: datetime) -> bool:
         """Whether the pod would rather start without a GPU than wait for one.
 
         What a gate holds back waits anyway, and what names its node asks no scheduler: a static pod has its
@@ -195,15 +204,15 @@ class Review:
         is_promised = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_promised and not case.stored.spec.node_name
 
-    def _stripped(self, asked: Asked, case: _Case, told: tuple[str, ...]) -> Outcome:
-        sentence = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
-        after = stripped(case.pod, sentence, self.scheduler)
+    def _stripped(self, asked: ReviewRequest, case: _Case, told: tuple[str, ...]) -> Outcome:
+        message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
+        after = stripped(case.pod, message, self.scheduler)
         if case.until is not None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
-        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(sentence, HINT, *told))
+        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(message, HINT, *told))
 
     def _stamped(
-        self, asked: Asked, case: _Case, now: datetime, told: tuple[str, ...], *, is_queued: bool
+        self, asked: ReviewRequest, case: _Case, now: datetime, told: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = stamped(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)

@@ -6,20 +6,20 @@ from datetime import UTC, datetime, timedelta
 
 import msgspec
 
-from booking import spans, wording
+from booking import durations, wording
+from booking.availability.calendars import Calendar, calendar_of
+from booking.availability.planned_capacity import PlannedCapacities
+from booking.availability.replan import replanned
 from booking.capacity import Capacity
 from booking.cases.file import Asked, Booked, CaseFile, CaseFileError, Exempted, Maintained, OneCase
+from booking.durations import DurationError
 from booking.evaluate import Decision, evaluate
+from booking.free_capacity import CapacityRequest
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy, read_exemption
 from booking.policy.values import ValueMistakeError
-from booking.promises.calendars import Calendar, calendar_of
-from booking.promises.keeping import kept
-from booking.promises.room import Rooms
 from booking.records import BookingRequest, Record
-from booking.room import Wanted
-from booking.spans import SpanError
-from booking.stored import Block
+from booking.store_records import Block
 from cluster import names
 from cluster.objects.bookings import Topology
 
@@ -60,7 +60,7 @@ def _replayed(case: OneCase, file: CaseFile, policy: Policy, capacity: Capacity)
     name = f"The case {wording.quoted(case.name)}"
     try:
         return _outcome(case, _decided(case, file, policy, capacity))
-    except (CaseFileError, SpanError) as error:
+    except (CaseFileError, DurationError) as error:
         raise CaseFileError(f"{name}: {error}") from error
     except OverflowError as error:
         raise CaseFileError(f"{name}: an instant of it is beyond the calendar.") from error
@@ -175,7 +175,7 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
     for record in _records(booked, capacity):
         rooms = _rooms(records, capacity, now)
         lives = record.cancelled is None and record.end > now
-        want = Wanted(count=record.count, topology=record.topology)
+        want = CapacityRequest(count=record.count, topology=record.topology)
         placing = rooms(record.model).place(want, max(record.start, now), record.end) if lives else None
         if lives and placing is None:
             raise CaseFileError(
@@ -197,7 +197,7 @@ def _kept(
     plans = {
         key: plan
         for model in capacity.models
-        for key, plan in kept(
+        for key, plan in replanned(
             model, _calendar(records, model, now), capacity, now, blocks=blocks
         ).plans.items()
     }
@@ -233,8 +233,8 @@ def _rooms(
     *,
     blocks: Sequence[Block] = (),
     changing: Record | None = None,
-) -> Rooms:
-    return Rooms(
+) -> PlannedCapacities:
+    return PlannedCapacities(
         capacity=capacity,
         now=now,
         calendar_of=lambda model: _calendar(records, model, now),
@@ -260,7 +260,7 @@ def _request(
     start = asked.start or (changing.start if changing else now)
     end = asked.end or (changing.end if changing else None)
     if asked.duration is not None:
-        end = spans.after(start, spans.read(asked.duration), limits_for(model).tz)
+        end = durations.after(start, durations.read(asked.duration), limits_for(model).tz)
     if end is None:
         raise CaseFileError("the request has neither an end nor a duration: write one of them.")
     count = asked.count if asked.count is not None else (changing.count if changing else 1)

@@ -18,7 +18,7 @@ from booking.cli.commands.policy import policy
 from booking.cli.commands.status import status
 from booking.cli.commands.why import why
 from cluster import names
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 
 _PLUGIN: Final = "kubectl-gpu"
 _NO_FILES: Final = ":4"

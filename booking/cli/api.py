@@ -12,7 +12,7 @@ import msgspec
 import urllib3
 
 from booking import wording
-from booking.cli.failure import CommandError, UnreachableError
+from booking.cli.errors import CommandError, UnreachableError
 from cluster import names
 
 ROOT: Final = "/api/v1"

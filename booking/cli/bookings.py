@@ -10,17 +10,17 @@ import click
 from booking import wording
 from booking.cli import output
 from booking.cli.api import offers
-from booking.cli.failure import CommandError
+from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row
-from booking.cli.reach import Reach
-from booking.cli.when import UnclearTimeError
+from booking.cli.server_connection import ServerConnection
+from booking.cli.time_parsing import UnclearTimeError
 
 _LIVE: Final = frozenset({"planned", "active"})
 
 T = TypeVar("T")
 
 
-def columns(reach: Reach, *, has_users: bool = False) -> tuple[Column, ...]:
+def columns(reach: ServerConnection, *, has_users: bool = False) -> tuple[Column, ...]:
     """Of a table of bookings; whose they are, where they need not be one's own."""
     zone, now = reach.zone, reach.clock.now()
     return (
@@ -49,7 +49,7 @@ def state(booking: Row) -> str:
 
 
 def show(
-    reach: Reach,
+    reach: ServerConnection,
     answer: dict[str, Any],
     bookings: Sequence[Row],
     form: Format,
@@ -69,7 +69,7 @@ def show(
     )
 
 
-def warn(reach: Reach, booking: Row, form: Format) -> None:
+def warn(reach: ServerConnection, booking: Row, form: Format) -> None:
     """Tell people of a booking at risk what they could have instead; programs have it in the answer."""
     if form not in output.PEOPLES or not booking.get("at_risk"):
         return
@@ -79,10 +79,10 @@ def warn(reach: Reach, booking: Row, form: Format) -> None:
         click.echo("\n".join(["What would be accepted instead:", *instead]))
 
 
-def tell(reach: Reach, booking: dict[str, Any], form: Format, sentence: str) -> None:
+def tell(reach: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
     """Print what has become of one booking: a sentence for people, else the booking."""
     if form == "table":
-        click.echo(sentence)
+        click.echo(message)
     else:
         show(reach, booking, [booking], form)
     if booking.get("pods") and form in output.PEOPLES:
@@ -91,7 +91,7 @@ def tell(reach: Reach, booking: dict[str, Any], form: Format, sentence: str) -> 
         click.echo(booking["note"], err=True)
 
 
-def book(reach: Reach, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool) -> None:
+def book(reach: ServerConnection, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool) -> None:
     """Book what a body asks for and tell of it, or tell what would be booked."""
     made = reach.api.ask(
         "POST",
@@ -109,7 +109,7 @@ def book(reach: Reach, path: str, body: Mapping[str, Any], form: Format, *, dry_
     tell(reach, shown, form, f"This would be booked: {what}.")
 
 
-def sentence_of(reach: Reach, booking: Row) -> str:
+def sentence_of(reach: ServerConnection, booking: Row) -> str:
     """``2 x NVIDIA-A100 from Mon ... to Fri ... (Europe/Stockholm)``."""
     start, end = (output.local(booking[key], reach.zone) for key in ("start", "end"))
     return f"{booking['count']} x {booking['model']} from {start} to {end} ({reach.zone.key})"
@@ -127,13 +127,13 @@ def meant(read: Callable[..., T], *said: Any) -> T:
         raise click.UsageError(str(error)) from error
 
 
-def model_of(reach: Reach, word: str) -> str:
+def model_of(reach: ServerConnection, word: str) -> str:
     """The model whose name contains the word, where that is one alone; else the word."""
     found = _called(word, _models(reach))
     return found[0] if len(found) == 1 else word
 
 
-def known_model(reach: Reach, word: str) -> str:
+def known_model(reach: ServerConnection, word: str) -> str:
     """The same where nobody else says that there is none; the word, where no model is known at present.
 
     Raises:
@@ -147,7 +147,7 @@ def known_model(reach: Reach, word: str) -> str:
     return found[0] if found else word
 
 
-def _models(reach: Reach) -> list[str]:
+def _models(reach: ServerConnection) -> list[str]:
     return [str(each["model"]) for each in reach.api.get("/availability").get("models", ())]
 
 

@@ -78,17 +78,17 @@ def show(
         click.echo(empty, err=True)
 
 
-def tell(answer: Mapping[str, Any], output: Format, *, name: str, sentence: str) -> None:
+def tell(answer: Mapping[str, Any], output: Format, *, name: str, message: str) -> None:
     """Print what was done to one thing.
 
     Args:
         answer: what the server said: for programs.
         output: how.
         name: of the thing, for ``-o name``.
-        sentence: for people.
+        message: for people.
     """
     if output in PEOPLES:
-        click.echo(sentence)
+        click.echo(message)
     else:
         show(answer, [answer], (), output=output, name=lambda _: name, empty="")
 
@@ -111,9 +111,9 @@ def local(text: object, zone: ZoneInfo) -> str:
     return moment.strftime("%a %Y-%m-%d %H:%M")
 
 
-def told(sentence: str, zone: Callable[[], ZoneInfo]) -> str:
+def told(message: str, zone: Callable[[], ZoneInfo]) -> str:
     """A sentence of the server's with its instants by the clocks of a zone, which is asked for if needed."""
-    return wording.retold(sentence, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}")
+    return wording.retold(message, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}")
 
 
 def span(seconds: float) -> str:

@@ -3,8 +3,8 @@
 from collections.abc import Collection, Iterable, Iterator
 from datetime import datetime
 
+from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.pods import Pod, is_live
-from cluster.objects.stamps import terminate_at
 
 
 def expired(pods: Iterable[Pod], covered: Collection[str], now: datetime) -> Iterator[Pod]:

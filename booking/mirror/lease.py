@@ -10,11 +10,11 @@ import structlog
 
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound
-from cluster.kube.lease import micro_time
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
+from cluster.kube.node_lease import micro_time
 from cluster.kube.resources import LEASES
 from cluster.objects.nodes import Lease
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 

@@ -16,16 +16,16 @@ import structlog
 
 from booking.errors import StoreError, StoreGoneError
 from booking.mirror.lease import MirrorLease
-from booking.mirror.origin import older_than_written, strangers_among, unknown_among
 from booking.mirror.plan import KEPT, Write, plan
+from booking.mirror.store_identity import older_than_written, strangers_among, unknown_among
 from booking.records import Record
 from booking.server_metrics import ServerMetrics
 from cluster.kube.backoff import Backoff
 from cluster.kube.errors import ApiError, BadRequest, ClientError, Conflict, NotFound, Unprocessable
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -97,7 +97,7 @@ class Mirror:
         self._written = -1
         self._complete: float | None = None
         self._alarm: str | None = None
-        self._trouble: str | None = None
+        self._problem: str | None = None
 
     # --- what others ask ---------------------------------------------------------------------------------
     def poke(self) -> None:
@@ -121,16 +121,16 @@ class Mirror:
             self._waiters.remove(waiter)
         return waiter.reached.is_set()
 
-    def obstacle(self) -> str | None:
+    def unready_reason(self) -> str | None:
         """Why no booking can be promised now, None when one can."""
-        alarm, trouble, age = self._alarm, self._trouble, self.age()
+        alarm, problem, age = self._alarm, self._problem, self.age()
         if alarm:
             return alarm
         if age is not None and age <= HEALTHY_FOR:
             return None
         since = "yet" if age is None else f"for more than {HEALTHY_FOR:.0f} seconds"
-        sentence = f"The bookings have not been written to the cluster {since}."
-        return f"{sentence} {trouble}" if trouble else sentence
+        message = f"The bookings have not been written to the cluster {since}."
+        return f"{message} {problem}" if problem else message
 
     def age(self) -> float | None:
         """Seconds since the newest complete round, None before the first."""
@@ -165,7 +165,7 @@ class Mirror:
         except (ApiError, StoreError) as error:
             self._failed(str(error))
             return False
-        self._trouble = None
+        self._problem = None
         return True
 
     def _poke_at(self, stop: threading.Event) -> None:
@@ -199,16 +199,16 @@ class Mirror:
 
     def _compare_stores(self, there: Sequence[Booking], change: int, written: int | None) -> None:
         """Refuse to go on when what is in the cluster is not this database's (law L9)."""
-        trouble = strangers_among(there, store_id=self._store.store_id)
-        if not trouble:
+        problem = strangers_among(there, store_id=self._store.store_id)
+        if not problem:
             known = self._store.known(booking.name for booking in there)
             forgotten = (
                 unknown_among(there, known),
                 older_than_written(change, written, lease=self._lease.place),
             )
-            trouble = " ".join(filter(None, forgotten))
-        if trouble:
-            raise UnknownStoreError(trouble)
+            problem = " ".join(filter(None, forgotten))
+        if problem:
+            raise UnknownStoreError(problem)
 
     def _write_each(self, writes: Iterable[Write]) -> None:
         """One after the other; one that is refused keeps nobody else's from being written."""
@@ -252,16 +252,16 @@ class Mirror:
                 if waiter.change <= change:
                     waiter.reached.set()
 
-    def _stop(self, sentence: str) -> None:
-        if sentence != self._alarm:
-            log.error("the mirror has stopped: a person must decide", reason=sentence)
-        self._alarm = sentence
+    def _stop(self, message: str) -> None:
+        if message != self._alarm:
+            log.error("the mirror has stopped: a person must decide", reason=message)
+        self._alarm = message
 
     def _go_on(self) -> None:
         if self._alarm:
             log.warning("the mirror goes on: objects and database belong together again")
         self._alarm = None
 
-    def _failed(self, sentence: str) -> None:
-        log.warning("the bookings could not be written to the cluster, trying again", error=sentence)
-        self._trouble = sentence
+    def _failed(self, message: str) -> None:
+        log.warning("the bookings could not be written to the cluster, trying again", error=message)
+        self._problem = message

@@ -7,7 +7,7 @@ from zoneinfo import ZoneInfo
 
 import msgspec
 
-from booking.spans import LONGEST, Span, iso
+from booking.durations import LONGEST, Duration, iso
 
 Scope = Literal["user", "model"]
 """Whose bookings count for the limits on a user: all of theirs, or those of the model that is asked for."""
@@ -29,27 +29,27 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     scope: Scope = "user"
     """Which of a user's bookings count for max_active, max_planned and cooldown: all of theirs (user), or
     those of the same model (model)."""
-    cooldown: Span = Span(days=14)
+    cooldown: Duration = Duration(days=14)
     """Between the end of somebody's last booking and the start of the next. The real end counts: who gives
     back early waits less. Cancelled bookings and those that an administrator pardoned do not count."""
-    shortest: Span = Span(days=1)
+    shortest: Duration = Duration(days=1)
     """The shortest booking; exactly that long is right."""
-    longest: Span = Span(days=14)
+    longest: Duration = Duration(days=14)
     """The longest booking, extensions included; exactly that long is right."""
-    tolerance: Span = Span(seconds=300)
+    tolerance: Duration = Duration(seconds=300)
     """A start so little in the past means now: clocks differ, and people think before they click."""
-    farthest: Span = Span(days=3653)
+    farthest: Duration = Duration(days=3653)
     """A booking ends at most so far ahead: ten years are a slip of the pen."""
-    horizon: Span | None = None
+    horizon: Duration | None = None
     """A booking starts at most so far ahead; none: as long as it ends within farthest."""
-    granularity: Span | None = None
+    granularity: Duration | None = None
     """Starts that are not now stand on multiples of it after midnight in the site's zone, and a booking lasts
     multiples of it or ends on one: a day, or a time that divides one. None: to the second."""
     max_gpus_per_booking: int | None = None
     """GPUs in one booking; 0: nobody books."""
     max_concurrent_gpus: int | None = None
     """GPUs of one user at any instant, all their bookings of all models together."""
-    spontaneous: Span | None = None
+    spontaneous: Duration | None = None
     """The two limits on GPUs are lifted for a booking that starts within this time: what is free today may
     be had."""
     may_extend: bool = True
@@ -98,7 +98,7 @@ def told(limits: Limits) -> dict[str, str | int | bool | None]:
 
 
 def _told(value: Any) -> Any:
-    return iso(value) if isinstance(value, Span) else value
+    return iso(value) if isinstance(value, Duration) else value
 
 
 def _wrong_amounts(limits: Limits) -> list[str]:
@@ -121,9 +121,9 @@ def _wrong_spans(limits: Limits) -> list[str]:
     wrong = [
         f"The policy's {name} is at most a hundred years."
         for name, value in found.items()
-        if isinstance(value, Span) and value.nominal > LONGEST.nominal
+        if isinstance(value, Duration) and value.nominal > LONGEST.nominal
     ]
-    if not Span().nominal < limits.shortest.nominal <= limits.longest.nominal:
+    if not Duration().nominal < limits.shortest.nominal <= limits.longest.nominal:
         wrong.append(
             f"The policy's shortest booking ({iso(limits.shortest)}) is longer than nothing and not over its "
             f"longest ({iso(limits.longest)})."
@@ -136,8 +136,8 @@ def _wrong_spans(limits: Limits) -> list[str]:
     return wrong
 
 
-def is_grid(span: Span) -> bool:
+def is_grid(span: Duration) -> bool:
     """Whether a day is made of such steps."""
     if span.days:
-        return span == Span(days=1)
+        return span == Duration(days=1)
     return 0 < span.seconds <= _DAY and _DAY % span.seconds == 0

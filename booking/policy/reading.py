@@ -30,11 +30,11 @@ class Mistake(msgspec.Struct, frozen=True, order=True):
     line: int
     key: str
     """``pools.NVIDIA-A100.cooldown``; empty for the file as a whole."""
-    sentence: str
+    message: str
 
     def __str__(self) -> str:
         """A sentence that says where."""
-        return f"Line {self.line}{f', {self.key}' if self.key else ''}: {self.sentence}"
+        return f"Line {self.line}{f', {self.key}' if self.key else ''}: {self.message}"
 
 
 class PolicyError(ValueError):
@@ -277,8 +277,8 @@ class _Reader:
             raise ValueMistakeError("Here stands one value.")
         return _meant(node)
 
-    def _wrong(self, entry: _Entry, sentence: str) -> None:
-        self.mistakes.append(Mistake(entry.line, entry.path, sentence))
+    def _wrong(self, entry: _Entry, message: str) -> None:
+        self.mistakes.append(Mistake(entry.line, entry.path, message))
 
 
 def _is_null(node: yaml.Node) -> bool:

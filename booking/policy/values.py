@@ -6,12 +6,12 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
-from booking import spans
+from booking import durations
+from booking.durations import Duration, DurationError
 from booking.policy.limits import Limits
-from booking.spans import Span, SpanError
 from cluster import names
 
-Value = Span | int | bool | str | None
+Value = Duration | int | bool | str | None
 Values = Mapping[str, Value]
 """Limit -> its value, of the limits that a scope sets; those that it does not set come from a wider one."""
 _TYPES: Final[Mapping[str, Any]] = {
@@ -71,11 +71,11 @@ def read_value(knob: str, written: Any) -> Value:
 
 def written_value(value: Value) -> str | int | bool | None:
     """A value for programs, which ``read_value`` reads back."""
-    return spans.iso(value) if isinstance(value, Span) else value
+    return durations.iso(value) if isinstance(value, Duration) else value
 
 
 def _as(kind: Any, knob: str, written: Any) -> Value:
-    if kind is Span:
+    if kind is Duration:
         return _span(knob, written)
     if kind is int:
         return _number(knob, written)
@@ -89,14 +89,14 @@ def _as(kind: Any, knob: str, written: Any) -> Value:
     raise ValueMistakeError(f"{knob} is one of {', '.join(map(str, choices))}, not {_shown(written)}.")
 
 
-def _span(knob: str, written: Any) -> Span:
+def _span(knob: str, written: Any) -> Duration:
     if not isinstance(written, str):
         raise ValueMistakeError(
             f"{knob} is a length of time, such as P14D, PT36H, 14d or 36h, not {_shown(written)}."
         )
     try:
-        return spans.read(written)
-    except SpanError as error:
+        return durations.read(written)
+    except DurationError as error:
         raise ValueMistakeError(f"{knob}: {error}") from error
 
 
@@ -120,4 +120,4 @@ def _unknown(knob: str) -> str:
 
 def _shown(written: Any) -> str:
     text = "nothing" if written is None else repr(written)
-    return text if len(text) <= spans.LONGEST_TEXT else f"{text[: spans.LONGEST_TEXT]}…"
+    return text if len(text) <= durations.LONGEST_TEXT else f"{text[: durations.LONGEST_TEXT]}…"

@@ -10,32 +10,32 @@ from typing import Final
 
 import structlog
 
-from booking.evicting.stocks import Stocks
-from booking.reclaimer.aside import Aside, in_turn
-from booking.reclaimer.departing.comeback import is_condemned, is_guarded
-from booking.reclaimer.ending.ahead import Ahead
-from booking.reclaimer.ending.ends import Ending, about_to_end, is_mirror_fresh, to_end
-from booking.reclaimer.ending.orders import Orders, ordered_to_go
-from booking.reclaimer.ending.outside import Outside, asked_to_end
-from booking.reclaimer.ending.stamps import Stamps
-from booking.reclaimer.ending.unadopted import Unadopted
-from booking.reclaimer.gates import Gates
-from booking.reclaimer.holding.holds import Holding
-from booking.reclaimer.leaving import Leaving
+from booking.eviction.holder_cache import HolderCache
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.api_failures import ApiFailures
+from booking.reclaimer.context import ReclaimerContext, WriteEvent
+from booking.reclaimer.ending.booking_ends import Ending, about_to_end, is_mirror_fresh, to_end
+from booking.reclaimer.ending.cover_annotations import CoverAnnotations
+from booking.reclaimer.ending.end_warnings import EndWarnings
+from booking.reclaimer.ending.evict_orders import Orders, ordered_to_go
+from booking.reclaimer.ending.maia_requests import MaiaRequests, asked_to_end
+from booking.reclaimer.ending.not_covered import Unadopted
+from booking.reclaimer.evictions.comeback import is_condemned, is_guarded
+from booking.reclaimer.evictor import Evictor
+from booking.reclaimer.executor import Executor, in_turn
+from booking.reclaimer.holds.hold_controller import HoldController
 from booking.reclaimer.metrics import ReclaimerMetrics
+from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, elsewhere, plan
-from booking.reclaimer.planning.sites import Outlook
-from booking.reclaimer.reach import Reach, Tell
+from booking.reclaimer.queue_gates import QueueGates
 from booking.reclaimer.recovery import is_recovering
 from booking.reclaimer.snapshot import Snapshot, take
-from booking.reclaimer.troubles import Troubles
-from booking.terms import Terms
+from cluster.cache import BookingPlans, ClusterCache, read_bookings
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.objects.pods import is_live
-from cluster.picture import Picture, Witness, read_bookings
-from cluster.runtime.clock import Clock
-from cluster.runtime.waking import wake_at
+from cluster.process.clock import Clock
+from cluster.process.stop_events import wake_at
 
 log = structlog.get_logger(__name__)
 
@@ -54,12 +54,12 @@ class Guards:
 
     leads: Callable[[], bool]
     """Whether this process is the one that reclaims."""
-    obstacle: Callable[[], str | None]
+    unready_reason: Callable[[], str | None]
     """Why the picture cannot be trusted, None when it can (law L6)."""
 
     def permit(self) -> bool:
         """Whether both allow it at this moment."""
-        return self.leads() and self.obstacle() is None
+        return self.leads() and self.unready_reason() is None
 
 
 class Reclaimer:
@@ -69,55 +69,55 @@ class Reclaimer:
         self,
         kube: Kube,
         clock: Clock,
-        picture: Picture,
+        cache: ClusterCache,
         *,
         guards: Guards,
-        leaving: Leaving,
-        tell: Tell,
-        terms: Terms,
+        leaving: Evictor,
+        tell: WriteEvent,
+        terms: EvictionSettings,
         metrics: ReclaimerMetrics,
-        aside: Aside = in_turn,
+        executor: Executor = in_turn,
     ) -> None:
-        """Args: tell: writes an Event on a pod; aside: asks one thing while another is asked."""
+        """Args: tell: writes an Event on a pod; executor: asks one thing while another is asked."""
         self._kube = kube
         self._clock = clock
-        self._picture = picture
+        self._cache = cache
         self._guards = guards
         self._leaving = leaving
         self._metrics = metrics
         self._terms = terms
-        self._stocks = Stocks()
-        self._witness = Witness(picture)
+        self._stocks = HolderCache()
+        self._witness = BookingPlans(cache)
         self._read = -READ_EVERY
-        self._troubles = Troubles(metrics)
-        reach = Reach(
+        self._failures = ApiFailures(metrics)
+        context = ReclaimerContext(
             kube=kube,
             clock=clock,
             leaving=leaving,
-            tell=tell,
+            write_event=tell,
             metrics=metrics,
-            troubles=self._troubles,
-            aside=aside,
+            failures=self._failures,
+            executor=executor,
             read_bookings=self._read_bookings,
             instant=self._snapshot,
-            seen=picture.pods.get,
-            awaited=lambda uid: any(uid == pod for pod, _ in picture.barred(clock.now())),
+            seen=cache.pods.get,
+            awaited=lambda uid: any(uid == pod for pod, _ in cache.barred(clock.now())),
             may_act=guards.permit,
         )
-        self._holding = Holding(reach, terms)
-        self._ending = Ending(reach, terms)
-        self._outside = Outside(reach, terms)
-        self._orders = Orders(reach, terms)
-        self._stamps = Stamps(reach)
-        self._unadopted = Unadopted(reach)
-        self._ahead = Ahead(reach, terms)
-        self._gates = Gates(reach, terms)
+        self._holding = HoldController(context, terms)
+        self._ending = Ending(context, terms)
+        self._outside = MaiaRequests(context, terms)
+        self._orders = Orders(context, terms)
+        self._stamps = CoverAnnotations(context)
+        self._unadopted = Unadopted(context)
+        self._ahead = EndWarnings(context, terms)
+        self._gates = QueueGates(context, terms)
         self._led = False
         self._blocked: str | None = None
         self._changed = threading.Event()
         self._woken: float | None = None
         """Since when there is something that no pass has seen."""
-        picture.on_change(self.wake)
+        cache.on_change(self.wake)
 
     def run(self, stop: threading.Event) -> None:
         """Look again and again until told to stop."""
@@ -127,9 +127,9 @@ class Reclaimer:
             self._changed.clear()
             if stop.is_set():
                 return
-            before = self._troubles.count
-            self.look()
-            if self._troubles.count != before:
+            before = self._failures.count
+            self.reconcile()
+            if self._failures.count != before:
                 # What is refused is not asked for again with every change of the cluster.
                 self._clock.wait(stop, EVERY)
 
@@ -139,12 +139,12 @@ class Reclaimer:
             self._woken = self._clock.monotonic()
         self._changed.set()
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """One pass; does nothing unless this process leads and the picture can be trusted."""
         if not self._may_act():
             if self._led:
-                with self._picture.locked():
-                    noted = list(self._picture.noted.values())
+                with self._cache.locked():
+                    noted = list(self._cache.noted.values())
                 self._gates.doubt(noted)
             else:
                 self._gates.elsewhere()
@@ -153,43 +153,45 @@ class Reclaimer:
         needed, self._woken = started if self._woken is None else self._woken, None
         snapshot = self._snapshot()
         self._carry_on(snapshot)
-        self._ending.look(snapshot)
-        self._outside.look(snapshot)
+        self._ending.reconcile(snapshot)
+        self._outside.reconcile(snapshot)
         if not is_recovering(snapshot):
-            self._orders.look(snapshot)
+            self._orders.reconcile(snapshot)
             snapshot = self._moved(snapshot)
-            self._holding.look(snapshot)
+            self._holding.reconcile(snapshot)
             self._plan(snapshot, since=needed)
-        self._gates.look(snapshot)
+        self._gates.reconcile(snapshot)
         # Last: a stamp changes the pod's version, and the writes before it are for that which was seen.
-        self._stamps.look(snapshot)
-        self._unadopted.look(snapshot)
-        self._ahead.look(snapshot)
+        self._stamps.reconcile(snapshot)
+        self._unadopted.reconcile(snapshot)
+        self._ahead.reconcile(snapshot)
         if started - self._read >= READ_EVERY:
             self._stocks.at(snapshot)
             self._read = started
         self._metrics.passes.observe(self._clock.monotonic() - started)
 
     def _may_act(self) -> bool:
-        leads, obstacle = self._guards.leads(), self._guards.obstacle()
+        leads, unready_reason = self._guards.leads(), self._guards.unready_reason()
         if leads != self._led:
             log.info("reclaiming here" if leads else "reclaiming elsewhere")
             self._holding.start_timers_again()
-        if leads and obstacle != self._blocked:
-            log.warning("nothing is reclaimed", why=obstacle) if obstacle else log.info("reclaiming again")
+        if leads and unready_reason != self._blocked:
+            log.warning("nothing is reclaimed", why=unready_reason) if unready_reason else log.info(
+                "reclaiming again"
+            )
             self._holding.start_timers_again()
-        self._led, self._blocked = leads, obstacle
-        return leads and obstacle is None
+        self._led, self._blocked = leads, unready_reason
+        return leads and unready_reason is None
 
     def _snapshot(self) -> Snapshot:
-        return self._holding.completed(take(self._picture, self._clock, self._terms, self._witness))
+        return self._holding.completed(take(self._cache, self._clock, self._terms, self._witness))
 
     def _read_bookings(self) -> None:
         """Bookings that our watch may not have told of yet.
 
         Who was promised a booking a moment ago must not lose a pod by a watch that lags (law L2).
         """
-        read_bookings(self._kube, self._picture)
+        read_bookings(self._kube, self._cache)
 
     def _carry_on(self, snapshot: Snapshot) -> None:
         """Comebacks first: whoever has left already must not wait for anything else."""
@@ -199,15 +201,15 @@ class Reclaimer:
         if self._terms.maia:
             wanted |= {pod.metadata.uid for pod in asked_to_end(snapshot)}
         try:
-            self._leaving.look(frozenset(wanted))
+            self._leaving.reconcile(frozenset(wanted))
         except ApiError as error:
-            self._troubles.note("comebacks", "", error)
+            self._failures.note("comebacks", "", error)
         for pod in snapshot.noted.values():
             if pod.metadata.uid not in wanted and is_live(pod) and is_condemned(pod) and not is_guarded(pod):
                 try:
                     self._leaving.pardon(pod)
                 except ApiError as error:
-                    self._troubles.note("pardon", pod.key, error)
+                    self._failures.note("pardon", pod.key, error)
 
     def _moved(self, snapshot: Snapshot) -> Snapshot:
         """The instant after a pod that others would have to leave for has got free devices instead."""
@@ -220,11 +222,11 @@ class Reclaimer:
         try:
             self._holding.move(snapshot, found)
         except ApiError as error:
-            self._troubles.note("plan", found.pod.key, error)
+            self._failures.note("plan", found.pod.key, error)
         return self._snapshot()
 
-    def _outlook(self, snapshot: Snapshot) -> Outlook:
-        return Outlook(spared=self._holding.spared, ending=about_to_end(snapshot, self._terms))
+    def _outlook(self, snapshot: Snapshot) -> PlanningInputs:
+        return PlanningInputs(excluded=self._holding.excluded, ending=about_to_end(snapshot, self._terms))
 
     def _plan(self, snapshot: Snapshot, *, since: float) -> None:
         if self._holding.is_settling:
@@ -235,7 +237,7 @@ class Reclaimer:
             try:
                 self._holding.write_overdue(snapshot, outlook, self._stocks, plans, needed=since)
             except ApiError as error:
-                self._troubles.note("plan", "", error)
+                self._failures.note("plan", "", error)
         self._holding.begin(snapshot)
 
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
@@ -249,5 +251,5 @@ class Reclaimer:
             try:
                 self._holding.write(one, needed=since)
             except ApiError as error:
-                self._troubles.note("plan", one.pod.key, error)
+                self._failures.note("plan", one.pod.key, error)
         return True

@@ -19,10 +19,10 @@ _SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/
 
 def is_recovering(snapshot: Snapshot) -> bool:
     """Whether somebody who is silent may only not have been heard yet."""
-    since = snapshot.since_deaf
+    since = snapshot.since_watch_stale
     if since is None or since >= RECOVERS_WITHIN:
         return False
-    agents = (agent for _, agent in snapshot.looks.values())
+    agents = (agent for _, agent in snapshot.node_snapshots.values())
     return "silent" in agents or any(not _is_heard(node) for node in snapshot.nodes.values())
 
 

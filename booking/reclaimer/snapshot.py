@@ -6,19 +6,19 @@ from datetime import datetime
 from functools import cached_property
 from typing import Final
 
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
 from cluster import names
-from cluster.decide.fitting import Around
-from cluster.decide.ledger.claims import Claim
+from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.scheduler_filters import ClusterObjects
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.picture import EVERYWHERE, Looks, Picture, Places, Witness
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
-TODAY: Final = Terms()
+TODAY: Final = EvictionSettings()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,14 +29,14 @@ class Snapshot:
     pods: Mapping[str, Pod]
     """Uid -> living pod that asks for GPUs, terminating ones too."""
     nodes: Mapping[str, Node]
-    looks: Looks
+    node_snapshots: NodeSnapshots
     """Node -> its devices and how its agent is doing."""
     bookings: Mapping[str, Booking]
     cover: Mapping[str, Booking]
     """Pod uid -> the booking that covers it now."""
     barred: frozenset[tuple[str, str]] = frozenset()
     """(uid, booking) of running pods that a booking does not cover where they stand."""
-    places: Places = EVERYWHERE
+    places: BookedNodes = EVERYWHERE
     """Which nodes are right for booked pods, for the sake of other bookings."""
     holds: Mapping[str, Hold]
     """Pod uid -> what is kept for it: pods that are not bound and not told to go."""
@@ -44,23 +44,25 @@ class Snapshot:
     """Those of the pods on which something of the reclaimer's stands: a hold, a notice, a bar, a stamp."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
-    around: Around = field(default_factory=Around)
+    around: ClusterObjects = field(default_factory=ClusterObjects)
     """What a pod that is to be placed finds on the nodes beside GPUs."""
     state: str = ""
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
-    terms: Terms = TODAY
+    terms: EvictionSettings = TODAY
     """The administrator's settings."""
     mirror_age: float | None = None
     """Seconds since the Booking objects were said to be true, None when nobody has said so."""
-    since_deaf: float | None = None
+    since_watch_stale: float | None = None
     """Seconds since Leases are heard of again after an outage, 0 during one, None when there was none."""
     scheduler_age: float | None = None
     """Seconds since our kube-scheduler renewed its Lease, None where it has none that we see."""
 
-    def claim(self, pod: Pod) -> Claim | None:
+    def holding(self, pod: Pod) -> Holding | None:
         """What a bound pod holds, drift counted in; None for a pod that holds nothing."""
-        look = self.looks.get(pod.spec.node_name or "")
-        return next((c for c in look[0].claims if c.uid == pod.metadata.uid), None) if look else None
+        snapshot = self.node_snapshots.get(pod.spec.node_name or "")
+        return (
+            next((c for c in snapshot[0].holdings if c.uid == pod.metadata.uid), None) if snapshot else None
+        )
 
     @cached_property
     def victims(self) -> frozenset[str]:
@@ -92,28 +94,30 @@ class Snapshot:
         return replace(self, holds={uid: hold for uid, hold in self.holds.items() if uid not in uids})
 
 
-def take(picture: Picture, clock: Clock, terms: Terms = TODAY, witness: Witness | None = None) -> Snapshot:
+def take(
+    cache: ClusterCache, clock: Clock, terms: EvictionSettings = TODAY, witness: BookingPlans | None = None
+) -> Snapshot:
     """The cluster at this instant: what has not changed since the last is not made anew."""
     now = clock.now()
-    with picture.locked() as ledger:
-        pods = dict(picture.pods)
-        around = picture.around()
+    with cache.locked() as ledger:
+        pods = dict(cache.pods)
+        around = cache.around()
         return Snapshot(
             now=now,
             pods=pods,
-            noted=dict(picture.noted),
+            noted=dict(cache.noted),
             nodes=around.nodes,
-            looks=picture.looks(),
-            bookings=picture.bookings,
-            cover=picture.cover(now),
-            barred=picture.barred(now),
+            node_snapshots=cache.node_snapshots(),
+            bookings=cache.bookings,
+            cover=cache.cover(now),
+            barred=cache.barred(now),
             places=witness.places(now) if witness else EVERYWHERE,
             holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
-            namespaces=picture.namespaces,
+            namespaces=cache.namespaces,
             around=around,
-            state=encode_versions(picture.reached),
+            state=encode_versions(cache.reached),
             terms=terms,
-            mirror_age=picture.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
-            since_deaf=picture.renewals.since_deaf(monotonic=clock.monotonic()),
-            scheduler_age=picture.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),
+            mirror_age=cache.renewals.age(names.MIRROR_LEASE, monotonic=clock.monotonic()),
+            since_watch_stale=cache.renewals.since_watch_stale(monotonic=clock.monotonic()),
+            scheduler_age=cache.renewals.age(names.SCHEDULER_LEASE, monotonic=clock.monotonic()),
         )

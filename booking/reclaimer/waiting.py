@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from cluster.objects.bookings import Booking
-from cluster.objects.gates import other_gates
 from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import other_gates
 
 
 @dataclass(frozen=True, slots=True)

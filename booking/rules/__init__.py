@@ -8,8 +8,8 @@ booking.
 from collections.abc import Callable
 from typing import Final
 
-from booking.case import Case
 from booking.records import Violation
+from booking.rule_context import RuleContext
 from booking.rules.concurrent_gpus import concurrent_gpus
 from booking.rules.cooldown import cooldown
 from booking.rules.extension import extension
@@ -22,7 +22,7 @@ from booking.rules.one_planned import one_planned
 from booking.rules.shortest import shortest
 from booking.rules.whole_steps import whole_steps
 
-Rule = Callable[[Case], Violation | None]
+Rule = Callable[[RuleContext], Violation | None]
 """What is asked for -> what is broken, or None."""
 
 RULES: Final[tuple[Rule, ...]] = (

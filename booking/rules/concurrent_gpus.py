@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from datetime import datetime
 
-from booking import calendar, spans, wording
-from booking.case import Case
+from booking import calendar, durations, wording
 from booking.records import Record, Violation
+from booking.rule_context import RuleContext
 
 
-def concurrent_gpus(case: Case) -> Violation | None:
+def concurrent_gpus(case: RuleContext) -> Violation | None:
     """Broken where the user's bookings of all models together exceed ``limits.max_concurrent_gpus``.
 
     Not by a booking that begins soon enough to be spontaneous, nor by a change that only gives back. What was
@@ -32,11 +32,11 @@ def concurrent_gpus(case: Case) -> Violation | None:
     )
 
 
-def _free(case: Case, own: Sequence[Record], most: int) -> datetime:
+def _free(case: RuleContext, own: Sequence[Record], most: int) -> datetime:
     """The first start at which so few others are booked for as long."""
     length, zone = case.length, case.limits.tz
     return min(
         start
         for start in {each.end for each in own}
-        if calendar.peak(own, start, spans.after(start, length, zone)) <= most
+        if calendar.peak(own, start, durations.after(start, length, zone)) <= most
     )

@@ -1,11 +1,11 @@
 """Some time must pass between the end of somebody's last booking and the start of the next."""
 
-from booking import spans, wording
-from booking.case import Case
+from booking import durations, wording
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def cooldown(case: Case) -> Violation | None:
+def cooldown(case: RuleContext) -> Violation | None:
     """Broken by a start less than ``limits.cooldown`` after the end of any of the user's bookings.
 
     A released booking counts from its real end; ends that are still to come count, too. Cancelled bookings
@@ -16,27 +16,27 @@ def cooldown(case: Case) -> Violation | None:
     return _before(case) or _after(case)
 
 
-def _before(case: Case) -> Violation | None:
+def _before(case: RuleContext) -> Violation | None:
     limits = case.limits
     ends = [record.end for record in case.counted if not record.waived]
     if not ends or not limits.cooldown or not case.is_start_chosen:
         return None
     # Where a clock is turned back a later end may have an earlier day after it: the latest day counts.
-    earliest, last = max((spans.after(end, limits.cooldown, limits.tz), end) for end in ends)
+    earliest, last = max((durations.after(end, limits.cooldown, limits.tz), end) for end in ends)
     if case.start >= earliest:
         return None
-    passed = spans.between(last, case.start, limits.tz) if case.start > last else spans.Span()
+    passed = durations.between(last, case.start, limits.tz) if case.start > last else durations.Duration()
     return Violation(
         rule="cooldown",
         message=f"Your last booking's end is {wording.instant(last)}, and the next one starts at least "
-        f"{spans.words(limits.cooldown)} after it: {wording.instant(earliest)} or later.",
-        limit=spans.iso(limits.cooldown),
-        actual=spans.iso(passed),
+        f"{durations.words(limits.cooldown)} after it: {wording.instant(earliest)} or later.",
+        limit=durations.iso(limits.cooldown),
+        actual=durations.iso(passed),
         earliest_start=earliest,
     )
 
 
-def _after(case: Case) -> Violation | None:
+def _after(case: RuleContext) -> Violation | None:
     limits, had = case.limits, case.changing
     if had is None or case.is_start_chosen or case.end <= had.end or not limits.cooldown:
         return None
@@ -45,13 +45,13 @@ def _after(case: Case) -> Violation | None:
         return None
     coming = min(following, key=lambda record: record.start)
     start = coming.start
-    if spans.after(case.end, limits.cooldown, limits.tz) <= start:
+    if durations.after(case.end, limits.cooldown, limits.tz) <= start:
         return None
-    passed = spans.between(case.end, start, limits.tz)
+    passed = durations.between(case.end, start, limits.tz)
     return Violation(
         rule="cooldown",
         message=f"Your next booking {coming.id} starts at {wording.instant(start)}, and this one ends "
-        f"at least {spans.words(limits.cooldown)} before that, not at {wording.instant(case.end)}.",
-        limit=spans.iso(limits.cooldown),
-        actual=spans.iso(passed),
+        f"at least {durations.words(limits.cooldown)} before that, not at {wording.instant(case.end)}.",
+        limit=durations.iso(limits.cooldown),
+        actual=durations.iso(passed),
     )

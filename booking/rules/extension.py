@@ -1,11 +1,11 @@
 """Whether a running booking may be prolonged."""
 
 from booking import wording
-from booking.case import Case
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def extension(case: Case) -> Violation | None:
+def extension(case: RuleContext) -> Violation | None:
     """Broken by a later end or more GPUs for a running booking, where ``limits.may_extend`` is false.
 
     Where it is true an extension is held to every other rule: the booking as a whole stays within longest.

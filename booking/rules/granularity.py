@@ -1,11 +1,11 @@
 """Bookings begin on whole days or hours."""
 
-from booking import grid, spans, wording
-from booking.case import Case
+from booking import durations, grid, wording
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def granularity(case: Case) -> Violation | None:
+def granularity(case: RuleContext) -> Violation | None:
     """Broken by a start beside ``limits.granularity``.
 
     Steps are counted from midnight in the site's zone. Who starts now need not wait for the next step, and a
@@ -19,9 +19,9 @@ def granularity(case: Case) -> Violation | None:
     following = grid.at_or_after(case.start, step, zone)
     return Violation(
         rule="off-the-grid",
-        message=f"Bookings start now or on whole steps of {spans.words(step)} after midnight "
+        message=f"Bookings start now or on whole steps of {durations.words(step)} after midnight "
         f"({case.limits.zone}): {wording.instant(following)} would be one.",
-        limit=spans.iso(step),
+        limit=durations.iso(step),
         actual=wording.iso(case.start),
         earliest_start=following,
     )

@@ -1,11 +1,11 @@
 """One booking has at most so many GPUs."""
 
 from booking import wording
-from booking.case import Case
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def most_gpus(case: Case) -> Violation | None:
+def most_gpus(case: RuleContext) -> Violation | None:
     """Broken by more than ``limits.max_gpus_per_booking``, unless the booking is spontaneous.
 
     A change that only gives back does not break it, nor one that adds no GPUs and lets it start no later:

@@ -1,11 +1,11 @@
 """No booking while one is running."""
 
 from booking import wording
-from booking.case import Case
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def no_active_overlap(case: Case) -> Violation | None:
+def no_active_overlap(case: RuleContext) -> Violation | None:
     """Broken while ``limits.max_active`` of the user's bookings run, even for a span that begins after them.
 
     A change adds no booking and does not break it.

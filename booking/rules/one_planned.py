@@ -1,11 +1,11 @@
 """Only one planned booking at a time, or as many as the policy allows."""
 
 from booking import wording
-from booking.case import Case
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def one_planned(case: Case) -> Violation | None:
+def one_planned(case: RuleContext) -> Violation | None:
     """Broken while ``limits.max_planned`` of the user's bookings have still to begin.
 
     Waiting helps once few enough are planned and the begun ones leave room for another, too. A change adds no

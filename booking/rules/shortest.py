@@ -1,25 +1,25 @@
 """A booking lasts at least so long."""
 
-from booking import spans
-from booking.case import Case
+from booking import durations
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def shortest(case: Case) -> Violation | None:
+def shortest(case: RuleContext) -> Violation | None:
     """Broken by a booking under ``limits.shortest``; exactly that long is right.
 
     One that ends before it starts is not short but wrong, and is told so elsewhere. A change that leaves the
     length alone or adds to it does not break it.
     """
     limits, had = case.limits, case.changing
-    if case.end <= case.since or spans.after(case.since, limits.shortest, limits.tz) <= case.end:
+    if case.end <= case.since or durations.after(case.since, limits.shortest, limits.tz) <= case.end:
         return None
-    if had is not None and case.length.nominal >= spans.between(had.start, had.end, limits.tz).nominal:
+    if had is not None and case.length.nominal >= durations.between(had.start, had.end, limits.tz).nominal:
         return None
     return Violation(
         rule="shortest",
-        message=f"A booking lasts at least {spans.words(limits.shortest)}, "
-        f"this one {spans.words(case.length)}.",
-        limit=spans.iso(limits.shortest),
-        actual=spans.iso(case.length),
+        message=f"A booking lasts at least {durations.words(limits.shortest)}, "
+        f"this one {durations.words(case.length)}.",
+        limit=durations.iso(limits.shortest),
+        actual=durations.iso(case.length),
     )

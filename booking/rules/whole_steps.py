@@ -1,11 +1,11 @@
 """Bookings last whole days or hours, or end on one."""
 
-from booking import grid, spans, wording
-from booking.case import Case
+from booking import durations, grid, wording
 from booking.records import Violation
+from booking.rule_context import RuleContext
 
 
-def whole_steps(case: Case) -> Violation | None:
+def whole_steps(case: RuleContext) -> Violation | None:
     """Broken by a length and an end that are both beside ``limits.granularity``.
 
     An end that a change leaves alone is not judged again.
@@ -18,8 +18,8 @@ def whole_steps(case: Case) -> Violation | None:
         return None
     return Violation(
         rule="not-whole-steps",
-        message=f"Bookings last whole steps of {spans.words(step)} or end on one; "
-        f"this one lasts {spans.words(case.length)} and ends at {wording.instant(case.end)}.",
-        limit=spans.iso(step),
-        actual=spans.iso(case.length),
+        message=f"Bookings last whole steps of {durations.words(step)} or end on one; "
+        f"this one lasts {durations.words(case.length)} and ends at {wording.instant(case.end)}.",
+        limit=durations.iso(step),
+        actual=durations.iso(case.length),
     )

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from difflib import get_close_matches
 from typing import Any, Final
 
-from booking import problems, spans, wording
+from booking import durations, request_validation, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError, UnknownBlockError, UnknownExemptionError
 from booking.policy.limits import Limits
@@ -13,13 +13,13 @@ from booking.policy.policy import read_exemption
 from booking.policy.values import ValueMistakeError
 from booking.principals import Principal
 from booking.records import Violation
-from booking.service import auditing, paging
-from booking.service.authority import beneficiary, demand_administrator, demanded_reason
-from booking.service.ground import Ground, whole
-from booking.service.once import Key, once
-from booking.service.paging import Page
+from booking.service import audit_entries, pagination
+from booking.service.authorization import beneficiary, demand_administrator, demanded_reason
+from booking.service.context import ServiceContext, whole
+from booking.service.idempotency import Key, once
+from booking.service.pagination import Page
 from booking.store import Writing
-from booking.stored import AuditEntry, Block, Denied, Exemption
+from booking.store_records import AuditEntry, Block, Denied, Exemption
 from cluster import names
 
 _FARTHEST: Final = Limits().farthest
@@ -29,13 +29,13 @@ _MOST: Final = 256
 """GPUs of one node. More than it has at present may be meant: some may be ill, and well again by then."""
 
 
-def blocks(ground: Ground) -> tuple[Block, ...]:
+def blocks(context: ServiceContext) -> tuple[Block, ...]:
     """Maintenance that is not over."""
-    return ground.store.read(lambda reading: tuple(reading.blocks(start=ground.clock.now())))
+    return context.store.read(lambda reading: tuple(reading.blocks(start=context.clock.now())))
 
 
 def add_block(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     *,
     node: str,
@@ -48,16 +48,16 @@ def add_block(
 ) -> Block:
     """Take devices out."""
     demand_administrator(who, "block GPUs")
-    capacity = ground.capacity()
+    capacity = context.capacity()
     label = None if model is None else names.model_label(model)
 
     def decide(writing: Writing) -> Block:
-        said, now = demanded_reason(reason), whole(ground.clock.now())
+        said, now = demanded_reason(reason), whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
         if wrong:
             raise RefusedError(wrong)
         block = Block(
-            id=ground.new_id(),
+            id=context.new_id(),
             node=node,
             model=label,
             count=count,
@@ -68,45 +68,47 @@ def add_block(
             created=now,
         )
         writing.block_add(block)
-        auditing.written(writing, "block.add", who, now, subject=block.id, after=block, reason=said)
+        audit_entries.written(writing, "block.add", who, now, subject=block.id, after=block, reason=said)
         return block
 
-    return once(ground, who, decide, kind=Block, key=key)
+    return once(context, who, decide, kind=Block, key=key)
 
 
 def remove_block(
-    ground: Ground, who: Principal, block_id: str, *, reason: str | None, key: Key | None
+    context: ServiceContext, who: Principal, block_id: str, *, reason: str | None, key: Key | None
 ) -> Block:
     """Give devices back."""
     demand_administrator(who, "remove maintenance")
 
     def decide(writing: Writing) -> Block:
-        now = ground.clock.now()
+        now = context.clock.now()
         block = writing.block_remove(block_id)
         if block is None:
             raise UnknownBlockError(f"There is no maintenance block {wording.quoted(block_id)}.")
-        auditing.written(writing, "block.remove", who, now, subject=block_id, before=block, reason=reason)
+        audit_entries.written(
+            writing, "block.remove", who, now, subject=block_id, before=block, reason=reason
+        )
         return block
 
-    return once(ground, who, decide, kind=Block, key=key)
+    return once(context, who, decide, kind=Block, key=key)
 
 
-def exemptions(ground: Ground, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
+def exemptions(context: ServiceContext, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
     """Exemptions that are not over."""
     whose = (
-        beneficiary(who, user, ground.identity_rules)
+        beneficiary(who, user, context.identity_rules)
         if user is not None or not who.is_administrator
         else None
     )
-    return ground.store.read(
+    return context.store.read(
         lambda reading: tuple(
-            each for each in reading.exemptions(whose, None) if each.end > ground.clock.now()
+            each for each in reading.exemptions(whose, None) if each.end > context.clock.now()
         )
     )
 
 
 def add_exemption(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     *,
     user: str,
@@ -120,16 +122,16 @@ def add_exemption(
     """Let other limits hold for a user."""
     demand_administrator(who, "exempt somebody")
     label = None if model is None else names.model_label(model)
-    unknown = [] if label is None else [*_wrong_model(label, ground.capacity())]
+    unknown = [] if label is None else [*_wrong_model(label, context.capacity())]
 
     def decide(writing: Writing) -> Exemption:
-        whose, said = beneficiary(who, user, ground.identity_rules), demanded_reason(reason)
-        now = whole(ground.clock.now())
+        whose, said = beneficiary(who, user, context.identity_rules), demanded_reason(reason)
+        now = whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
         if wrong:
             raise RefusedError(wrong)
         exemption = Exemption(
-            id=ground.new_id(),
+            id=context.new_id(),
             user=whose,
             limits=dict(limits),
             model=label,
@@ -140,55 +142,61 @@ def add_exemption(
             created=now,
         )
         writing.exemption_add(exemption)
-        auditing.written(
+        audit_entries.written(
             writing, "exemption.add", who, now, subject=exemption.id, after=exemption, reason=said
         )
         return exemption
 
-    return once(ground, who, decide, kind=Exemption, key=key)
+    return once(context, who, decide, kind=Exemption, key=key)
 
 
 def remove_exemption(
-    ground: Ground, who: Principal, exemption_id: str, *, reason: str | None, key: Key | None
+    context: ServiceContext, who: Principal, exemption_id: str, *, reason: str | None, key: Key | None
 ) -> Exemption:
     """Let an exemption end."""
     demand_administrator(who, "remove exemptions")
 
     def decide(writing: Writing) -> Exemption:
-        now = ground.clock.now()
+        now = context.clock.now()
         exemption = writing.exemption_remove(exemption_id)
         if exemption is None:
             raise UnknownExemptionError(f"There is no exemption {wording.quoted(exemption_id)}.")
-        auditing.written(
+        audit_entries.written(
             writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=reason
         )
         return exemption
 
-    return once(ground, who, decide, kind=Exemption, key=key)
+    return once(context, who, decide, kind=Exemption, key=key)
 
 
 def audit(
-    ground: Ground, who: Principal, *, subject: str | None, actor: str | None, after: str | None, limit: int
+    context: ServiceContext,
+    who: Principal,
+    *,
+    subject: str | None,
+    actor: str | None,
+    after: str | None,
+    limit: int,
 ) -> Page[AuditEntry]:
     """Who changed what."""
     demand_administrator(who, "see the audit")
-    begin, most = paging.number_of(after), paging.bounded(limit)
-    found = ground.store.read(
+    begin, most = pagination.number_of(after), pagination.bounded(limit)
+    found = context.store.read(
         lambda reading: reading.audit_page(after=begin, limit=most + 1, subject=subject, actor=actor)
     )
     return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)
 
 
-def denied(ground: Ground, who: Principal, *, after: str | None, limit: int) -> Page[Denied]:
+def denied(context: ServiceContext, who: Principal, *, after: str | None, limit: int) -> Page[Denied]:
     """What was not granted."""
     demand_administrator(who, "see denied demand")
-    begin, most = paging.number_of(after), paging.bounded(limit)
-    found = ground.store.read(lambda reading: reading.denied_page(after=begin, limit=most + 1))
+    begin, most = pagination.number_of(after), pagination.bounded(limit)
+    found = context.store.read(lambda reading: reading.denied_page(after=begin, limit=most + 1))
     return Page(tuple(found[:most]), str(found[most - 1].number) if len(found) > most else None)
 
 
 def _wrong_span(start: datetime, end: datetime, now: datetime) -> Iterator[Violation]:
-    wrong = [*problems.of_instants(start=start, end=end)]
+    wrong = [*request_validation.of_instants(start=start, end=end)]
     yield from wrong
     if wrong:
         return
@@ -203,7 +211,7 @@ def _wrong_span(start: datetime, end: datetime, now: datetime) -> Iterator[Viola
             rule="ends-in-the-past",
             message=f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already.",
         )
-    elif end > (farthest := spans.after(now, _FARTHEST, UTC)):
+    elif end > (farthest := durations.after(now, _FARTHEST, UTC)):
         yield Violation(
             rule="too-far-ahead",
             message=f"It ends at {wording.instant(end)}, "
@@ -222,7 +230,7 @@ def _wrong_limits(limits: Mapping[str, Any]) -> Iterator[Violation]:
 
 def _wrong_model(model: str, capacity: Capacity) -> Iterator[Violation]:
     if model not in capacity.devices:
-        yield problems.unknown_model(model, capacity)
+        yield request_validation.unknown_model(model, capacity)
 
 
 def _wrong_devices(

@@ -6,107 +6,115 @@ from datetime import UTC, datetime
 import msgspec
 from msgspec import UNSET
 
-from booking import problems
+from booking import request_validation
 from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record
-from booking.service import auditing
-from booking.service.authority import Expected, reason_of
+from booking.service import audit_entries
+from booking.service.authorization import Expected, reason_of
+from booking.service.context import ServiceContext
 from booking.service.ending import allowed, ended
-from booking.service.ground import Ground
-from booking.service.judging import Bid, granted, move_others, refusal
-from booking.service.once import Key, once
+from booking.service.evaluation import EvaluationContext, granted, move_others, refusal
+from booking.service.idempotency import Key, once
 from booking.store import Reading, Writing
 
 
 def change(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     booking_id: str,
-    wish: Change,
+    change: Change,
     *,
     expected: Expected,
     reason: str | None,
     key: Key | None,
 ) -> Record:
     """Let a booking become what is wished, or stay what it is."""
-    capacity = ground.capacity()
+    capacity = context.capacity()
 
     def decide(writing: Writing) -> Record | RefusedError:
-        now = ground.clock.now()
+        now = context.clock.now()
         before = allowed(writing, who, booking_id, "change", now=now, expected=expected)
         said = reason_of(who, before.user, reason)
-        if _ends_it(before, wish, now):
+        if _ends_it(before, change, now):
             after = writing.replace(ended(before, who, now, reason=said))
-            auditing.booking(writing, "release", who, now, before=before, after=after, reason=said)
+            audit_entries.booking(writing, "release", who, now, before=before, after=after, reason=said)
             return after
-        bid = Bid.of(ground, who, before.user, capacity)
-        decision, guard = bid.decided(writing, now, _request(before, wish), changing=before)
+        bid = EvaluationContext.of(context, who, before.user, capacity)
+        decision, guard = bid.decided(writing, now, _request(before, change), changing=before)
         wanted = _changed(before, decision, bid)
         if wanted is None:
-            auditing.denied(writing, bid, decision, now)
+            audit_entries.denied(writing, bid, decision, now)
             return refusal(decision)
         if not _differs(wanted, before):
             return before
         move_others(writing, decision)
         after = writing.replace(wanted, guard=None if _gives_back(before, wanted) else guard)
-        auditing.booking(writing, "change", who, now, before=before, after=after, reason=said)
+        audit_entries.booking(writing, "change", who, now, before=before, after=after, reason=said)
         return after
 
-    trial = _trial(ground, who, booking_id, wish, capacity=capacity, expected=None)
-    return granted(ground, once(ground, who, decide, kind=Record, key=key), trial)
+    trial = _trial(context, who, booking_id, change, capacity=capacity, expected=None)
+    return granted(context, once(context, who, decide, kind=Record, key=key), trial)
 
 
-def dry_run(ground: Ground, who: Principal, booking_id: str, wish: Change, *, expected: Expected) -> Decision:
+def dry_run(
+    context: ServiceContext, who: Principal, booking_id: str, change: Change, *, expected: Expected
+) -> Decision:
     """What ``change`` would answer."""
-    capacity = ground.capacity()
-    return ground.store.read(_trial(ground, who, booking_id, wish, capacity=capacity, expected=expected))
+    capacity = context.capacity()
+    return context.store.read(_trial(context, who, booking_id, change, capacity=capacity, expected=expected))
 
 
 def _trial(
-    ground: Ground, who: Principal, booking_id: str, wish: Change, *, capacity: Capacity, expected: Expected
+    context: ServiceContext,
+    who: Principal,
+    booking_id: str,
+    change: Change,
+    *,
+    capacity: Capacity,
+    expected: Expected,
 ) -> Callable[[Reading], Decision]:
     """What asks how the change would be judged now, with alternatives."""
 
     def decide(reading: Reading) -> Decision:
-        now = ground.clock.now()
+        now = context.clock.now()
         before = allowed(reading, who, booking_id, "change", now=now, expected=expected)
-        if _ends_it(before, wish, now):
+        if _ends_it(before, change, now):
             return _end(ended(before, who, now, reason=None))
-        bid = Bid.of(ground, who, before.user, capacity)
-        return bid.judged(reading, now, _request(before, wish), changing=before)
+        bid = EvaluationContext.of(context, who, before.user, capacity)
+        return bid.judged(reading, now, _request(before, change), changing=before)
 
     return decide
 
 
-def _ends_it(record: Record, wish: Change, now: datetime) -> bool:
+def _ends_it(record: Record, change: Change, now: datetime) -> bool:
     """Whether a running booking would be over: that is a release, for which nobody asks the rules."""
-    end = wish.end
-    if record.state(now) != "active" or end is UNSET or any(problems.of_instant("end", end)):
+    end = change.end
+    if record.state(now) != "active" or end is UNSET or any(request_validation.of_instant("end", end)):
         return False
-    is_moved = wish.start is not UNSET and wish.start != record.start
+    is_moved = change.start is not UNSET and change.start != record.start
     return not is_moved and record.start < end <= now
 
 
-def _request(record: Record, wish: Change) -> BookingRequest:
+def _request(record: Record, change: Change) -> BookingRequest:
     """The whole booking as it should become.
 
     One GPU lies on one node whatever was asked for: with more it is like a new booking of so many.
     """
-    count = record.count if wish.count is UNSET else wish.count
+    count = record.count if change.count is UNSET else change.count
     return BookingRequest(
         model=record.model,
-        start=record.start if wish.start is UNSET else wish.start,
-        end=record.end if wish.end is UNSET else wish.end,
+        start=record.start if change.start is UNSET else change.start,
+        end=record.end if change.end is UNSET else change.end,
         count=count,
-        namespace=record.namespace if wish.namespace is UNSET else wish.namespace,
+        namespace=record.namespace if change.namespace is UNSET else change.namespace,
         topology=None if record.count == 1 and count != 1 else record.topology,
     )
 
 
-def _changed(record: Record, decision: Decision, bid: Bid) -> Record | None:
+def _changed(record: Record, decision: Decision, bid: EvaluationContext) -> Record | None:
     """The booking as it was decided; None where it was not."""
     if decision.start is None or decision.end is None or not decision.is_accepted:
         return None

@@ -8,10 +8,10 @@ import msgspec
 from booking import wording
 from booking.errors import ClusterError, UnknownGpuError
 from booking.principals import Principal
-from booking.service import auditing
-from booking.service.authority import demand_administrator, demanded_reason
-from booking.service.ground import GpuOrder, Ground
-from booking.service.once import Key, answered, once, spending
+from booking.service import audit_entries
+from booking.service.authorization import demand_administrator, demanded_reason
+from booking.service.context import GpuOrder, ServiceContext
+from booking.service.idempotency import Key, answered, once, spending
 from booking.store import Writing
 
 _NODE: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
@@ -26,12 +26,18 @@ class Told(msgspec.Struct, frozen=True):
 
 
 def order_gpu(
-    ground: Ground, who: Principal, place: tuple[str, str], order: GpuOrder, *, reason: str, key: Key | None
+    context: ServiceContext,
+    who: Principal,
+    place: tuple[str, str],
+    order: GpuOrder,
+    *,
+    reason: str,
+    key: Key | None,
 ) -> str:
     """Order something of a GPU; its UUID. It is written down first, whatever becomes of this process.
 
     Args:
-        ground: the service's parts.
+        context: the service's parts.
         who: asks.
         place: the node, and the GPU by its UUID or its number.
         order: which.
@@ -39,36 +45,42 @@ def order_gpu(
         key: of the request.
     """
     demand_administrator(who, f"{order} GPUs")
-    with spending(ground, who, key):
-        return _ordered(ground, who, place, order, reason=reason, key=key)
+    with spending(context, who, key):
+        return _ordered(context, who, place, order, reason=reason, key=key)
 
 
 def _ordered(
-    ground: Ground, who: Principal, place: tuple[str, str], order: GpuOrder, *, reason: str, key: Key | None
+    context: ServiceContext,
+    who: Principal,
+    place: tuple[str, str],
+    order: GpuOrder,
+    *,
+    reason: str,
+    key: Key | None,
 ) -> str:
     said = demanded_reason(reason)
     node, gpu = place
     if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
         raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
-    if ground.gpus is None:
+    if context.gpus is None:
         raise ClusterError("This booking server cannot write to nodes.")
-    before = ground.store.read(lambda reading: answered(reading, who, key, Told))
+    before = context.store.read(lambda reading: answered(reading, who, key, Told))
     if before:
         return before.gpu
-    subject, at = f"{node}/{gpu}", ground.clock.now()
-    _audit(ground, who, f"gpu.{order}", subject=subject, reason=said)
+    subject, at = f"{node}/{gpu}", context.clock.now()
+    _audit(context, who, f"gpu.{order}", subject=subject, reason=said)
     try:
-        uuid = ground.gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
+        uuid = context.gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
     except (UnknownGpuError, ClusterError) as error:
-        _audit(ground, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
+        _audit(context, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise
     if key:
-        once(ground, who, lambda _writing: Told(uuid), kind=Told, key=key)
+        once(context, who, lambda _writing: Told(uuid), kind=Told, key=key)
     return uuid
 
 
-def _audit(ground: Ground, who: Principal, action: str, *, subject: str, reason: str) -> None:
+def _audit(context: ServiceContext, who: Principal, action: str, *, subject: str, reason: str) -> None:
     def write(writing: Writing) -> None:
-        auditing.written(writing, action, who, ground.clock.now(), subject=subject, reason=reason)
+        audit_entries.written(writing, action, who, context.clock.now(), subject=subject, reason=reason)
 
-    ground.store.write(write)
+    context.store.write(write)

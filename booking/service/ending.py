@@ -8,11 +8,11 @@ import msgspec
 from booking.errors import RefusedError
 from booking.principals import Principal
 from booking.records import Record
-from booking.service import auditing
-from booking.service.authority import Expected, demand_fresh, found, reason_of
-from booking.service.ground import Ground, rounded_up, whole
-from booking.service.once import Key, once
-from booking.service.states import Verb, obstacle
+from booking.service import audit_entries
+from booking.service.authorization import Expected, demand_fresh, found, reason_of
+from booking.service.context import ServiceContext, rounded_up, whole
+from booking.service.idempotency import Key, once
+from booking.service.states import Verb, rejection
 from booking.store import Reading, Writing
 
 _SECOND: Final = timedelta(seconds=1)
@@ -20,7 +20,7 @@ Ending = Literal["release", "cancel"]
 
 
 def release(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     booking_id: str,
     *,
@@ -31,18 +31,18 @@ def release(
     """Give a running booking back."""
 
     def decide(writing: Writing) -> Record:
-        now = ground.clock.now()
+        now = context.clock.now()
         record = allowed(writing, who, booking_id, "release", now=now, expected=expected)
         said = reason_of(who, record.user, reason)
         after = writing.replace(_over(record, "release", who, now, reason=said))
-        auditing.booking(writing, "release", who, now, before=record, after=after, reason=said)
+        audit_entries.booking(writing, "release", who, now, before=record, after=after, reason=said)
         return after
 
-    return once(ground, who, decide, kind=Record, key=key)
+    return once(context, who, decide, kind=Record, key=key)
 
 
 def dry_run(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     booking_id: str,
     verb: Ending,
@@ -53,15 +53,15 @@ def dry_run(
     """What the verb would make of it."""
 
     def decide(reading: Reading) -> Record:
-        now = ground.clock.now()
+        now = context.clock.now()
         record = allowed(reading, who, booking_id, verb, now=now, expected=expected)
         return _over(record, verb, who, now, reason=reason)
 
-    return ground.store.read(decide)
+    return context.store.read(decide)
 
 
 def cancel(
-    ground: Ground,
+    context: ServiceContext,
     who: Principal,
     booking_id: str,
     *,
@@ -72,14 +72,14 @@ def cancel(
     """Take a planned booking back."""
 
     def decide(writing: Writing) -> Record:
-        now = ground.clock.now()
+        now = context.clock.now()
         record = allowed(writing, who, booking_id, "cancel", now=now, expected=expected)
         said = reason_of(who, record.user, reason)
         after = writing.replace(_over(record, "cancel", who, now, reason=said))
-        auditing.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
+        audit_entries.booking(writing, "cancel", who, now, before=record, after=after, reason=said)
         return after
 
-    return once(ground, who, decide, kind=Record, key=key)
+    return once(context, who, decide, kind=Record, key=key)
 
 
 def allowed(
@@ -88,7 +88,7 @@ def allowed(
     """The booking, if this user may do that with it now, and saw it as it is."""
     record = found(reading, who, booking_id)
     demand_fresh(record, expected)
-    wrong = obstacle(record, verb, now)
+    wrong = rejection(record, verb, now)
     if wrong:
         raise RefusedError([wrong])
     return record

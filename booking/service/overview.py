@@ -7,7 +7,7 @@ import msgspec
 
 from booking.capacity import Capacity
 from booking.records import Place
-from booking.stored import Block
+from booking.store_records import Block
 
 
 class Booked(msgspec.Struct, frozen=True):

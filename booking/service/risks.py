@@ -3,65 +3,65 @@
 from collections.abc import Iterable
 
 from booking.alternatives import Alternative
+from booking.availability.replan import replanned
 from booking.evaluate import instead_of
 from booking.principals import Principal
-from booking.promises.keeping import kept
 from booking.records import Record
-from booking.service.authority import found
-from booking.service.ground import Ground
-from booking.service.judging import Bid
+from booking.service.authorization import found
+from booking.service.context import ServiceContext
+from booking.service.evaluation import EvaluationContext
 from booking.store import Reading
-from booking.stored import Block
+from booking.store_records import Block
 
 
-def at_risk(ground: Ground, records: Iterable[Record]) -> frozenset[str]:
+def at_risk(context: ServiceContext, records: Iterable[Record]) -> frozenset[str]:
     """Ids of those among these bookings."""
     live = {record.id: record.model for record in records}
     if not live:
         return frozenset()
-    capacity = ground.capacity()
+    capacity = context.capacity()
 
     def ask(reading: Reading) -> frozenset[str]:
-        now = ground.clock.now()
+        now = context.clock.now()
         blocks = reading.blocks(start=now)
         found: set[str] = set()
         for model in sorted(set(live.values())):
-            calendar = ground.calendars.of(model, reading, now)
-            found |= kept(model, calendar, capacity, now, blocks=blocks).at_risk
+            calendar = context.calendars.of(model, reading, now)
+            found |= replanned(model, calendar, capacity, now, blocks=blocks).at_risk
         return frozenset(found & live.keys())
 
-    return ground.store.read(ask)
+    return context.store.read(ask)
 
 
-def affected(ground: Ground, block: Block) -> tuple[Record, ...]:
+def affected(context: ServiceContext, block: Block) -> tuple[Record, ...]:
     """Bookings during a block that cannot be kept as things are, by start."""
-    capacity = ground.capacity()
+    capacity = context.capacity()
     models = [model for model, nodes in capacity.devices.items() if block.node in nodes]
 
     def ask(reading: Reading) -> tuple[Record, ...]:
-        now = ground.clock.now()
+        now = context.clock.now()
         blocks = reading.blocks(start=now)
         found: list[Record] = []
         for model in models if block.model is None else [block.model]:
-            calendar = ground.calendars.of(model, reading, now)
-            lost = kept(model, calendar, capacity, now, blocks=blocks).at_risk
+            calendar = context.calendars.of(model, reading, now)
+            lost = replanned(model, calendar, capacity, now, blocks=blocks).at_risk
             records = (calendar.records[key] for key in lost)
             found += (one for one in records if one.start < block.end and block.start < one.end)
         return tuple(sorted(found, key=lambda one: (one.start, one.id)))
 
-    return ground.store.read(ask)
+    return context.store.read(ask)
 
 
-def alternatives(ground: Ground, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
+def alternatives(context: ServiceContext, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
     """What its owner could have instead of a booking that cannot be kept."""
-    capacity = ground.capacity()
+    capacity = context.capacity()
 
     def ask(reading: Reading) -> tuple[Alternative, ...]:
-        now = ground.clock.now()
+        now = context.clock.now()
         record = found(reading, who, booking_id)
         if record.state(now) not in {"planned", "active"}:
             return ()
-        bid = Bid.of(ground, who, record.user, capacity)
+        bid = EvaluationContext.of(context, who, record.user, capacity)
         return instead_of(
             record,
             now,
@@ -71,4 +71,4 @@ def alternatives(ground: Ground, who: Principal, booking_id: str) -> tuple[Alter
             capacity=capacity,
         )
 
-    return ground.store.read(ask)
+    return context.store.read(ask)

@@ -17,27 +17,27 @@ from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.service import (
     administration,
-    asking,
     changing,
     cordoning,
+    creating,
     ending,
     evicting,
+    queries,
     risks,
-    seeing,
     slots,
 )
-from booking.service.authority import Expected
+from booking.service.authorization import Expected
+from booking.service.context import Evictions, GpuOrder, GpuOrders, ServiceContext, random_id
+from booking.service.current_policy import CurrentPolicy
 from booking.service.ending import Ending
-from booking.service.ground import Evictions, GpuOrder, GpuOrders, Ground, random_id
-from booking.service.holding import Holding
-from booking.service.once import Key, answered, spend
+from booking.service.idempotency import Key, answered, spend
 from booking.service.overview import Overview
-from booking.service.paging import Page
-from booking.service.seeing import ModelAvailability
+from booking.service.pagination import Page
+from booking.service.queries import ModelAvailability
 from booking.store import Store
-from booking.stored import AuditEntry, Block, Denied, Exemption, Filters
+from booking.store_records import AuditEntry, Block, Denied, Exemption, Filters
 from cluster.decide.identity import DEFAULT_RULES, Rule
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 
 class BookingService:
@@ -62,10 +62,10 @@ class BookingService:
         identity_rules: tuple[Rule, ...] = DEFAULT_RULES,
     ) -> None:
         """Args: capacity: asked before each transaction; new_id: a name; evictions, gpus: take orders."""
-        self._ground = Ground(
+        self._context = ServiceContext(
             store,
             clock,
-            Holding(policy),
+            CurrentPolicy(policy),
             capacity,
             new_id=new_id,
             evictions=evictions,
@@ -87,7 +87,7 @@ class BookingService:
             NotAllowedError: for somebody else, by no administrator.
             KeyReusedError: the key was used for another request.
         """
-        return asking.create(self._ground, who, request, user=user, key=key)
+        return creating.create(self._context, who, request, user=user, key=key)
 
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
         """What ``create`` would answer now; nothing is stored.
@@ -95,10 +95,10 @@ class BookingService:
         Raises:
             NotAllowedError: for somebody else, by no administrator.
         """
-        return asking.dry_run(self._ground, who, request, user=user)
+        return creating.dry_run(self._context, who, request, user=user)
 
     def earliest(
-        self, who: Principal, wish: SlotRequest, *, user: str | None = None, most: int = 3
+        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, most: int = 3
     ) -> tuple[Slot, ...]:
         """The first slots for so many GPUs for so long, at most ``most``, each of which could be booked now.
 
@@ -109,10 +109,10 @@ class BookingService:
                 grant it; with everything that is wrong.
             NotAllowedError: for somebody else, by no administrator.
         """
-        return slots.earliest(self._ground, who, wish, user=user, most=most)
+        return slots.earliest(self._context, who, booking_request, user=user, most=most)
 
     def create_earliest(
-        self, who: Principal, wish: SlotRequest, *, user: str | None = None, key: Key | None = None
+        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None, key: Key | None = None
     ) -> Record:
         """Book the first slot for so many GPUs for so long: found and taken in one transaction.
 
@@ -121,16 +121,18 @@ class BookingService:
             NotAllowedError: for somebody else, by no administrator.
             KeyReusedError: the key was used for another request.
         """
-        return asking.create_earliest(self._ground, who, wish, user=user, key=key)
+        return creating.create_earliest(self._context, who, booking_request, user=user, key=key)
 
-    def dry_run_earliest(self, who: Principal, wish: SlotRequest, *, user: str | None = None) -> Decision:
+    def dry_run_earliest(
+        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
+    ) -> Decision:
         """What ``create_earliest`` would answer now; nothing is stored.
 
         Raises:
             RefusedError: as of ``earliest``.
             NotAllowedError: for somebody else, by no administrator.
         """
-        return asking.dry_run_earliest(self._ground, who, wish, user=user)
+        return creating.dry_run_earliest(self._context, who, booking_request, user=user)
 
     def replayed(self, who: Principal, key: Key | None) -> Record | None:
         """What this request was answered before; None where it is new, was refused or has no key.
@@ -138,7 +140,7 @@ class BookingService:
         Raises:
             KeyReusedError: the key was used for another request.
         """
-        return self._ground.store.read(lambda reading: answered(reading, who, key, Record))
+        return self._context.store.read(lambda reading: answered(reading, who, key, Record))
 
     def spend(self, who: Principal, key: Key | None) -> None:
         """A request was refused before it came here: no other one may have its key.
@@ -146,7 +148,7 @@ class BookingService:
         Raises:
             KeyReusedError: the key was used for another request.
         """
-        spend(self._ground, who, key)
+        spend(self._context, who, key)
 
     # --- seeing ----------------------------------------------------------------------------------------
     def list(
@@ -164,7 +166,7 @@ class BookingService:
             RefusedError: an ``after`` that no page has ever given.
             NotAllowedError: somebody else's, by no administrator.
         """
-        return seeing.listed(self._ground, who, filters or Filters(past=False), after=after, limit=limit)
+        return queries.listed(self._context, who, filters or Filters(past=False), after=after, limit=limit)
 
     def show(self, who: Principal, booking_id: str) -> Record:
         """A booking of one's own, or as an administrator anybody's.
@@ -172,7 +174,7 @@ class BookingService:
         Raises:
             UnknownBookingError: there is none of that id that this user may see.
         """
-        return seeing.show(self._ground, who, booking_id)
+        return queries.show(self._context, who, booking_id)
 
     def availability(
         self, who: Principal, model: str | None, start: datetime, end: datetime
@@ -182,7 +184,7 @@ class BookingService:
         Raises:
             RefusedError: an unknown model, or a span that is none.
         """
-        return seeing.availability(self._ground, who, model, start=start, end=end)
+        return queries.availability(self._context, who, model, start=start, end=end)
 
     def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
         """What there is, what is booked of it and what is blocked, of all models in ``[start, end)``.
@@ -190,15 +192,15 @@ class BookingService:
         Raises:
             RefusedError: a span that is none.
         """
-        return seeing.overview(self._ground, who, start, end)
+        return queries.overview(self._context, who, start, end)
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
         """Ids of those of these bookings that cannot be kept as things are. None is cancelled by itself."""
-        return risks.at_risk(self._ground, records)
+        return risks.at_risk(self._context, records)
 
     def affected(self, block: Block) -> tuple[Record, ...]:
         """Bookings during a block that cannot be kept as things are, by start."""
-        return risks.affected(self._ground, block)
+        return risks.affected(self._context, block)
 
     def alternatives(self, who: Principal, booking_id: str) -> tuple[Alternative, ...]:
         """What somebody could have instead of a booking that is at risk; none for one that is not.
@@ -206,11 +208,11 @@ class BookingService:
         Raises:
             UnknownBookingError: there is none of that id that this user may see.
         """
-        return risks.alternatives(self._ground, who, booking_id)
+        return risks.alternatives(self._context, who, booking_id)
 
     def limits(self, who: Principal, *, model: str | None = None) -> Mapping[str, Any]:
         """What holds for this user now, by name of the knob; lengths are ISO 8601."""
-        return seeing.limits(self._ground, who, model=model)
+        return queries.limits(self._context, who, model=model)
 
     # --- changing and ending ---------------------------------------------------------------------------
     def change(
@@ -234,7 +236,7 @@ class BookingService:
             KeyReusedError: the key was used for another request.
         """
         return changing.change(
-            self._ground, who, booking_id, change, expected=expected, reason=reason, key=key
+            self._context, who, booking_id, change, expected=expected, reason=reason, key=key
         )
 
     def dry_run_change(
@@ -247,7 +249,7 @@ class BookingService:
             StaleError: its version is not ``expected``.
             RefusedError: it is over, or its start is past and cannot move.
         """
-        return changing.dry_run(self._ground, who, booking_id, change, expected=expected)
+        return changing.dry_run(self._context, who, booking_id, change, expected=expected)
 
     def release(
         self,
@@ -268,7 +270,7 @@ class BookingService:
             RefusedError: it does not run; or it is somebody else's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
-        return ending.release(self._ground, who, booking_id, expected=expected, reason=reason, key=key)
+        return ending.release(self._context, who, booking_id, expected=expected, reason=reason, key=key)
 
     def cancel(
         self,
@@ -287,7 +289,7 @@ class BookingService:
             RefusedError: it is not planned; or it is somebody else's, and there is no reason.
             KeyReusedError: the key was used for another request.
         """
-        return ending.cancel(self._ground, who, booking_id, expected=expected, reason=reason, key=key)
+        return ending.cancel(self._context, who, booking_id, expected=expected, reason=reason, key=key)
 
     def dry_run_end(
         self,
@@ -305,13 +307,13 @@ class BookingService:
             StaleError: its version is not ``expected``.
             RefusedError: as of the verb.
         """
-        return ending.dry_run(self._ground, who, booking_id, verb, expected=expected, reason=reason)
+        return ending.dry_run(self._context, who, booking_id, verb, expected=expected, reason=reason)
 
     # --- administration --------------------------------------------------------------------------------
     def blocks(self, who: Principal) -> tuple[Block, ...]:
         """Maintenance that is not over, by start; everybody may see it."""
         del who
-        return administration.blocks(self._ground)
+        return administration.blocks(self._context)
 
     def add_block(
         self,
@@ -333,7 +335,7 @@ class BookingService:
             KeyReusedError: the key was used for another request.
         """
         return administration.add_block(
-            self._ground,
+            self._context,
             who,
             node=node,
             start=start,
@@ -354,7 +356,7 @@ class BookingService:
             UnknownBlockError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """
-        return administration.remove_block(self._ground, who, block_id, reason=reason, key=key)
+        return administration.remove_block(self._context, who, block_id, reason=reason, key=key)
 
     def exemptions(self, who: Principal, *, user: str | None = None) -> tuple[Exemption, ...]:
         """Exemptions that are not over, by start: one's own; an administrator sees anybody's, and all.
@@ -362,7 +364,7 @@ class BookingService:
         Raises:
             NotAllowedError: somebody else's, by no administrator.
         """
-        return administration.exemptions(self._ground, who, user=user)
+        return administration.exemptions(self._context, who, user=user)
 
     def add_exemption(
         self,
@@ -384,7 +386,7 @@ class BookingService:
             KeyReusedError: the key was used for another request.
         """
         return administration.add_exemption(
-            self._ground,
+            self._context,
             who,
             user=user,
             start=start,
@@ -405,7 +407,7 @@ class BookingService:
             UnknownExemptionError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """
-        return administration.remove_exemption(self._ground, who, exemption_id, reason=reason, key=key)
+        return administration.remove_exemption(self._context, who, exemption_id, reason=reason, key=key)
 
     def audit(
         self,
@@ -422,7 +424,9 @@ class BookingService:
             NotAllowedError: by no administrator.
             RefusedError: an ``after`` that no page has ever given.
         """
-        return administration.audit(self._ground, who, subject=subject, actor=actor, after=after, limit=limit)
+        return administration.audit(
+            self._context, who, subject=subject, actor=actor, after=after, limit=limit
+        )
 
     def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
         """Wishes that were not granted, newest first, a page at a time.
@@ -431,7 +435,7 @@ class BookingService:
             NotAllowedError: by no administrator.
             RefusedError: an ``after`` that no page has ever given.
         """
-        return administration.denied(self._ground, who, after=after, limit=limit)
+        return administration.denied(self._context, who, after=after, limit=limit)
 
     def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
         """Order a pod to go, booked or not: it is told at once, and comes back by its policy.
@@ -443,7 +447,7 @@ class BookingService:
             ClusterError: the API server does not answer; whether the pod goes is in the audit.
             KeyReusedError: the key was used for another request.
         """
-        evicting.evict(self._ground, who, namespace, pod, reason=reason, key=key)
+        evicting.evict(self._context, who, namespace, pod, reason=reason, key=key)
 
     def order_gpu(
         self, who: Principal, node: str, gpu: str, *, order: GpuOrder, reason: str, key: Key | None = None
@@ -459,4 +463,4 @@ class BookingService:
             ClusterError: the API server does not answer; what was ordered is in the audit.
             KeyReusedError: the key was used for another request.
         """
-        return cordoning.order_gpu(self._ground, who, (node, gpu), order, reason=reason, key=key)
+        return cordoning.order_gpu(self._context, who, (node, gpu), order, reason=reason, key=key)

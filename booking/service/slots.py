@@ -6,16 +6,16 @@ from datetime import UTC, datetime, timedelta
 from itertools import islice
 from typing import Final
 
-from booking import problems, search, spans, wording
-from booking.case import Case
+from booking import durations, request_validation, start_rules, wording
 from booking.errors import RefusedError
 from booking.evaluate import Decision
+from booking.free_capacity import FreeCapacity
 from booking.principals import Principal
 from booking.records import BookingRequest, Slot, SlotRequest, Violation
-from booking.room import Room
-from booking.service.authority import beneficiary
-from booking.service.ground import Ground, whole
-from booking.service.judging import Bid, granted, refusal
+from booking.rule_context import RuleContext
+from booking.service.authorization import beneficiary
+from booking.service.context import ServiceContext, whole
+from booking.service.evaluation import EvaluationContext, granted, refusal
 from booking.store import Reading
 from cluster import names
 from cluster.objects.bookings import Topology
@@ -26,63 +26,69 @@ _DAY: Final = timedelta(days=1)
 
 
 def earliest(
-    ground: Ground, who: Principal, wish: SlotRequest, *, user: str | None, most: int
+    context: ServiceContext, who: Principal, booking_request: SlotRequest, *, user: str | None, most: int
 ) -> tuple[Slot, ...]:
     """The first slots, each on another day, or after the one before where that is shorter than a day."""
-    bid = Bid.of(ground, who, beneficiary(who, user, ground.identity_rules))
-    demand_instants(wish)
+    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    demand_instants(booking_request)
 
     def answer(reading: Reading) -> tuple[Slot, ...] | RefusedError:
         try:
-            return _answer(bid, reading, whole(ground.clock.now()), wish, most=max(1, min(most, MOST)))
+            return _answer(
+                bid, reading, whole(context.clock.now()), booking_request, most=max(1, min(most, MOST))
+            )
         except RefusedError as refused:
             return refused
 
-    return granted(ground, ground.store.read(answer), trial(bid, wish))
+    return granted(context, context.store.read(answer), trial(bid, booking_request))
 
 
-def trial(bid: Bid, wish: SlotRequest) -> Callable[[Reading], Decision]:
+def trial(bid: EvaluationContext, booking_request: SlotRequest) -> Callable[[Reading], Decision]:
     """What asks how the first start would be judged now, with alternatives that end by the deadline."""
 
     def decide(reading: Reading) -> Decision:
-        now = bid.ground.clock.now()
-        return bid.judged(reading, now, request_of(bid, reading, now, wish), deadline=wish.deadline)
+        now = bid.context.clock.now()
+        return bid.judged(
+            reading, now, request_of(bid, reading, now, booking_request), deadline=booking_request.deadline
+        )
 
     return decide
 
 
-def first(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest) -> Slot:
+def first(bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest) -> Slot:
     """The first slot of all.
 
     Raises:
         RefusedError: there is none.
     """
-    return _answer(bid, reading, whole(now), wish, most=1)[0]
+    return _answer(bid, reading, whole(now), booking_request, most=1)[0]
 
 
-def request_of(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest) -> BookingRequest:
+def request_of(
+    bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
+) -> BookingRequest:
     """What is asked for if it had to begin as soon as it may."""
     now = whole(now)
-    start = max(now, whole((wish.not_before or now).astimezone(UTC)))
-    zone = bid.limits_for(reading, now)(names.model_label(wish.model)).tz
-    return as_request(wish, start, spans.after(start, wish.duration, zone))
+    start = max(now, whole((booking_request.not_before or now).astimezone(UTC)))
+    zone = bid.limits_for(reading, now)(names.model_label(booking_request.model)).tz
+    return as_request(booking_request, start, durations.after(start, booking_request.duration, zone))
 
 
 @dataclass(frozen=True, slots=True)
 class _Search:
     """Everything that a slot depends on but its start."""
 
-    case: Case
-    room: Room
+    case: RuleContext
+    free_capacity: FreeCapacity
     topology: Topology
     namespace: str | None
 
     def slots(self, not_before: datetime) -> Iterator[Slot]:
         """All slots from an instant on."""
         case, limits = self.case, self.case.limits
-        want = search.wanted(case, self.topology)
-        while (start := search.next_start(case, self.room, want, not_before)) is not None:
-            end = search.end_of(start, case.length, limits)
+        want = start_rules.wanted(case, self.topology)
+        while (start := start_rules.next_start(case, self.free_capacity, want, not_before)) is not None:
+            end = start_rules.end_of(start, case.length, limits)
             yield Slot(
                 model=case.model,
                 count=case.count,
@@ -92,61 +98,67 @@ class _Search:
                 end=end,
             )
             midnight = start.astimezone(limits.tz).replace(tzinfo=None, hour=0, minute=0, second=0)
-            not_before = min(max(end, start + _SHORTEST_STEP), spans.resolved(midnight + _DAY, limits.tz))
+            not_before = min(max(end, start + _SHORTEST_STEP), durations.resolved(midnight + _DAY, limits.tz))
 
 
 _SHORTEST_STEP: Final = timedelta(minutes=1)
 
 
-def _answer(bid: Bid, reading: Reading, now: datetime, wish: SlotRequest, *, most: int) -> tuple[Slot, ...]:
+def _answer(
+    bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest, *, most: int
+) -> tuple[Slot, ...]:
     limits_for = bid.limits_for(reading, now)
-    model = names.model_label(wish.model)
-    request = request_of(bid, reading, now, wish)
+    model = names.model_label(booking_request.model)
+    request = request_of(bid, reading, now, booking_request)
     start = request.start or now
     decision, _ = bid.decided(reading, now, request)
     # A start that is none on the grid, or is taken, is not what is asked about; what no start can mend, is.
     if any(violation.earliest_start is None for violation in decision.violations):
         raise refusal(decision)
-    case = Case(
+    case = RuleContext(
         now=now,
         limits=limits_for(model),
         history=reading.history(bid.user),
         model=model,
-        count=wish.count,
+        count=booking_request.count,
         start=start,
         end=request.end,
         since=start,
     )
-    room = bid.room_for(reading, now)(model)
-    found = tuple(islice(_Search(case, room, decision.topology, wish.namespace).slots(start), most))
-    in_time = tuple(slot for slot in found if wish.deadline is None or slot.end <= wish.deadline)
+    free_capacity = bid.room_for(reading, now)(model)
+    found = tuple(
+        islice(_Search(case, free_capacity, decision.topology, booking_request.namespace).slots(start), most)
+    )
+    in_time = tuple(
+        slot for slot in found if booking_request.deadline is None or slot.end <= booking_request.deadline
+    )
     if not found:
         raise refusal(decision)
-    if not in_time and wish.deadline is not None:
-        raise _too_late(found[0], wish.deadline, decision)
+    if not in_time and booking_request.deadline is not None:
+        raise _too_late(found[0], booking_request.deadline, decision)
     return in_time
 
 
-def as_request(wish: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
+def as_request(booking_request: SlotRequest, start: datetime, end: datetime) -> BookingRequest:
     """The booking of a slot."""
     return BookingRequest(
-        model=wish.model,
+        model=booking_request.model,
         start=start,
         end=end,
-        count=wish.count,
-        namespace=wish.namespace,
-        topology=wish.topology,
+        count=booking_request.count,
+        namespace=booking_request.namespace,
+        topology=booking_request.topology,
     )
 
 
-def demand_instants(wish: SlotRequest) -> None:
+def demand_instants(booking_request: SlotRequest) -> None:
     """Refuse instants that cannot be meant."""
-    moments = {"earliest start": wish.not_before, "deadline": wish.deadline}
+    moments = {"earliest start": booking_request.not_before, "deadline": booking_request.deadline}
     wrong = [
         each
         for what, moment in moments.items()
         if moment is not None
-        for each in problems.of_instant(what, moment)
+        for each in request_validation.of_instant(what, moment)
     ]
     if wrong:
         raise RefusedError(wrong)

@@ -62,7 +62,7 @@ TABLE: Final[Mapping[State, Mapping[Verb, Next | Why]]] = {
 """State -> verb -> what becomes of it, or why not."""
 
 
-def obstacle(record: Record, verb: Verb, now: datetime) -> Violation | None:
+def rejection(record: Record, verb: Verb, now: datetime) -> Violation | None:
     """Why a verb does not apply to a booking at this instant; None when it does."""
     found = TABLE[record.state(now)][verb]
     if isinstance(found, Next):

@@ -16,7 +16,7 @@ from typing import Final
 from booking.errors import StoreError
 from booking.settings import ServerSettings
 from booking.store.backup import back_up, restore
-from booking.store.copies import Head
+from booking.store.dump_file import Head
 from booking.store.opening import migrated
 from cluster import names
 

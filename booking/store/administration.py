@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from booking.store.rows import BlockRow, ExemptionRow, instant
+from booking.store.models import BlockRow, ExemptionRow, instant
 from booking.store.transaction import Transaction, WritingTransaction
-from booking.stored import Block, Exemption
+from booking.store_records import Block, Exemption
 
 _BLOCKS: Final = """
     SELECT id, node, model, gpus, starts, ends, reason, created_by, created FROM blocks

@@ -15,13 +15,13 @@ from typing import Any, BinaryIO, Final
 import peewee
 
 from booking.errors import StoreError
-from booking.store import copies
-from booking.store.copies import Head, Row
+from booking.store import dump_file
+from booking.store.connection import Connection
+from booking.store.dump_file import Head, Row
 from booking.store.engine import in_sentences
-from booking.store.line import Line
+from booking.store.models import TABLES, VERSION, AuditRow, BookingRow, DeniedRow, MetaRow, SessionRow
 from booking.store.opening import alone_with, engine_of
-from booking.store.rows import TABLES, VERSION, AuditRow, BookingRow, DeniedRow, MetaRow, SessionRow
-from booking.store.upgrading import create, drop_all, version_of
+from booking.store.schema import create, drop_all, version_of
 from booking.store.url import address_of
 
 _AT_ONCE: Final = 100
@@ -51,8 +51,8 @@ def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
         head = Head(schema=VERSION, store_id=store_id, change=change)
         rows = _rows_of(line)
         if isinstance(file, Path):
-            return head, copies.write(file, head, rows)
-        return head, copies.write_to(file, head, rows)
+            return head, dump_file.write(file, head, rows)
+        return head, dump_file.write_to(file, head, rows)
 
 
 def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int]:
@@ -66,7 +66,7 @@ def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int
     Raises:
         StoreError: the copy cannot be read, or the database not be written, or it is not empty.
     """
-    head, rows = copies.read(file)
+    head, rows = dump_file.read(file)
     if head.schema != VERSION:
         raise StoreError(f"{file} has schema {head.schema}, and schema {VERSION} is known here.")
     with closing(engine_of(url)) as engine, in_sentences(engine.name), closing(engine.connect()) as line:
@@ -92,7 +92,7 @@ def _empty(database: Any, name: str, *, overwrite: bool) -> None:
     drop_all(database)
 
 
-def _rows_of(line: Line) -> Iterator[Row]:
+def _rows_of(line: Connection) -> Iterator[Row]:
     for table in TABLES:
         if table in _LEFT_OUT:
             continue

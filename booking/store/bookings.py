@@ -12,10 +12,10 @@ import peewee
 
 from booking.errors import StoreError
 from booking.records import Place, Record
-from booking.store.line import Line
-from booking.store.rows import BookingRow, instant
+from booking.store.connection import Connection
+from booking.store.models import BookingRow, instant
 from booking.store.transaction import Transaction, WritingTransaction
-from booking.stored import Filters, Guard
+from booking.store_records import Filters, Guard
 
 _ASKED_AT_ONCE: Final = 500
 """SQLite takes some thousand parameters in one statement."""
@@ -130,7 +130,7 @@ class BookingsRead(Transaction):
 class BookingsWrite(BookingsRead, WritingTransaction):
     """Changes of bookings. Each gets the next number, and nothing is ever removed."""
 
-    def __init__(self, line: Line, change: int) -> None:
+    def __init__(self, line: Connection, change: int) -> None:
         super().__init__(line, change)
         self._written: dict[str, Record] | None = {}
         """Bookings as this transaction has written them; None: not all are known."""

@@ -7,7 +7,7 @@ from typing import Protocol
 import peewee
 
 from booking.errors import StoreError
-from booking.store.line import Line
+from booking.store.connection import Connection
 
 
 class Engine(Protocol):
@@ -49,7 +49,7 @@ class Engine(Protocol):
         """
         ...
 
-    def connect(self) -> Line:
+    def connect(self) -> Connection:
         """A new connection.
 
         Raises:
@@ -72,10 +72,10 @@ def in_sentences(name: str) -> Iterator[None]:
     try:
         yield
     except peewee.PeeweeException as error:
-        raise sentence(name, error) from error
+        raise message(name, error) from error
 
 
-def sentence(name: str, error: Exception) -> StoreError:
+def message(name: str, error: Exception) -> StoreError:
     """What is said of an error: its first line, which names no values."""
     said = str(error).strip().partition("\n")[0].rstrip(".")
     return StoreError(f"The booking database {name} cannot be used: {said}.")

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from booking.errors import StoreError
 from booking.store.engine import Engine, in_sentences
-from booking.store.file import prepare_file
 from booking.store.postgres import PostgresEngine
+from booking.store.schema import bring_to, create_or_check, version_of
 from booking.store.sqlite import SqliteEngine
+from booking.store.sqlite_file import prepare_file
 from booking.store.store import Store
-from booking.store.upgrading import bring_to, create_or_check, version_of
 from booking.store.url import address_of
 
 _ONE_AT_A_TIME: Final = 7238146

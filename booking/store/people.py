@@ -6,9 +6,9 @@ from typing import Final
 import msgspec
 import peewee
 
-from booking.store.rows import PersonRow, SessionRow
+from booking.store.models import PersonRow, SessionRow
 from booking.store.transaction import Transaction, WritingTransaction
-from booking.stored import Session
+from booking.store_records import Session
 
 _SET_EMAIL: Final = """
     INSERT INTO people ("user", email, at) VALUES (?, ?, ?)

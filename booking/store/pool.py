@@ -7,8 +7,8 @@ from typing import Final
 
 import peewee
 
-from booking.store.engine import Engine, sentence
-from booking.store.line import Line
+from booking.store.connection import Connection
+from booking.store.engine import Engine, message
 
 _KEPT: Final = 16
 """As many as requests at one time."""
@@ -20,11 +20,11 @@ class Pool:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._lock = threading.Lock()
-        self._idle: list[Line] = []
+        self._idle: list[Connection] = []
         self._is_closed = False
 
     @contextmanager
-    def begun(self, how: str) -> Iterator[Line]:
+    def begun(self, how: str) -> Iterator[Connection]:
         """A connection inside a transaction that has just begun; a transaction that is left open is undone.
 
         One that was idle and turns out to be gone is replaced, and all that were idle are closed: the server
@@ -45,7 +45,7 @@ class Pool:
             raise
         self._give_back(line)
 
-    def _begun(self, how: str) -> Line:
+    def _begun(self, how: str) -> Connection:
         while True:
             with self._lock:
                 line = self._idle.pop() if self._idle else None
@@ -62,20 +62,20 @@ class Pool:
             else:
                 return line
 
-    def _connected(self) -> Line:
+    def _connected(self) -> Connection:
         """A new connection. Where there is none to be had now there is none in a moment either."""
         try:
             return self._engine.connect()
         except peewee.PeeweeException as error:
-            raise sentence(self._engine.name, error) from error
+            raise message(self._engine.name, error) from error
 
-    def _keep_or_close(self, line: Line, *, is_lost: bool) -> None:
+    def _keep_or_close(self, line: Connection, *, is_lost: bool) -> None:
         if is_lost:
             line.close()
         else:
             self._give_back(line)
 
-    def _give_back(self, line: Line) -> None:
+    def _give_back(self, line: Connection) -> None:
         with self._lock:
             if not self._is_closed and len(self._idle) < _KEPT:
                 self._idle.append(line)

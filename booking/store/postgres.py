@@ -11,7 +11,7 @@ from typing import Any, Final
 import peewee
 
 from booking.errors import StoreError
-from booking.store.line import Line
+from booking.store.connection import Connection
 from booking.store.url import Server
 from booking.store.watchdog import Watchdog
 from cluster import names
@@ -66,7 +66,7 @@ class PostgresEngine:
     def check(self) -> None:
         """A server says itself who it is: the store id is read in every transaction."""
 
-    def connect(self) -> Line:
+    def connect(self) -> Connection:
         """A new connection, with the password as it is now."""
         server = self._server
         password = _read(server) if server.password_file else server.password
@@ -83,7 +83,7 @@ class PostgresEngine:
             **options,
         )
         database.connect()
-        return Line(database)
+        return Connection(database)
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Whether the connection is gone, or the transaction was."""

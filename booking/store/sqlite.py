@@ -8,8 +8,8 @@ from typing import Final
 
 import peewee
 
-from booking.store.file import DatabaseFile
-from booking.store.line import Line
+from booking.store.connection import Connection
+from booking.store.sqlite_file import DatabaseFile
 
 _PATIENCE_SECONDS: Final = 5
 """With another process that writes: a backup, a second server by mistake."""
@@ -30,7 +30,7 @@ class SqliteEngine:
     def __init__(self, file: DatabaseFile) -> None:
         self._file = file
         self._mark: bytes | None = None
-        self._anchor: Line | None = None
+        self._anchor: Connection | None = None
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class SqliteEngine:
         if self._mark is not None:
             self._file.check(self._mark)
 
-    def connect(self) -> Line:
+    def connect(self) -> Connection:
         """A new connection."""
         database = peewee.SqliteDatabase(
             self._file.uri,
@@ -64,7 +64,7 @@ class SqliteEngine:
             pragmas={"synchronous": _FULL, "cache_size": -_CACHE_KIB},
         )
         database.connect()
-        return Line(database)
+        return Connection(database)
 
     def is_lost(self, error: peewee.PeeweeException) -> bool:
         """Never: there is nobody at the other end."""

@@ -1,8 +1,9 @@
 """An open booking database, whatever keeps it. ``open_store`` makes it.
 
 Connections stay open; before each transaction the engine looks whether the database is still the one that was
-opened, and each transaction reads first whose it is (law L9). Writers take turns (``booking.store.turns``):
-SQLite's own waiting is unfair, a hundred times slower at its worst, and one commit stores what many wrote.
+opened, and each transaction reads first whose it is (law L9). Writers take turns
+(``booking.store.group_commit``): SQLite's own waiting is unfair, a hundred times slower at its worst, and one
+commit stores what many wrote.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -14,11 +15,11 @@ import peewee
 
 from booking.errors import StoreError, StoreGoneError
 from booking.records import Record
-from booking.store.engine import Engine, in_sentences, sentence
-from booking.store.line import Line
+from booking.store.connection import Connection
+from booking.store.engine import Engine, in_sentences, message
+from booking.store.group_commit import GroupCommit, PendingWrite
 from booking.store.pool import Pool
 from booking.store.queries import Reading, Writing
-from booking.store.turns import Turns, Wish
 
 T = TypeVar("T")
 _ATTEMPTS: Final = 5
@@ -33,7 +34,7 @@ class Store:
         self._store_id = store_id
         self._incarnation = incarnation
         self._pool = Pool(engine)
-        self._turns = Turns(self._store_all)
+        self._turns = GroupCommit(self._store_all)
 
     @property
     def store_id(self) -> str:
@@ -78,7 +79,7 @@ class Store:
         Raises:
             StoreError: the database cannot be used.
         """
-        result: T = self._turns.take(decide)
+        result: T = self._turns.submit(decide)
         return result
 
     def read(self, ask: Callable[[Reading], T]) -> T:
@@ -108,26 +109,26 @@ class Store:
         self._engine.close()
 
     # --- turns of writers --------------------------------------------------------------------------------
-    def _store_all(self, turn: Sequence[Wish]) -> None:
+    def _store_all(self, turn: Sequence[PendingWrite]) -> None:
         """Run wishes in one transaction; where one of them has written and then failed, each in its own."""
         try:
             if not self._is_stored(turn):
-                for wish in turn:
-                    self._store_alone(wish)
+                for pending in turn:
+                    self._store_alone(pending)
         except BaseException as error:
-            for wish in turn:
-                if not wish.is_done:
-                    wish.fail(error)
+            for pending in turn:
+                if not pending.is_done:
+                    pending.fail(error)
             if not isinstance(error, Exception):
                 raise
 
-    def _store_alone(self, wish: Wish) -> None:
+    def _store_alone(self, pending: PendingWrite) -> None:
         try:
-            self._is_stored([wish])
+            self._is_stored([pending])
         except StoreError as error:
-            wish.fail(error)
+            pending.fail(error)
 
-    def _is_stored(self, turn: Sequence[Wish]) -> bool:
+    def _is_stored(self, turn: Sequence[PendingWrite]) -> bool:
         """Whether it is; if not, nothing is, and nobody has an answer yet."""
         for attempt in range(1, _ATTEMPTS + 1):
             self._engine.check()
@@ -135,7 +136,7 @@ class Store:
             try:
                 with self._pool.begun(self._engine.writes) as line:
                     writing = Writing(line, self._change_of(line, self._engine.locks))
-                    answers = [(wish, _answer(wish, writing, alone=len(turn) == 1)) for wish in turn]
+                    answers = [(pending, _answer(pending, writing, alone=len(turn) == 1)) for pending in turn]
                     writing.finish()
                     committing = True
                     line.commit()
@@ -146,14 +147,14 @@ class Store:
                 return True
             except peewee.PeeweeException as error:
                 if committing or attempt == _ATTEMPTS or not self._engine.is_lost(error):
-                    raise sentence(self._engine.name, error) from error
+                    raise message(self._engine.name, error) from error
             else:
-                for wish, answer in answers:
-                    answer(wish)
+                for pending, answer in answers:
+                    answer(pending)
                 return True
         raise AssertionError("unreachable")
 
-    def _change_of(self, line: Line, ask: str) -> int:
+    def _change_of(self, line: Connection, ask: str) -> int:
         """Number of the newest change, in a transaction that has just begun."""
         rows = line.rows(ask)
         if not rows:
@@ -183,11 +184,11 @@ class _SpoiltError(Exception):
         self.reason = reason
 
 
-def _answer(wish: Wish, writing: Writing, *, alone: bool) -> Callable[[Wish], None]:
+def _answer(pending: PendingWrite, writing: Writing, *, alone: bool) -> Callable[[PendingWrite], None]:
     """Run it; how it is answered once the turn is stored."""
     before = writing.writes
     try:
-        result = wish.decide(writing)
+        result = pending.decide(writing)
     except (peewee.OperationalError, peewee.InterfaceError):
         raise
     except Exception as error:
@@ -199,4 +200,4 @@ def _answer(wish: Wish, writing: Writing, *, alone: bool) -> Callable[[Wish], No
 
 
 def _said(name: str, error: BaseException) -> BaseException:
-    return sentence(name, error) if isinstance(error, peewee.PeeweeException) else error
+    return message(name, error) if isinstance(error, peewee.PeeweeException) else error

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
-from booking.store.line import Line
+from booking.store.connection import Connection
 
 T = TypeVar("T")
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 class Transaction:
     """One that has begun."""
 
-    def __init__(self, line: Line, change: int) -> None:
+    def __init__(self, line: Connection, change: int) -> None:
         self._line = line
         self._change = change
         self._kept: dict[tuple[str, tuple[object, ...]], Any] = {}
@@ -40,7 +40,7 @@ class Transaction:
 class WritingTransaction(Transaction):
     """One that holds the lock of writers."""
 
-    def __init__(self, line: Line, change: int) -> None:
+    def __init__(self, line: Connection, change: int) -> None:
         super().__init__(line, change)
         self._stored_change = change
         self.writes = 0

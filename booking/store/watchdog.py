@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final
 
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 
 _LOOKS: Final = 10
 """In the time that an answer may take."""
@@ -51,7 +51,7 @@ class Watchdog:
             with self._lock:
                 del self._asked[question]
 
-    def look(self) -> None:
+    def reconcile(self) -> None:
         """Cut where an answer takes too long."""
         now = self._clock.monotonic()
         # The lock keeps questions here while they are looked at: a socket whose number somebody else has
@@ -67,7 +67,7 @@ class Watchdog:
 
     def _watch(self) -> None:
         while not self._clock.wait(self._closed, self._patience / _LOOKS):
-            self.look()
+            self.reconcile()
 
 
 def _cut(fileno: Callable[[], int]) -> None:

@@ -8,21 +8,21 @@ import os
 import sys
 from collections.abc import Callable
 
-from booking.uninstall.bringing import Bringing
-from booking.uninstall.clearing import Clearing
+from booking.uninstall.cleanup import Cleanup
+from booking.uninstall.comebacks import ComebackDrain
 from booking.uninstall.settings import UninstallSettings
+from booking.uninstall.steps import Patience, in_order
 from booking.uninstall.stopping import Say, Stopping
-from booking.uninstall.uninstalling import Patience, in_order
 from cluster import names
 from cluster.kube.backoff import unpredictable
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.events import EventRecorder
-from cluster.kube.incluster import configured
-from cluster.kube.port import Kube
-from cluster.runtime import logs
-from cluster.runtime.clock import Clock, SystemClock
-from cluster.runtime.settings import SettingsError, load
+from cluster.kube.in_cluster import configured
+from cluster.kube.interface import Kube
+from cluster.process import logs
+from cluster.process.clock import Clock, SystemClock
+from cluster.process.settings import SettingsError, load
 
 BAD_SETTINGS = 2
 
@@ -48,8 +48,8 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
     """Do everything that must be done before the release is deleted, or after that; whether it is done."""
     events = EventRecorder(kube, clock, component=names.UNINSTALLER)
     stopping = Stopping(kube, clock, namespace=settings.namespace, say=say)
-    bringing = Bringing(kube, clock, events, say=say, random=unpredictable())
-    clearing = Clearing(kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, say=say)
+    bringing = ComebackDrain(kube, clock, events, say=say, random=unpredictable())
+    clearing = Cleanup(kube, namespace=settings.namespace, keeps_bookings=settings.keep_bookings, say=say)
     steps: list[Callable[[], str | None]] = [
         stopping.controller,
         stopping.doors,
@@ -65,8 +65,8 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
     return done
 
 
-def _print(sentence: str) -> None:
-    sys.stdout.write(f"{sentence}\n")
+def _print(message: str) -> None:
+    sys.stdout.write(f"{message}\n")
     sys.stdout.flush()
 
 

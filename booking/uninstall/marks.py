@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from cluster import names
-from cluster.objects.gates import is_queued, other_gates
 from cluster.objects.meta import Meta
-from cluster.objects.nodelabels import written_labels
+from cluster.objects.node_labels import written_labels
 from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import is_queued, other_gates
 
 Json = dict[str, Any]
 
@@ -25,11 +25,11 @@ STORY: Final = frozenset(
         names.STRIPPED,
         names.ASSIGNED,
         names.RECREATED_FROM,
-        names.BORN,
+        names.FIRST_CREATED,
         names.EVICTIONS,
         names.REFUSALS,
         names.COMEBACK_REASON,
-        names.COMEBACK_SENTENCE,
+        names.COMEBACK_MESSAGE,
     }
 )
 """Annotations that stay on a pod."""

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from cluster import names
-from cluster.runtime.logs import Level, Style
+from cluster.process.logs import Level, Style
 
 
 class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):

@@ -3,14 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
-from booking.uninstall.asking import everything, some, without
+from booking.uninstall.api import everything, some, without
 from booking.uninstall.kinds import DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
 from cluster import names
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, MUTATING_WEBHOOKS, PODS, Resource
 from cluster.objects.nodes import Lease
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 Say = Callable[[str], None]
 

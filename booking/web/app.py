@@ -8,14 +8,14 @@ import structlog
 from flask import Blueprint, Flask, Response, g, request
 
 from booking.server_metrics import ServerMetrics
-from booking.web.door import Door
-from booking.web.ports import Parts
+from booking.web.interfaces import Parts
 from booking.web.problems import answer_problems
+from booking.web.request_guard import RequestGuard
 from booking.web.rest import NAME
+from booking.web.rest.blueprint import blueprint_of
 from booking.web.rest.body import LONGEST_BODY
-from booking.web.rest.serving import blueprint_of
 from booking.web.rest.table import table
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -36,12 +36,14 @@ _CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
 _READING: Final = frozenset({"GET", "HEAD"})
 
 
-def create_app(parts: Parts, door: Door, *, audience: str, blueprints: Iterable[Blueprint] = ()) -> Flask:
+def create_app(
+    parts: Parts, guard: RequestGuard, *, audience: str, blueprints: Iterable[Blueprint] = ()
+) -> Flask:
     """The application.
 
     Args:
         parts: what the REST API stands on.
-        door: who may come in, for the REST API; pages have been given the same one.
+        guard: who may come in, for the REST API; pages have been given the same one.
         audience: of the tokens, for the sentences that say how to get one.
         blueprints: what else is served: pages. Each sets its own headers on its answers, and may have its own
             error handlers.
@@ -52,8 +54,8 @@ def create_app(parts: Parts, door: Door, *, audience: str, blueprints: Iterable[
     app.url_map.merge_slashes = False
     answer_problems(app)
     _measure(app, parts.clock, parts.metrics)
-    _report(app, door)
-    app.register_blueprint(blueprint_of(table(parts, root=ROOT, audience=audience), door, root=ROOT))
+    _report(app, guard)
+    app.register_blueprint(blueprint_of(table(parts, root=ROOT, audience=audience), guard, root=ROOT))
     for blueprint in blueprints:
         app.register_blueprint(blueprint)
     return app
@@ -77,7 +79,7 @@ def _measure(app: Flask, clock: Clock, metrics: ServerMetrics) -> None:
     app.after_request(end)
 
 
-def _report(app: Flask, door: Door) -> None:
+def _report(app: Flask, guard: RequestGuard) -> None:
     """Tell administrators who tries what they may not; who reads and shows nothing is sent to the login."""
 
     def told(answer: Response) -> Response:
@@ -89,7 +91,7 @@ def _report(app: Flask, door: Door) -> None:
                 method=request.method,
                 endpoint=(request.endpoint or "unknown").removeprefix(f"{NAME}."),
                 user=g.get("user"),
-                address=door.address(request),
+                address=guard.address(request),
             )
         return answer
 

@@ -11,14 +11,14 @@ from typing import Final
 import structlog
 
 from booking.principals import Principal
-from booking.web.memory import Acquaintances, Memory
 from booking.web.problems import NO_TOKEN, NOBODY, ProblemError, unavailable
 from booking.web.roles import Roles
+from booking.web.ttl_cache import KnownUsers, TtlCache
 from cluster import names
 from cluster.decide.identity import Rule, Source, is_address, user_of
 from cluster.kube.errors import ApiError
-from cluster.kube.tokens import Subject, Tokens
-from cluster.runtime.clock import Clock
+from cluster.kube.token_review import Subject, Tokens
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -42,8 +42,8 @@ class Authenticator:
         self._roles = roles
         self._audience = audience
         # Never by the token: what is remembered may come to stand in a dump.
-        self._known: Memory[bytes, Subject | None] = Memory(clock)
-        self._acquaintances: Acquaintances[bytes] = Acquaintances()
+        self._known: TtlCache[bytes, Subject | None] = TtlCache(clock)
+        self._acquaintances: KnownUsers[bytes] = KnownUsers()
 
     def principal(self, authorization: str | None) -> Principal:
         """Who is behind the header ``Authorization``.
@@ -105,12 +105,12 @@ class Authenticator:
                 " again soon."
             ) from error
 
-    def refusal(self, sentence: str, *, error: bool = False) -> ProblemError:
+    def refusal(self, message: str, *, error: bool = False) -> ProblemError:
         """The problem of somebody whom nobody knows; error: there was a token."""
         challenge = f'Bearer realm="{self._audience}"' + (', error="invalid_token"' if error else "")
         return ProblemError(
             NO_TOKEN,
-            f"{sentence} Make one with: kubectl create token NAME -n NAMESPACE --audience {self._audience};"
+            f"{message} Make one with: kubectl create token NAME -n NAMESPACE --audience {self._audience};"
             " and send it in the header: Authorization: Bearer TOKEN.",
             headers={"WWW-Authenticate": challenge},
         )

@@ -11,8 +11,8 @@ from typing import Annotated, Any, Final, get_args
 
 import msgspec
 
-from booking import spans
-from booking.service.ground import GpuOrder
+from booking import durations
+from booking.service.context import GpuOrder
 from cluster.objects.bookings import Topology
 
 READ: Final = "read"
@@ -47,7 +47,7 @@ _CLOCK: Final = (
     r"([0-9]{1,7}[Hh]([0-9]{1,9}[Mm])?([0-9]{1,11}[Ss])?|[0-9]{1,9}[Mm]([0-9]{1,11}[Ss])?|[0-9]{1,11}[Ss])"
 )
 DURATION: Final = rf"^([Pp]({_DATE}([Tt]{_CLOCK})?|[Tt]{_CLOCK})|{_DATE}{_CLOCK}?|{_CLOCK})$"
-"""What ``booking.spans`` reads, as a pattern."""
+"""What ``booking.durations`` reads, as a pattern."""
 
 
 class BadFieldError(ValueError):
@@ -171,7 +171,7 @@ def instant_of(value: Any) -> datetime:
 
 
 def length_of(value: Any) -> str:
-    """A length that ``booking.spans`` reads: days are calendar days, hours elapse.
+    """A length that ``booking.durations`` reads: days are calendar days, hours elapse.
 
     Raises:
         BeyondError: nobody's calendar is so long.
@@ -180,8 +180,8 @@ def length_of(value: Any) -> str:
     if not isinstance(value, str):
         raise BadFieldError(f'must be a length such as "P2D" (days) or "PT36H" (hours), not {shown(value)}.')
     try:
-        spans.read(value)
-    except spans.SpanError as error:
+        durations.read(value)
+    except durations.DurationError as error:
         kind = BeyondError if re.fullmatch(DURATION, value) else BadFieldError
         raise kind(f"must be a length: {error}") from error
     return value

@@ -24,12 +24,12 @@ from booking.principals import Principal
 from booking.records import BookingRequest, Record
 from booking.service import Page
 from booking.store import Store
-from booking.stored import Filters
-from booking.web.guarantee import Guarantee
+from booking.store_records import Filters
+from booking.web.anonymous_limits import AnonymousLimits
+from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.problems import RETRY_AFTER, TOO_MANY, ProblemError
-from booking.web.strangers import Strangers
 from cluster.decide.identity import Rule, user_of
-from cluster.objects.stamps import text_of
+from cluster.objects.cover_annotations import text_of
 
 log = structlog.get_logger(__name__)
 
@@ -66,9 +66,9 @@ class MaiaParts:
     bookings: Bookings
     store: Store
     """Knows whose an e-mail address is."""
-    strangers: Strangers
+    strangers: AnonymousLimits
     """Counts those who do not show MAIA's token; nobody else, so that no other flood stops MAIA's webhook."""
-    guarantee: Guarantee
+    guarantee: MirrorBarrier
     rules: Sequence[Rule]
     free: Callable[[], Mapping[str, int]]
     """Model -> GPUs that nobody holds."""
@@ -224,8 +224,8 @@ def _digest(text: str) -> bytes:
     return hashlib.sha256(text.encode(errors="surrogatepass")).digest()
 
 
-def _error(status: HTTPStatus, sentence: str) -> Answer:
-    return status, {"error": sentence}
+def _error(status: HTTPStatus, message: str) -> Answer:
+    return status, {"error": message}
 
 
 def _not_now(error: StoreError | ProblemError) -> Answer:

@@ -222,8 +222,8 @@ def _http_problem(error: HTTPException) -> ProblemError:
 
 def _bug(error: Exception) -> ProblemError:
     log.error("a request failed through a fault of ours", path=request.path, exc_info=error)
-    sentence = "The booking server failed to answer; its log says why (search for the path)."
-    return ProblemError(FAILED, sentence)
+    message = "The booking server failed to answer; its log says why (search for the path)."
+    return ProblemError(FAILED, message)
 
 
 def _plain(status: HTTPStatus) -> Kind:

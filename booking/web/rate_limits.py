@@ -9,7 +9,7 @@ from typing import Final
 import structlog
 
 from booking.web.problems import TOO_MANY, ProblemError
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -21,7 +21,7 @@ REMEMBERED: Final = 4096
 class _Bucket:
     tokens: float
     filled: float
-    """When ``tokens`` was right, on the monotonic clock."""
+    """When ``token_review`` was right, on the monotonic clock."""
     is_told: bool = False
     """Whether administrators know that it is empty: a flood is one line, not one for each request."""
 

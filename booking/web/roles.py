@@ -4,14 +4,14 @@ from typing import Final, TypedDict
 
 import structlog
 
-from booking.web.memory import Memory
 from booking.web.problems import unavailable
+from booking.web.ttl_cache import TtlCache
 from cluster import names
-from cluster.kube.access import Access
+from cluster.kube.access_review import Access
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import BOOKINGS
-from cluster.kube.tokens import Subject
-from cluster.runtime.clock import Clock
+from cluster.kube.token_review import Subject
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -34,7 +34,7 @@ class Roles:
 
     def __init__(self, access: Access, clock: Clock) -> None:
         self._access = access
-        self._known: Memory[Subject, bool] = Memory(clock)
+        self._known: TtlCache[Subject, bool] = TtlCache(clock)
 
     def is_administrator(self, who: Subject) -> bool:
         """Whether they are one.

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from cluster import names
-from cluster.decide.ledger.claims import Claim
+from cluster.decide.booking_plan import PlacementCheck
+from cluster.decide.booking_plan.inputs import PlanInputs, placement_checks
+from cluster.decide.ledger.holdings import Holding
 from cluster.decide.protection import lasting_protection
-from cluster.decide.witness import Scene
-from cluster.decide.witness.stage import Stage, scenes
 from cluster.objects.bookings import Booking
-from cluster.objects.pods import Pod, born
+from cluster.objects.pods import Pod, first_created
 
 Pair = tuple[str, str]
 """Uid of a pod, and the name of the booking that does not cover it where it stands."""
@@ -29,7 +29,7 @@ class _Asking:
 
     pod: Pod
     booking: Booking
-    claim: Claim
+    holding: Holding
 
 
 def is_new(pod: Pod, booking: Booking) -> bool:
@@ -37,61 +37,63 @@ def is_new(pod: Pod, booking: Booking) -> bool:
     return bool(pod.spec.node_name) and pod.metadata.annotation(names.BOOKING) != booking.name
 
 
-def misplaced(stage: Stage) -> frozenset[Pair]:
+def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
     """Pods that the bookings of ``stage.instant.cover`` do not cover where they stand.
 
     Where not all of a model can stay, they are asked one after the other, who has booked earlier first.
 
     Args:
-        stage: the instant, its cover being what entitlement says when places are not looked at.
+        inputs: the instant, its cover being what entitlement says when places are not looked at.
     """
-    asking = sorted(_asking(stage), key=_turn)
-    together = scenes(stage, {one.booking.spec.model for one in asking})
+    asking = sorted(_asking(inputs), key=_turn)
+    together = placement_checks(inputs, {one.booking.spec.model for one in asking})
     tight = {model for model, known in together.items() if not known.holds()}
     asking = [one for one in asking if one.booking.spec.model in tight]
-    uids = {one.claim.uid for one in asking}
-    cover = {uid: by for uid, by in stage.instant.cover.items() if uid not in uids}
+    uids = {one.holding.uid for one in asking}
+    cover = {uid: by for uid, by in inputs.instant.cover.items() if uid not in uids}
     found: set[Pair] = set()
-    known = _scenes(stage, cover, tight)
+    known = _scenes(inputs, cover, tight)
     for one in asking:
-        model, more = one.booking.spec.model, {**cover, one.claim.uid: one.booking}
-        on, then = known.get(model), _scenes(stage, more, {model})
+        model, more = one.booking.spec.model, {**cover, one.holding.uid: one.booking}
+        on, then = known.get(model), _scenes(inputs, more, {model})
         if on is None or (_allows(on, one) and (_is_spoilt(on) or not _is_spoilt(then.get(model)))):
             cover, known = more, {**known, **then}
         else:
-            found.add((one.claim.uid, one.booking.name))
+            found.add((one.holding.uid, one.booking.name))
     return frozenset(found)
 
 
-def _scenes(stage: Stage, cover: Mapping[str, Booking], models: Iterable[str]) -> dict[str, Scene]:
+def _scenes(
+    inputs: PlanInputs, cover: Mapping[str, Booking], models: Iterable[str]
+) -> dict[str, PlacementCheck]:
     """With this cover."""
-    return scenes(replace(stage, instant=replace(stage.instant, cover=cover)), models)
+    return placement_checks(replace(inputs, instant=replace(inputs.instant, cover=cover)), models)
 
 
-def _allows(scene: Scene, one: _Asking) -> bool:
-    return scene.allows(one.booking.name, one.claim.node, len(one.claim.devices))
+def _allows(scene: PlacementCheck, one: _Asking) -> bool:
+    return scene.allows(one.booking.name, one.holding.node, len(one.holding.devices))
 
 
-def _is_spoilt(scene: Scene | None) -> bool:
+def _is_spoilt(scene: PlacementCheck | None) -> bool:
     """Whether plans cannot be mended any more: the place of a plan that is out of date is not seen before."""
     return scene is not None and not scene.holds(with_begun=True)
 
 
-def _asking(stage: Stage) -> Iterator[_Asking]:
-    instant = stage.instant
-    claims = _claims(stage)
+def _asking(inputs: PlanInputs) -> Iterator[_Asking]:
+    instant = inputs.instant
+    holdings = _holdings(inputs)
     for uid, booking in instant.cover.items():
-        pod, claim = instant.pods.get(uid), claims.get(uid)
-        if pod is None or claim is None or not is_new(pod, booking) or claim.node in instant.gone:
+        pod, holding = instant.pods.get(uid), holdings.get(uid)
+        if pod is None or holding is None or not is_new(pod, booking) or holding.node in instant.gone:
             continue
-        if lasting_protection(pod, claim, namespaces=instant.namespaces, home=instant.home) is None:
-            yield _Asking(pod, booking, claim)
+        if lasting_protection(pod, holding, namespaces=instant.namespaces, home=instant.home) is None:
+            yield _Asking(pod, booking, holding)
 
 
-def _claims(stage: Stage) -> Mapping[str, Claim]:
+def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
     """Uid -> what a pod holds, drift counted in."""
-    return {claim.uid: claim for view in stage.instant.views.values() for claim in view.claims}
+    return {holding.uid: holding for view in inputs.instant.views.values() for holding in view.holdings}
 
 
 def _turn(one: _Asking) -> tuple[object, ...]:
-    return one.booking.spec.start, one.booking.name, born(one.pod), one.claim.uid
+    return one.booking.spec.start, one.booking.name, first_created(one.pod), one.holding.uid

@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from cluster import names
-from cluster.decide.wish import wish_of
+from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.bookings import Booking
-from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
 
 
@@ -27,7 +27,7 @@ class Candidate:
     namespace: str
     name: str
     """Orders pods that were created in the same second, of which Kubernetes does not say which came first."""
-    born: datetime
+    first_created: datetime
     """When the first of its line was created."""
     stamped: str | None
     """Name of the booking that is written on it."""
@@ -41,7 +41,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Beside:
+class UserCoverage:
     """A user's bookings and pods at one instant, and what covers what."""
 
     bookings: tuple[Booking, ...] = ()
@@ -66,21 +66,21 @@ def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -
     if not user or not is_live(pod):
         return None
     try:
-        wish = wish_of(pod)
+        request = gpu_request_of(pod)
     except QuantityError:
         return None
-    if set(wish.demand) != {names.GPU_RESOURCE}:
+    if set(request.demand) != {names.GPU_RESOURCE}:
         return None
     return Candidate(
         uid=pod.metadata.uid,
         user=user,
         namespace=pod.metadata.namespace,
         name=pod.metadata.name,
-        born=born(pod),
+        first_created=first_created(pod),
         stamped=pod.metadata.annotation(names.BOOKING),
-        gpus=wish.demand[names.GPU_RESOURCE],
-        accepts=wish.models,
-        refuses=wish.wished.not_models,
+        gpus=request.demand[names.GPU_RESOURCE],
+        accepts=request.models,
+        refuses=request.selector.not_models,
         has=frozenset(models.get(uuid, "") for uuid in devices_of(held or {})),
     )
 
@@ -120,7 +120,7 @@ def entitlement(
 
 
 def _place(pod: Candidate, booking: Booking) -> tuple[bool, datetime, str, str]:
-    return (pod.stamped != booking.name, pod.born, pod.name, pod.uid)
+    return (pod.stamped != booking.name, pod.first_created, pod.name, pod.uid)
 
 
 def _suits(pod: Candidate, booking: Booking) -> bool:

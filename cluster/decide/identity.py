@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from cluster.decide.hublabels import labels_of
+from cluster.decide.jupyterhub_labels import labels_of
 
 Source = Literal["kubernetes", "jupyterhub", "oidc", "maia"]
 """Where a raw name comes from: the API server's authentication, a JupyterHub, a claim of the OIDC provider by

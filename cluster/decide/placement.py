@@ -6,30 +6,34 @@ those on one NUMA node, then the lowest index. A single device is taken where it
 A pod with a hold has no choice: it gets the devices of its hold.
 """
 
+from cluster.decide.available import available, matching
+from cluster.decide.init_containers import device_reuse
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.view import ByModel
-from cluster.decide.offer import offered, suiting
-from cluster.decide.reuse import hand_out
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import Assignment
 from cluster.objects.inventory import Device
 
 
 class NoPlaceError(Exception):
-    """The pod does not fit on the node; ``predicates.obstacle`` says why."""
+    """The pod does not fit on the node; ``predicates.rejection`` says why."""
 
 
-def choose(wish: Wish, view: NodeView) -> Assignment:
+def choose(request: GpuRequest, view: NodeView) -> Assignment:
     """Devices for every container of the pod.
 
     Raises:
         NoPlaceError: fewer free devices than the pod needs.
     """
     chosen = {
-        resource: iter(_pick(suiting(offered(wish, view, resource), wish.wished), needed, mixes=wish.mixes))
-        for resource, needed in wish.demand.items()
+        resource: iter(
+            _pick(matching(available(request, view, resource), request.selector), needed, mixes=request.mixes)
+        )
+        for resource, needed in request.demand.items()
     }
-    return hand_out(wish.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)])
+    return device_reuse(
+        request.needs, lambda resource, amount: [next(chosen[resource]).uuid for _ in range(amount)]
+    )
 
 
 def _pick(free: ByModel, needed: int, *, mixes: bool) -> list[Device]:

@@ -8,59 +8,59 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from cluster.decide import reasons
+from cluster.decide.available import available, largest_set, matching_count
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.liveness import State
-from cluster.decide.offer import offered, together, wanted
+from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.reasons import Reason
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
 
 CORDONED: Final = reasons.CORDONED.said()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.said()
-AGENT: Final[Mapping[State, Reason]] = {
-    "unseen": reasons.UNSEEN.said(),
-    "silent": reasons.SILENT.said(),
-    "stopping": reasons.STOPPING.said(),
-    "unconfirmed": reasons.UNCONFIRMED.said(),
-    "refusing": reasons.REFUSING.said(),
-    "short": reasons.SHORT.said(),
+AGENT: Final[Mapping[AgentState, Reason]] = {
+    "unseen": reasons.AGENT_UNSEEN.said(),
+    "silent": reasons.AGENT_UNRESPONSIVE.said(),
+    "stopping": reasons.AGENT_STOPPING.said(),
+    "unconfirmed": reasons.AGENT_UNCONFIRMED.said(),
+    "refusing": reasons.KUBELET_REFUSING.said(),
+    "short": reasons.KUBELET_SHORT.said(),
 }
 TOO_MANY: Final = reasons.TOO_MANY.said()
 KEPT: Final = reasons.KEPT.said()
 NOMINATED: Final = reasons.NOMINATED.said()
-PROMISED: Final = reasons.PROMISED.said()
+BOOKED_BY_OTHERS: Final = reasons.BOOKED_BY_OTHERS.said()
 UNACCOUNTED: Final = reasons.UNACCOUNTED.said()
 RESERVED: Final = reasons.RESERVED.said()
-SICK: Final = reasons.SICK.said()
-FREED: Final = reasons.FREED.said()
-MISFIT: Final = reasons.MISFIT.said()
+HELD_UNHEALTHY: Final = reasons.HELD_UNHEALTHY.said()
+HELD_NOT_FREE: Final = reasons.HELD_NOT_FREE.said()
+HELD_MISMATCH: Final = reasons.HELD_MISMATCH.said()
 
 
-def obstacle(wish: Wish, view: NodeView, agent: State) -> Reason | None:
+def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
     """Why the pod does not fit on the node, None when it does.
 
     Args:
-        wish: what the pod wants.
+        request: what the pod wants.
         view: the node.
         agent: how the node's agent is doing.
     """
-    if not wish.demand:
+    if not request.demand:
         return None
-    if wish.pin and wish.pin.node != view.name:
-        return elsewhere(wish.pin)
-    if closed := _closed(wish, view, agent):
+    if request.hold and request.hold.node != view.name:
+        return elsewhere(request.hold)
+    if closed := _closed(request, view, agent):
         return closed
-    for resource, needed in wish.demand.items():
+    for resource, needed in request.demand.items():
         # A device held by a pod of which nobody has said which it is may be any of the free ones.
-        spare = together(offered(wish, view, resource), wish) - view.unknown.get(resource, 0)
+        spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)
         if spare < needed:
-            return next(_shortages(wish, view, resource, needed))
+            return next(_shortages(request, view, resource, needed))
     return None
 
 
-def _closed(wish: Wish, view: NodeView, agent: State) -> Reason | None:
+def _closed(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason | None:
     """Why the node takes no such pod at all, whatever is free there."""
-    if view.is_cordoned and not wish.bears_cordon:
+    if view.is_cordoned and not request.bears_cordon:
         return CORDONED
     if view.fault:
         return reasons.UNREADABLE.said(view.fault)
@@ -69,57 +69,60 @@ def _closed(wish: Wish, view: NodeView, agent: State) -> Reason | None:
     return None if agent == "alive" else AGENT[agent]
 
 
-def elsewhere(pin: Hold) -> Reason:
+def elsewhere(hold: Hold) -> Reason:
     """The pod waits for devices of another node."""
-    return reasons.ELSEWHERE.said(pin.node)
+    return reasons.ELSEWHERE.said(hold.node)
 
 
-def unhealthy(wish: Wish) -> Reason:
+def unhealthy(request: GpuRequest) -> Reason:
     """The node has enough GPUs for the pod, but too many of them are sick."""
-    return reasons.UNHEALTHY.said(wish.wished.text)
+    return reasons.UNHEALTHY.said(request.selector.text)
 
 
-def in_use(wish: Wish) -> Reason:
+def in_use(request: GpuRequest) -> Reason:
     """The node has enough healthy GPUs for the pod, but others hold them."""
-    return reasons.IN_USE.said(wish.wished.text)
+    return reasons.IN_USE.said(request.selector.text)
 
 
-def _shortages(wish: Wish, view: NodeView, resource: str, needed: int) -> Iterator[Reason]:
+def _shortages(request: GpuRequest, view: NodeView, resource: str, needed: int) -> Iterator[Reason]:
     """Everything that is short, the most lasting first."""
     everything = view.all_by_model.get(resource, {})
-    matching = wanted(everything, wish)
-    of_one_model = together(everything, wish)
+    matching = matching_count(everything, request)
+    of_one_model = largest_set(everything, request)
     if sum(map(len, everything.values())) < needed:
         yield TOO_MANY
     if not matching:
-        yield reasons.NO_SUCH.said(wish.wished.text)
+        yield reasons.NO_SUCH.said(request.selector.text)
     if matching < needed:
-        yield reasons.TOO_MANY_SUCH.said(wish.wished.text)
+        yield reasons.TOO_MANY_SUCH.said(request.selector.text)
     if of_one_model < needed:
-        yield reasons.MIXED_MODELS.said(wish.wished.text)
-    if together(view.healthy_by_model.get(resource, {}), wish) < needed:
-        yield unhealthy(wish)
-    if wish.pin:
-        yield _withheld(wish.pin, wish, view)
-    if together(view.unheld_by_model.get(resource, {}), wish) < needed:
-        yield in_use(wish)
-    if together(view.free_by_model.get(resource, {}), wish) < needed:
+        yield reasons.MIXED_MODELS.said(request.selector.text)
+    if largest_set(view.healthy_by_model.get(resource, {}), request) < needed:
+        yield unhealthy(request)
+    if request.hold:
+        yield _withheld(request.hold, request, view)
+    if largest_set(view.unheld_by_model.get(resource, {}), request) < needed:
+        yield in_use(request)
+    if largest_set(view.free_by_model.get(resource, {}), request) < needed:
         yield KEPT
-    if together(offered(wish, view, resource), wish) < needed:
+    if largest_set(available(request, view, resource), request) < needed:
         yield NOMINATED
     yield UNACCOUNTED
 
 
-def _withheld(pin: Hold, wish: Wish, view: NodeView) -> Reason:
+def _withheld(hold: Hold, request: GpuRequest, view: NodeView) -> Reason:
     """Why a pod is not given the devices that are kept for it."""
     devices = {device.uuid: device for device in view.devices}
-    if not set(pin.devices) <= devices.keys():
-        return MISFIT
-    if not all(devices[uuid].is_healthy for uuid in pin.devices):
-        return SICK
-    if any(view.held.get(uuid) for uuid in pin.devices):
-        return FREED
-    if any(view.kept.get(uuid, wish.uid) != wish.uid for uuid in pin.devices):
+    if not set(hold.devices) <= devices.keys():
+        return HELD_MISMATCH
+    if not all(devices[uuid].is_healthy for uuid in hold.devices):
+        return HELD_UNHEALTHY
+    if any(view.held.get(uuid) for uuid in hold.devices):
+        return HELD_NOT_FREE
+    if any(view.kept.get(uuid, request.uid) != request.uid for uuid in hold.devices):
         return KEPT
-    enough = all(together(offered(wish, view, name), wish) >= needed for name, needed in wish.demand.items())
-    return UNACCOUNTED if enough else MISFIT
+    enough = all(
+        largest_set(available(request, view, name), request) >= needed
+        for name, needed in request.demand.items()
+    )
+    return UNACCOUNTED if enough else HELD_MISMATCH

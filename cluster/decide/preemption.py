@@ -12,25 +12,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 
-from cluster.decide.evicting.choice import Victim, cheapest, price
-from cluster.decide.evicting.costs import SECOND, microseconds, work_of
-from cluster.decide.fitting.amounts import requests
+from cluster.decide.available import available, largest_set
+from cluster.decide.eviction.costs import SECOND, microseconds, work_of
+from cluster.decide.eviction.victim_selection import Victim, cheapest, price
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.ledger.view import view_of
-from cluster.decide.offer import offered, together
-from cluster.decide.predicates import obstacle
-from cluster.decide.protection import hangs
-from cluster.decide.wish import Wish
+from cluster.decide.predicates import rejection
+from cluster.decide.protection import is_stuck
+from cluster.decide.request import GpuRequest
+from cluster.decide.scheduler_filters.resource_amounts import requests
 from cluster.objects.pods import Pod, is_terminating
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class PreemptionNode:
     """One node that is offered."""
 
     view: NodeView
-    agent: State
+    agent: AgentState
     pods: Mapping[str, Pod]
     """Uid -> living pod that asks for GPUs, terminating ones too: at least those of the node."""
     protected: frozenset[str]
@@ -44,8 +44,8 @@ class Ground:
 class _Node:
     """A node while somebody thinks about it."""
 
-    wish: Wish
-    ground: Ground
+    request: GpuRequest
+    ground: PreemptionNode
     leaving: frozenset[str]
     """They will be gone, whatever is decided here."""
     _spare: dict[frozenset[str], int] = field(default_factory=dict)
@@ -57,7 +57,7 @@ class _Node:
             view.name,
             devices=view.devices if view.published else None,
             fault=view.fault,
-            claims=tuple(claim for claim in view.claims if claim.uid not in away),
+            holdings=tuple(holding for holding in view.holdings if holding.uid not in away),
             kept=view.kept,
             is_cordoned=view.is_cordoned,
             nominated=view.nominated,
@@ -65,31 +65,34 @@ class _Node:
 
     def fits(self, gone: Iterable[str]) -> bool:
         """Whether the pod would get its devices then."""
-        return obstacle(self.wish, self.without(gone), self.ground.agent) is None
+        return rejection(self.request, self.without(gone), self.ground.agent) is None
 
     def spare(self, gone: frozenset[str]) -> int:
         """How many devices the pod could be given then."""
         if gone not in self._spare:
             view = self.without(gone)
             self._spare[gone] = sum(
-                together(offered(self.wish, view, resource), self.wish) for resource in self.wish.demand
+                largest_set(available(self.request, view, resource), self.request)
+                for resource in self.request.demand
             )
         return self._spare[gone]
 
 
-def preempted(wish: Wish, priority: int, ground: Ground, proposed: Sequence[str]) -> tuple[str, ...] | None:
+def victims_of(
+    request: GpuRequest, priority: int, ground: PreemptionNode, proposed: Sequence[str]
+) -> tuple[str, ...] | None:
     """Uids of those who have to go; None where the node is of no help.
 
     Args:
-        wish: of the pod that preempts.
+        request: of the pod that preempts.
         priority: its own; it displaces nobody of the same or of a higher one.
         ground: the node.
         proposed: kube-scheduler's victims there, the most important first.
     """
     leaving = frozenset(
-        uid for uid, pod in ground.pods.items() if is_terminating(pod) and not hangs(pod, ground.now)
+        uid for uid, pod in ground.pods.items() if is_terminating(pod) and not is_stuck(pod, ground.now)
     )
-    node = _Node(wish, ground, leaving)
+    node = _Node(request, ground, leaving)
     if (ground.protected - leaving).isdisjoint(proposed) and node.fits(proposed):
         return tuple(proposed)
     # Of pods without GPUs nothing is known here. Who leaves already may be told so again.
@@ -104,19 +107,19 @@ def _victims(node: _Node, priority: int) -> list[Victim]:
     found = []
     ground, nobody = node.ground, node.spare(frozenset())
     now, restart = microseconds(ground.now), round(ground.restart_seconds * SECOND)
-    for claim in ground.view.claims:
-        pod = ground.pods.get(claim.uid)
-        if pod is None or claim.uid in ground.protected or claim.uid in node.leaving:
+    for holding in ground.view.holdings:
+        pod = ground.pods.get(holding.uid)
+        if pod is None or holding.uid in ground.protected or holding.uid in node.leaving:
             continue
         if (pod.spec.priority or 0) >= priority:
             continue
         work = work_of(pod)
-        gained = node.spare(frozenset({claim.uid})) - nobody
+        gained = node.spare(frozenset({holding.uid})) - nobody
         found.append(
             Victim(
-                uid=claim.uid,
-                devices=tuple(claim.devices)[: max(0, gained)],
-                cost=work.lost(len(claim.devices), now, restart),
+                uid=holding.uid,
+                devices=tuple(holding.devices)[: max(0, gained)],
+                cost=work.lost(len(holding.devices), now, restart),
                 since=work.since(now),
                 evictions=work.evictions,
             )
@@ -131,7 +134,7 @@ def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) 
         there = _sum(node.ground.pods[uid] for uid in uids)
         return all(there.get(name, 0) >= amount for name, amount in amounts.items()) and node.fits(uids)
 
-    missing = sum(node.wish.demand.values()) - node.spare(frozenset())
+    missing = sum(node.request.demand.values()) - node.spare(frozenset())
     by_devices = cheapest(tuple(victims), max(0, missing))
     if by_devices is not None and suffice([victim.uid for victim in by_devices]):
         return tuple(victim.uid for victim in by_devices)

@@ -9,10 +9,10 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.decide.ledger.claims import Claim
+from cluster.decide.ledger.holdings import Holding
+from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod, is_live
-from cluster.objects.stamps import terminate_at
 
 OUT_OF_REACH: Final = frozenset({"kube-system", "kube-public", "kube-node-lease"})
 """Kubernetes' own namespaces: their pods are never evicted; nor are those of the product's own."""
@@ -56,38 +56,38 @@ def present_protection(pod: Pod, *, is_booked: bool, granted: datetime | None, n
 
 
 def lasting_protection(
-    pod: Pod, claim: Claim | None, *, namespaces: Mapping[str, Namespace], home: str
+    pod: Pod, holding: Holding | None, *, namespaces: Mapping[str, Namespace], home: str
 ) -> str | None:
     """Why the pod may not be evicted however long one waits, None when it may.
 
     Args:
         pod: a bound pod that lives and is not booked.
-        claim: what it holds.
+        holding: what it holds.
         namespaces: what administrators have written on them.
         home: the product's own namespace.
     """
-    found = stays_for_ever(pod, namespaces=namespaces, home=home)
+    found = never_evicted_reason(pod, namespaces=namespaces, home=home)
     if found:
         return found
-    if claim is None or claim.unknown or not claim.devices:
+    if holding is None or holding.unknown or not holding.devices:
         return "nobody has said which devices it holds"
     return None
 
 
-def stays_for_ever(pod: Pod, *, namespaces: Mapping[str, Namespace], home: str) -> str | None:
+def never_evicted_reason(pod: Pod, *, namespaces: Mapping[str, Namespace], home: str) -> str | None:
     """Why nobody takes the pod away, an administrator's order neither; None where it may be taken."""
     return _of_its_place(pod, namespaces, home) or _of_its_owner(pod)
 
 
-def hangs_from(pod: Pod) -> datetime | None:
+def stuck_from(pod: Pod) -> datetime | None:
     """From when on a pod that was told to go counts as one that hangs; None for one that was not told."""
     until = pod.metadata.deletion_timestamp
     return None if until is None else until + HANGS_AFTER
 
 
-def hangs(pod: Pod, now: datetime) -> bool:
+def is_stuck(pod: Pod, now: datetime) -> bool:
     """Whether nobody can say when it will have gone: what it holds is not waited for."""
-    since = hangs_from(pod)
+    since = stuck_from(pod)
     return since is not None and since <= now
 
 

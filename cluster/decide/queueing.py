@@ -23,17 +23,17 @@ from typing import Final
 
 from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.amounts import WHOLE
-from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.node_fit import node_rejection
 from cluster.decide.placement import choose
-from cluster.decide.predicates import obstacle
-from cluster.decide.suits import misfit
-from cluster.decide.wish import Key, Wish, wish_of
+from cluster.decide.predicates import rejection
+from cluster.decide.request import GpuRequest, RequestKey, gpu_request_of
 from cluster.objects.assignment import devices_of
 from cluster.objects.bookings import Booking
-from cluster.objects.gates import is_queued, other_gates
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.pods import Pod, first_created, is_live
 from cluster.objects.quantity import QuantityError
+from cluster.objects.scheduling_gates import is_queued, other_gates
 
 MOST: Final = 20
 """Pods that are let go in one step."""
@@ -46,12 +46,12 @@ Averse = AbstractSet[tuple[str, str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Line:
+class GateQueue:
     """Everybody who waits, and the nodes, at one instant."""
 
     pods: Iterable[Pod]
     """Living pods with GPUs that are not bound."""
-    looks: Mapping[str, tuple[NodeView, State]]
+    node_snapshots: Mapping[str, tuple[NodeView, AgentState]]
     """Node -> its devices, and how its agent is doing."""
     nodes: Mapping[str, Node]
     cover: Mapping[str, Booking] = field(default_factory=dict)
@@ -71,19 +71,19 @@ class Step:
     """Whether the next step would let nobody else go, if nothing changed but this."""
 
 
-def step(line: Line) -> Step:
+def step(line: GateQueue) -> Step:
     """Who is let go now: whom a booking covers, then who finds room, then the first that find none."""
     found, room = _Found(), _Room(line)
     for pod, booking in _queue(line):
         if len(found.let_go) >= MOST:
             return Step(tuple(found.let_go), found.expected, is_all=False)
         try:
-            wish = wish_of(pod, booking)
+            request = gpu_request_of(pod, booking)
         except QuantityError:
             found.let_go += [pod] if is_queued(pod) else []
             continue
         found.add(
-            pod, wish, None if other_gates(pod) else room.take(pod, wish), is_booked=booking is not None
+            pod, request, None if other_gates(pod) else room.take(pod, request), is_booked=booking is not None
         )
     wanted = [*found.let_go, *_ahead(found.others)]
     return Step(tuple(wanted[:MOST]), found.expected, is_all=len(wanted) <= MOST)
@@ -95,20 +95,20 @@ class _Found:
 
     let_go: list[Pod] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
-    others: list[tuple[Pod, Wish]] = field(default_factory=list)
+    others: list[tuple[Pod, GpuRequest]] = field(default_factory=list)
     """Who is not booked and finds no room, let go already or not."""
 
-    def add(self, pod: Pod, wish: Wish, node: str | None, *, is_booked: bool) -> None:
+    def add(self, pod: Pod, request: GpuRequest, node: str | None, *, is_booked: bool) -> None:
         """The next in line, and the node on which it finds room."""
         if is_queued(pod) and (is_booked or node is not None):
             self.let_go.append(pod)
         elif node is not None:
             self.expected[pod.metadata.uid] = node
         elif not is_booked:
-            self.others.append((pod, wish))
+            self.others.append((pod, request))
 
 
-def _queue(line: Line) -> list[tuple[Pod, Booking | None]]:
+def _queue(line: GateQueue) -> list[tuple[Pod, Booking | None]]:
     """Everybody in line with the booking that covers them, who has one first."""
     known = ((pod, line.cover.get(pod.metadata.uid)) for pod in line.pods)
     found = [(pod, booking) for pod, booking in known if _is_in_line(pod, booking)]
@@ -133,17 +133,17 @@ def _is_in_line(pod: Pod, booking: Booking | None) -> bool:
 
 
 def _place(pod: Pod) -> tuple[int, datetime, str]:
-    return -(pod.spec.priority or 0), born(pod), pod.metadata.uid
+    return -(pod.spec.priority or 0), first_created(pod), pod.metadata.uid
 
 
-def _ahead(others: list[tuple[Pod, Wish]]) -> list[Pod]:
+def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
     """The first of those that wish the same, where none of these has been let go; few of them altogether."""
-    kinds: set[Key] = {wish.key for pod, wish in others if not is_queued(pod)}
+    kinds: set[RequestKey] = {request.key for pod, request in others if not is_queued(pod)}
     left = AHEAD - sum(not is_queued(pod) for pod, _ in others)
     chosen: list[Pod] = []
-    for pod, wish in others:
-        if is_queued(pod) and wish.key not in kinds and len(chosen) < left:
-            kinds.add(wish.key)
+    for pod, request in others:
+        if is_queued(pod) and request.key not in kinds and len(chosen) < left:
+            kinds.add(request.key)
             chosen.append(pod)
     return chosen
 
@@ -151,31 +151,31 @@ def _ahead(others: list[tuple[Pod, Wish]]) -> list[Pod]:
 class _Room:
     """What is left of each node when those before have taken theirs."""
 
-    def __init__(self, line: Line) -> None:
+    def __init__(self, line: GateQueue) -> None:
         self._nodes = line.nodes
         self._averse = line.averse
         self._left = {
             name: view
-            for name, (view, agent) in sorted(line.looks.items())
+            for name, (view, agent) in sorted(line.node_snapshots.items())
             if agent == "alive" and _has_any(view)
         }
-        self._nothing: set[Key] = set()
+        self._nothing: set[RequestKey] = set()
         """Wishes for which no node has devices any more."""
 
-    def take(self, pod: Pod, wish: Wish) -> str | None:
+    def take(self, pod: Pod, request: GpuRequest) -> str | None:
         """The first node that has devices for the pod, which nobody else gets then."""
-        is_like_others = wish.pin is None and not pod.status.nominated_node_name
-        if is_like_others and wish.key in self._nothing:
+        is_like_others = request.hold is None and not pod.status.nominated_node_name
+        if is_like_others and request.key in self._nothing:
             return None
         has_any = False
         for name, view in self._left.items():
-            if obstacle(wish, view, "alive") is None:
+            if rejection(request, view, "alive") is None:
                 has_any = True
                 if self._suits(pod, name):
-                    self._keep(name, _without(view, wish))
+                    self._keep(name, _without(view, request))
                     return name
         if is_like_others and not has_any:
-            self._nothing.add(wish.key)
+            self._nothing.add(request.key)
         return None
 
     def _keep(self, name: str, view: NodeView) -> None:
@@ -187,7 +187,11 @@ class _Room:
 
     def _suits(self, pod: Pod, name: str) -> bool:
         node = self._nodes.get(name)
-        return node is not None and (pod.metadata.uid, name) not in self._averse and not misfit(pod, node)
+        return (
+            node is not None
+            and (pod.metadata.uid, name) not in self._averse
+            and not node_rejection(pod, node)
+        )
 
 
 def _has_any(view: NodeView) -> bool:
@@ -195,7 +199,7 @@ def _has_any(view: NodeView) -> bool:
     return any(any(of_model.values()) for of_model in view.free_by_model.values())
 
 
-def _without(view: NodeView, wish: Wish) -> NodeView:
+def _without(view: NodeView, request: GpuRequest) -> NodeView:
     """The node when the pod has got its devices."""
-    taken = devices_of(choose(wish, view))
+    taken = devices_of(choose(request, view))
     return replace(view, held={**view.held, **dict.fromkeys(taken, WHOLE)})

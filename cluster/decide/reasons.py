@@ -22,9 +22,9 @@ class Reason(str):
     __slots__ = ("code",)
     code: str
 
-    def __new__(cls, sentence: str, code: str) -> Self:
+    def __new__(cls, message: str, code: str) -> Self:
         """Args: code: of the cause that it is said of."""
-        made = super().__new__(cls, sentence)
+        made = super().__new__(cls, message)
         made.code = code
         return made
 
@@ -51,9 +51,9 @@ class Cause:
         """The reason in a sentence."""
         return Reason(self.pattern.replace("{}", detail), self.code)
 
-    def of_all(self, sentence: str) -> Reason:
+    def of_all(self, message: str) -> Reason:
         """The reason in a sentence about all nodes together; filter says none of these."""
-        return Reason(sentence, self.code)
+        return Reason(message, self.code)
 
 
 ELSEWHERE: Final = Cause(
@@ -72,30 +72,30 @@ NOT_PUBLISHED: Final = Cause(
     "the node has not published its GPUs",
     "the node agent runs there and finds GPUs",
 )
-UNSEEN: Final = Cause(
+AGENT_UNSEEN: Final = Cause(
     "agent-unseen", "the GPU agent of the node has not reported yet", "the node agent renews its Lease"
 )
-SILENT: Final = Cause(
+AGENT_UNRESPONSIVE: Final = Cause(
     "agent-silent",
     "the GPU agent of the node is silent",
     "the node agent renews its Lease again; it has not for 75 s",
 )
-STOPPING: Final = Cause(
+AGENT_STOPPING: Final = Cause(
     "agent-stopping",
     "the GPU agent of the node is stopping, or its kubelet does not know it",
     "the node agent is registered with the kubelet again",
 )
-UNCONFIRMED: Final = Cause(
+AGENT_UNCONFIRMED: Final = Cause(
     "agent-unconfirmed",
     "the GPU agent of the node has not been heard again since news may have been missed",
     "the node agent renews its Lease, which it does every 10 s",
 )
-REFUSING: Final = Cause(
+KUBELET_REFUSING: Final = Cause(
     "refusing",
     "the kubelet of the node has refused a pod",
     "the node agent renews its Lease after the refusal, and a pause of 1 s to 60 s is over",
 )
-SHORT: Final = Cause(
+KUBELET_SHORT: Final = Cause(
     "short",
     "the kubelet of the node offers fewer GPUs than its agent has",
     "the kubelet writes the Node's allocatable again, which takes up to 10 s",
@@ -119,17 +119,17 @@ UNHEALTHY: Final = Cause(
     "not enough GPUs{} on this node are healthy",
     "the GPUs recover, or are replaced; the node's inventory says what ails them",
 )
-MISFIT: Final = Cause(
+HELD_MISMATCH: Final = Cause(
     "kept-misfit",
     "the GPUs that are kept for this pod are not what it asks for",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
-SICK: Final = Cause(
+HELD_UNHEALTHY: Final = Cause(
     "kept-unhealthy",
     "a GPU that is kept for this pod is not healthy",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
-FREED: Final = Cause(
+HELD_NOT_FREE: Final = Cause(
     "kept-not-free",
     "the GPUs that are kept for this pod are not free yet",
     "the pods that hold them have ended",
@@ -155,7 +155,7 @@ UNACCOUNTED: Final = Cause(
     "GPUs of this node are held by pods that were not given them by GPU Booking",
     "the node agent says which GPUs these pods hold; or they end",
 )
-PROMISED: Final = Cause(
+BOOKED_BY_OTHERS: Final = Cause(
     "promised",
     "GPUs of this node are promised to other bookings, which would find no place",
     "another node; or those bookings end or are moved",
@@ -166,25 +166,25 @@ ALL: Final = (
     CORDONED,
     UNREADABLE,
     NOT_PUBLISHED,
-    UNSEEN,
-    SILENT,
-    STOPPING,
-    UNCONFIRMED,
-    REFUSING,
-    SHORT,
+    AGENT_UNSEEN,
+    AGENT_UNRESPONSIVE,
+    AGENT_STOPPING,
+    AGENT_UNCONFIRMED,
+    KUBELET_REFUSING,
+    KUBELET_SHORT,
     TOO_MANY,
     NO_SUCH,
     TOO_MANY_SUCH,
     MIXED_MODELS,
     UNHEALTHY,
-    MISFIT,
-    SICK,
-    FREED,
+    HELD_MISMATCH,
+    HELD_UNHEALTHY,
+    HELD_NOT_FREE,
     IN_USE,
     KEPT,
     NOMINATED,
     UNACCOUNTED,
-    PROMISED,
+    BOOKED_BY_OTHERS,
     RESERVED,
 )
 """In the order in which they are looked for."""

@@ -1,19 +1,19 @@
 """Who holds a Lease, told from its renewals: the scheduler's, the controller's, the mirror's.
 
-A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless the
-news of it came late (``sighting``); only at first sight its age is taken from the Lease's text against the
-wall clock. Pure: instants are passed in.
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
+the news of it came late (``observed_renewal``); only at first sight its age is taken from the Lease's text
+against the wall clock. Pure: instants are passed in.
 """
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from cluster.decide.ledger.versions import is_older
-from cluster.decide.sighting import renewed_at
+from cluster.decide.ledger.resource_versions import is_older
+from cluster.decide.observed_renewal import renewed_at
 from cluster.objects.nodes import Lease
 
-DEAF_AFTER: Final = 15.0
+WATCH_STALE_AFTER: Final = 15.0
 """Seconds without a renewal of any Lease: some are renewed every two seconds, so it is we who are deaf."""
 
 
@@ -54,7 +54,7 @@ class Renewals:
         else:
             at = _counts_from(known, lease, monotonic)
         self._seen[name] = _Seen(lease=lease, at=at, seen=seen)
-        if self._newest is not None and at - self._newest > DEAF_AFTER:
+        if self._newest is not None and at - self._newest > WATCH_STALE_AFTER:
             self._heard_again = at
         self._newest = at if self._newest is None else max(at, self._newest)
 
@@ -76,12 +76,12 @@ class Renewals:
         known = self._seen.get(name)
         return monotonic - known.at if known else None
 
-    def since_deaf(self, *, monotonic: float) -> float | None:
+    def since_watch_stale(self, *, monotonic: float) -> float | None:
         """Seconds since renewals are heard again after a time in which none was: 0 while none is.
 
         None when there was no such time.
         """
-        if self._newest is not None and monotonic - self._newest > DEAF_AFTER:
+        if self._newest is not None and monotonic - self._newest > WATCH_STALE_AFTER:
             return 0.0
         return None if self._heard_again is None else monotonic - self._heard_again
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.claims import Claim
+from cluster.decide.ledger.holdings import Holding
 from cluster.objects.bookings import Booking, BookingSpec
 
 Reserve = Mapping[str, Mapping[str, int]]
@@ -17,7 +17,7 @@ Reserve = Mapping[str, Mapping[str, int]]
 def reserve(
     bookings: Iterable[Booking],
     cover: Mapping[str, Booking],
-    claims: Mapping[str, tuple[Claim, NodeView]],
+    holdings: Mapping[str, tuple[Holding, NodeView]],
     now: datetime,
 ) -> Reserve:
     """What is planned and not in use.
@@ -25,14 +25,14 @@ def reserve(
     Args:
         bookings: all that are known.
         cover: pod uid -> the booking that covers it.
-        claims: uid of each covered pod that has devices -> these, and its node.
+        holdings: uid of each covered pod that has devices -> these, and its node.
         now: the instant.
     """
     used: dict[str, dict[str, int]] = {}
     for uid, booking in cover.items():
-        if uid in claims:
-            claim, view = claims[uid]
-            count = sum(view.models.get(uuid) == booking.spec.model for uuid in claim.devices)
+        if uid in holdings:
+            holding, view = holdings[uid]
+            count = sum(view.models.get(uuid) == booking.spec.model for uuid in holding.devices)
             theirs = used.setdefault(booking.name, {})
             theirs[view.name] = theirs.get(view.name, 0) + count
     found: dict[str, dict[str, int]] = {}

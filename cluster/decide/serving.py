@@ -20,13 +20,13 @@ from typing import Final
 
 from cluster import names
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.liveness import Liveness, State
-from cluster.objects.assignment import promise_of
+from cluster.decide.ledger.liveness import AgentState, Liveness
+from cluster.objects.assignment import readable_assignment_of
 from cluster.objects.inventory import resource_of
+from cluster.objects.kubelet_rejection import blames_node
 from cluster.objects.nodes import Lease, Node
 from cluster.objects.pods import Pod, container_needs, is_live
 from cluster.objects.quantity import QuantityError, parse_count
-from cluster.objects.refused import blames_node
 
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
@@ -107,7 +107,7 @@ class Serving(Liveness):
             now: the reader's wall clock, aware.
         """
         node, started = pod.spec.node_name, pod.status.start_time
-        if not node or not promise_of(pod):
+        if not node or not readable_assignment_of(pod):
             return None
         if blames_node(pod):
             late = timedelta() if was_known or started is None else max(timedelta(), now - started)
@@ -130,7 +130,7 @@ class Serving(Liveness):
         found = self._refusals.items()
         return [refusal for node, refusal in found if self._bars(node, refusal, monotonic)]
 
-    def state(self, node: str, *, monotonic: float) -> State:
+    def state(self, node: str, *, monotonic: float) -> AgentState:
         """How the node's agent is doing at this instant, and what its kubelet did last."""
         found, renewal = super().state(node, monotonic=monotonic), self.renewal(node)
         if found != "alive" or renewal is None:
@@ -197,15 +197,15 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
 def awaits_answer(pod: Pod) -> bool:
     """Whether its kubelet has not said yet whether it takes the pod, to which we gave devices."""
     is_silent = pod.status.phase in (None, "Pending") and pod.status.start_time is None
-    return bool(pod.spec.node_name and is_silent and is_live(pod) and promise_of(pod))
+    return bool(pod.spec.node_name and is_silent and is_live(pod) and readable_assignment_of(pod))
 
 
 def _under_another_name(view: NodeView, resource: str, pods: Mapping[str, Pod]) -> int:
     ours = {device.uuid for device in view.devices if device.is_healthy and resource_of(device) == resource}
     held = [
-        claim.devices.keys() & ours
-        for claim in view.claims
-        if (pod := pods.get(claim.uid)) and resource not in _asked(pod)
+        holding.devices.keys() & ours
+        for holding in view.holdings
+        if (pod := pods.get(holding.uid)) and resource not in _asked(pod)
     ]
     return sum(map(len, held))
 

@@ -1,7 +1,7 @@
 """A Binding: node, annotations and labels in one write, for a pod that has none yet and may be scheduled."""
 
+from cluster.fake.errors import check_preconditions, refusal
 from cluster.fake.merging import merged
-from cluster.fake.refusing import check_preconditions, refusal
 from cluster.fake.state import Json
 from cluster.kube.errors import Request
 
@@ -15,9 +15,9 @@ def bound(request: Request, pod: Json, binding: Json, at: str) -> Json:
     metadata = binding.get("metadata") or {}
     _check_body(request, pod, binding)
     check_preconditions(request, pod, metadata, "pods/binding")
-    if trouble := _trouble(pod):
+    if problem := _problem(pod):
         name = pod["metadata"]["name"]
-        message = f'Operation cannot be fulfilled on pods/binding "{name}": {trouble}'
+        message = f'Operation cannot be fulfilled on pods/binding "{name}": {problem}'
         raise refusal(request, 409, "Conflict", message)
     kept = {key: metadata[key] for key in ("annotations", "labels") if metadata.get(key)}
     scheduled = {"type": "PodScheduled", "status": "True"}
@@ -49,7 +49,7 @@ def _check_body(request: Request, pod: Json, binding: Json) -> None:
         raise refusal(request, 500, "InternalError", "target.name: Required value")
 
 
-def _trouble(pod: Json) -> str | None:
+def _problem(pod: Json) -> str | None:
     name, spec = pod["metadata"]["name"], pod.get("spec") or {}
     if pod["metadata"].get("deletionTimestamp"):
         return f"pod {name} is being deleted, cannot be assigned to a host"

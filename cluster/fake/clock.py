@@ -5,7 +5,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 START = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 """A Monday morning."""

@@ -6,10 +6,10 @@ goes the whole way but the last step.
 
 from typing import Final
 
-from cluster.fake.asked import Asked, Attributes, text_of
+from cluster.fake.core import Attributes, ServerCore, text_of
+from cluster.fake.errors import refusal
 from cluster.fake.kinds import BORN_WITH_STATUS, COUNTED, NAMESPACES, PODS, WITH_STATUS
-from cluster.fake.newpods import born, defaulted, prioritised
-from cluster.fake.refusing import refusal
+from cluster.fake.pod_defaults import born, defaulted, prioritised
 from cluster.fake.state import Json, State, plain
 from cluster.kube.errors import Request
 from cluster.kube.resources import Resource, T
@@ -25,7 +25,7 @@ _NOT_GIVEN: Final = frozenset(
 
 
 def created(
-    asked: Asked,
+    asked: ServerCore,
     request: Request,
     resource: Resource[T],
     body: Json,
@@ -55,7 +55,7 @@ def _addressed(request: Request, body: Json, namespace: str | None) -> Json:
     return {**body, "metadata": metadata}
 
 
-def _check_namespace(asked: Asked, request: Request, namespace: str | None) -> None:
+def _check_namespace(asked: ServerCore, request: Request, namespace: str | None) -> None:
     """Refuse a namespace that is not there.
 
     Namespaces count as soon as there is a first Namespace object; until then every one exists.
@@ -66,7 +66,7 @@ def _check_namespace(asked: Asked, request: Request, namespace: str | None) -> N
 
 
 def _admitted(
-    asked: Asked, request: Request, resource: Resource[T], obj: Json, *, user: str, dry_run: bool
+    asked: ServerCore, request: Request, resource: Resource[T], obj: Json, *, user: str, dry_run: bool
 ) -> Json:
     is_pod = resource.plural == PODS
     if is_pod:
@@ -84,7 +84,7 @@ def _admitted(
     return prioritised(request, asked.store, defaulted(obj)) if is_pod else obj
 
 
-def _identified(asked: Asked, request: Request, resource: Resource[T], obj: Json) -> Json:
+def _identified(asked: ServerCore, request: Request, resource: Resource[T], obj: Json) -> Json:
     """The object with a name, a uid, the time, and nothing empty in its metadata."""
     metadata = {key: value for key, value in obj["metadata"].items() if value not in (None, {}, [])}
     if metadata.get("resourceVersion"):
@@ -115,7 +115,7 @@ def _generated(prefix: str, number: int) -> str:
     return prefix[: LONGEST_NAME - _SUFFIX] + suffix
 
 
-def _check_taken(asked: Asked, request: Request, resource: Resource[T], metadata: Json) -> None:
+def _check_taken(asked: ServerCore, request: Request, resource: Resource[T], metadata: Json) -> None:
     there = asked.store.find(resource.plural, metadata.get("namespace"), metadata["name"])
     if there is None:
         return

@@ -11,12 +11,12 @@ from typing import Any, Final
 
 import msgspec
 
-from cluster.fake.asked import Asked, text_of
 from cluster.fake.binding import with_condition
+from cluster.fake.core import ServerCore, text_of
+from cluster.fake.errors import check_preconditions, over_budget, refusal
 from cluster.fake.kinds import PODS
 from cluster.fake.merging import merged
-from cluster.fake.newpods import DEFAULT_GRACE
-from cluster.fake.refusing import check_preconditions, over_budget, refusal
+from cluster.fake.pod_defaults import DEFAULT_GRACE
 from cluster.fake.state import Json, State
 from cluster.kube.errors import Request
 from cluster.kube.resources import Resource
@@ -25,7 +25,7 @@ from cluster.names import DISRUPTION_TARGET
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 
 
-def deleted(asked: Asked, resource: Resource[Any], state: State, asked_grace: int | None) -> None:
+def deleted(asked: ServerCore, resource: Resource[Any], state: State, asked_grace: int | None) -> None:
     """Delete an object, or begin to."""
     metadata = state.metadata
     if resource.plural != PODS:
@@ -50,7 +50,9 @@ def deleted(asked: Asked, resource: Resource[Any], state: State, asked_grace: in
         _grant(asked, resource, state, until=until, grace=asked_grace)
 
 
-def evicted(asked: Asked, request: Request, state: State, body: Json, *, resource: Resource[Any]) -> None:
+def evicted(
+    asked: ServerCore, request: Request, state: State, body: Json, *, resource: Resource[Any]
+) -> None:
     """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
 
     A budget counts for a pod that runs and was not yet told to go, and is asked before the preconditions. A
@@ -77,7 +79,7 @@ def evicted(asked: Asked, request: Request, state: State, body: Json, *, resourc
     deleted(asked, resource, state, options.get("gracePeriodSeconds"))
 
 
-def finished(asked: Asked, resource: Resource[Any], state: State, phase: str) -> None:
+def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:
     """A kubelet says that all containers of a pod have ended, and lets go of it.
 
     What nobody has deleted, and what is no pod, vanishes, unless it is a pod with finalizers.
@@ -117,7 +119,7 @@ def _phase(pod: Json) -> str | None:
     return phase
 
 
-def _grant(asked: Asked, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
+def _grant(asked: ServerCore, resource: Resource[Any], state: State, *, until: datetime, grace: int) -> None:
     """Write until when a pod may live; without grace or finalizer it is gone at once."""
     first = not state.metadata.get("deletionTimestamp")
     metadata: Json = {"deletionTimestamp": text_of(until), "deletionGracePeriodSeconds": grace}
@@ -128,7 +130,7 @@ def _grant(asked: Asked, resource: Resource[Any], state: State, *, until: dateti
         asked.store.remove(resource, state)
 
 
-def _delete_at_once(asked: Asked, resource: Resource[Any], state: State) -> None:
+def _delete_at_once(asked: ServerCore, resource: Resource[Any], state: State) -> None:
     metadata = state.metadata
     if not metadata.get("finalizers"):
         asked.store.remove(resource, state)

@@ -23,7 +23,7 @@ class Change:
     now: State | None
 
 
-class News:
+class ChangeView:
     """A change as listeners are told of it."""
 
     def __init__(self, change: Change) -> None:

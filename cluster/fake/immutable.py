@@ -31,8 +31,8 @@ def forbidden_change(before: Json, after: Json) -> str | None:
     if not _is_shorter(old.get("activeDeadlineSeconds"), new.get("activeDeadlineSeconds")):
         return "spec.activeDeadlineSeconds: Invalid value: must be less than or equal to previous value"
     if old.get("schedulingGates"):
-        if trouble := _loosened(old, new):
-            return trouble
+        if problem := _loosened(old, new):
+            return problem
         old, new = _without_placement(old), _without_placement(new)
     return f"spec: Forbidden: {_REST}" if _fixed(old) != _fixed(new) else None
 

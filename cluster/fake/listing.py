@@ -8,12 +8,12 @@ import itertools
 from collections import OrderedDict
 from typing import Final
 
-from cluster.fake.refusing import refusal
+from cluster.fake.errors import refusal
 from cluster.fake.selecting import selector_of
 from cluster.fake.state import State
 from cluster.fake.store import Store
 from cluster.kube.errors import Request
-from cluster.kube.port import Page, Selection
+from cluster.kube.interface import Page, Selection
 from cluster.kube.resources import Resource, T
 
 KEPT: Final = 100

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from cluster.fake.errors import refusal
 from cluster.fake.kinds import FIELDS, FIELDS_OF_THE_REST
-from cluster.fake.refusing import refusal
 from cluster.kube.errors import Request
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 
 _COMMA = re.compile(r",(?![^(]*\))")
 _SET = re.compile(r"^(?P<key>\S+)\s+(?P<no>not)?in\s*\((?P<values>[^()]*)\)$")

@@ -2,8 +2,8 @@
 
 What everybody may rely on, of this one and of the real one, is one contract (tests/contracts). The rooms:
 ``user`` (the port's methods), ``asked`` (what all of them share), ``store`` and ``history`` (etcd),
-``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``newpods``, ``updating``, ``immutable``,
-``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
+``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``pod_defaults``, ``updating``,
+``immutable``, ``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
 
 What it does not do: authorise, validate more than is named in those rooms, collect garbage, end watches by
 time. Tests set objects up with ``put``, play kubelets with ``finish``, let calls go wrong with ``fail``,
@@ -13,21 +13,21 @@ time. Tests set objects up with ``put``, play kubelets with ``finish``, let call
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from cluster.fake.asked import ADMINISTRATOR, Admission, Asked, Attributes, Call, text_of
 from cluster.fake.clock import FakeClock
+from cluster.fake.core import ADMINISTRATOR, Admission, Attributes, Call, ServerCore, text_of
 from cluster.fake.ending import finished, grace_of
-from cluster.fake.history import News
+from cluster.fake.history import ChangeView
 from cluster.fake.kinds import COUNTED, PODS
 from cluster.fake.state import Json, State, plain
 from cluster.fake.store import Listener
 from cluster.fake.updating import SET_BY_SERVER, is_over
 from cluster.fake.user import UserKube
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import Resource, T
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
-__all__ = ["ADMINISTRATOR", "Admission", "Attributes", "Call", "FakeKube", "Listener", "News"]
+__all__ = ["ADMINISTRATOR", "Admission", "Attributes", "Call", "ChangeView", "FakeKube", "Listener"]
 
 HISTORY: Final = 100_000
 """Changes that a watch can go on from."""
@@ -46,7 +46,7 @@ class FakeKube(UserKube):
         calls_kept: int = CALLS_KEPT,
     ) -> None:
         """Args: calls_kept: of what it was asked, so many and up to twice as many are remembered."""
-        asked = Asked(
+        asked = ServerCore(
             clock or FakeClock(), streams_lists=streams_lists, history=history, calls_kept=calls_kept
         )
         super().__init__(asked)

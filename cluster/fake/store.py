@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-from cluster.fake.history import Change, History, News
+from cluster.fake.history import Change, ChangeView, History
 from cluster.fake.selecting import Selector
 from cluster.fake.state import Json, State
 from cluster.kube.resources import Resource
@@ -17,7 +17,7 @@ from cluster.kube.resources import Resource
 FIRST: Final = 100
 """The resourceVersion before the first write: a server has written things of its own when it serves."""
 
-Listener = Callable[[News], None]
+Listener = Callable[[ChangeView], None]
 """Told of every stored change, in order, while the server stands still."""
 
 
@@ -118,7 +118,7 @@ class Store:
         self._telling = True
         try:
             while self._untold:
-                news = News(self._untold.popleft())
+                news = ChangeView(self._untold.popleft())
                 for tell in self.listeners:
                     tell(news)
         finally:

@@ -7,11 +7,11 @@ is being deleted gets no new finalizer and vanishes with its last one.
 
 from typing import Any, Final
 
-from cluster.fake.asked import Asked
+from cluster.fake.core import ServerCore
+from cluster.fake.errors import check_finalizers, check_preconditions, invalid, refusal
 from cluster.fake.immutable import forbidden_change
 from cluster.fake.kinds import COMPARED_ALWAYS, COUNTED, MADE_BY_PUT, PODS, STATUS_ALONE, WITH_STATUS
 from cluster.fake.merging import merged
-from cluster.fake.refusing import check_finalizers, check_preconditions, invalid, refusal
 from cluster.fake.state import Json, State
 from cluster.kube.errors import Request
 from cluster.kube.resources import Resource
@@ -27,7 +27,7 @@ _SET_BY_SERVER: Final = (*SET_BY_SERVER, "name", "generation", "resourceVersion"
 
 
 def patched(
-    asked: Asked,
+    asked: ServerCore,
     request: Request,
     before: State,
     patch: Json,
@@ -43,7 +43,9 @@ def patched(
     return updated(asked, request, before, after, resource=resource, of_status=subresource == "status")
 
 
-def replaced(asked: Asked, request: Request, before: State, body: Json, *, resource: Resource[Any]) -> State:
+def replaced(
+    asked: ServerCore, request: Request, before: State, body: Json, *, resource: Resource[Any]
+) -> State:
     """What becomes of an object by a PUT."""
     metadata = body.get("metadata") or {}
     if metadata.get("name") not in {None, before.metadata["name"]}:
@@ -73,7 +75,7 @@ def is_made_by_put(request: Request, resource: Resource[Any], body: Json) -> boo
 
 
 def updated(
-    asked: Asked,
+    asked: ServerCore,
     request: Request,
     before: State,
     after: Json,
@@ -86,8 +88,8 @@ def updated(
     after = _through_the_door(resource.plural, old, after, of_status=of_status)
     after["metadata"] = _metadata(old, after)
     check_finalizers(request, old, after)
-    if resource.plural == PODS and (trouble := forbidden_change(old, after)):
-        raise invalid(request, old, trouble)
+    if resource.plural == PODS and (problem := forbidden_change(old, after)):
+        raise invalid(request, old, problem)
     if resource.plural in COUNTED and _meant(old) != _meant(after):
         after["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     if after == old:

@@ -3,23 +3,23 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.fake.asked import ADMINISTRATOR, Asked, text_of
 from cluster.fake.binding import bound
+from cluster.fake.core import ADMINISTRATOR, ServerCore, text_of
 from cluster.fake.creating import created
 from cluster.fake.ending import deleted, evicted
-from cluster.fake.refusing import check_preconditions, refusal
+from cluster.fake.errors import check_preconditions, refusal
 from cluster.fake.state import plain
 from cluster.fake.updating import is_made_by_put, patched, replaced
 from cluster.fake.watching import FakeWatch
 from cluster.kube.errors import Request, Unsent
-from cluster.kube.port import EVERYTHING, FROM_NOW, Page, Selection, WatchOptions
+from cluster.kube.interface import EVERYTHING, FROM_NOW, Page, Selection, WatchOptions
 from cluster.kube.resources import Resource, T
 
 
 class UserKube:
     """``Kube`` for somebody: admission and the record of calls know who asks; all may do everything."""
 
-    def __init__(self, asked: Asked, user: str = ADMINISTRATOR) -> None:
+    def __init__(self, asked: ServerCore, user: str = ADMINISTRATOR) -> None:
         self._asked = asked
         self.user = user
 

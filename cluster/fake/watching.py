@@ -13,15 +13,15 @@ from typing import Any, Final, Generic
 
 import msgspec
 
+from cluster.fake.errors import refusal
 from cluster.fake.history import Change
 from cluster.fake.kinds import PODS
-from cluster.fake.refusing import refusal
 from cluster.fake.selecting import Selector, selector_of
 from cluster.fake.state import Json
 from cluster.fake.store import Store
 from cluster.kube.errors import ApiError, Request
-from cluster.kube.port import INITIAL_EVENTS_END, Selection, WatchEvent, WatchOptions
-from cluster.kube.port import Change as Kind
+from cluster.kube.interface import INITIAL_EVENTS_END, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import Change as Kind
 from cluster.kube.resources import Resource, T
 
 _NONE: Final[Mapping[str, str]] = MappingProxyType({})
@@ -68,7 +68,7 @@ class FakeWatch(Generic[T]):
         if event is not None:
             yield event
 
-    def tell(self, change: Change) -> None:
+    def notify(self, change: Change) -> None:
         """Say what a change means to this selection."""
         if change.plural != self.resource.plural:
             return
@@ -124,7 +124,7 @@ class Watches:
             return watch
         else:
             for change in self._store.history.since(since):
-                watch.tell(change)
+                watch.notify(change)
         self._running.append(watch)
         return watch
 
@@ -141,7 +141,7 @@ class Watches:
 
     def _tell(self, change: Change) -> None:
         for watch in self._running:
-            watch.tell(change)
+            watch.notify(change)
 
     def _forget(self, watch: FakeWatch[T]) -> None:
         with self._lock:

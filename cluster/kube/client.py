@@ -23,11 +23,11 @@ from cluster.kube.errors import (
     refusal_of,
     refused,
 )
-from cluster.kube.port import EVERYTHING, FROM_NOW, Change, Page, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import EVERYTHING, FROM_NOW, Change, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
 from cluster.kube.transport import CONNECTIONS, Call, Stream, Timeouts, Transport
 from cluster.objects.meta import ListMeta, Partial, ready
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 MERGE_PATCH: Final = "application/merge-patch+json"
 READ_ATTEMPTS: Final = 4

@@ -1,6 +1,6 @@
 """Where the API server is and who we are to it: what a client is made from.
 
-``cluster.kube.incluster`` makes one as a pod finds it.
+``cluster.kube.in_cluster`` makes one as a pod finds it.
 """
 
 import threading
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 
 import structlog
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 log = structlog.get_logger(__name__)
 
@@ -29,7 +29,7 @@ class Credentials(Protocol):
         """The bearer token of now, None for none."""
         ...
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """The server answered 401: do not trust a remembered token."""
         ...
 
@@ -41,7 +41,7 @@ class NoToken:
         """None."""
         return None
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """Nothing to forget."""
 
 
@@ -72,7 +72,7 @@ class TokenFile:
                     log.warning("going on with the old token", error=str(error))
             return self._token
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """Read the file again before the next request."""
         with self._lock:
             self._read_at = None

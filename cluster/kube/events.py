@@ -17,13 +17,13 @@ import structlog
 from prometheus_client import CollectorRegistry, Counter
 
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import EVENTS, NODES, PODS
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock
-from cluster.runtime.metrics import NAMESPACE
-from cluster.runtime.waking import call_at
+from cluster.process.clock import Clock
+from cluster.process.metrics import NAMESPACE
+from cluster.process.stop_events import call_at
 
 log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ NAMESPACE_OF_NODES: Final = "default"
 
 
 @dataclass(frozen=True)
-class _Sentence:
+class _EventKey:
     """What is told: equal ones are aggregated."""
 
     kind: str
@@ -57,7 +57,7 @@ class _Sentence:
 
 
 @dataclass(frozen=True)
-class _Told:
+class _WrittenEvent:
     """The Event that holds a sentence."""
 
     event: str
@@ -75,9 +75,9 @@ class EventRecorder:
         self._kube = kube
         self._clock = clock
         self._component = component
-        self._queue: queue.Queue[tuple[_Sentence, datetime] | None] = queue.Queue(LONGEST_QUEUE)
+        self._queue: queue.Queue[tuple[_EventKey, datetime] | None] = queue.Queue(LONGEST_QUEUE)
         """None only wakes whoever waits."""
-        self._told: dict[_Sentence, _Told] = {}
+        self._told: dict[_EventKey, _WrittenEvent] = {}
         self._outcomes = Counter(
             "events_total",
             "Events about objects, by what became of them: written, dropped (queue full), refused.",
@@ -116,7 +116,7 @@ class EventRecorder:
 
     def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> bool:
         resource = PODS if isinstance(about, Pod) else NODES
-        sentence = _Sentence(
+        text = _EventKey(
             kind=resource.kind,
             api_version=resource.api_version,
             namespace=about.metadata.namespace or NAMESPACE_OF_NODES,
@@ -127,59 +127,59 @@ class EventRecorder:
             message=message[:LONGEST_MESSAGE],
         )
         try:
-            self._queue.put_nowait((sentence, self._clock.now()))
+            self._queue.put_nowait((text, self._clock.now()))
         except queue.Full:
             self._outcomes.labels("dropped").inc()
             return False
         return True
 
-    def _write(self, sentence: _Sentence, at: datetime) -> bool:
+    def _write(self, message: _EventKey, at: datetime) -> bool:
         """Write one; whether it worked."""
         try:
-            self._told[sentence] = self._repeat(sentence, at) or self._create(sentence, at)
+            self._told[message] = self._repeat(message, at) or self._create(message, at)
         except ApiError as error:
             self._outcomes.labels("refused").inc()
-            log.warning("an event was not written", reason=sentence.reason, error=str(error))
+            log.warning("an event was not written", reason=message.reason, error=str(error))
             return False
         self._outcomes.labels("written").inc()
         self._forget_oldest()
         return True
 
-    def _repeat(self, sentence: _Sentence, at: datetime) -> _Told | None:
+    def _repeat(self, message: _EventKey, at: datetime) -> _WrittenEvent | None:
         """Count the sentence on the Event that has it; None when there is none, or it is too old."""
-        told = self._told.pop(sentence, None)
+        told = self._told.pop(message, None)
         if told is None or self._clock.monotonic() - told.at > AGGREGATED_WITHIN:
             return None
         patch = {"count": told.count + 1, "lastTimestamp": _text(at)}
         try:
-            self._kube.patch(EVENTS, told.event, patch, namespace=sentence.namespace)
+            self._kube.patch(EVENTS, told.event, patch, namespace=message.namespace)
         except NotFound:
             return None
-        return _Told(told.event, told.count + 1, self._clock.monotonic())
+        return _WrittenEvent(told.event, told.count + 1, self._clock.monotonic())
 
-    def _create(self, sentence: _Sentence, at: datetime) -> _Told:
-        event = f"{sentence.name[:LONGEST_NAME]}.{uuid.uuid4().hex[:16]}"
+    def _create(self, message: _EventKey, at: datetime) -> _WrittenEvent:
+        event = f"{message.name[:LONGEST_NAME]}.{uuid.uuid4().hex[:16]}"
         body: dict[str, Any] = {
             "metadata": {"name": event},
             "involvedObject": {
-                "kind": sentence.kind,
-                "apiVersion": sentence.api_version,
-                "name": sentence.name,
-                "uid": sentence.uid,
+                "kind": message.kind,
+                "apiVersion": message.api_version,
+                "name": message.name,
+                "uid": message.uid,
                 # An object without a namespace is named without one, though its Event has one.
-                **({"namespace": sentence.namespace} if sentence.kind == PODS.kind else {}),
+                **({"namespace": message.namespace} if message.kind == PODS.kind else {}),
             },
-            "type": sentence.severity,
-            "reason": sentence.reason,
-            "message": sentence.message,
+            "type": message.severity,
+            "reason": message.reason,
+            "message": message.message,
             "source": {"component": self._component},
             "reportingComponent": self._component,
             "count": 1,
             "firstTimestamp": _text(at),
             "lastTimestamp": _text(at),
         }
-        self._kube.create(EVENTS, body, namespace=sentence.namespace)
-        return _Told(event, 1, self._clock.monotonic())
+        self._kube.create(EVENTS, body, namespace=message.namespace)
+        return _WrittenEvent(event, 1, self._clock.monotonic())
 
     def _forget_oldest(self) -> None:
         while len(self._told) > MOST_REMEMBERED:

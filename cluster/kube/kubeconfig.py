@@ -17,8 +17,8 @@ import msgspec
 import msgspec.yaml
 
 from cluster.kube.connection import BadConnectionError, Connection, Credentials, NoToken
-from cluster.kube.incluster import in_cluster
-from cluster.runtime.clock import Clock
+from cluster.kube.in_cluster import in_cluster
+from cluster.process.clock import Clock
 
 DEFAULT_NAMESPACE: Final = "default"
 _EXEC_KIND: Final = "ExecCredential"
@@ -215,7 +215,7 @@ class GivenToken:
         """The token."""
         return self._token
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """Nothing to read again."""
 
 

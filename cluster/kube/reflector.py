@@ -16,10 +16,10 @@ import structlog
 
 from cluster.kube.backoff import Backoff, Random, unpredictable
 from cluster.kube.errors import ApiError, BadRequest, Gone, Request, Unprocessable, Unreachable
-from cluster.kube.port import INITIAL_EVENTS_END, Kube, Selection, Watch, WatchEvent, WatchOptions
+from cluster.kube.interface import INITIAL_EVENTS_END, Kube, Selection, Watch, WatchEvent, WatchOptions
 from cluster.kube.resources import Object, Resource, T
-from cluster.runtime.clock import Clock
-from cluster.runtime.waking import nothing
+from cluster.process.clock import Clock
+from cluster.process.stop_events import nothing
 
 log = structlog.get_logger(__name__)
 
@@ -246,7 +246,7 @@ class Reflector(Generic[T]):
 
     def _replace(self, items: Sequence[T], version: str) -> None:
         self._tell(lambda whole: self._handler.replace(whole, version), items)
-        self._heard(version)
+        self._touch(version)
         self._lists += 1
         self._synced.set()
         self._log.info("in step with the API server", objects=len(items), resource_version=version)
@@ -256,7 +256,7 @@ class Reflector(Generic[T]):
             self._tell(self._handler.remove, event.object)
         elif event.type != "BOOKMARK":
             self._tell(self._handler.upsert, event.object)
-        self._heard(event.object.metadata.resource_version)
+        self._touch(event.object.metadata.resource_version)
 
     def _tell(self, call: Callable[[_Told], None], what: _Told) -> None:
         try:
@@ -264,7 +264,7 @@ class Reflector(Generic[T]):
         except Exception as error:
             raise _HandlerError from error
 
-    def _heard(self, version: str) -> None:
+    def _touch(self, version: str) -> None:
         self._version = version
         self._news = self._clock.monotonic()
         self._backoff.reset()

@@ -1,6 +1,6 @@
 """Kinds of API objects: where each lives on the API server and the struct that it is read into.
 
-Used by everything that speaks to the API server through the port ``cluster.kube.port.Kube``.
+Used by everything that speaks to the API server through the port ``cluster.kube.interface.Kube``.
 """
 
 import builtins
@@ -14,7 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.objects.bookings import Booking
-from cluster.objects.failed import FailedPod
+from cluster.objects.failed_pods import FailedPod
 from cluster.objects.meta import Meta, Partial, ready
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Lease, Node
@@ -157,7 +157,7 @@ FAILED_PODS: Final = Resource(
 POD_TEMPLATES: Final = Resource(
     group="", version="v1", plural="podtemplates", kind="PodTemplate", namespaced=True, type=PodTemplate
 )
-CLAIMS: Final = Resource(
+VOLUME_CLAIMS: Final = Resource(
     group="",
     version="v1",
     plural="persistentvolumeclaims",

@@ -22,7 +22,7 @@ from urllib3.util.ssl_ import create_urllib3_context
 
 from cluster.kube.connection import Connection
 from cluster.kube.errors import Malformed, Refusal, Request, Unreachable, Unsent, refusal_of, refused
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 KEEPALIVE: Final = (
     (socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1),
@@ -168,7 +168,7 @@ class Transport:
         answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status == HTTPStatus.UNAUTHORIZED:
             # Nothing was done yet; the token may just have been rotated.
-            self._credentials.refused()
+            self._credentials.invalidate()
             _discard(answer)
             answer = self._exchange(call, until, read_timeout=read_timeout, stream=stream)
         if answer.status >= HTTPStatus.BAD_REQUEST:

@@ -55,7 +55,7 @@ def assignment_of(pod: Pod) -> Assignment | None:
     return _asked_for(decode_assignment(text), pod) if text else None
 
 
-def promise_of(pod: Pod) -> Assignment:
+def readable_assignment_of(pod: Pod) -> Assignment:
     """The same; nothing where the annotation is missing or cannot be read."""
     try:
         return assignment_of(pod) or {}

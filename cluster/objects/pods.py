@@ -206,9 +206,9 @@ def is_live(pod: Pod) -> bool:
     return not is_terminal(pod) and not is_terminating(pod)
 
 
-def born(pod: Pod) -> datetime:
+def first_created(pod: Pod) -> datetime:
     """When the pod was created first: one that came back keeps its place (``names.BORN``)."""
-    text = pod.metadata.annotation(names.BORN)
+    text = pod.metadata.annotation(names.FIRST_CREATED)
     if text:
         try:
             return msgspec.convert(text, datetime, strict=False)
@@ -227,7 +227,7 @@ def asks_for_gpus(pod: Pod) -> bool:
     return bool(container_needs(pod))
 
 
-def wished_models(pod: Pod) -> frozenset[str]:
+def requested_models(pod: Pod) -> frozenset[str]:
     """Models that the pod accepts, in label form; empty when any model will do."""
     text = pod.metadata.annotation(names.MODEL) or ""
     return frozenset(names.model_label(part) for part in text.split(",") if part.strip())

@@ -2,7 +2,7 @@
 
 import sys
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.binaries import BuildError, ProgressLine, ensure
 
 

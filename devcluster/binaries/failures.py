@@ -31,10 +31,10 @@ ADVICE: Final = {
 
 def advice(output: str) -> str:
     """What to do about a failed build, as far as its output tells; may be empty."""
-    return " ".join(sentence for pattern, sentence in ADVICE.items() if re.search(pattern, output))
+    return " ".join(message for pattern, message in ADVICE.items() if re.search(pattern, output))
 
 
-def sentence(what: str, status: int, lines: Sequence[str]) -> str:
+def message(what: str, status: int, lines: Sequence[str]) -> str:
     """A failed build told whole: what, how it ended, what to do, and the end of what Go said."""
     said = list(dict.fromkeys(line for line in lines if line))
     todo = advice("\n".join(said))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from devcluster.binaries.errors import BuildError
-from devcluster.binaries.failures import sentence
+from devcluster.binaries.failures import message
 from devcluster.binaries.toolchain import Toolchain
 
 HEARTBEAT: Final = 1.0
@@ -66,7 +66,7 @@ class Go:
                 process.terminate()
                 raise
         if process.returncode != 0:
-            raise BuildError(sentence(what, process.returncode, lines))
+            raise BuildError(message(what, process.returncode, lines))
         return output.decode()
 
 

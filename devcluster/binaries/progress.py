@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Final, TextIO
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 PIPE_INTERVAL: Final = 20.0
 """Seconds between two lines for a reader that is no terminal."""

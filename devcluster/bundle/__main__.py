@@ -9,14 +9,14 @@ import tempfile
 from pathlib import Path
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from cluster.version import VERSION
 from devcluster import binaries, images
 from devcluster.binaries.cache import cache_folder
-from devcluster.bundle import lent, packages
+from devcluster.bundle import host_programs, packages
 from devcluster.bundle.parts import Pieces, write
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
 
 SOURCES = ("LICENSE", "pyproject.toml", "charts", "devcluster", "tests")
 """What is played from the checkout; the product itself is among the packages."""
@@ -57,7 +57,7 @@ def pack(out: Path, *, python: str) -> None:
             "site": site,
             **{f"checkout/{name}": CHECKOUT / name for name in SOURCES},
             **_kept(built.root, *(image.tar.parent for image in made)),
-            **lent.contents(built.path("runc").resolve()),
+            **host_programs.contents(built.path("runc").resolve()),
         }
         write(pieces, contents)
     facts = {"version": VERSION, "python": python, "machine": machine, "parts": pieces.digests}

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from devcluster.commands import output
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
 
 PARTS: Final = ("booking", "deviceplugin", "extender")
 """Locks of the images."""

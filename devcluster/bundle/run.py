@@ -39,7 +39,7 @@ PLAYS = {
     "rehearsal": ("-m", "e2e", "tests/long/test_gpu_rehearsal.py"),
 }
 OPTIONS = (
-    *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "devcluster.bundle.noting"),
+    *("-p", "no:cacheprovider", "-p", "no:randomly", "-p", "devcluster.bundle.report_plugin"),
     *("--timeout", "1200", "-q"),
 )
 

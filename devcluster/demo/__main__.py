@@ -11,14 +11,14 @@ from cluster import names
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.demo import page
+from devcluster.demo.failure_dump import what_stands
 from devcluster.demo.play import Deployed, play
-from devcluster.demo.scene import what_stands
-from devcluster.demo.teller import StepError, Teller
-from devcluster.failure import ClusterError
+from devcluster.demo.reporter import Reporter, StepError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import CompilerMissingError, default_gpus
-from devcluster.parts import Parts
-from devcluster.parts.installed import Installed
-from devcluster.parts.people import NAMESPACE
+from devcluster.product import Parts
+from devcluster.product.installed import Installed
+from devcluster.product.people import NAMESPACE
 from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 NODE_NAMES = ("node-a", "node-b")
@@ -36,39 +36,39 @@ def main(name: str, *, once: bool, processes: bool) -> None:
     """Play the story on a real Kubernetes with simulated GPUs."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(40))
     signal.signal(signal.SIGTERM, _interrupt)
-    teller = Teller()
+    reporter = Reporter()
     nodes = tuple(NodeSpec(name=node, gpus=default_gpus(index)) for index, node in enumerate(NODE_NAMES))
     try:
-        teller.chapter("A real Kubernetes starts, with two nodes of four simulated GPUs.")
+        reporter.chapter("A real Kubernetes starts, with two nodes of four simulated GPUs.")
         with Cluster.start(
-            ClusterSpec(name=name, nodes=nodes), report=lambda line: teller.say("cluster", line)
+            ClusterSpec(name=name, nodes=nodes), report=lambda line: reporter.say("cluster", line)
         ) as cluster:
             parts: Deployed = Parts(cluster) if processes else Installed(cluster)
             try:
-                play(cluster, teller, parts=parts, patience=_PATIENCE)
+                play(cluster, reporter, parts=parts, patience=_PATIENCE)
             except StepError as error:
                 raise ClusterError(f"{error}\n{what_stands(cluster)}") from error
-            teller.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
-            teller.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
+            reporter.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
+            reporter.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
             if not once:
-                _stay(cluster, teller, parts)
+                _stay(cluster, reporter, parts)
     except KeyboardInterrupt:
         pass
     except (StepError, ClusterError, BuildError, CompilerMissingError) as error:
         raise click.ClickException(str(error)) from error
-    teller.chapter("The cluster is gone.")
+    reporter.chapter("The cluster is gone.")
 
 
-def _stay(cluster: Cluster, teller: Teller, parts: Deployed) -> None:
+def _stay(cluster: Cluster, reporter: Reporter, parts: Deployed) -> None:
     """Until Ctrl-C, with the page open."""
     with page.opened(parts.booking_url) as address:
         token = f"create token alice --namespace {NAMESPACE} --audience {names.AUDIENCE}"
-        teller.chapter(
+        reporter.chapter(
             f"Page: {address}\nTo sign in as alice there, paste what this prints:"
             f" {_kubectl(cluster.name)} {token}"
         )
         looks = f"{_kubectl(cluster.name)} get pods -A"
-        teller.chapter(f"The cluster stays until Ctrl-C. Try in another terminal: {looks}")
+        reporter.chapter(f"The cluster stays until Ctrl-C. Try in another terminal: {looks}")
         threading.Event().wait()
 
 

@@ -6,7 +6,7 @@ from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.transport import Timeouts
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 
 _TIMEOUTS: Final = Timeouts(connect=15.0)
@@ -23,7 +23,7 @@ class _Bearer:
         """The token."""
         return self._token
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """There is no other token to try."""
 
 

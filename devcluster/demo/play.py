@@ -10,16 +10,16 @@ from cluster import names
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.nodes import Node
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
+from devcluster.demo.context import Context, Narrator
+from devcluster.demo.pod_cache import ObjectCache, PodCache
+from devcluster.demo.reporter import Reporter
 from devcluster.demo.rest import Rest
-from devcluster.demo.stage import Narrator, Stage
 from devcluster.demo.story import Story
-from devcluster.demo.teller import Teller
-from devcluster.demo.watcher import Chronicle, Latest
-from devcluster.parts import Parts
-from devcluster.parts.people import NAMESPACE, USERS, People
+from devcluster.product import Parts
+from devcluster.product.people import NAMESPACE, USERS, People
 
 
 class Deployed(Protocol):
@@ -43,7 +43,7 @@ class Deployed(Protocol):
 
 def play(
     cluster: Cluster,
-    teller: Teller,
+    reporter: Reporter,
     *,
     parts: Deployed | None = None,
     interlude: Callable[[str], None] | None = None,
@@ -53,7 +53,7 @@ def play(
 
     Args:
         cluster: with two nodes of the usual simulated GPUs, and nothing of ours in it.
-        teller: who tells.
+        reporter: who tells.
         parts: what is deployed; default: processes of the host.
         interlude: called with a name at the moments at which a test may want to do harm.
         patience: seconds that every step may take.
@@ -63,19 +63,19 @@ def play(
         ClusterError: a part does not get ready, or does not answer.
     """
     parts = parts or Parts(cluster)
-    parts.deploy(lambda line: teller.say("parts", line))
-    narrator = Narrator(teller)
-    with _stage(cluster, parts, narrator) as stage:
-        more = replace(stage, patience=patience, interlude=interlude or stage.interlude)
-        Story(more, teller, narrator).play()
+    parts.deploy(lambda line: reporter.say("parts", line))
+    narrator = Narrator(reporter)
+    with _context(cluster, parts, narrator) as context:
+        more = replace(context, patience=patience, interlude=interlude or context.interlude)
+        Story(more, reporter, narrator).play()
     return parts
 
 
 @contextmanager
-def _stage(cluster: Cluster, parts: Deployed, narrator: Narrator) -> Iterator[Stage]:
+def _context(cluster: Cluster, parts: Deployed, narrator: Narrator) -> Iterator[Context]:
     """Follow pods and nodes while the story plays."""
     kube, clock, stop = administrator(cluster), SystemClock(), threading.Event()
-    pods, nodes = Chronicle(narrator.tell), Latest[Node]()
+    pods, nodes = PodCache(narrator.tell), ObjectCache[Node]()
     threads = [
         threading.Thread(target=follower.run, args=(stop,), daemon=True)
         for follower in (
@@ -86,7 +86,7 @@ def _stage(cluster: Cluster, parts: Deployed, narrator: Narrator) -> Iterator[St
     for thread in threads:
         thread.start()
     try:
-        yield Stage(
+        yield Context(
             namespace=NAMESPACE,
             people={user: person(cluster, parts.people.token(user)) for user in USERS},
             rest=Rest(parts.booking_url, parts.people.token("alice", names.AUDIENCE)),

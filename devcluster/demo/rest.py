@@ -7,7 +7,7 @@ from typing import Any
 
 import urllib3
 
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 Json = dict[str, Any]
 _SECONDS = 20.0

@@ -9,9 +9,9 @@ from cluster.objects.inventory import Device, InventoryError, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, asks_for_gpus
 from devcluster import probe
-from devcluster.demo import milestones
-from devcluster.demo.stage import Narrator, Stage
-from devcluster.demo.teller import StepError, Teller
+from devcluster.demo import pod_status
+from devcluster.demo.context import Context, Narrator
+from devcluster.demo.reporter import Reporter, StepError
 
 V = TypeVar("V")
 
@@ -19,9 +19,9 @@ V = TypeVar("V")
 class Steps:
     """What people do in the story, and what they see."""
 
-    def __init__(self, stage: Stage, teller: Teller, narrator: Narrator) -> None:
-        self._stage = stage
-        self._teller = teller
+    def __init__(self, context: Context, reporter: Reporter, narrator: Narrator) -> None:
+        self._context = context
+        self._reporter = reporter
         self._narrator = narrator
         self._devices: dict[str, Device] = {}
 
@@ -35,16 +35,16 @@ class Steps:
             self._narrator.knows(device)
         models = sorted({d.model for d in found})
         counts = ", ".join(f"{sum(d.model == m for d in found)} x {m}" for m in models)
-        self._teller.say(node, f"has {len(found)} GPUs: {counts}")
+        self._reporter.say(node, f"has {len(found)} GPUs: {counts}")
 
     # --- pods ----------------------------------------------------------------------------------------
     def create(self, name: str, *, user: str, model: str | None) -> None:
         """Somebody creates a pod that asks for one GPU."""
         body = probe.pod(name, [probe.container("main", gpus=1)], model=model)
         wish = f" of model {model}" if model else ""
-        self._teller.say(name, f"is created by {user} and asks for one GPU{wish}")
+        self._reporter.say(name, f"is created by {user} and asks for one GPU{wish}")
         self._narrator.begins(name)
-        self._stage.people[user].create(PODS, body, namespace=self._stage.namespace)
+        self._context.people[user].create(PODS, body, namespace=self._context.namespace)
 
     def served(self, name: str, *, model: str | None, by: frozenset[str] | None = None) -> frozenset[str]:
         """The pod runs; its container sees the one GPU that was chosen, and no other.
@@ -54,21 +54,21 @@ class Steps:
             model: that it must have, None for any.
             by: the devices that it must have got.
         """
-        given = self.wait(name, milestones.devices, f"{name} is bound with its devices")
+        given = self.wait(name, pod_status.devices, f"{name} is bound with its devices")
         wrong = [u for u in given if model is not None and self._narrator.model(u) != model]
         if len(given) != 1 or wrong or (by is not None and given != by):
             wanted = f"one GPU of model {model or 'any'}" if by is None else self._narrator.devices(by)
             raise StepError(
                 f"{name} is bound with the right GPU", expected=wanted, seen=self._narrator.devices(given)
             )
-        self.wait(name, lambda p: milestones.has_started(p) or None, f"{name} runs")
+        self.wait(name, lambda p: pod_status.has_started(p) or None, f"{name} runs")
         self._look_inside(name, given)
         return given
 
     def waits(self, name: str) -> None:
         """The pod finds no GPU, and says why."""
-        because = self.wait(name, milestones.waiting_because, f"{name} waits and says why")
-        self._teller.say(name, f"waits: {because}")
+        because = self.wait(name, pod_status.waiting_because, f"{name} waits and says why")
+        self._reporter.say(name, f"waits: {because}")
 
     def checkpoint(self, name: str, *, user: str, others: tuple[str, ...]) -> None:
         """The pod's owner writes down that its work is safe up to now; what the others did is not safe.
@@ -79,22 +79,22 @@ class Steps:
         for other in others:
             self.wait(
                 other,
-                lambda pod: milestones.worked_before(pod, self._teller.now) or None,
+                lambda pod: pod_status.worked_before(pod, self._reporter.now) or None,
                 f"{other} has worked for a second",
             )
-        now = self._teller.now.strftime("%Y-%m-%dT%H:%M:%SZ")
+        now = self._reporter.now.strftime("%Y-%m-%dT%H:%M:%SZ")
         annotations = {names.CHECKPOINT_AT: now}
-        self._stage.people[user].patch(
-            PODS, name, {"metadata": {"annotations": annotations}}, namespace=self._stage.namespace
+        self._context.people[user].patch(
+            PODS, name, {"metadata": {"annotations": annotations}}, namespace=self._context.namespace
         )
-        self._teller.say(name, f"has written a checkpoint at {now}: an eviction would lose little")
+        self._reporter.say(name, f"has written a checkpoint at {now}: an eviction would lose little")
 
     def comes_back(self, name: str, was: Pod) -> None:
         """The pod was taken away and stands there again, under its name, without a GPU, and runs."""
         uid = was.metadata.uid
 
         def back(pod: Pod) -> Pod | None:
-            is_it = milestones.came_back_from(pod) == uid and milestones.has_started(pod)
+            is_it = pod_status.came_back_from(pod) == uid and pod_status.has_started(pod)
             return pod if is_it else None
 
         pod = self.wait(name, back, f"{name} comes back and runs")
@@ -102,24 +102,24 @@ class Steps:
             raise StepError(
                 f"{name} comes back without a GPU", expected="no GPU in it", seen="it asks for one"
             )
-        sight = probe.look(self._stage.kubectl, namespace=self._stage.namespace, name=name)
+        sight = probe.look(self._context.kubectl, namespace=self._context.namespace, name=name)
         if sight is None or sight.gpu_minors or sight.env.get(names.VISIBLE_DEVICES_VARIABLE) != "none":
             raise StepError(
                 f"the container of {name} sees no GPU", expected="none", seen=str(sight or "no output")
             )
-        self._teller.say(name, "runs on, and sees no GPU inside")
+        self._reporter.say(name, "runs on, and sees no GPU inside")
 
     def untouched(self, pods: list[Pod]) -> None:
         """These pods are the same as they were, and run."""
         for was in pods:
             name = was.metadata.name
-            now = self._stage.pods.get(name)
-            same = now is not None and now.metadata.uid == was.metadata.uid and milestones.is_running(now)
+            now = self._context.pods.get(name)
+            same = now is not None and now.metadata.uid == was.metadata.uid and pod_status.is_running(now)
             if not same:
                 raise StepError(
-                    f"{name} is not touched", expected="it runs on", seen=milestones.describe(now)
+                    f"{name} is not touched", expected="it runs on", seen=pod_status.describe(now)
                 )
-        self._teller.say("bob", f"keeps {', '.join(sorted(p.metadata.name for p in pods))}: untouched")
+        self._reporter.say("bob", f"keeps {', '.join(sorted(p.metadata.name for p in pods))}: untouched")
 
     def pod(self, name: str) -> Pod:
         """The pod as it is now."""
@@ -128,15 +128,15 @@ class Steps:
     # --- waiting -------------------------------------------------------------------------------------
     def wait(self, name: str, condition: Callable[[Pod], V | None], step: str) -> V:
         """Wait until the condition gives something about this pod."""
-        patience = self._stage.patience
-        found = self._stage.pods.await_that(name, condition, seconds=patience)
+        patience = self._context.patience
+        found = self._context.pods.await_that(name, condition, seconds=patience)
         if found is None:
-            seen = milestones.describe(self._stage.pods.get(name))
+            seen = pod_status.describe(self._context.pods.get(name))
             raise StepError(step, expected=f"this within {patience:.0f} s", seen=seen)
         return found
 
     def _look_inside(self, name: str, given: frozenset[str]) -> None:
-        sight = probe.look(self._stage.kubectl, namespace=self._stage.namespace, name=name)
+        sight = probe.look(self._context.kubectl, namespace=self._context.namespace, name=name)
         expected = (tuple(sorted(given)), tuple(sorted(self._devices[u].index for u in given)))
         if sight is None or (sight.uuids, sight.gpu_minors) != expected:
             raise StepError(
@@ -144,13 +144,13 @@ class Steps:
                 expected=f"{', '.join(expected[0])} at /dev/nvidia{expected[1][0]}",
                 seen="no output of the container" if sight is None else f"{sight.uuids}, {sight.gpu_minors}",
             )
-        self._teller.say(name, f"sees inside: {', '.join(sight.uuids)} at /dev/nvidia{sight.gpu_minors[0]}")
+        self._reporter.say(name, f"sees inside: {', '.join(sight.uuids)} at /dev/nvidia{sight.gpu_minors[0]}")
 
     def _await_node(self, name: str, step: str) -> tuple[Device, ...]:
-        patience = self._stage.patience
-        found = self._stage.nodes.await_that(name, _advertised, seconds=patience)
+        patience = self._context.patience
+        found = self._context.nodes.await_that(name, _advertised, seconds=patience)
         if found is None:
-            node = self._stage.nodes.get(name)
+            node = self._context.nodes.get(name)
             seen = f"allocatable {node.status.allocatable}" if node else "there is no such node"
             raise StepError(step, expected=f"this within {patience:.0f} s", seen=seen)
         return found

@@ -2,11 +2,11 @@
 
 from cluster import names
 from cluster.objects.pods import Pod
-from devcluster.demo import milestones
-from devcluster.demo.desk import Desk
-from devcluster.demo.stage import Narrator, Stage
+from devcluster.demo import pod_status
+from devcluster.demo.booking_client import BookingClient
+from devcluster.demo.context import Context, Narrator
+from devcluster.demo.reporter import Reporter
 from devcluster.demo.steps import Steps
-from devcluster.demo.teller import Teller
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 SHORT = {names.setting("shortest"): "PT10S", names.setting("cooldown"): "PT0S"}
@@ -18,44 +18,44 @@ _LAST_SECONDS = 10.0
 class Story:
     """Plays the chapters in their order; a step that does not happen raises StepError."""
 
-    def __init__(self, stage: Stage, teller: Teller, narrator: Narrator) -> None:
-        self._stage = stage
-        self._teller = teller
-        self._steps = Steps(stage, teller, narrator)
-        self._desk = Desk(stage.rest, teller)
+    def __init__(self, context: Context, reporter: Reporter, narrator: Narrator) -> None:
+        self._context = context
+        self._reporter = reporter
+        self._steps = Steps(context, reporter, narrator)
+        self._desk = BookingClient(context.rest, reporter)
 
     def play(self) -> None:
         """Everything, from the nodes' GPUs to the end of the second booking."""
         self._chapter_inventory()
         self._chapter_five_for_four()
         booking = self._chapter_alice_books()
-        self._stage.interlude("booked")
+        self._context.interlude("booked")
         self._chapter_served("alice-1", victim="bob-3", others=("bob-1", "bob-2", "bob-4"))
-        self._stage.interlude("served")
+        self._context.interlude("served")
         self._chapter_released(booking)
-        self._stage.interlude("released")
+        self._context.interlude("released")
         self._chapter_ends_by_its_time()
 
     # --- chapters ------------------------------------------------------------------------------------
     def _chapter_inventory(self) -> None:
-        self._teller.chapter("The node agents publish the GPUs that they see through NVML.")
-        for name in self._stage.node_names:
+        self._reporter.chapter("The node agents publish the GPUs that they see through NVML.")
+        for name in self._context.node_names:
             self._steps.inventory(name)
 
     def _chapter_five_for_four(self) -> None:
-        self._teller.chapter("Bob, without a booking, creates five pods that want an A100; there are four.")
+        self._reporter.chapter("Bob, without a booking, creates five pods that want an A100; there are four.")
         four = [f"bob-{n}" for n in range(1, 5)]
         for name in four:
             self._steps.create(name, user="bob", model=A100)
         for name in four:  # whoever is served last waits: it shall be the fifth
-            self._steps.wait(name, milestones.node_of, f"{name} is scheduled")
+            self._steps.wait(name, pod_status.node_of, f"{name} is scheduled")
         self._steps.create("bob-5", user="bob", model=A100)
         for name in four:
             self._steps.served(name, model=A100)
         self._steps.waits("bob-5")
 
     def _chapter_alice_books(self) -> str:
-        self._teller.chapter("Alice books an A100 for two days, starting now.")
+        self._reporter.chapter("Alice books an A100 for two days, starting now.")
         booking = self._desk.book(model=A100, duration="P2D")
         self._desk.is_refused(
             {"no-active-overlap", "cooldown", "longest"}, model=A100, count=1, duration="P20D"
@@ -63,23 +63,25 @@ class Story:
         return booking
 
     def _chapter_served(self, name: str, *, victim: str, others: tuple[str, ...]) -> None:
-        self._teller.chapter(f"Alice creates {name}; every A100 is Bob's. The one that loses least leaves.")
+        self._reporter.chapter(f"Alice creates {name}; every A100 is Bob's. The one that loses least leaves.")
         self._steps.checkpoint(victim, user="bob", others=others)
         self._take(name, victim=victim, others=others)
 
     def _chapter_released(self, booking: str) -> None:
-        self._teller.chapter(
+        self._reporter.chapter(
             "Alice is done early and gives her booking back; Bob's fifth pod has waited for it."
         )
         hers = self._steps.pod("alice-1")
         self._desk.release(booking)
         self._steps.comes_back("alice-1", hers)
-        self._steps.served("bob-5", model=A100, by=milestones.devices(hers))
+        self._steps.served("bob-5", model=A100, by=pod_status.devices(hers))
 
     def _chapter_ends_by_its_time(self) -> None:
-        self._teller.chapter("Once more, with a booking of an hour that alice shortens: it ends by its time.")
-        self._stage.policy(SHORT)
-        self._teller.say("parts", "the booking server has started again, with a policy that allows it")
+        self._reporter.chapter(
+            "Once more, with a booking of an hour that alice shortens: it ends by its time."
+        )
+        self._context.policy(SHORT)
+        self._reporter.say("parts", "the booking server has started again, with a policy that allows it")
         self._steps.create("bob-6", user="bob", model=A100)
         self._steps.waits("bob-6")
         booking = self._desk.book(model=A100, duration="PT1H")
@@ -87,17 +89,17 @@ class Story:
         self._steps.checkpoint("bob-2", user="bob", others=others)
         hers = self._take("alice-2", victim="bob-2", others=others)
         self._desk.shorten(booking, seconds=_LAST_SECONDS)
-        self._desk.await_end(booking, seconds=_LAST_SECONDS + self._stage.patience)
+        self._desk.await_end(booking, seconds=_LAST_SECONDS + self._context.patience)
         self._steps.comes_back("alice-2", hers)
-        self._steps.served("bob-6", model=A100, by=milestones.devices(hers))
+        self._steps.served("bob-6", model=A100, by=pod_status.devices(hers))
 
     def _take(self, name: str, *, victim: str, others: tuple[str, ...]) -> Pod:
         """A booked pod takes the victim's device, and nobody else is touched; the pod."""
         leaves = self._steps.pod(victim)
         stay = [self._steps.pod(other) for other in others]
         self._steps.create(name, user="alice", model=A100)
-        self._stage.interlude("asked")
-        self._steps.served(name, model=A100, by=milestones.devices(leaves))
+        self._context.interlude("asked")
+        self._steps.served(name, model=A100, by=pod_status.devices(leaves))
         self._steps.comes_back(victim, leaves)
         self._steps.untouched(stay)
         return self._steps.pod(name)

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import urllib3
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.faultproxy.calls import Call
 from devcluster.faultproxy.certificate import make_identity
 from devcluster.faultproxy.rules import Rules

@@ -17,7 +17,7 @@ import urllib3
 from urllib3.exceptions import HTTPError
 from urllib3.response import BaseHTTPResponse, HTTPResponse
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from devcluster.faultproxy.calls import Call
 from devcluster.faultproxy.rules import Answer, Lose, Record, Refuse, Rules, Slow
 from devcluster.faultproxy.streams import Gate, Stream, Streams

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from devcluster.faultproxy.calls import Call
 from devcluster.faultproxy.rules import Action, Cut, Stall
 

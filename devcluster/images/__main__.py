@@ -3,7 +3,7 @@
 import sys
 from typing import Final
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from cluster.version import VERSION
 from devcluster.binaries.errors import BuildError
 from devcluster.binaries.progress import ProgressLine

@@ -16,7 +16,7 @@ from devcluster.binaries.progress import Progress, Report, silent
 from devcluster.images.builders import Builder, choose
 from devcluster.images.image import Image
 from devcluster.images.rootfs import recipe
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 Target = Literal["node-agent", "extender", "booking"]
 TARGETS: Final[tuple[Target, ...]] = get_args(Target)

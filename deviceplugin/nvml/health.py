@@ -15,8 +15,8 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-from deviceplugin.nvml.port import UNTOUCHED, EventKind, GpuEvent, Rows
-from deviceplugin.nvml.xids import DEFAULT, Heeded, sentence
+from deviceplugin.nvml.interface import UNTOUCHED, EventKind, GpuEvent, RemappedRows
+from deviceplugin.nvml.xids import DEFAULT, XidPolicy, xid_message
 
 QUIET_SECONDS: Final = 60.0
 PATIENCE: Final = 3
@@ -36,7 +36,7 @@ class State(StrEnum):
     """It answers and nothing is asked for: it is healthy after a quiet time."""
 
 
-class Sign(StrEnum):
+class HealthSignal(StrEnum):
     """What can be seen of a GPU."""
 
     FAULT = "fault"
@@ -60,9 +60,9 @@ class Sign(StrEnum):
 
 
 _H, _S, _U, _R = State.HEALTHY, State.SUSPECT, State.UNHEALTHY, State.RECOVERING
-TABLE: Final[Mapping[State, Mapping[Sign, State]]] = MappingProxyType(
+TABLE: Final[Mapping[State, Mapping[HealthSignal, State]]] = MappingProxyType(
     {
-        state: MappingProxyType(dict(zip(Sign, row, strict=True)))
+        state: MappingProxyType(dict(zip(HealthSignal, row, strict=True)))
         # sign:   FAULT REFUSED DEAD WANTED LOCKED PENDING EARLY QUIET CLEARED
         for state, row in {
             _H: (_U, _S, _U, _U, _U, _H, _H, _H, _H),
@@ -89,7 +89,7 @@ RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
 
 
 @dataclass(frozen=True, slots=True)
-class Happened:
+class EventSeen:
     """An event of NVML at an instant."""
 
     event: GpuEvent
@@ -97,7 +97,7 @@ class Happened:
 
 
 @dataclass(frozen=True, slots=True)
-class Failed:
+class ProbeFailed:
     """A probe of a GPU failed: it is lost, or NVML refuses; the reason is a sentence."""
 
     gpu: str
@@ -106,23 +106,23 @@ class Failed:
 
 
 @dataclass(frozen=True, slots=True)
-class Answered:
+class ProbeAnswered:
     """A probe of a GPU was answered: the recovery action that the driver asks for, and its memory rows."""
 
     gpu: str
     action: int
     at: float
-    rows: Rows = UNTOUCHED
+    rows: RemappedRows = UNTOUCHED
 
 
 @dataclass(frozen=True, slots=True)
-class Cleared:
+class FaultCleared:
     """An administrator says that a GPU is mended."""
 
     gpu: str
 
 
-Observation = Happened | Failed | Answered | Cleared
+Observation = EventSeen | ProbeFailed | ProbeAnswered | FaultCleared
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class GpuHealth:
     """What is known of a GPU or an instance. A healthy one has none."""
 
     state: State = State.HEALTHY
@@ -166,7 +166,7 @@ class Record:
         said = self.fault or self.probe or "It was reported sick"
         return f"{said}; recovering" if self.state is State.RECOVERING else said
 
-    def after(self, sign: Sign) -> "Record":
+    def after(self, sign: HealthSignal) -> "GpuHealth":
         """The record in the state that the table says."""
         return replace(self, state=TABLE[self.state][sign])
 
@@ -176,19 +176,19 @@ class HealthState:
     """What is wrong with which GPU. Nothing known is healthy."""
 
     quiet_seconds: float = QUIET_SECONDS
-    heeded: Heeded = DEFAULT
-    records: Mapping[Scope, Record] = field(default_factory=dict)
+    heeded: XidPolicy = DEFAULT
+    records: Mapping[Scope, GpuHealth] = field(default_factory=dict)
 
     def apply(self, seen: Observation) -> "HealthState":
         """The state after something was seen."""
         match seen:
-            case Happened(event, at):
+            case EventSeen(event, at):
                 return self._after_event(event, at)
-            case Failed(gpu):
+            case ProbeFailed(gpu):
                 return self._changed({scope: self._after_failure(scope, seen) for scope in self._of(gpu)})
-            case Answered(gpu):
+            case ProbeAnswered(gpu):
                 return self._changed({scope: self._after_answer(scope, seen) for scope in self._of(gpu)})
-            case Cleared(gpu):
+            case FaultCleared(gpu):
                 return self.renewed(gpu)
 
     def state(self, scope: Scope) -> State:
@@ -201,7 +201,7 @@ class HealthState:
         return worst[-1].reason if worst else None
 
     @property
-    def silent(self) -> frozenset[str]:
+    def unresponsive(self) -> frozenset[str]:
         """GPUs whose last probe failed."""
         return frozenset(scope.gpu for scope, record in self.records.items() if record.failures)
 
@@ -212,27 +212,29 @@ class HealthState:
 
     def locked(self, locks: Mapping[Scope, str]) -> "HealthState":
         """The state in which these faults stand, too."""
-        return self._changed({at: Record(State.UNHEALTHY, lock=why) for at, why in locks.items()})
+        return self._changed({at: GpuHealth(State.UNHEALTHY, lock=why) for at, why in locks.items()})
 
     def renewed(self, gpu: str | None = None) -> "HealthState":
         """The state after a new start of the driver (or the clearing of one GPU): the next probe decides."""
-        cleared = Sign.CLEARED
+        cleared = HealthSignal.CLEARED
         return self._changed(
             {
-                scope: Record(TABLE[record.state][cleared], probe="It was cleared and has not answered yet")
+                scope: GpuHealth(
+                    TABLE[record.state][cleared], probe="It was cleared and has not answered yet"
+                )
                 for scope, record in self.records.items()
                 if gpu in (None, scope.gpu)
             }
         )
 
-    def _about(self, scope: Scope) -> Iterable[Record]:
+    def _about(self, scope: Scope) -> Iterable[GpuHealth]:
         return (record for at, record in self.records.items() if at.covers(scope))
 
     def _of(self, gpu: str) -> tuple[Scope, ...]:
         """The GPU itself, and those of its instances that have a record."""
         return (Scope(gpu), *(at for at in self.records if at.gpu == gpu and at != Scope(gpu)))
 
-    def _changed(self, records: Mapping[Scope, Record]) -> "HealthState":
+    def _changed(self, records: Mapping[Scope, GpuHealth]) -> "HealthState":
         known = {**self.records, **records}
         return replace(self, records={at: r for at, r in known.items() if r.state is not State.HEALTHY})
 
@@ -241,49 +243,53 @@ class HealthState:
         if reason is None:
             return self
         scope = Scope(event.gpu, event.gpu_instance, event.compute_instance)
-        record = self.records.get(scope, Record())
+        record = self.records.get(scope, GpuHealth())
         stays = event.kind == EventKind.XID and self.heeded.needs_reset(event.data)
         lock = reason if stays else record.lock
-        return self._changed({scope: replace(record, fault=reason, lock=lock, bad_at=at).after(Sign.FAULT)})
+        return self._changed(
+            {scope: replace(record, fault=reason, lock=lock, bad_at=at).after(HealthSignal.FAULT)}
+        )
 
     def _critical(self, event: GpuEvent) -> str | None:
         if event.kind == EventKind.XID and self.heeded.is_critical(event.data):
-            return sentence(event.data)
+            return xid_message(event.data)
         if event.kind == EventKind.DOUBLE_BIT_ECC:
             return "Uncorrectable memory error"
         if event.kind == EventKind.UNAVAILABLE:
             return "The driver calls the GPU unavailable"
         return None
 
-    def _after_failure(self, scope: Scope, seen: Failed) -> Record:
-        record = self.records.get(scope, Record())
+    def _after_failure(self, scope: Scope, seen: ProbeFailed) -> GpuHealth:
+        record = self.records.get(scope, GpuHealth())
         failures = record.failures + 1
-        sign = Sign.DEAD if failures >= PATIENCE else Sign.REFUSED
+        sign = HealthSignal.DEAD if failures >= PATIENCE else HealthSignal.REFUSED
         worse = record.after(sign)
         bad_at = record.bad_at if worse.state is State.SUSPECT else seen.at
         return replace(worse, probe=seen.reason, failures=failures, bad_at=bad_at)
 
-    def _after_answer(self, scope: Scope, seen: Answered) -> Record:
-        record = replace(self.records.get(scope, Record()), failures=0)
+    def _after_answer(self, scope: Scope, seen: ProbeAnswered) -> GpuHealth:
+        record = replace(self.records.get(scope, GpuHealth()), failures=0)
         wish = _wish(seen)
         if wish is not None:
-            return replace(record, probe=wish, bad_at=seen.at).after(Sign.WANTED)
+            return replace(record, probe=wish, bad_at=seen.at).after(HealthSignal.WANTED)
         if record.lock is None and seen.rows.pending:
-            pending = replace(record, probe="Memory rows wait for a reset to be replaced").after(Sign.PENDING)
+            pending = replace(record, probe="Memory rows wait for a reset to be replaced").after(
+                HealthSignal.PENDING
+            )
             return replace(pending, bad_at=seen.at)
         return record.after(self._good(record, seen.at))
 
-    def _good(self, record: Record, at: float) -> Sign:
+    def _good(self, record: GpuHealth, at: float) -> HealthSignal:
         if record.lock is not None:
-            return Sign.LOCKED
+            return HealthSignal.LOCKED
         is_early = record.bad_at is not None and at - record.bad_at < self.quiet_seconds
-        return Sign.EARLY if is_early else Sign.QUIET
+        return HealthSignal.EARLY if is_early else HealthSignal.QUIET
 
 
 _WORSE: Final = (State.HEALTHY, State.SUSPECT, State.RECOVERING, State.UNHEALTHY)
 
 
-def _wish(seen: Answered) -> str | None:
+def _wish(seen: ProbeAnswered) -> str | None:
     if seen.action:
         asked = RECOVERY_ACTIONS.get(seen.action, f"recovery action {seen.action}")
         return f"The driver asks for {asked}"

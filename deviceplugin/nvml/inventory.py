@@ -12,7 +12,7 @@ import msgspec
 from cluster import names
 from cluster.objects.inventory import Device, mig_model
 from deviceplugin.nvml.health import HealthState, Scope, State
-from deviceplugin.nvml.port import GpuFacts, MigFacts, Nvml, NvmlError
+from deviceplugin.nvml.interface import GpuFacts, MigFacts, Nvml, NvmlError
 
 _GONE: Final = "NVML does not list this GPU any more"
 MIG_GONE: Final = "This MIG device does not exist any more"
@@ -53,7 +53,7 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
         """What health is asked for."""
         return Scope(self.published.parent or self.uuid, self.gpu_instance, self.compute_instance)
 
-    def sick(self, reason: str, state: State = State.UNHEALTHY) -> "NodeDevice":
+    def as_unhealthy(self, reason: str, state: State = State.UNHEALTHY) -> "NodeDevice":
         """The device, unhealthy for this reason."""
         worse = msgspec.structs.replace(self.published, health="unhealthy", reason=reason)
         return msgspec.structs.replace(self, published=worse, state=state)
@@ -89,7 +89,7 @@ def with_earlier(devices: tuple[NodeDevice, ...], earlier: Sequence[NodeDevice])
 def with_health(devices: Iterable[NodeDevice], health: HealthState) -> tuple[NodeDevice, ...]:
     """The devices, unhealthy where the health state says so; a reason that is there already stays."""
     return tuple(
-        device.sick(reason, health.state(device.scope))
+        device.as_unhealthy(reason, health.state(device.scope))
         if device.published.is_healthy and (reason := health.reason(device.scope))
         else device
         for device in devices
@@ -190,7 +190,7 @@ def _missing(
     present = {device.uuid for device in found}
     missing = [
         msgspec.structs.replace(
-            device.sick(_absence(device, present, faults)),
+            device.as_unhealthy(_absence(device, present, faults)),
             gone=device.gone or device.published.parent in present,
             listed=device.published.parent not in present and device.published.index in faults,
         )

@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pynvml
 
-from deviceplugin.nvml.migprofile import profile_name
-from deviceplugin.nvml.port import (
+from deviceplugin.nvml.interface import (
     UNTOUCHED,
     DriverMissingError,
     EventKind,
@@ -22,13 +21,14 @@ from deviceplugin.nvml.port import (
     GpuFacts,
     GpuLostError,
     GpuProcess,
+    GpuUsage,
     LibraryMissingError,
-    Load,
     MigFacts,
     MigShape,
     NvmlError,
-    Rows,
+    RemappedRows,
 )
+from deviceplugin.nvml.mig_profile import profile_name
 
 RECOVERY_ACTION_FIELD: Final = 230
 """NVML_FI_DEV_GET_GPU_RECOVERY_ACTION; older bindings lack the name."""
@@ -143,7 +143,7 @@ class RealNvml:
                 ends.append(_address(end))
         return tuple(ends)
 
-    def way(self, uuid: str, other: str) -> int | None:
+    def topology_level(self, uuid: str, other: str) -> int | None:
         """See the port."""
         ends = self._handle(uuid), self._handle(other)
         found = _answer(pynvml.nvmlDeviceGetTopologyCommonAncestor, *ends, device=uuid)
@@ -183,19 +183,19 @@ class RealNvml:
             raise _translated(pynvml.NVMLError(code), "nvmlDeviceGetFieldValues", uuid)
         return int(fields[0].value.uiVal)
 
-    def rows(self, uuid: str) -> Rows:
+    def rows(self, uuid: str) -> RemappedRows:
         """See the port."""
         found = _answer(pynvml.nvmlDeviceGetRemappedRows, self._handle(uuid), device=uuid)
-        return UNTOUCHED if found is None else Rows(pending=bool(found[2]), failed=bool(found[3]))
+        return UNTOUCHED if found is None else RemappedRows(pending=bool(found[2]), failed=bool(found[3]))
 
-    def load(self, uuid: str, parts: Sequence[str]) -> Load:
+    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """See the port."""
         handle = self._handle(uuid)
         rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle, device=uuid)
         memory = _memory(handle, uuid)
         power = _told(pynvml.nvmlDeviceGetPowerUsage, handle, device=uuid)
         of_parts = {part: self._used(part, uuid) for part in parts}
-        return Load(
+        return GpuUsage(
             utilisation=None if rates is None else int(rates.gpu),
             memory_activity=None if rates is None else int(rates.memory),
             memory_used=None if memory is None else int(memory.used),
@@ -243,12 +243,12 @@ class _Events:
         self._gpu_of = {ctypes.cast(handle, ctypes.c_void_p).value: uuid for uuid, handle in handles.items()}
         self._set = _ask(pynvml.nvmlEventSetCreate)
         self._system = _system_events()
-        self.deaf: dict[str, NvmlError] = {}
+        self.events_unavailable: dict[str, NvmlError] = {}
         for uuid, handle in handles.items():
             try:
                 self._register(uuid, handle)
             except NvmlError as error:
-                self.deaf[uuid] = error
+                self.events_unavailable[uuid] = error
 
     def _register(self, uuid: str, handle: Any) -> None:
         kinds = _ask(pynvml.nvmlDeviceGetSupportedEventTypes, handle, device=uuid) & _OUR_EVENTS

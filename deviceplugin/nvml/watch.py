@@ -1,8 +1,8 @@
 """The thread that owns NVML: it finds the GPUs, waits for events, probes, and reports what has changed.
 
 The node agent gives it a callback and otherwise never calls NVML, so a driver that is slow or hangs stops
-nothing but this thread; ``silent_for`` tells for how long. Whatever is missing (library, driver, GPUs) is
-said once as a sentence and looked for again; the thread ends only when it is told to.
+nothing but this thread; ``unresponsive_for`` tells for how long. Whatever is missing (library, driver, GPUs)
+is said once as a sentence and looked for again; the thread ends only when it is told to.
 """
 
 import threading
@@ -11,22 +11,22 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from cluster.runtime.clock import Clock
-from deviceplugin.nvml.health import Answered, Cleared, Failed, Happened, HealthState
+from cluster.process.clock import Clock
+from deviceplugin.nvml.fault_file import FaultStore, Known, NoFaultStore
+from deviceplugin.nvml.health import EventSeen, FaultCleared, HealthState, ProbeAnswered, ProbeFailed
+from deviceplugin.nvml.interface import EventKind, EventStream, GpuEvent, GpuUsage, Nvml, NvmlError, Versions
 from deviceplugin.nvml.inventory import NodeDevice, physical, read_inventory, with_earlier, with_health
-from deviceplugin.nvml.port import EventKind, EventStream, GpuEvent, Load, Nvml, NvmlError, Versions
-from deviceplugin.nvml.remembered import Forgetful, Known, Memory
-from deviceplugin.nvml.ways import Ways
+from deviceplugin.nvml.pci_topology import PciTopology
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class NvmlReport:
     """What the agent is told: all known devices with their health, and what is wrong as a whole."""
 
     devices: tuple[NodeDevice, ...]
     problem: str | None = None
     """A sentence: no library, no driver, no GPU, or a driver that does not answer. None when all is well."""
-    deaf: tuple[str, ...] = ()
+    events_unavailable: tuple[str, ...] = ()
     """Sentences: GPUs whose events NVML does not tell. They are probed all the same."""
     versions: Versions | None = None
     """None: no driver answers."""
@@ -57,16 +57,16 @@ class Periods:
 
 
 @dataclass(frozen=True, slots=True)
-class Loads:
+class UsageReport:
     """How the GPUs were used at one moment: those that answered."""
 
     devices: tuple[NodeDevice, ...] = ()
     """All that were known then."""
-    of: Mapping[str, Load] = field(default_factory=dict)
+    of: Mapping[str, GpuUsage] = field(default_factory=dict)
     """GPU -> how it was used."""
 
 
-def _unheard(_loads: Loads) -> None:
+def _unheard(_loads: UsageReport) -> None:
     return
 
 
@@ -81,14 +81,14 @@ class GpuWatch:
         self,
         nvml: Nvml,
         numa_of: Callable[[str], int | None],
-        report: Callable[[Report], None],
+        report: Callable[[NvmlReport], None],
         *,
         clock: Clock,
         periods: Periods | None = None,
         health: HealthState | None = None,
-        memory: Memory | None = None,
+        memory: FaultStore | None = None,
         patient: bool = True,
-        measured: Callable[[Loads], None] = _unheard,
+        measured: Callable[[UsageReport], None] = _unheard,
     ) -> None:
         """Nothing is asked yet.
 
@@ -109,18 +109,18 @@ class GpuWatch:
         self._clock = clock
         self._periods = periods or Periods()
         self._health = health or HealthState()
-        self._memory = memory or Forgetful()
+        self._memory = memory or NoFaultStore()
         self._patient = patient
         self._measured = measured
         self._measured_at: float | None = None
         self._era: str | None = None
         self._versions: Versions | None = None
-        self._ways = Ways(nvml)
+        self._ways = PciTopology(nvml)
         self._cleared: deque[tuple[str, str]] = deque()
         self._obeyed: dict[str, str] = {}
         self._devices: tuple[NodeDevice, ...] = ()
         self._earlier: tuple[NodeDevice, ...] = ()
-        self._told: Report | None = None
+        self._told: NvmlReport | None = None
         self._deaf: tuple[str, ...] = ()
         self._rebound = False
         self._read_at = clock.monotonic()
@@ -140,7 +140,7 @@ class GpuWatch:
                     raise NoGpusError(problem)
                 self._clock.wait(stop, self._periods.retry)
 
-    def silent_for(self) -> float:
+    def unresponsive_for(self) -> float:
         """Seconds since NVML last gave control back: large means that the driver hangs."""
         return self._clock.monotonic() - self._alive_at
 
@@ -163,7 +163,7 @@ class GpuWatch:
             self._probe()
             self._watch(stop)
         except NvmlError as error:
-            self._devices = tuple(device.sick(str(error)) for device in self._devices)
+            self._devices = tuple(device.as_unhealthy(str(error)) for device in self._devices)
             return str(error)
         finally:
             self._nvml.close()
@@ -193,7 +193,9 @@ class GpuWatch:
         while not self._over(begun, stop):
             answering = self._answering()
             stream = self._nvml.events(answering)
-            self._deaf = tuple(f"Events of {gpu} cannot be had: {why}" for gpu, why in stream.deaf.items())
+            self._deaf = tuple(
+                f"Events of {gpu} cannot be had: {why}" for gpu, why in stream.events_unavailable.items()
+            )
             try:
                 self._tell(None)
                 if self._ways.learn(answering):
@@ -209,12 +211,12 @@ class GpuWatch:
                 stream.close()
 
     def _over(self, begun: float, stop: threading.Event) -> bool:
-        period = self._periods.revive if self._health.silent else self._periods.rescan
+        period = self._periods.revive if self._health.unresponsive else self._periods.rescan
         return stop.is_set() or self._rebound or self._clock.monotonic() - begun >= period
 
     def _answering(self) -> tuple[str, ...]:
         """The GPUs to listen to: one that is lost would fail every wait of the others."""
-        return tuple(gpu for gpu in physical(self._devices) if gpu not in self._health.silent)
+        return tuple(gpu for gpu in physical(self._devices) if gpu not in self._health.unresponsive)
 
     def _step(self, stream: EventStream) -> None:
         event = stream.wait(self._periods.wait)
@@ -235,11 +237,11 @@ class GpuWatch:
             gpu, order = self._cleared.popleft()
             if self._obeyed.get(gpu) != order:
                 self._obeyed[gpu] = order
-                self._health = self._health.apply(Cleared(gpu))
+                self._health = self._health.apply(FaultCleared(gpu))
         self._probe()
 
     def _after(self, event: GpuEvent) -> None:
-        self._health = self._health.apply(Happened(event, self._clock.monotonic()))
+        self._health = self._health.apply(EventSeen(event, self._clock.monotonic()))
         if event.kind == EventKind.MIG_CHANGED:
             self._read()
         self._probe()
@@ -261,22 +263,22 @@ class GpuWatch:
         if self._measured_at is not None and now - self._measured_at < self._periods.measure:
             return
         self._measured_at = now
-        loads: dict[str, Load] = {}
+        loads: dict[str, GpuUsage] = {}
         for gpu in self._answering():
             parts = tuple(one.uuid for one in self._devices if one.published.parent == gpu)
             with suppress(NvmlError):
                 loads[gpu] = self._nvml.load(gpu, parts)
             self._beat()
-        self._measured(Loads(self._devices, loads))
+        self._measured(UsageReport(self._devices, loads))
 
-    def _ask(self, gpu: str) -> Failed | Answered:
+    def _ask(self, gpu: str) -> ProbeFailed | ProbeAnswered:
         try:
             self._nvml.touch(gpu)
             action = self._nvml.recovery_action(gpu)
             rows = self._nvml.rows(gpu)
         except NvmlError as error:
-            return Failed(gpu, str(error), self._clock.monotonic())
-        return Answered(gpu, action, self._clock.monotonic(), rows)
+            return ProbeFailed(gpu, str(error), self._clock.monotonic())
+        return ProbeAnswered(gpu, action, self._clock.monotonic(), rows)
 
     def _tell(self, problem: str | None) -> None:
         self._beat()
@@ -284,7 +286,7 @@ class GpuWatch:
             parts = tuple(d for d in (*self._devices, *self._earlier) if d.published.parent is not None)
             self._memory.keep(Known(self._era, self._health.locks, dict(self._obeyed), parts))
         known = with_health(self._devices, self._health)
-        news = Report(known, problem, self._deaf, self._versions, self._ways.known)
+        news = NvmlReport(known, problem, self._deaf, self._versions, self._ways.known)
         if news != self._told:
             self._told = news
             self._report(news)

@@ -74,7 +74,7 @@ class ContradictionError(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Heeded:
+class XidPolicy:
     """Which XIDs count, after what an administrator has added to the table and taken from it."""
 
     ignored: frozenset[int] = frozenset()
@@ -103,11 +103,11 @@ class Heeded:
         return self.is_critical(xid) and xid in NEEDS_RESET
 
 
-DEFAULT: Final = Heeded()
+DEFAULT: Final = XidPolicy()
 """As the table is."""
 
 
-def sentence(xid: int) -> str:
+def xid_message(xid: int) -> str:
     """The error for people.
 
     >>> sentence(79)

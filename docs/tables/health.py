@@ -3,7 +3,7 @@
 from typing import Final
 
 from deviceplugin.nvml import xids
-from deviceplugin.nvml.health import TABLE, Sign, State
+from deviceplugin.nvml.health import TABLE, HealthSignal, State
 from docs.tables.markdown import ROOT, code, docstrings, prose, table
 
 _SOURCE: Final = ROOT / "deviceplugin" / "nvml" / "health.py"
@@ -11,7 +11,7 @@ _SOURCE: Final = ROOT / "deviceplugin" / "nvml" / "health.py"
 
 def health_table() -> str:
     """Sign by state: the state after it."""
-    meanings = docstrings(_SOURCE, "Sign")
+    meanings = docstrings(_SOURCE, "HealthSignal")
     return table(
         ("sign", *(code(state.value) for state in State), "what it is"),
         (
@@ -20,7 +20,7 @@ def health_table() -> str:
                 *(_after(state, sign) for state in State),
                 prose(meanings[sign.name]),
             )
-            for sign in Sign
+            for sign in HealthSignal
         ),
     )
 
@@ -49,6 +49,6 @@ def xid_table() -> str:
     )
 
 
-def _after(state: State, sign: Sign) -> str:
+def _after(state: State, sign: HealthSignal) -> str:
     after = TABLE[state][sign]
     return "" if after is state else after.value

@@ -14,9 +14,9 @@ import msgspec
 from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.placement import choose
-from cluster.decide.predicates import obstacle
+from cluster.decide.predicates import rejection
+from cluster.decide.request import gpu_request_of
 from cluster.decide.reserve import Reserve, reserve
-from cluster.decide.wish import wish_of
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.bookings import Booking, BookingSpec, Place
 from cluster.objects.inventory import Device, encode_inventory
@@ -73,14 +73,14 @@ def landings(placement: str, arriving: Sequence[int] = ARRIVING) -> tuple[Landin
 
 
 def _landed(ledger: Ledger, placement: str, name: str, gpus: int, planned: Reserve) -> Landing:
-    wish = wish_of(_pod(name, gpus))
-    views = [view for view in ledger.views(NODES) if obstacle(wish, view, "alive") is None]
+    request = gpu_request_of(_pod(name, gpus))
+    views = [view for view in ledger.views(NODES) if rejection(request, view, "alive") is None]
     policy = POLICIES[placement]
-    scores = {view.name: policy(wish, view, planned.get(view.name, NOTHING)) for view in views}
+    scores = {view.name: policy(request, view, planned.get(view.name, NOTHING)) for view in views}
     if not views:
         return Landing(pod=name, gpus=gpus, node=None)
     best = max(views, key=lambda view: scores[view.name])
-    (uuids,) = choose(wish, best).values()
+    (uuids,) = choose(request, best).values()
     devices = tuple(device.index for device in best.devices if device.uuid in uuids)
     ledger.apply_pod(_pod(name, gpus, best.name, devices))
     return Landing(pod=name, gpus=gpus, node=best.name, devices=devices, scores=tuple(scores.items()))

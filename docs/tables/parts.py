@@ -16,9 +16,9 @@ import extender.__main__
 from booking.settings import ControllerSettings, ServerSettings
 from booking.uninstall.settings import UninstallSettings
 from cluster import names
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.process import Process
-from cluster.runtime.settings import load
+from cluster.process.clock import SystemClock
+from cluster.process.lifecycle import Process
+from cluster.process.settings import load
 from deviceplugin.settings import Settings as AgentSettings
 from extender.settings import Settings as ExtenderSettings
 

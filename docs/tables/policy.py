@@ -8,11 +8,11 @@ from typing import Any, Final, Literal, get_args, get_origin
 
 import msgspec
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.policy.values import KNOBS, written_value
 from booking.rules import RULES
 from booking.service.states import STATES, TABLE, VERBS, Next, Why
-from booking.spans import Span
 from docs.tables.markdown import ROOT, code, docstrings, prose, table
 
 FOLDER: Final = ROOT / "booking" / "rules"
@@ -101,4 +101,4 @@ def _kind(kind: Any) -> str:
         return " or ".join(map(code, arms))
     some = " or none" if type(None) in arms else ""
     plain = next((arm for arm in arms if arm is not type(None)), kind)
-    return {Span: "length", int: "number", bool: "true or false"}[plain] + some
+    return {Duration: "length", int: "number", bool: "true or false"}[plain] + some

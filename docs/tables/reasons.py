@@ -75,8 +75,8 @@ def rules() -> dict[str, str]:
     for why in _of_states():
         said.setdefault(why.rule, {})[f"The booking … {why.because}"] = None
     for function in functions:
-        for rule, sentence in _said(function, takers):
-            said.setdefault(rule, {})[sentence] = None
+        for rule, message in _said(function, takers):
+            said.setdefault(rule, {})[message] = None
     return {rule: " / ".join(sentences) for rule, sentences in sorted(said.items())}
 
 
@@ -93,7 +93,7 @@ class _Taker:
 
 MADE: Final = (_Taker("Violation"), _Taker("Said"))
 _MADE: Final = frozenset(taker.name for taker in MADE)
-TABLED: Final = frozenset({"obstacle"})
+TABLED: Final = frozenset({"rejection"})
 """Functions whose rules stand in the table of states."""
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final
 import yaml
 
 from cluster import names
-from devcluster.parts import scheduler_profile
+from devcluster.product import scheduler_profile
 
 _FOLDER: Final = f"/etc/kubernetes/{names.PRODUCT}"
 

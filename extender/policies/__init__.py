@@ -8,12 +8,12 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 
 Reserved = Mapping[str, int]
 """Model -> devices of the node that running bookings have planned there and that their pods do not have."""
 
-Policy = Callable[[Wish, NodeView, Reserved], int]
+Policy = Callable[[GpuRequest, NodeView, Reserved], int]
 """``(wish, node, reserved)`` -> 0 to 10, higher is better."""
 
 NOTHING: Final[Reserved] = {}

@@ -5,14 +5,14 @@ score; a node that the pod fills up has the highest.
 """
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
-from extender.policies.fill import fill
+from extender.policies.utilization import utilization
 from extender.wire import MAX_SCORE
 
 
-def binpack(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+def binpack(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """How full of the wanted devices the node would be with the pod on it, 0 to 10."""
     del reserved
-    found = fill(wish, view)
+    found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * (found.devices - found.free) // found.devices

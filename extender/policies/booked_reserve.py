@@ -9,9 +9,9 @@ any where it does; among the former it is binpack; among the latter the one is b
 
 from typing import Final
 
+from cluster.decide.available import matching_count
 from cluster.decide.ledger import NodeView
-from cluster.decide.offer import wanted
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
 from extender.policies.binpack import binpack
 from extender.wire import MAX_SCORE
@@ -19,23 +19,23 @@ from extender.wire import MAX_SCORE
 HALF: Final = MAX_SCORE // 2
 
 
-def booked_reserve(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """5 to 10 where the pod is in nobody's way, 4 to 0 where it is."""
     taken = sum(
-        max(0, need - _spare(wish, view, resource, reserved)) for resource, need in wish.demand.items()
+        max(0, need - _spare(request, view, resource, reserved)) for resource, need in request.demand.items()
     )
     if taken:
         return max(0, HALF - taken)
-    return HALF + binpack(wish, view, reserved) * (MAX_SCORE - HALF) // MAX_SCORE
+    return HALF + binpack(request, view, reserved) * (MAX_SCORE - HALF) // MAX_SCORE
 
 
-def _spare(wish: Wish, view: NodeView, resource: str, reserved: Reserved) -> int:
+def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserved) -> int:
     """How many devices the pod could take, and what is planned would still find others."""
     free = view.free_by_model.get(resource, {}).items()
     spare = [
-        min(wanted({model: found}, wish), max(0, len(found) - reserved.get(model, 0)))
+        min(matching_count({model: found}, request), max(0, len(found) - reserved.get(model, 0)))
         for model, found in free
     ]
-    most = sum(spare) if wish.mixes else max(spare, default=0)
+    most = sum(spare) if request.mixes else max(spare, default=0)
     # A device held by a pod of which nobody has said which it is may be any of the free ones.
     return max(0, most - view.unknown.get(resource, 0))

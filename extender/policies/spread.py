@@ -5,14 +5,14 @@ score; a node that the pod fills up has none.
 """
 
 from cluster.decide.ledger import NodeView
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from extender.policies import Reserved
-from extender.policies.fill import fill
+from extender.policies.utilization import utilization
 from extender.wire import MAX_SCORE
 
 
-def spread(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+def spread(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """How much of the wanted devices would be free with the pod on the node, 0 to 10."""
     del reserved
-    found = fill(wish, view)
+    found = utilization(request, view)
     return 0 if found is None else MAX_SCORE * found.free // found.devices

@@ -13,16 +13,16 @@ from functools import lru_cache
 from itertools import combinations, product
 from typing import Final
 
+from cluster.decide.available import available, largest_set, matching
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.build import Build
+from cluster.decide.ledger.node_shape import NodeShape
 from cluster.decide.ledger.view import ByModel, view_of
-from cluster.decide.offer import offered, suiting, together
 from cluster.decide.placement import choose
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.assignment import devices_of
+from cluster.objects.device_selector import DeviceSelector
 from cluster.objects.inventory import Device
 from cluster.objects.pods import ContainerNeed
-from cluster.objects.wishes import Wished
 from extender.policies import Reserved
 from extender.wire import MAX_SCORE
 
@@ -41,19 +41,19 @@ Case = tuple[tuple[str, int, Places, Places], ...]
 may want some of them only, but a link is a link."""
 
 
-def topology(wish: Wish, view: NodeView, reserved: Reserved) -> int:
+def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
     """10, less what is wrong with the devices that the pod would get."""
     del reserved
-    if not wish.demand:
+    if not request.demand:
         return 0
     case: list[tuple[str, int, Places, Places]] = []
-    for resource, needed in wish.demand.items():
-        free = offered(wish, view, resource)
-        fits = _places(suiting(free, wish.wished), view)
-        if together(free, wish) < needed:
+    for resource, needed in request.demand.items():
+        free = available(request, view, resource)
+        fits = _places(matching(free, request.selector), view)
+        if largest_set(free, request) < needed:
             return 0
         case.append((resource, needed, fits, _places(free, view)))
-    return _score(view.build, tuple(case))
+    return _score(view.shape, tuple(case))
 
 
 def _places(free: ByModel, view: NodeView) -> Places:
@@ -62,10 +62,10 @@ def _places(free: ByModel, view: NodeView) -> Places:
 
 
 @lru_cache(CASES)
-def _score(build: Build, case: Case) -> int:
+def _score(shape: NodeShape, case: Case) -> int:
     """The score of every node of this build of which the same is free."""
-    free = [build.devices[place] for *_, places in case for place in places]
-    fits = [build.devices[place] for _, _, places, _ in case for place in places]
+    free = [shape.devices[place] for *_, places in case for place in places]
+    fits = [shape.devices[place] for _, _, places, _ in case for place in places]
     uuids = _chosen(case, free, fits)
     taken = [device for device in free if device.uuid in uuids]
     left = [device for device in free if device.uuid not in uuids]
@@ -80,15 +80,15 @@ def _score(build: Build, case: Case) -> int:
 
 def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str]:
     """What a pod would get on a node that has nothing but what is free."""
-    wish = Wish(
+    request = GpuRequest(
         needs=tuple(
             ContainerNeed(name=resource, kind="app", resource=resource, count=needed)
             for resource, needed, _, _ in case
         ),
         demand={resource: needed for resource, needed, _, _ in case},
-        wished=Wished(uuids=frozenset(device.uuid for device in fits)),
+        selector=DeviceSelector(uuids=frozenset(device.uuid for device in fits)),
     )
-    return devices_of(choose(wish, view_of("", devices=tuple(free), fault=None, claims=(), kept={})))
+    return devices_of(choose(request, view_of("", devices=tuple(free), fault=None, holdings=(), kept={})))
 
 
 def _part(points: int, found: int, possible: int) -> int:

@@ -10,10 +10,10 @@ import msgspec
 import pytest
 
 from booking.admission.review import Kind as Outcome
-from booking.reclaimer.leaving import Reason
+from booking.reclaimer.evictor import Reason
 from cluster import names
 from cluster.decide import predicates
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from docs.generate import DOCUMENTS, TABLES, UnknownTableError, render
 from docs.tables.markdown import ROOT, docstrings
 from docs.tables.metrics import made_in_code, metrics_of, told_name
@@ -215,9 +215,9 @@ def sentences() -> list[str]:
     return found
 
 
-@pytest.mark.parametrize("sentence", sentences())
-def test_a_pod_s_reason_to_wait_is_explained(sentence: str) -> None:
-    assert sentence in OPERATIONS
+@pytest.mark.parametrize("message", sentences())
+def test_a_pod_s_reason_to_wait_is_explained(message: str) -> None:
+    assert message in OPERATIONS
 
 
 # --- names and links ---------------------------------------------------------------------------------

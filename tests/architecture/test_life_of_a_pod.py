@@ -2,7 +2,7 @@
 
 from typing import get_args
 
-from booking.reclaimer.departing.comeback import MEANINGS, Step
+from booking.reclaimer.evictions.comeback import MEANINGS, Step
 from docs.tables.life import AROUND, BACK, EFFECTS, GONE, MUST_LEAVE, RUNS, State, edges, label, step_in
 
 DRAWN = [*edges()]

@@ -57,7 +57,7 @@ TLS = {"cryptography", "uvicorn"}
 NODE = {"grpc", "google.protobuf", "pynvml"}
 TESTING = {"cluster.fake", "devcluster", "hypothesis", "pytest", "tests", "unittest.mock"}
 FORBIDDEN = {
-    "node agent": NOBODY | WEB | DATABASE | TLS | TESTING | {"booking", "extender", "cluster.picture"},
+    "node agent": NOBODY | WEB | DATABASE | TLS | TESTING | {"booking", "extender", "cluster.cache"},
     "extender": NOBODY | DATABASE | TLS | NODE | TESTING | {"booking", "deviceplugin"},
     # It reads the policy, which is YAML, and the signatures of an identity provider.
     "booking server": (NOBODY - {"yaml"})
@@ -73,7 +73,7 @@ FORBIDDEN = {
     | {"booking.store", "booking.web", "deviceplugin", "extender"},
 }
 NEEDED = {
-    "node agent": {"grpc", "pynvml", "waitress", "deviceplugin.registration"},
+    "node agent": {"grpc", "pynvml", "waitress", "deviceplugin.kubelet.registration"},
     "extender": {"waitress", "extender.bind"},
     "booking server": {"flask", "peewee", "waitress", "booking.service"},
     "controller": {"uvicorn", "cryptography", "waitress", "booking.reclaimer.reclaimer"},
@@ -88,8 +88,8 @@ class NotInTheImage:
             raise ModuleNotFoundError(f"{name} is not in the image", name=name)
 absent = set(json.loads(sys.argv[3]))
 sys.meta_path.insert(0, NotInTheImage())
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.settings import load
+from cluster.process.clock import SystemClock
+from cluster.process.settings import load
 root, _, name = sys.argv[2].rpartition(".")
 settings = load(getattr(importlib.import_module(root), name), os.environ)
 build = importlib.import_module(sys.argv[1]).build

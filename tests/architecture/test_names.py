@@ -122,7 +122,7 @@ OF_NAMES = {
     "a name and what nobody knows yet": "x = f'{names.HOLD}-{y}'",
     "a name and what follows it at once": "x = names.HOLD + y",
     "a prefix that has names": "x = f'{names.NVIDIA_PREFIX}new'",
-    "two names": "x = f'{names.WAKE}.{names.NAMESPACE}'",
+    "two names": "x = f'{names.REQUEUE_TRIGGER}.{names.NAMESPACE}'",
     "below somebody's domain": "x = f'example.org/{names.PRODUCT}'",
     "a format": "x = '{}.io/hold'.format(names.PRODUCT)",
     "a format with a word": "x = '{a}-{b}'.format(b=y, a=names.HOLD)",
@@ -159,8 +159,8 @@ def test_a_name_is_known_behind_a_constant_of_another_module() -> None:
 
 
 def test_constants_that_stand_for_names_are_known_wherever_they_are() -> None:
-    found = meanings_of([ROOT / "cluster" / "runtime" / "metrics.py"])
-    assert set(found) - set(NAMES) == {"cluster.runtime.metrics.NAMESPACE"}
+    found = meanings_of([ROOT / "cluster" / "process" / "metrics.py"])
+    assert set(found) - set(NAMES) == {"cluster.process.metrics.NAMESPACE"}
 
 
 def test_nobody_else_has_the_domain_at_hand_to_make_a_key_of_it_when_it_runs() -> None:

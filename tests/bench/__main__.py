@@ -8,7 +8,7 @@ the others that are kept. A missed target is said, and no failure.
 import argparse
 from collections.abc import Iterable, Sequence
 
-from cluster.runtime import logs
+from cluster.process import logs
 from tests.bench import document, results
 from tests.bench.lab import Lab
 from tests.bench.machine import describe

@@ -13,7 +13,7 @@ from typing import Final
 
 from devcluster.binaries.cache import cache_folder, kept
 from devcluster.commands import output
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 PYTHON: Final = str(Path(sys.base_prefix, "bin", f"python{sys.version_info[0]}.{sys.version_info[1]}"))
 """The one that the virtual environment was made of."""

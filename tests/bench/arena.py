@@ -22,7 +22,7 @@ from cluster.kube.resources import LEASES, PODS
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.demo.access import administrator
-from devcluster.parts import (
+from devcluster.product import (
     chart,
     extender,
     gpu_scheduler,
@@ -30,7 +30,7 @@ from devcluster.parts import (
     scheduler_profile,
 )
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.bench.audit import AuditLog, audited, service_account
 from tests.bench.pods import NAMESPACE, Sightings, sighted
 from tests.bench.simulated import in_parallel, simulated

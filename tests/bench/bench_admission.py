@@ -11,16 +11,16 @@ from typing import Any, Final
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from booking.admission.admit import JSON, Reply, answer, question_in
-from booking.admission.authority import Pair, new_authority, new_certificate
+from booking.admission.certificate_authority import KeyPair, new_authority, new_certificate
 from booking.admission.endpoint import PATH, Endpoint
 from booking.admission.metrics import Metrics
 from booking.admission.review import Outcome
+from booking.admission.webhook import JSON, Reply, answer, question_in
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.https import TlsServer
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
@@ -112,7 +112,7 @@ def _await_asked(kube: Kube, empty: _Empty, clock: SystemClock) -> None:
             continue
 
 
-def _configuration(url: str, authority: Pair) -> dict[str, Any]:
+def _configuration(url: str, authority: KeyPair) -> dict[str, Any]:
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
     webhook = {
         "name": "empty.bench.example",

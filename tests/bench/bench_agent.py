@@ -10,10 +10,10 @@ from typing import Final
 
 import msgspec
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
-from devcluster.parts.deploy import AGENT
-from devcluster.waiting import Stopwatch, poll
+from devcluster.product.deploy import AGENT
+from devcluster.wait import Stopwatch, poll
 from tests.bench import agent_image, bench_agent_cordon, bench_agent_memory, bench_agent_rate
 from tests.bench.lab import NODES, Lab
 from tests.bench.measure import Measure

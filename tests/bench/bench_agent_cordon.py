@@ -7,10 +7,10 @@ from typing import Final
 
 import msgspec
 
-from booking.service.nodegpus import GpuOrder, NodeGpus
-from cluster.runtime.clock import SystemClock
+from booking.service.device_orders import GpuOrder, NodeGpus
+from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
-from devcluster.waiting import Stopwatch, poll
+from devcluster.wait import Stopwatch, poll
 from tests.bench.lab import Lab
 from tests.bench.rows import Kind, Row, Target
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.fakenvml import A100_80GB, FakeNvml, devicenodes, gpu
-from devcluster.parts import Parts
-from devcluster.waiting import poll
+from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.bench import agent_image
 from tests.bench.lab import Lab
 from tests.bench.rows import Kind, Row, Target

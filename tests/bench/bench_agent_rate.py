@@ -14,14 +14,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.fakenvml import A100_80GB, FakeNvml, GpuSpec, devicenodes, gpu
-from devcluster.parts import Parts
-from devcluster.places import CHECKOUT
-from devcluster.waiting import poll
+from devcluster.paths import CHECKOUT
+from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.bench.lab import Lab
 from tests.bench.rows import Kind, Row, Target
 

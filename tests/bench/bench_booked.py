@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from cluster import names
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from devcluster import probe
 from devcluster.demo.access import person
 from devcluster.demo.rest import Rest
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.bench.lab import Lab, Standing
 from tests.bench.measure import Measure
 from tests.bench.pods import NAMESPACE, Ground

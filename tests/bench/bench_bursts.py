@@ -16,8 +16,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from cluster import names
 from cluster.kube.resources import NODES
 from cluster.objects.inventory import encode_inventory
-from cluster.runtime.clock import SystemClock
-from devcluster.parts import extender
+from cluster.process.clock import SystemClock
+from devcluster.product import extender
 from tests.bench.arena import QPS, Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure

@@ -10,11 +10,11 @@ from typing import Final
 
 import msgspec
 
+from booking.availability.calendars import Calendar, calendar_of
+from booking.availability.planned_capacity import PlannedCapacity
 from booking.capacity import Capacity
-from booking.promises.calendars import Calendar, calendar_of
-from booking.promises.room import ModelRoom
+from booking.free_capacity import CapacityRequest
 from booking.records import Place, Record
-from booking.room import Wanted
 from cluster.fake.clock import START
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -66,15 +66,17 @@ class Lasting:
 def measure(_lab: Lab) -> Iterator[Row]:
     """Both questions, and what keeps their answers fast."""
     for kind, wanted, length, is_paired in (
-        (_ANY, Wanted(count=1, topology="any"), timedelta(days=14), False),
-        (_WHOLE, Wanted(count=4, topology="single-node"), timedelta(days=7), True),
+        (_ANY, CapacityRequest(count=1, topology="any"), timedelta(days=14), False),
+        (_WHOLE, CapacityRequest(count=4, topology="single-node"), timedelta(days=7), True),
     ):
         records = _full(is_paired=is_paired)
         calendar = calendar_of(records, 1)
-        _room(calendar).earliest(wanted, Lasting(length))
+        _free_capacity(calendar).earliest(wanted, Lasting(length))
 
-        def ask(calendar: Calendar = calendar, wanted: Wanted = wanted, length: timedelta = length) -> object:
-            return _room(calendar).earliest(wanted, Lasting(length))
+        def ask(
+            calendar: Calendar = calendar, wanted: CapacityRequest = wanted, length: timedelta = length
+        ) -> object:
+            return _free_capacity(calendar).earliest(wanted, Lasting(length))
 
         def floor(records: list[Record] = records) -> int:
             return sum(record.count for record in records if record.end > START)
@@ -91,9 +93,9 @@ def measure(_lab: Lab) -> Iterator[Row]:
             yield _CHANGE.row(1e3 * percentile(ours, 50), 1e3 * percentile(least, 50))
 
 
-def _room(calendar: Calendar) -> ModelRoom:
+def _free_capacity(calendar: Calendar) -> PlannedCapacity:
     devices = {f"n{index}": GPUS for index in range(NODES)}
-    return ModelRoom(A100, calendar, Capacity({A100: devices}), now=START)
+    return PlannedCapacity(A100, calendar, Capacity({A100: devices}), now=START)
 
 
 def _full(*, is_paired: bool) -> list[Record]:

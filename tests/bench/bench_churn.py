@@ -7,7 +7,7 @@ the part is back, at the same load: it loads the same program and reads all pods
 from collections.abc import Iterator
 from typing import Final
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure

@@ -7,11 +7,11 @@ import msgspec
 
 from cluster.decide.ledger import Ledger
 from cluster.decide.placement import choose
-from cluster.decide.wish import wish_of
+from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.pods import Pod
 from extender.filter import Filter
-from extender.wire import Arguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -47,17 +47,17 @@ def measure(_lab: Lab) -> Iterator[Row]:
 
 def _filter() -> Row:
     state = a_state(NODES)
-    verb, asked = Filter(state), msgspec.json.decode(question(NODES), type=Arguments)
+    verb, asked = Filter(state), msgspec.json.decode(question(NODES), type=ExtenderArgs)
     known = dict.fromkeys(asked.node_names or (), "")
 
-    def floor() -> FilterResult:
+    def floor() -> ExtenderFilterResult:
         fitting, rejected = [], {}
         for number, name in enumerate(asked.node_names or ()):
             if number % 2:
                 rejected[name] = known[name]
             else:
                 fitting.append(name)
-        return FilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
+        return ExtenderFilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
 
     ours, least = in_turns(40, lambda: verb.told(asked), floor)
     return _DECISION.row(*(1e6 * percentile(times, 50) / NODES for times in (ours, least)))
@@ -68,9 +68,13 @@ def _choose() -> Iterator[Row]:
     ledger.apply_node(a_node("n0", *gpus("n0")))
     view = ledger.view("n0")
     for count, kind in _CHOICE.items():
-        wish = wish_of(a_pod().asks(count).obj)
-        chosen = choose(wish, view)
-        ours, least = in_turns(2_000, lambda: choose(wish, view), lambda: encode_assignment(chosen))  # noqa: B023 - called at once
+        request = gpu_request_of(a_pod().asks(count).obj)
+        chosen = choose(request, view)
+        ours, least = in_turns(
+            2_000,
+            lambda: choose(request, view),  # noqa: B023 - called at once
+            lambda: encode_assignment(chosen),  # noqa: B023 - called at once
+        )
         yield kind.row(1e6 * percentile(ours, 50), 1e6 * percentile(least, 50))
 
 

@@ -12,12 +12,12 @@ from statistics import fmean, median
 from typing import Any, Final
 
 from cluster import names
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
 from devcluster.faultproxy import Call, FaultProxy
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.bench.bench_booked import A100, body
 from tests.bench.lab import Lab, Standing
 from tests.bench.measure import Measure

@@ -18,8 +18,8 @@ from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.resources import PODS
-from cluster.runtime.clock import SystemClock
-from devcluster.places import CHECKOUT
+from cluster.process.clock import SystemClock
+from devcluster.paths import CHECKOUT
 from tests.bench.bench_filter import Scheduler, checked
 from tests.bench.bench_pods import processor_seconds
 from tests.bench.child import child

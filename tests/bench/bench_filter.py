@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from extender.wire import Arguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -128,8 +128,8 @@ def _size(scheduler: Scheduler, nodes: int) -> Iterator[Row]:
     checked(scheduler.ask("/filter"), nodes)
 
     def codec() -> bytes:
-        asked = msgspec.json.decode(scheduler.question(), type=Arguments)
-        return msgspec.json.encode(FilterResult(node_names=list(asked.node_names or ())))
+        asked = msgspec.json.decode(scheduler.question(), type=ExtenderArgs)
+        return msgspec.json.encode(ExtenderFilterResult(node_names=list(asked.node_names or ())))
 
     ours, echo, least = in_turns(
         CALLS[nodes], lambda: scheduler.ask("/filter"), lambda: scheduler.ask("/echo"), codec
@@ -146,7 +146,7 @@ def checked(content: bytes, nodes: int) -> None:
     Raises:
         RuntimeError: it is another.
     """
-    answer = msgspec.json.decode(content, type=FilterResult)
+    answer = msgspec.json.decode(content, type=ExtenderFilterResult)
     if answer.error:
         raise RuntimeError(answer.error)
     if (

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from itertools import combinations
 from typing import Final
 
-from deviceplugin.links.best import EXACT, pick
-from deviceplugin.links.scores import Scores
+from deviceplugin.allocation.best_effort import EXACT, best_effort
+from deviceplugin.allocation.link_scores import Scores
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target
@@ -30,10 +30,10 @@ def measure(_lab: Lab) -> Iterator[Row]:
     """The size of which there are most sets."""
     gpus = [f"GPU-{number:02}" for number in range(EXACT)]
     scores = _scores(gpus)
-    if tuple(pick(scores, gpus, frozenset(), COUNT)) != _tried_out(scores, gpus):
+    if tuple(best_effort(scores, gpus, frozenset(), COUNT)) != _tried_out(scores, gpus):
         raise RuntimeError("The choice is not the best one; what is measured is not its work.")
     ours, floor = in_turns(
-        CALLS, lambda: pick(scores, gpus, frozenset(), COUNT), lambda: _tried_out(scores, gpus)
+        CALLS, lambda: best_effort(scores, gpus, frozenset(), COUNT), lambda: _tried_out(scores, gpus)
     )
     yield _KIND.row(1000 * percentile(ours, 50), 1000 * percentile(floor, 50))
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from cluster import names
 from devcluster import probe
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.bench.lab import NODES, Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import Birth, Ground

@@ -19,12 +19,12 @@ import grpc
 
 from cluster import names
 from devcluster.fakenvml import A100_80GB, FakeNvml, gpu
-from devcluster.waiting import poll
+from devcluster.wait import poll
+from deviceplugin.kubelet.channel import channel
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2 as dp
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2_grpc as dp_grpc
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2 as pods_api
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2_grpc as pods_api_grpc
-from deviceplugin.kubeletclient import channel
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.lone_agent import lone_agent

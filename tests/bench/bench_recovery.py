@@ -8,8 +8,8 @@ from statistics import median
 from typing import Final
 
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts
-from devcluster.waiting import Stopwatch, poll
+from devcluster.product import Parts
+from devcluster.wait import Stopwatch, poll
 from tests.bench.lab import NODES, Lab
 from tests.bench.measure import Measure
 from tests.bench.rows import Kind, Row, Target

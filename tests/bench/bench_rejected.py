@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from cluster.runtime.clock import SystemClock
-from extender.wire import FilterResult
+from cluster.process.clock import SystemClock
+from extender.wire import ExtenderFilterResult
 from tests.bench.bench_extender import MIB, NODES, Extender, an_extender, want
 from tests.bench.canned_server import waiting_pod
 from tests.bench.child import child
@@ -71,7 +71,7 @@ def _turn_down(extender: Extender) -> None:
     asked: dict[str, Any] = msgspec.json.decode(question(NODES))
     for number in range(PODS):
         body = msgspec.json.encode({**asked, "Pod": waiting_pod(number)})
-        answer = msgspec.json.decode(extender.scheduler.ask("/filter", body), type=FilterResult)
+        answer = msgspec.json.decode(extender.scheduler.ask("/filter", body), type=ExtenderFilterResult)
         if answer.error or answer.node_names:
             raise RuntimeError(f"Filter has not turned a pod down: {answer.error or answer.node_names}.")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.bench.arena import QPS, Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure

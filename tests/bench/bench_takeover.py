@@ -9,14 +9,14 @@ from statistics import median
 from typing import Final
 
 from cluster import names
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import LEASES
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
-from devcluster.parts import Parts
-from devcluster.waiting import poll
+from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
 from tests.bench.pods import Ground

@@ -17,13 +17,13 @@ from cluster import names
 from cluster.decide.queueing import AHEAD
 from cluster.fake.clock import eventually
 from cluster.fake.merging import merged
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS, NODES, PODS
-from cluster.objects.gates import is_queued
+from cluster.objects.cover_annotations import stamps_of
 from cluster.objects.inventory import encode_inventory
-from cluster.objects.stamps import stamps_of
-from cluster.runtime.clock import SystemClock
-from devcluster.parts import Parts
+from cluster.objects.scheduling_gates import is_queued
+from cluster.process.clock import SystemClock
+from devcluster.product import Parts
 from tests.bench.arena import ALICE, Arena, arena, gpu_pod
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure

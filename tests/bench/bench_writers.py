@@ -14,13 +14,13 @@ from typing import Final
 
 from booking.calendar import peak
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import Store, open_store
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.bench.child import child
 from tests.bench.lab import Lab
 from tests.bench.measure import Measure
@@ -36,7 +36,7 @@ TURNS: Final = 3
 GPUS: Final = WRITERS * EACH * TURNS
 CAPACITY: Final = Capacity({A100: {"n0": GPUS}})
 WISH: Final = {"model": A100, "duration": "P2D"}
-POLICY: Final = Limits(cooldown=Span())
+POLICY: Final = Limits(cooldown=Duration())
 _SERVICE: Final = kinds_of("service", f"{WRITERS} writers book: rules, calendar and SQLite, 0 to {GPUS} live")
 _ON_SERVER: Final = kinds_of("service-postgresql", f"{WRITERS} writers book: the same on PostgreSQL")
 _HTTP: Final = kinds_of("http", f"{WRITERS} writers book over HTTP: the same behind the REST server")
@@ -57,12 +57,12 @@ def _by_service(ours: str, floor_of: Path | str) -> tuple[Written, Written]:
         service = BookingService(store, SystemClock(), POLICY, lambda: CAPACITY)
 
         def book(writer: int, number: int) -> None:
-            service.create(somebody(f"user-{writer}-{number}"), wish())
+            service.create(somebody(f"user-{writer}-{number}"), request())
 
         measured = in_turns_with_inserts(floor_of, book, turns=TURNS, each=EACH)
         check(store)
         try:
-            service.create(somebody("user-late"), wish())
+            service.create(somebody("user-late"), request())
         except RefusedError:
             return measured
     raise RuntimeError(f"{GPUS} GPUs were booked once more than there are: law L5 is broken.")
@@ -93,7 +93,7 @@ def url(folder: Path) -> str:
     return f"sqlite:///{folder / 'bookings.db'}"
 
 
-def wish() -> BookingRequest:
+def request() -> BookingRequest:
     """One GPU, now, for two days."""
     return BookingRequest(model=A100, end=SystemClock().now() + timedelta(days=2))
 

@@ -19,10 +19,10 @@ import urllib3
 from booking.calendar import peak
 from cluster import names
 from cluster.kube.resources import BOOKINGS
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.parts import booking_server
+from devcluster.product import booking_server
 from tests.bench.bench_booked import A100
 from tests.bench.lab import POLICY, Lab, Standing
 from tests.bench.measure import Measure

@@ -10,7 +10,7 @@ import sys
 from threading import Event, Thread
 from typing import Final
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.bench.child import tell, until_told
 
 BACKOFF_SECONDS: Final = 1.0

@@ -20,8 +20,8 @@ from urllib.parse import parse_qs, urlsplit
 
 import msgspec
 
-from cluster.kube.port import INITIAL_EVENTS_END
-from cluster.runtime.clock import SystemClock
+from cluster.kube.interface import INITIAL_EVENTS_END
+from cluster.process.clock import SystemClock
 from tests.bench.child import tell, until_told
 from tests.bench.scene import GPUS, HELD, gpus_of, node_names, uuids_of
 from tests.fakes.objects import A100, a_lease, a_node, a_pod

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 _SECONDS = 10
 

@@ -6,11 +6,11 @@ from typing import Any
 import msgspec
 
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
 from tests.bench.scene import GPUS, bound_pod, node_names
 from tests.fakes.objects import A100, EPOCH, a100, a_booking, a_lease, a_pod
 
@@ -41,18 +41,18 @@ def a_pod_text(number: int) -> bytes:
     return text(raw)
 
 
-def a_crowd(nodes: int) -> tuple[Picture, FakeClock]:
+def a_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
     """A picture of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
     clock = FakeClock(EPOCH)
-    picture = Picture(clock)
-    picture.keep_surroundings()
+    cache = ClusterCache(clock)
+    cache.keep_surroundings()
     for name in node_names(nodes):
-        picture.apply_node(msgspec.json.decode(a_node_text(name), type=Node))
-        picture.apply_lease(a_lease(name))
+        cache.apply_node(msgspec.json.decode(a_node_text(name), type=Node))
+        cache.apply_lease(a_lease(name))
     for number in range(nodes * GPUS):
-        picture.apply_pod(msgspec.json.decode(a_pod_text(number), type=Pod))
-    picture.apply_booking(a_booking("b-1", user=BOOKED, model=A100, count=nodes * GPUS))
-    return picture, clock
+        cache.apply_pod(msgspec.json.decode(a_pod_text(number), type=Pod))
+    cache.apply_booking(a_booking("b-1", user=BOOKED, model=A100, count=nodes * GPUS))
+    return cache, clock
 
 
 def a_booked_pod(number: int, version: int = 10) -> Pod:

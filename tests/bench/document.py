@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.bench import growth
 from tests.bench.rows import Kind, Row
 from tests.bench.table import render

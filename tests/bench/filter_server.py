@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry
 
-from cluster.runtime import logs
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.probes import serve
+from cluster.process import logs
+from cluster.process.clock import SystemClock
+from cluster.process.probes import serve
 from extender.filter import Filter
 from extender.metrics import Metrics
 from extender.server import App, Verbs, create_app
 from extender.wire import (
-    Arguments,
-    BindingArguments,
-    BindingResult,
-    FilterResult,
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+    ExtenderPreemptionArgs,
+    ExtenderPreemptionResult,
     HostPriority,
-    PreemptionArguments,
-    PreemptionResult,
-    Told,
+    LoggedAnswer,
 )
 from tests.bench.child import tell, until_told
 from tests.bench.scene import a_state
@@ -38,29 +38,34 @@ if TYPE_CHECKING:
 LONGEST_BODY = 8 * 2**20
 
 
-def _echo(arguments: Arguments) -> FilterResult:
+def _echo(arguments: ExtenderArgs) -> ExtenderFilterResult:
     """Decides nothing: every node fits."""
-    return FilterResult(node_names=list(arguments.node_names or ()))
+    return ExtenderFilterResult(node_names=list(arguments.node_names or ()))
 
 
-def _no_bind(arguments: BindingArguments) -> BindingResult:
-    return BindingResult(error=f"nothing is bound here ({arguments.pod_name})")
+def _no_bind(arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
+    return ExtenderBindingResult(error=f"nothing is bound here ({arguments.pod_name})")
 
 
-def _no_scores(arguments: Arguments) -> list[HostPriority]:
+def _no_scores(arguments: ExtenderArgs) -> list[HostPriority]:
     del arguments
     return []
 
 
-def _no_victims(arguments: PreemptionArguments) -> PreemptionResult:
+def _no_victims(arguments: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
     del arguments
-    return PreemptionResult()
+    return ExtenderPreemptionResult()
 
 
-def _app(verb: "Callable[[Arguments], FilterResult | Told]") -> App:
+def _app(verb: "Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]") -> App:
     verbs = Verbs(filter=verb, prioritize=_no_scores, preempt=_no_victims, bind=_no_bind)
     return create_app(
-        verbs, lambda: None, SystemClock(), Metrics(CollectorRegistry()), limit=LONGEST_BODY, way=nullcontext
+        verbs,
+        lambda: None,
+        SystemClock(),
+        Metrics(CollectorRegistry()),
+        limit=LONGEST_BODY,
+        priority=nullcontext,
     )
 
 

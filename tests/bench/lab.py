@@ -12,9 +12,9 @@ from typing import Final, Self
 
 from devcluster.cluster import Cluster
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import Stopwatch
+from devcluster.wait import Stopwatch
 from tests.bench.pods import Ground, on_ground
 from tests.clusters import own
 

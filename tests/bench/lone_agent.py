@@ -10,7 +10,7 @@ from pathlib import Path
 
 from cluster import names
 from devcluster.fakenvml import FakeNvml
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 
 @contextmanager

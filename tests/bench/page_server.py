@@ -13,8 +13,8 @@ from typing import Final
 from booking.capacity import Capacity
 from booking.records import Place, Record
 from booking.store import Writing
-from cluster.runtime import logs
-from cluster.runtime.probes import serve
+from cluster.process import logs
+from cluster.process.probes import serve
 from tests.bench.child import tell, until_told
 from tests.booking.web.pages.site import DAY, Site
 

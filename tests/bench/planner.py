@@ -4,9 +4,9 @@ import sys
 
 import msgspec
 
-from booking.evicting.stocks import Stocks
+from booking.eviction.holder_cache import HolderCache
+from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
-from booking.reclaimer.planning.sites import Outlook
 from booking.reclaimer.snapshot import take
 from cluster.objects.pods import Pod, is_live
 from tests.bench.bench_plan import Told
@@ -28,14 +28,14 @@ def structs(nodes: int) -> int:
 
 def measured(nodes: int, booked: int) -> Told:
     """Every time with the snapshot that the plan stands on."""
-    picture, clock = a_crowd(nodes)
-    stocks = Stocks()
+    cache, clock = a_crowd(nodes)
+    stocks = HolderCache()
 
     def planned() -> list[Plan]:
-        return plan(take(picture, clock), Outlook(), stocks)
+        return plan(take(cache, clock), PlanningInputs(), stocks)
 
     def floor() -> int:
-        return sum(is_live(pod) for pod in picture.pods.values())
+        return sum(is_live(pod) for pod in cache.pods.values())
 
     def median(expected: int) -> tuple[float, float]:
         assert len(planned()) == expected
@@ -43,11 +43,11 @@ def measured(nodes: int, booked: int) -> Told:
         return 1e3 * percentile(ours, 50), 1e3 * percentile(least, 50)
 
     idle, _ = median(0)
-    picture.apply_pod(a_booked_pod(0))
+    cache.apply_pod(a_booked_pod(0))
     first = 1e3 * seconds(planned)
     one, least = median(1)
     for number in range(booked):
-        picture.apply_pod(a_booked_pod(number))
+        cache.apply_pod(a_booked_pod(number))
     many, _ = median(booked)
     return Told(floor=least, first=first, one=one, many=many, idle=idle, memory=resident())
 

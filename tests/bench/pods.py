@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from cluster import names
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 

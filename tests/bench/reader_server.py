@@ -9,10 +9,10 @@ from pathlib import Path
 
 import grpc
 
+from deviceplugin.kubelet.channel import channel
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2 as pods_pb2
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2_grpc as pods_pb2_grpc
-from deviceplugin.kubeletclient import channel
 from tests.bench.child import tell, until_told
 
 SOCKET = "floor.sock"

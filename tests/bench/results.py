@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.bench.rows import Row
 
 FOLDER: Final = CHECKOUT / "bench"

@@ -11,8 +11,8 @@ import msgspec
 
 from cluster import names
 from cluster.objects.inventory import Device
-from cluster.runtime.clock import SystemClock
-from devcluster.places import CHECKOUT
+from cluster.process.clock import SystemClock
+from devcluster.paths import CHECKOUT
 from extender.state import ClusterState
 from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_lease, a_node, a_pod
 

@@ -12,15 +12,15 @@ from typing import Any, Final
 from cluster import names
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import NotFound
-from cluster.kube.lease import micro_time
+from cluster.kube.node_lease import micro_time
 from cluster.kube.resources import LEASES, NODES
 from cluster.objects.inventory import encode_inventory
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.binaries import ProgressLine, ensure_tool
 from devcluster.binaries.pins import KWOK
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.fakes.objects import a100
 
 GPUS: Final = 8

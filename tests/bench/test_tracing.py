@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.bench.tracing import Stack, Tracer, read, write
 
 

@@ -10,27 +10,27 @@ from pathlib import Path
 
 from prometheus_client import CollectorRegistry
 
-from booking.live import Live
+from booking.cluster_status import ClusterStatus
+from booking.eviction_settings import EvictionSettings
 from booking.server import LONGEST_BODY, THREADS
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.store import open_store
-from booking.terms import Terms
+from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
 from booking.web.authentication import Authenticator
-from booking.web.door import Door
-from booking.web.ports import Parts, Policy
+from booking.web.interfaces import Parts, Policy
 from booking.web.rate_limits import RateLimits
+from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
-from booking.web.strangers import Strangers
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.decide.identity import Rule
 from cluster.fake.server import FakeKube
-from cluster.kube.tokens import Subject
-from cluster.picture import Picture
-from cluster.runtime import logs
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.probes import serve
+from cluster.kube.token_review import Subject
+from cluster.process import logs
+from cluster.process.clock import SystemClock
+from cluster.process.probes import serve
 from tests.bench.bench_writers import CAPACITY, POLICY, url
 from tests.bench.child import tell, until_told
 from tests.fakes.bearers import BearerTokens
@@ -76,28 +76,28 @@ def main(folder: Path) -> None:
     with closing(open_store(url(folder))) as store:
         parts = Parts(
             bookings=BookingService(store, clock, POLICY, lambda: CAPACITY),
-            live=Live(
-                Picture(clock),
+            live=ClusterStatus(
+                ClusterCache(clock),
                 FakeKube(clock),
                 clock,
-                Terms(),
+                EvictionSettings(),
                 visibility=lambda: "load",
-                obstacle=lambda: None,
+                unready_reason=lambda: None,
             ),
             mirror=Written(),
             no_promises=lambda: None,
             unknown_capacity=lambda: None,
             zone=lambda: UTC,
             policy=lambda _: Policy(version="", zone="UTC", limits={}),
-            terms=Terms(),
+            terms=EvictionSettings(),
             clock=clock,
             metrics=ServerMetrics(CollectorRegistry()),
         )
         roles = Roles(NoRoles(), clock)
         tokens = BearerTokens(Authenticator(Names(), rules, clock, roles, audience=names.AUDIENCE))
         often = RateLimits(clock, per_second=UNLIMITED, burst=UNLIMITED)
-        door = Door(tokens, often, Strangers(often))
-        app = create_app(parts, door, audience=names.AUDIENCE)
+        guard = RequestGuard(tokens, often, AnonymousLimits(often))
+        app = create_app(parts, guard, audience=names.AUDIENCE)
         server = serve(app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)
         tell(str(server.port))
         until_told()

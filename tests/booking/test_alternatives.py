@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.alternatives import MOST, Alternative
+from booking.availability.calendars import calendar_of
+from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.evaluate import Decision, evaluate
+from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
 from booking.policy.limits import Limits
-from booking.promises.calendars import calendar_of
-from booking.promises.room import Rooms
+from booking.proposals import QUESTIONS
 from booking.records import BookingRequest, Place, Record
-from booking.room import Placing, Room, Shortage, Timetable, Wanted
-from booking.spans import Span
-from booking.wishes import QUESTIONS
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import CLUSTER, a_record, a_request, day
 
-NO_COOLDOWN = Limits(cooldown=Span())
+NO_COOLDOWN = Limits(cooldown=Duration())
 
 
 def judged(
@@ -31,9 +31,9 @@ def judged(
     now: datetime = START,
     deadline: datetime | None = None,
     changing: Record | None = None,
-    seen: Callable[[Room], Room] = lambda room: room,
+    seen: Callable[[FreeCapacity], FreeCapacity] = lambda free_capacity: free_capacity,
 ) -> Decision:
-    rooms = Rooms(
+    rooms = PlannedCapacities(
         capacity=capacity,
         now=now,
         calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
@@ -71,7 +71,7 @@ def test_a_full_calendar_has_later_shorter_and_fewer() -> None:
 
 def test_another_model_is_offered_too() -> None:
     booked = a_record(day(0), day(900), user="bob", count=6, plan=(Place("n0", 4), Place("n1", 2)))
-    decision = judged(a_request(day(1), day(3)), booked, limits=Limits(horizon=Span(days=30)))
+    decision = judged(a_request(day(1), day(3)), booked, limits=Limits(horizon=Duration(days=30)))
     assert decision.alternatives[0].why == "other-model"
     assert decision.alternatives[0].model == A6000
     assert len(decision.alternatives) == MOST, "and later days of it"
@@ -109,14 +109,14 @@ def test_a_start_in_the_past_becomes_now() -> None:
 
 
 def test_a_start_beside_the_steps_is_moved_to_the_next_one() -> None:
-    limits = Limits(granularity=Span(seconds=3600))
+    limits = Limits(granularity=Duration(seconds=3600))
     found = judged(a_request(day(1) + timedelta(minutes=5), day(3)), limits=limits).alternatives
     assert found[0].start == day(1) + timedelta(hours=1)
     assert (found[0].end - found[0].start).total_seconds() % 3600 == 0
 
 
 def test_a_start_that_is_too_far_ahead_comes_nearer() -> None:
-    limits = Limits(horizon=Span(days=10))
+    limits = Limits(horizon=Duration(days=10))
     found = judged(a_request(day(20), day(22)), limits=limits).alternatives
     assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
 
@@ -210,7 +210,7 @@ def full(start: float, end: float, number: int = 0, count: int = 4) -> Record:
     )
 
 
-TEN_DAYS = Limits(horizon=Span(days=10))
+TEN_DAYS = Limits(horizon=Duration(days=10))
 
 
 def test_before_a_deadline_what_begins_later_is_shorter() -> None:
@@ -267,8 +267,8 @@ def test_of_another_model_there_may_be_fewer() -> None:
 
 def test_a_planned_booking_moved_too_far_ahead_has_three_earlier_starts() -> None:
     mine = a_record(day(5), day(7), plan=(Place("n0", 1),))
-    wish = a_request(day(40), day(42))
-    found = judged(wish, mine, capacity=FOUR, limits=TEN_DAYS, changing=mine).alternatives
+    booking_request = a_request(day(40), day(42))
+    found = judged(booking_request, mine, capacity=FOUR, limits=TEN_DAYS, changing=mine).alternatives
     assert brief(found) == [("earlier", day(n), day(n + 2), 1, A100) for n in range(3)]
 
 
@@ -297,7 +297,7 @@ def test_where_nobody_may_book_any_gpu_of_a_model_there_is_no_alternative_and_no
     booked = a_record(day(1), day(4), user="bob", count=2, topology="single-node", plan=(Place("n0", 2),))
     nobody = Limits(max_gpus_per_booking=0)
     assert judged(a_request(end=day(2)), booked, limits=nobody).alternatives == ()
-    spontaneous = Limits(max_gpus_per_booking=0, spontaneous=Span(days=1))
+    spontaneous = Limits(max_gpus_per_booking=0, spontaneous=Duration(days=1))
     found = judged(a_request(day(3), day(5), count=2), booked, limits=spontaneous).alternatives
     assert [(each.start, each.count) for each in found] == [(START, 2), (day(1), 2), (START, 2)]
 
@@ -307,23 +307,23 @@ def test_where_nobody_may_book_any_gpu_of_a_model_there_is_no_alternative_and_no
     [
         (
             "2026-10-23T09:00Z",
-            Span(days=1),
-            Span(days=2),
-            Span(days=1, seconds=25 * 3600),
+            Duration(days=1),
+            Duration(days=2),
+            Duration(days=1, seconds=25 * 3600),
             "2026-10-25T10:00Z",
         ),
         (
             "2026-03-28T11:00Z",
-            Span(seconds=21600),
-            Span(seconds=36 * 3600),
-            Span(days=3),
+            Duration(seconds=21600),
+            Duration(seconds=36 * 3600),
+            Duration(days=3),
             "2026-03-30T04:00Z",
         ),
     ],
     ids=["a day of 25 hours", "a day of 23 hours"],
 )
 def test_steps_are_counted_in_days_as_long_as_the_clocks_make_them(
-    now: str, step: Span, shortest: Span, longest: Span, end: str
+    now: str, step: Duration, shortest: Duration, longest: Duration, end: str
 ) -> None:
     """Lengths of a day or more that a policy writes in hours became ones of no whole steps on such days."""
     limits = Limits(granularity=step, shortest=shortest, longest=longest, zone="Europe/Stockholm")
@@ -339,20 +339,20 @@ def test_steps_are_counted_in_days_as_long_as_the_clocks_make_them(
 class CountedRoom:
     """A room that notes how often it is asked."""
 
-    def __init__(self, room: Room, asked: list[str]) -> None:
-        self._room, self._asked = room, asked
+    def __init__(self, free_capacity: FreeCapacity, asked: list[str]) -> None:
+        self._free_capacity, self._asked = free_capacity, asked
 
-    def lacking(self, wanted: Wanted, start: datetime, end: datetime) -> Shortage | None:
+    def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
         self._asked.append("lacking")
-        return self._room.lacking(wanted, start, end)
+        return self._free_capacity.lacking(wanted, start, end)
 
-    def earliest(self, wanted: Wanted, timetable: Timetable) -> datetime | None:
+    def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
         self._asked.append("earliest")
-        return self._room.earliest(wanted, timetable)
+        return self._free_capacity.earliest(wanted, timetable)
 
-    def place(self, wanted: Wanted, start: datetime, end: datetime) -> Placing | None:
+    def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
         self._asked.append("place")
-        return self._room.place(wanted, start, end)
+        return self._free_capacity.place(wanted, start, end)
 
 
 @pytest.mark.parametrize("count", [1, 8, 10**9])
@@ -365,13 +365,20 @@ def test_no_refusal_asks_more_than_it_may(count: int, free_until: float) -> None
         for model in models
     ]
     limits = Limits(
-        horizon=Span(days=10), granularity=Span(seconds=60), shortest=Span(seconds=60), longest=Span(days=30)
+        horizon=Duration(days=10),
+        granularity=Duration(seconds=60),
+        shortest=Duration(seconds=60),
+        longest=Duration(days=30),
     )
     asked: list[str] = []
     request = a_request(day(1), day(15), count=count, model=models[0])
     capacity = Capacity({model: {"n0": 8} for model in models})
     decision = judged(
-        request, *records, limits=limits, capacity=capacity, seen=lambda room: CountedRoom(room, asked)
+        request,
+        *records,
+        limits=limits,
+        capacity=capacity,
+        seen=lambda free_capacity: CountedRoom(free_capacity, asked),
     )
     assert len(decision.alternatives) == (MOST if free_until else 0)
     # The judgement itself asks, too, and each one that is offered is looked at once more.
@@ -425,7 +432,7 @@ def test_each_that_is_offered_is_another_and_is_accepted_for_a_change_and_before
         start = (had or wished)[0]
     request = a_request(START + start * hour, START + (start + length) * hour, count=count, topology=topology)
     records = [*others, *([mine] if mine else [])]
-    limits = Limits(horizon=Span(days=4), longest=Span(days=4))
+    limits = Limits(horizon=Duration(days=4), longest=Duration(days=4))
 
     def asked(request: BookingRequest) -> Decision:
         return judged(request, *records, limits=limits, deadline=deadline, changing=mine or None)

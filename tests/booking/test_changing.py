@@ -6,13 +6,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from booking.availability.calendars import calendar_of
+from booking.availability.planned_capacity import PlannedCapacities
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
-from booking.promises.calendars import calendar_of
-from booking.promises.room import Rooms
 from booking.records import BookingRequest, Place, Record
-from booking.spans import Span
 from cluster.fake.clock import START
 from tests.fakes.objects import A100
 from tests.fakes.records import CLUSTER, a_record, day
@@ -31,21 +31,21 @@ def changed(
     **fields: Any,
 ) -> Decision:
     records = (mine, *others)
-    wish = BookingRequest(
+    request = BookingRequest(
         model=mine.model, start=mine.start, end=mine.end, count=mine.count, topology=mine.topology
     )
     return evaluate(
         START,
         lambda _: limits or Limits(),
         history=[each for each in records if each.user == mine.user],
-        room_for=Rooms(
+        room_for=PlannedCapacities(
             capacity=capacity,
             now=START,
             calendar_of=lambda model: calendar_of(each for each in records if each.model == model),
             changing=mine,
         ),
         capacity=capacity,
-        request=msgspec.structs.replace(wish, **fields),
+        request=msgspec.structs.replace(request, **fields),
         changing=mine,
     )
 
@@ -87,7 +87,7 @@ def test_the_start_of_a_running_booking_stays() -> None:
 
 
 def test_a_running_booking_cannot_have_ended_already() -> None:
-    (violation,) = changed(RUNNING, end=day(0), limits=Limits(shortest=Span(seconds=1))).violations
+    (violation,) = changed(RUNNING, end=day(0), limits=Limits(shortest=Duration(seconds=1))).violations
     assert violation.rule == "ends-in-the-past"
     assert "release it instead" in violation.message
 
@@ -111,7 +111,11 @@ def test_who_gives_back_needs_no_room_and_no_new_permission() -> None:
     # Half of the devices are gone, and the policy is stricter than it was.
     gone = Capacity({A100: {"n0": 1}})
     strict = Limits(
-        longest=Span(days=1), max_gpus_per_booking=0, max_concurrent_gpus=0, horizon=Span(), may_extend=False
+        longest=Duration(days=1),
+        max_gpus_per_booking=0,
+        max_concurrent_gpus=0,
+        horizon=Duration(),
+        may_extend=False,
     )
     for fields in ({"end": day(2)}, {"end": day(3), "namespace": "lab"}):
         decision = changed(RUNNING, capacity=gone, limits=strict, count=1, **fields)

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
-from booking.spans import Span
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
 from tests.fakes.plain_room import plain_rooms
@@ -267,7 +267,9 @@ def test_the_bookings_own_minutes_in_the_past_need_no_capacity() -> None:
 
 
 def test_where_no_whole_step_is_within_the_longest_booking_there_is_never_a_start() -> None:
-    limits = Limits(granularity=Span(days=1), shortest=Span(seconds=3600), longest=Span(seconds=6 * 3600))
+    limits = Limits(
+        granularity=Duration(days=1), shortest=Duration(seconds=3600), longest=Duration(seconds=6 * 3600)
+    )
     decision = judged(a_request(day(1), day(3)), policy=limits)
     assert "longest" in rules(decision)
     assert decision.earliest_start is None

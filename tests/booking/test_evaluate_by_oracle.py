@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 from booking.alternatives import MOST
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.evaluate import Decision, evaluate
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
-from booking.spans import Span
 from tests.fakes.objects import A100, A6000
 from tests.fakes.plain_room import plain_rooms
 from tests.fakes.records import a_record
@@ -32,18 +32,18 @@ NOWS = st.sampled_from(
         datetime(2026, 6, 1, 9, tzinfo=UTC),
     ]
 )
-SPANS = st.builds(Span, st.integers(0, 2), st.sampled_from([0, 0, 6 * 3600, 25 * 3600]))
+SPANS = st.builds(Duration, st.integers(0, 2), st.sampled_from([0, 0, 6 * 3600, 25 * 3600]))
 LIMITS = st.builds(
     lambda shortest, longest, **more: Limits(
-        shortest=min(shortest, longest, key=lambda span: span.nominal) or Span(0, 3600),
-        longest=max(shortest, longest, key=lambda span: span.nominal) or Span(0, 3600),
+        shortest=min(shortest, longest, key=lambda span: span.nominal) or Duration(0, 3600),
+        longest=max(shortest, longest, key=lambda span: span.nominal) or Duration(0, 3600),
         **more,
     ),
     SPANS,
     SPANS,
     cooldown=SPANS,
     horizon=st.none() | SPANS,
-    granularity=st.sampled_from([None, Span(1), Span(0, 6 * 3600), Span(0, 3600)]),
+    granularity=st.sampled_from([None, Duration(1), Duration(0, 6 * 3600), Duration(0, 3600)]),
     max_active=st.integers(1, 2),
     max_planned=st.integers(1, 2),
     max_gpus_per_booking=st.none() | st.integers(0, 3),
@@ -105,24 +105,24 @@ def day_later(moment: datetime, days: int, zone: ZoneInfo) -> datetime:
     return candidate
 
 
-def later(moment: datetime, span: Span, zone: ZoneInfo) -> datetime:
+def later(moment: datetime, span: Duration, zone: ZoneInfo) -> datetime:
     return day_later(moment, span.days, zone) + timedelta(seconds=span.seconds)
 
 
-def on_grid(moment: datetime, step: Span, zone: ZoneInfo) -> bool:
+def on_grid(moment: datetime, step: Duration, zone: ZoneInfo) -> bool:
     wall = moment.astimezone(zone)
     return (wall.hour % (24 if step.days else step.seconds // 3600), wall.minute) == (0, 0)
 
 
-def between(start: datetime, end: datetime, zone: ZoneInfo) -> Span:
+def between(start: datetime, end: datetime, zone: ZoneInfo) -> Duration:
     """As many days as fit, and what is left."""
     days = 0
     while day_later(start, days + 1, zone) <= end:
         days += 1
-    return Span(days, int((end - day_later(start, days, zone)).total_seconds()))
+    return Duration(days, int((end - day_later(start, days, zone)).total_seconds()))
 
 
-def lasts_steps(start: datetime, end: datetime, step: Span, zone: ZoneInfo) -> bool:
+def lasts_steps(start: datetime, end: datetime, step: Duration, zone: ZoneInfo) -> bool:
     rest = between(start, end, zone).seconds
     return rest % seconds(step) == 0
 
@@ -281,14 +281,14 @@ def _ends(start: datetime, limits: Limits, asked: dict[str, Any]) -> Iterator[da
             last = end
 
 
-def lengths(limits: Limits) -> Iterator[Span]:
+def lengths(limits: Limits) -> Iterator[Duration]:
     """Of whole steps: so many days, and less than a day more."""
-    step = limits.granularity or Span(0, 3600)
+    step = limits.granularity or Duration(0, 3600)
     for number in range(1, 1 + 4 * 86400 // seconds(step)):
-        yield Span(*divmod(number * seconds(step), 86400))
+        yield Duration(*divmod(number * seconds(step), 86400))
 
 
-def seconds(span: Span) -> int:
+def seconds(span: Duration) -> int:
     return span.days * 86400 + span.seconds
 
 

@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking import grid
-from booking.spans import Span
+from booking.durations import Duration
 
 STOCKHOLM = ZoneInfo("Europe/Stockholm")
-DAY, HOUR, SIX = Span(days=1), Span(seconds=3600), Span(seconds=6 * 3600)
+DAY, HOUR, SIX = Duration(days=1), Duration(seconds=3600), Duration(seconds=6 * 3600)
 SECOND = timedelta(seconds=1)
-STEPS = st.sampled_from([DAY, HOUR, SIX, Span(seconds=900)])
+STEPS = st.sampled_from([DAY, HOUR, SIX, Duration(seconds=900)])
 ZONES = st.sampled_from(
     ["UTC", "Europe/Stockholm", "America/New_York", "Australia/Lord_Howe", "Asia/Beirut"]
 ).map(ZoneInfo)
@@ -44,15 +44,15 @@ def test_an_hour_that_comes_twice_has_two_steps() -> None:
 
 
 def test_lengths_are_rounded_to_whole_steps() -> None:
-    assert grid.rounded_up(Span(0, 3601), HOUR) == Span(0, 7200)
-    assert grid.rounded_up(Span(2, 1), DAY) == Span(3)
-    assert grid.rounded_down(Span(2, 4000), HOUR) == Span(2, 3600)
-    assert grid.is_multiple(Span(5), HOUR)
-    assert not grid.is_multiple(Span(5, 60), HOUR)
+    assert grid.rounded_up(Duration(0, 3601), HOUR) == Duration(0, 7200)
+    assert grid.rounded_up(Duration(2, 1), DAY) == Duration(3)
+    assert grid.rounded_down(Duration(2, 4000), HOUR) == Duration(2, 3600)
+    assert grid.is_multiple(Duration(5), HOUR)
+    assert not grid.is_multiple(Duration(5, 60), HOUR)
 
 
 @given(INSTANTS | NEAR_TURNS, STEPS, ZONES)
-def test_it_is_the_first_step_from_the_instant_on(instant: datetime, step: Span, zone: ZoneInfo) -> None:
+def test_it_is_the_first_step_from_the_instant_on(instant: datetime, step: Duration, zone: ZoneInfo) -> None:
     found = grid.at_or_after(instant, step, zone)
     assert found >= instant
     assert grid.is_on(found, step, zone)

@@ -9,15 +9,15 @@ import msgspec
 import pytest
 
 from booking.capacity import Grant
+from booking.eviction_settings import EvictionSettings
 from booking.node_capacity import NodeCapacity
-from booking.terms import Terms
 from cluster import names
+from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES
 from cluster.objects.inventory import Device
 from cluster.objects.namespaces import Namespace
-from cluster.picture import Following, Picture
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 
@@ -27,10 +27,12 @@ class Watched:
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
-        self.picture = Picture(self.clock)
-        following = Following(self.kube, self.picture, self.clock, namespace=names.NAMESPACE)
+        self.cache = ClusterCache(self.clock)
+        following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
         following.follow_namespaces()
-        self.capacity = NodeCapacity(self.picture, self.clock, Terms(), obstacle=following.obstacle)
+        self.capacity = NodeCapacity(
+            self.cache, self.clock, EvictionSettings(), unready_reason=following.unready_reason
+        )
         self.stop = threading.Event()
         self.threads = [
             threading.Thread(target=body, args=(self.stop,), daemon=True)
@@ -44,7 +46,7 @@ class Watched:
     def start(self) -> None:
         for thread in self.threads:
             thread.start()
-        eventually(lambda: self.capacity.obstacle() is None)
+        eventually(lambda: self.capacity.unready_reason() is None)
 
 
 @pytest.fixture
@@ -59,7 +61,7 @@ def watched() -> Iterator[Watched]:
 
 
 def test_before_the_cluster_is_read_nothing_is_known(watched: Watched) -> None:
-    assert watched.capacity.obstacle() == "The pods of the cluster have not been read yet."
+    assert watched.capacity.unready_reason() == "The pods of the cluster have not been read yet."
 
 
 def test_devices_of_all_nodes_are_counted_and_followed(watched: Watched) -> None:
@@ -79,28 +81,30 @@ def test_l6_without_news_for_150_seconds_it_is_not_known_any_more(watched: Watch
     watched.start()
     watched.kube.down = True
     watched.clock.advance(150)
-    assert watched.capacity.obstacle() is None
+    assert watched.capacity.unready_reason() is None
 
     watched.clock.advance(1)
-    told = watched.capacity.obstacle()
+    told = watched.capacity.unready_reason()
     assert told == "There has been no news of pods from the API server for 150 seconds."
     watched.kube.down = False
     watched.kube.bookmark()
-    eventually(lambda: watched.capacity.obstacle() is None)
+    eventually(lambda: watched.capacity.unready_reason() is None)
 
 
 class Held:
     """Two A100s on a node, and who is on them."""
 
-    def __init__(self, terms: Terms | None = None) -> None:
+    def __init__(self, terms: EvictionSettings | None = None) -> None:
         self.clock = FakeClock()
-        self.picture = Picture(self.clock)
-        self.capacity = NodeCapacity(self.picture, self.clock, terms or Terms(), obstacle=lambda: None)
-        self.picture.apply_node(a_node("n0", a100(0), a100(1)))
+        self.cache = ClusterCache(self.clock)
+        self.capacity = NodeCapacity(
+            self.cache, self.clock, terms or EvictionSettings(), unready_reason=lambda: None
+        )
+        self.cache.apply_node(a_node("n0", a100(0), a100(1)))
 
     def on(self, pod: PodBuilder, *devices: int) -> "Held":
         given = {"main": tuple(f"GPU-n0-{index}" for index in devices)}
-        self.picture.apply_pod(pod.asks(max(1, len(devices))).on("n0", given if devices else None).obj)
+        self.cache.apply_pod(pod.asks(max(1, len(devices))).on("n0", given if devices else None).obj)
         return self
 
     def left(self) -> int:
@@ -120,9 +124,9 @@ def test_a_device_in_a_namespace_that_is_spared_cannot_be_promised_until_that_en
     held = Held().on(a_pod().of("alice"), 0)
     assert held.left() == 2
     spared = {"metadata": {"name": "default", "annotations": {names.NEVER_EVICT: "true"}}}
-    held.picture.replace_namespaces([msgspec.convert(spared, Namespace)])
+    held.cache.replace_namespaces([msgspec.convert(spared, Namespace)])
     assert held.left() == 1
-    held.picture.replace_namespaces([])
+    held.cache.replace_namespaces([])
     assert held.left() == 2
 
 
@@ -132,20 +136,20 @@ def test_l6_devices_of_which_nobody_has_said_who_holds_them_are_not_promised() -
 
 def test_l6_of_a_node_whose_agent_is_silent_nothing_is_promised_that_begins_within_minutes() -> None:
     held = Held()
-    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     assert held.capacity.capacity().pauses == {}
     held.clock.advance(76)
     assert held.left() == 2
     until = held.clock.now() + timedelta(minutes=15)
     assert held.capacity.capacity().pauses == {A100: (Grant(node="n0", count=2, until=until),)}
 
-    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now(), version=2))
+    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), version=2))
     assert held.capacity.capacity().pauses == {}
 
 
 def test_l6_an_agent_that_has_said_goodbye_and_stays_away_is_silent_too() -> None:
     held = Held()
-    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
+    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
     held.clock.advance(74)
     assert held.capacity.capacity().pauses == {}
     held.clock.advance(2)
@@ -155,8 +159,8 @@ def test_l6_an_agent_that_has_said_goodbye_and_stays_away_is_silent_too() -> Non
 def test_booked_pods_go_on_with_their_devices_on_a_silent_node() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
-    held.picture.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
-    held.picture.apply_lease(a_lease("n0", renewed=now))
+    held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=9)))
+    held.cache.apply_lease(a_lease("n0", renewed=now))
     held.clock.advance(76)
     (pause,) = held.capacity.capacity().pauses[A100]
     assert (pause.node, pause.count) == ("n0", 1)
@@ -164,7 +168,7 @@ def test_booked_pods_go_on_with_their_devices_on_a_silent_node() -> None:
 
 def test_l6_a_node_whose_agent_has_been_silent_for_an_hour_has_nothing_to_promise() -> None:
     held = Held()
-    held.picture.apply_lease(a_lease("n0", renewed=held.clock.now()))
+    held.cache.apply_lease(a_lease("n0", renewed=held.clock.now()))
     held.clock.advance(3599)
     assert held.left() == 2
     held.clock.advance(1)
@@ -175,7 +179,7 @@ def test_l6_a_node_whose_agent_has_been_silent_for_an_hour_has_nothing_to_promis
 def test_the_pods_of_a_booking_say_where_it_is() -> None:
     held = Held().on(a_pod().of("alice"), 1)
     now = held.clock.now()
-    held.picture.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
+    held.cache.apply_booking(a_booking("b-1", start=now, end=now + timedelta(hours=1)))
     assert held.capacity.capacity().pins == {"b-1": {"n0": 1}}
     assert held.left() == 2
     held.clock.advance(3600)
@@ -186,7 +190,7 @@ def test_what_maia_has_promised_cannot_be_had_until_then() -> None:
     until = "2030-01-01T00:00:00Z"
     pod = a_pod().of("alice").with_annotation(names.TERMINATE_AT, until)
     assert Held().on(pod, 0).capacity.capacity().grants == {}
-    (grant,) = Held(Terms(maia=True)).on(pod, 0).capacity.capacity().grants[A100]
+    (grant,) = Held(EvictionSettings(maia=True)).on(pod, 0).capacity.capacity().grants[A100]
     assert grant == Grant(node="n0", count=1, until=msgspec.convert(until, type(grant.until), strict=False))
 
 
@@ -194,7 +198,7 @@ def test_the_capacity_is_made_anew_only_when_something_has_changed() -> None:
     held = Held()
     first = held.capacity.capacity()
     assert held.capacity.capacity() is first
-    held.picture.apply_node(a_node("n1", a100(0, "n1"), version=2))
+    held.cache.apply_node(a_node("n1", a100(0, "n1"), version=2))
     assert held.capacity.capacity() is not first
 
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from structlog.testing import capture_logs
 
+from booking.durations import Duration
 from booking.errors import StoreError
 from booking.policy.policy import Policy
 from booking.policy_file import PERIOD, FixedPolicy, PolicyFile, PolicyFileError
-from booking.spans import Span
 from cluster.fake.clock import FakeClock
 
 GOOD = "defaults: {cooldown: 3d}\n"
@@ -28,14 +28,14 @@ class Kept:
 
     def __init__(self, *texts: str) -> None:
         self.texts = list(texts)
-        self.trouble: str | None = None
+        self.problem: str | None = None
 
     def last(self) -> str | None:
         return self.texts[-1] if self.texts else None
 
     def keep(self, _policy: Policy, text: str) -> None:
-        if self.trouble:
-            raise StoreError(self.trouble)
+        if self.problem:
+            raise StoreError(self.problem)
         self.texts.append(text)
 
 
@@ -45,23 +45,23 @@ def cooldown(policy: PolicyFile) -> object:
 
 def test_a_changed_file_is_in_force_without_a_restart(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
-    assert cooldown(policy) == Span(3)
+    assert cooldown(policy) == Duration(3)
     path.write_text("defaults: {cooldown: 5d}\n")
-    policy.look()
-    assert cooldown(policy) == Span(5)
-    assert policy.trouble() is None
+    policy.reconcile()
+    assert cooldown(policy) == Duration(5)
+    assert policy.problem() is None
 
 
 def test_a_broken_file_is_refused_and_the_last_good_policy_stays(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     before = policy.current()
     path.write_text(BROKEN)
-    policy.look()
+    policy.reconcile()
     assert policy.current() is before
-    assert "Line 1, defaults.cooldown" in (policy.trouble() or "")
+    assert "Line 1, defaults.cooldown" in (policy.problem() or "")
     path.write_text(GOOD)
-    policy.look()
-    assert policy.trouble() is None
+    policy.reconcile()
+    assert policy.problem() is None
     assert policy.current() == before
 
 
@@ -75,16 +75,16 @@ def test_a_file_that_cannot_be_read_changes_nothing(path: Path, harm: str) -> No
         path.write_bytes(b"a: 1\n\xff\xfe")
     elif harm == "unreadable":
         path.symlink_to(path)
-    policy.look()
-    assert cooldown(policy) == Span(3)
-    assert str(path) in (policy.trouble() or "")
+    policy.reconcile()
+    assert cooldown(policy) == Duration(3)
+    assert str(path) in (policy.problem() or "")
     if path.is_dir() and not path.is_symlink():
         path.rmdir()
     else:
         path.unlink(missing_ok=True)
     path.write_text(GOOD)
-    policy.look()
-    assert policy.trouble() is None, "the same bytes as before are good again"
+    policy.reconcile()
+    assert policy.problem() is None, "the same bytes as before are good again"
 
 
 def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) -> None:
@@ -97,27 +97,27 @@ def test_a_configmap_that_swaps_its_symbolic_link_is_followed(tmp_path: Path) ->
     policy = PolicyFile(tmp_path / "policy.yaml", FakeClock(), Kept())
     (tmp_path / "..new").symlink_to("..two")
     (tmp_path / "..new").rename(tmp_path / "..data")
-    policy.look()
-    assert cooldown(policy) == Span(5)
+    policy.reconcile()
+    assert cooldown(policy) == Duration(5)
 
 
 def test_what_not_even_a_reader_of_yaml_expects_changes_nothing(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     path.write_text('zone: "\\UFFFFFFFF"\n')
-    policy.look()
-    assert cooldown(policy) == Span(3)
-    assert "not YAML" in (policy.trouble() or "")
+    policy.reconcile()
+    assert cooldown(policy) == Duration(3)
+    assert "not YAML" in (policy.problem() or "")
 
 
 def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path) -> None:
     policy = PolicyFile(path, FakeClock(), Kept())
     with capture_logs() as lines:
-        policy.look()
+        policy.reconcile()
         path.write_text(BROKEN)
-        policy.look()
-        policy.look()
+        policy.reconcile()
+        policy.reconcile()
         path.write_text("defaults: {cooldown: 4d}\n")
-        policy.look()
+        policy.reconcile()
     assert [line["log_level"] for line in lines] == ["error", "info"]
     assert "Line 1" in lines[0]["trouble"]
     assert lines[1]["version"] == policy.current().version
@@ -138,14 +138,14 @@ def test_a_server_that_starts_with_such_a_file_goes_on_with_what_was_in_force_la
     kept = Kept("defaults: {cooldown: 5d}\n")
     path.unlink() if harm == "missing" else path.write_text(BROKEN)
     policy = PolicyFile(path, FakeClock(), kept)
-    assert cooldown(policy) == Span(5)
-    assert str(path) in (policy.trouble() or "")
-    policy.look()
-    assert str(path) in (policy.trouble() or "")
+    assert cooldown(policy) == Duration(5)
+    assert str(path) in (policy.problem() or "")
+    policy.reconcile()
+    assert str(path) in (policy.problem() or "")
     assert len(kept.texts) == 1
     path.write_text(GOOD)
-    policy.look()
-    assert (cooldown(policy), policy.trouble(), kept.last()) == (Span(3), None, GOOD)
+    policy.reconcile()
+    assert (cooldown(policy), policy.problem(), kept.last()) == (Duration(3), None, GOOD)
 
 
 def test_what_was_in_force_and_is_not_understood_any_more_helps_nobody(path: Path) -> None:
@@ -158,13 +158,13 @@ def test_what_could_not_be_written_down_holds_and_is_written_down_later(path: Pa
     kept = Kept()
     policy = PolicyFile(path, FakeClock(), kept)
     path.write_text("defaults: {cooldown: 5d}\n")
-    kept.trouble = "The database is away."
-    policy.look()
-    assert (cooldown(policy), kept.last()) == (Span(5), GOOD)
-    kept.trouble = None
-    policy.look()
+    kept.problem = "The database is away."
+    policy.reconcile()
+    assert (cooldown(policy), kept.last()) == (Duration(5), GOOD)
+    kept.problem = None
+    policy.reconcile()
     assert kept.texts == [GOOD, "defaults: {cooldown: 5d}\n"]
-    policy.look()
+    policy.reconcile()
     assert len(kept.texts) == 2
 
 
@@ -197,11 +197,11 @@ def test_the_thread_looks_again_and_again_until_it_is_told_to_stop(path: Path) -
     policy = PolicyFile(path, clock, Kept())
     policy.run(threading.Event())
     assert clock.waited == [PERIOD] * 3
-    assert cooldown(policy) == Span(6)
-    assert policy.trouble()
+    assert cooldown(policy) == Duration(6)
+    assert policy.problem()
 
 
 def test_an_installation_without_a_file_keeps_what_it_was_given() -> None:
     policy = FixedPolicy(Policy(defaults={"buffer": 2}))
     assert policy.current().defaults == {"buffer": 2}
-    assert policy.trouble() is None
+    assert policy.problem() is None

@@ -9,7 +9,7 @@ import pytest
 from booking.policy.reading import read_policy
 from booking.policy_history import ACTION, ACTOR, SUBJECT, PolicyHistory
 from booking.store import Store, open_store
-from booking.stored import AuditEntry
+from booking.store_records import AuditEntry
 from cluster.fake.clock import START, FakeClock
 
 FIRST = "# the first\ndefaults: {cooldown: 3d}\n"

@@ -14,9 +14,9 @@ from booking.server import build
 from booking.settings import ServerSettings
 from cluster.fake.clock import FakeClock
 from cluster.kube.connection import BadConnectionError
-from cluster.runtime.probes import ServeError
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError, load
+from cluster.process.lifecycle import Process
+from cluster.process.probes import ServeError
+from cluster.process.settings import SettingsError, load
 
 
 def variables(folder: Path, **more: str) -> dict[str, str]:

@@ -6,8 +6,8 @@ from typing import Final
 
 from playwright.sync_api import Page
 
-from cluster.runtime import logs
-from devcluster.places import CHECKOUT
+from cluster.process import logs
+from devcluster.paths import CHECKOUT
 from tests.booking.web.pages.site import Site
 from tests.browser.story import H100, live, rule, tell
 from tests.browser.visitor import DESK, PHONE, Scheme, Screen, Visitors, address_of, chromium

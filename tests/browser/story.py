@@ -11,9 +11,9 @@ from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.principals import Principal
 from booking.records import BookingRequest, Record
-from booking.stored import Block
+from booking.store_records import Block
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from cluster.objects.pods import Pod
-from cluster.objects.use import DeviceUse, Squatter, Use, encode_use
 from tests.booking.web.pages.site import DAY, Site
 from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_lease, a_node, a_pod
 
@@ -108,7 +108,7 @@ def live(site: Site) -> None:
     """Let the cluster be seen as well: nodes, devices and pods of everybody's."""
     now = site.clock.now()
     sick = a100(2, "gpu-a2", health="unhealthy", reason="XID 79: the GPU has fallen off the bus")
-    site.picture.replace_nodes(
+    site.cache.replace_nodes(
         [
             a_node("gpu-a1", *(a100(index, "gpu-a1") for index in range(4))),
             a_node("gpu-a2", a100(0, "gpu-a2"), a100(1, "gpu-a2"), sick, a100(3, "gpu-a2")),
@@ -117,14 +117,14 @@ def live(site: Site) -> None:
         ]
     )
     for node in ("gpu-a1", "gpu-a2", "gpu-h1"):
-        site.picture.apply_lease(a_lease(node, renewed=now, use=encode_use(used(node, now))))
+        site.cache.apply_lease(a_lease(node, renewed=now, use=encode_use(used(node, now))))
     for booking in (
         a_booking("b-k7w2m9qx4t", count=2, start=now - 3 * DAY, end=now + 2 * DAY, namespace="vision"),
         a_booking("b-4tzk7bm9xq", user="carol", model=H100, count=4, start=now - DAY, end=now + 7 * DAY),
     ):
-        site.picture.apply_booking(booking)
+        site.cache.apply_booking(booking)
     for pod in _pods(now):
-        site.picture.apply_pod(pod)
+        site.cache.apply_pod(pod)
 
 
 BUSY: Final = {
@@ -135,12 +135,12 @@ BUSY: Final = {
 """Node -> pod, percent and GiB of each GPU."""
 
 
-def used(node: str, now: datetime) -> Use:
+def used(node: str, now: datetime) -> NodeUsage:
     """How a node's GPUs are used; somebody who has logged in to gpu-h1 computes on a free one."""
-    return Use(
+    return NodeUsage(
         at=now,
         devices=tuple(
-            DeviceUse(
+            DeviceUsage(
                 uuid=f"GPU-{node}-{index}",
                 utilisation=percent,
                 memory=gib * 1024,
@@ -211,6 +211,6 @@ def rule(site: Site) -> None:
     site.service.add_exemption(
         bob, user="carol", start=now, end=now + 30 * DAY, limits={"longest": "P21D"}, reason="A paper is due."
     )
-    wish = BookingRequest(model=H100, start=now, end=now + 90 * DAY, count=8)
+    request = BookingRequest(model=H100, start=now, end=now + 90 * DAY, count=8)
     with suppress(RefusedError):
-        site.service.create(Principal(user="dave", name="dave"), wish)
+        site.service.create(Principal(user="dave", name="dave"), request)

@@ -43,7 +43,7 @@ def test_what_changes_is_seen_without_loading_the_page(site: Site, visitors: Vis
     expect(page.locator(".counts")).to_contain_text("1 sick")
     link = page.get_by_role("table", name="GPUs of gpu-a1").get_by_role("link", name="vision/notebook")
     link.focus()
-    site.picture.remove_node(site.picture.nodes["gpu-a2"])
+    site.cache.remove_node(site.cache.nodes["gpu-a2"])
     page.clock.fast_forward("00:16")
     expect(page.locator(".counts")).not_to_contain_text("sick")
     expect(link).to_be_focused()

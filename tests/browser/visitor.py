@@ -8,7 +8,7 @@ from typing import Any, Final, Literal, get_args
 
 from playwright.sync_api import Browser, BrowserContext, Page, Request, sync_playwright
 
-from cluster.runtime.probes import serve
+from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site
 
 VENDOR: Final = Path(__file__).parent / "vendor"
@@ -96,8 +96,8 @@ class Visitors:
         if request.failure != "net::ERR_ABORTED":
             self._hear(f"failed: {request.url}: {request.failure}")
 
-    def _hear(self, trouble: str) -> None:
-        self._troubles.append(trouble)
+    def _hear(self, problem: str) -> None:
+        self._troubles.append(problem)
 
     def heard(self) -> list[str]:
         """What browsers have complained about since this was asked last."""

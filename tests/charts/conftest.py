@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from devcluster import binaries
-from devcluster.parts import chart
+from devcluster.product import chart
 
 Document = dict[str, Any]
 Render = Callable[..., list[Document]]

@@ -5,7 +5,7 @@ from typing import Any, Final
 import yaml
 
 from cluster import names
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 MATRIX: Final[dict[str, dict[str, Any]]] = {
     "defaults": {},

@@ -7,8 +7,8 @@ import pytest
 from booking.settings import ServerSettings
 from booking.web.roles import ADMINISTER
 from cluster import names
-from cluster.runtime.settings import load
-from devcluster.failure import ClusterError
+from cluster.process.settings import load
+from devcluster.errors import ClusterError
 from tests.charts.conftest import Render
 from tests.charts.matrix import MATRIX
 from tests.charts.test_rendered import of_kind, rules

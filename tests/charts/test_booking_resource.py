@@ -11,7 +11,7 @@ import yaml
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import BookingSpec, BookingStatus, Topology
-from devcluster.parts.chart import CHART
+from devcluster.product.chart import CHART
 
 CRD: dict[str, Any] = yaml.safe_load(Path(CHART, "files", "bookings.yaml").read_text())
 VERSION: dict[str, Any] = CRD["spec"]["versions"][0]

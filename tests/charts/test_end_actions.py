@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from booking.settings import ControllerSettings, ServerSettings
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from tests.charts.conftest import Render
 from tests.long.charts.test_pods_rendered import environment, workloads
 

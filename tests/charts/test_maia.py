@@ -10,8 +10,8 @@ import yaml
 from booking.settings import ControllerSettings, ServerSettings
 from booking.web import maia
 from cluster import names
-from cluster.runtime.settings import load
-from devcluster.failure import ClusterError
+from cluster.process.settings import load
+from devcluster.errors import ClusterError
 from tests.charts.conftest import Render
 from tests.charts.test_rendered import of_kind
 from tests.long.charts.test_pods_rendered import environment, workloads
@@ -124,7 +124,7 @@ THEIRS = f"https://maia.example.org{maia.SCHEDULABILITY}/"
 
 
 @pytest.mark.parametrize(
-    ("values", "sentence"),
+    ("values", "message"),
     [
         (
             {"apiUrl": THEIRS, "apiToken": "secret"},
@@ -153,9 +153,9 @@ THEIRS = f"https://maia.example.org{maia.SCHEDULABILITY}/"
     ],
 )
 def test_what_we_do_not_serve_is_refused_with_what_to_do(
-    render: Render, values: dict[str, Any], sentence: str
+    render: Render, values: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ClusterError, match=re.escape(sentence)):
+    with pytest.raises(ClusterError, match=re.escape(message)):
         render(values)
 
 

@@ -17,9 +17,9 @@ import yaml
 from prometheus_client import generate_latest
 
 from cluster import names
-from cluster.runtime.metrics import new_registry
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
+from cluster.process.metrics import new_registry
+from devcluster.errors import ClusterError
+from devcluster.product import chart
 from docs.tables.markdown import ROOT
 from docs.tables.metrics import labels_of, metrics_of, told_name
 from docs.tables.parts import PARTS, Part

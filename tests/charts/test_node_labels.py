@@ -5,15 +5,15 @@ import re
 import pytest
 
 from cluster import names
-from deviceplugin.labels.features import Labels, Scene, labels
-from deviceplugin.mig.strategy import MigStrategy
+from deviceplugin.node.feature_labels import LabelInputs, Labels, labels
+from deviceplugin.nvml.mig_strategy import MigStrategy
 from tests.charts.conftest import Document, Render
-from tests.deviceplugin.labels.cards import A6000, card, cut, scene
+from tests.deviceplugin.node.cards import A6000, card, cut, scene
 
 pytestmark = pytest.mark.component
 
 
-def nodes() -> tuple[Scene, ...]:
+def nodes() -> tuple[LabelInputs, ...]:
     """With everything that a label can be about."""
     gpus = (cut(card(0), "1g.10gb", "1g.10gb+me", "3g.40gb"), card(1), card(2, A6000))
     alike = cut(card(0), *["1g.10gb"] * 7)

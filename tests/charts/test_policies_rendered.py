@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from cluster import names
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
+from devcluster.errors import ClusterError
+from devcluster.product import chart
 from tests.charts.conftest import Document, Render
 
 pytestmark = pytest.mark.component

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import yaml
 
+from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.policy.reading import read_policy
-from booking.spans import Span
 from cluster import names
-from devcluster.failure import ClusterError
-from devcluster.parts import chart, existing, extender, scheduler_profile
+from devcluster.errors import ClusterError
+from devcluster.product import chart, existing, extender, scheduler_profile
 from docs.tables import scheduler as documented_scheduler
 from tests.charts.conftest import Document, Render
 
@@ -195,7 +195,7 @@ def test_the_policy_says_its_version_and_can_be_read(render: Render, said: dict[
     text = of_kind(documents, "ConfigMap")["gpu-booking-policy"]["data"]["policy.yaml"]
     assert yaml.safe_load(text) == {"version": 1} | policy
     if said.get("version") != 2:
-        assert read_policy(text) == Policy(defaults={"cooldown": Span(days=7)})
+        assert read_policy(text) == Policy(defaults={"cooldown": Duration(days=7)})
 
 
 def test_without_an_address_nothing_says_where_the_booking_server_is(render: Render) -> None:

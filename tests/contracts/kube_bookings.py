@@ -5,7 +5,7 @@ from typing import Any, Final
 import pytest
 
 from cluster.kube.errors import Conflict, NotFound, Unprocessable
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
 from tests.contracts.kube_ground import KubeGround, counted

@@ -4,7 +4,7 @@ import pytest
 
 from cluster.fake.clock import eventually
 from cluster.kube.errors import BadRequest, Conflict, Forbidden, NotFound, ServerError, Unprocessable
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import Pod
 from tests.contracts.kube_ground import (

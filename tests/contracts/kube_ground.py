@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from cluster.kube.errors import NotFound
-from cluster.kube.port import Kube, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import Kube, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import PODS, Resource
 from cluster.objects.meta import Meta, Partial
 from cluster.objects.pods import Pod

@@ -13,7 +13,7 @@ from cluster.kube.errors import (
     Unprocessable,
     Unsent,
 )
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, has_condition
 from tests.contracts.kube_ground import GATES, OTHERS, KubeGround, pod_body, template_body

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.kube.errors import BadRequest, NotFound, Unsent
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, PODS
 from cluster.objects.pods import Pod
 from tests.contracts.kube_ground import KubeGround, pod_body

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from cluster.kube.errors import BadRequest, Conflict, NotFound, Unprocessable
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import LEASES, POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import Gate, Pod, Toleration
 from tests.contracts.kube_ground import GATES, OTHERS, KubeGround, counted, pod_body, template_body

@@ -3,7 +3,7 @@
 import pytest
 
 from cluster.kube.errors import BadRequest, Gone
-from cluster.kube.port import INITIAL_EVENTS_END, Kube, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import INITIAL_EVENTS_END, Kube, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import LEASES, PODS
 from cluster.objects.pods import Pod
 from tests.contracts.kube_ground import KubeGround, pod_body

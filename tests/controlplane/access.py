@@ -4,7 +4,7 @@ from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.resources import Resource
 from cluster.objects.meta import Meta, Partial
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 
 
@@ -48,7 +48,7 @@ class Token:
         """The token."""
         return self._token
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """There is no other."""
 
 

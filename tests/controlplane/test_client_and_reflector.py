@@ -10,17 +10,17 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
-from cluster.kube.elector import Elector
 from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound, Unauthorized, Unprocessable
 from cluster.kube.events import EventRecorder
-from cluster.kube.lease import LeaseRenewer
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
+from cluster.kube.leader_election import LeaderElector
+from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.reflector import Reflector, Tuning
 from cluster.kube.resources import BOOKINGS, EVENTS, LEASES, POD_TEMPLATES, PODS, Resource
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
-from devcluster.parts import chart
+from devcluster.product import chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.contracts.kube import KubeContract, pod_body
@@ -232,11 +232,11 @@ class TestLeaseAndEvents:
         assert older.renew()
         assert older.renew()
         assert newer.renew()
-        older.say_goodbye()
+        older.release_lease()
         lease = administrator.get(LEASES, "gpu-node-x", namespace=fresh_namespace)
         assert (lease.spec.holder_identity, lease.spec.lease_transitions) == ("b", 1)
         assert lease.metadata.annotation(names.STOPPING) is None
-        newer.say_goodbye()
+        newer.release_lease()
         lease = administrator.get(LEASES, "gpu-node-x", namespace=fresh_namespace)
         assert lease.metadata.annotation(names.STOPPING)
 
@@ -244,7 +244,9 @@ class TestLeaseAndEvents:
         self, administrator: KubeClient, fresh_namespace: str
     ) -> None:
         first, second = (
-            Elector(administrator, SystemClock(), name="leader", holder=holder, namespace=fresh_namespace)
+            LeaderElector(
+                administrator, SystemClock(), name="leader", holder=holder, namespace=fresh_namespace
+            )
             for holder in ("a", "b")
         )
         assert first.attempt()

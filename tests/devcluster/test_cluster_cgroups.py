@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.cgroups import CgroupTree, _folders
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 MARK = "gpu-booking.trial"
 

@@ -7,8 +7,8 @@ from click.testing import CliRunner
 
 from devcluster.__main__ import main
 from devcluster.commands import output
-from devcluster.failure import ClusterError, tail
-from devcluster.places import STATE_SETTING
+from devcluster.errors import ClusterError, tail
+from devcluster.paths import STATE_SETTING
 
 
 def said(tmp_path: Path, *words: str) -> tuple[int, str]:

@@ -9,7 +9,7 @@ import pytest
 
 from devcluster.addresses import Addresses
 from devcluster.components import apiserver, cni, containerd, controller_manager, kubelet, proxy, scheduler
-from devcluster.places import Places
+from devcluster.paths import Paths
 from devcluster.plan import Plan, Programs
 from devcluster.spec import ClusterSpec, NodeSpec
 
@@ -19,7 +19,7 @@ PROGRAMS = Programs(
 
 
 def plan(tmp_path: Path, *, cgroup_version: int = 1, **spec: Any) -> Plan:
-    places = Places("trial", tmp_path)
+    places = Paths("trial", tmp_path)
     places.pki.mkdir(parents=True)
     return Plan(ClusterSpec(name="trial", **spec), places, Addresses(2), PROGRAMS, cgroup_version)
 
@@ -63,8 +63,8 @@ def test_kubelets_share_no_port_and_no_control_group(tmp_path: Path) -> None:
     ports = [config[key] for config in written for key in ("port", "healthzPort")]
     assert len(set(ports)) == len(ports)
     assert [config["cgroupRoot"] for config in written] == [
-        f"/{Places('trial', tmp_path).mark}.node-a",
-        f"/{Places('trial', tmp_path).mark}.node-b",
+        f"/{Paths('trial', tmp_path).mark}.node-a",
+        f"/{Paths('trial', tmp_path).mark}.node-b",
     ]
 
 

@@ -14,9 +14,9 @@ import pytest
 
 from devcluster import init
 from devcluster.control import TRIES, Control
-from devcluster.failure import ClusterError
-from devcluster.ownerpipe import OwnerPipe
-from devcluster.waiting import poll
+from devcluster.errors import ClusterError
+from devcluster.owner_pipe import OwnerPipe
+from devcluster.wait import poll
 from tests.patience import PATIENCE
 
 # The same loop, without what only root in new namespaces may do.
@@ -82,7 +82,12 @@ def test_it_outlives_an_owner_that_wants_it_to(first: First, tmp_path: Path) -> 
 
 def start(control: Control, name: str, script: str, tmp_path: Path, *, kept: bool = False) -> None:
     control.start(
-        name, ["/bin/sh", "-c", script], env={"SAY": "hello"}, log=tmp_path / "log", node=None, kept=kept
+        name,
+        ["/bin/sh", "-c", script],
+        env={"SAY": "hello"},
+        log=tmp_path / "log",
+        node=None,
+        restarted_always=kept,
     )
 
 
@@ -208,7 +213,7 @@ def test_a_kept_process_that_ends_by_itself_is_started_again(control: Control, t
     start(control, "one", "echo $SAY; exit 1", tmp_path, kept=True)
 
     assert poll(lambda: (tmp_path / "log").read_text().count("hello") > 1, seconds=PATIENCE)
-    assert control.processes()["one"].revived > 0
+    assert control.processes()["one"].restarted > 0
 
 
 def test_a_kept_process_is_started_again_however_often_others_ask(control: Control, tmp_path: Path) -> None:
@@ -249,7 +254,7 @@ def test_a_kept_process_that_ends_by_itself_after_a_pause_is_started_again(
     control.signal("one", signal.SIGCONT)
     (tmp_path / "end").touch()
 
-    assert poll(lambda: control.processes()["one"].revived > 0, seconds=PATIENCE)
+    assert poll(lambda: control.processes()["one"].restarted > 0, seconds=PATIENCE)
 
 
 def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_stays_dead(
@@ -262,9 +267,9 @@ def test_a_kept_process_that_has_fallen_and_is_killed_before_it_is_there_again_s
     start(control, "two", "echo two; exit 1", tmp_path, kept=True)
     assert poll(lambda: (tmp_path / "log").read_text().count("two") > 2, seconds=PATIENCE)
     assert control.processes()["one"].exited is not None
-    again = control.processes()["one"].revived
-    assert poll(lambda: control.processes()["two"].revived > 3, seconds=PATIENCE)
-    assert control.processes()["one"].revived == again
+    again = control.processes()["one"].restarted
+    assert poll(lambda: control.processes()["two"].restarted > 3, seconds=PATIENCE)
+    assert control.processes()["one"].restarted == again
 
 
 def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tmp_path: Path) -> None:
@@ -275,9 +280,9 @@ def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tm
         tmp_path,
         kept=True,
     )
-    assert poll(lambda: control.processes()["one"].revived == 1, seconds=PATIENCE)
+    assert poll(lambda: control.processes()["one"].restarted == 1, seconds=PATIENCE)
 
     control.count_anew()
 
-    assert control.processes()["one"].revived == 0
+    assert control.processes()["one"].restarted == 0
     assert control.processes()["one"].exited is None

@@ -7,36 +7,36 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.ownership import InUseError, Ownership, owner_of
-from devcluster.places import Places
+from devcluster.lockfile import InUseError, Lockfile, owner_of
+from devcluster.paths import Paths
 
 
-def places(folder: Path, name: str = "trial") -> Places:
-    return Places(name, folder / "state", folder / "locks")
+def places(folder: Path, name: str = "trial") -> Paths:
+    return Paths(name, folder / "state", folder / "locks")
 
 
 def test_a_second_owner_is_refused_and_told_who_the_first_is(tmp_path: Path) -> None:
-    first = Ownership(places(tmp_path))
+    first = Lockfile(places(tmp_path))
 
     with pytest.raises(InUseError, match=rf"Cluster trial is in use by process {os.getpid()} \("):
-        Ownership(places(tmp_path))
+        Lockfile(places(tmp_path))
     first.release(remove=True)
 
 
 @pytest.mark.parametrize("remove", [True, False])
 def test_a_name_is_free_once_its_owner_let_go(tmp_path: Path, *, remove: bool) -> None:
-    Ownership(places(tmp_path)).release(remove=remove)
+    Lockfile(places(tmp_path)).release(remove=remove)
 
-    again = Ownership(places(tmp_path))
+    again = Lockfile(places(tmp_path))
     again.release(remove=True)
 
     assert list((tmp_path / "locks").iterdir()) == []
 
 
 def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
-    first = Ownership(places(tmp_path))
+    first = Lockfile(places(tmp_path))
     first.release(remove=True)
-    second = Ownership(places(tmp_path))
+    second = Lockfile(places(tmp_path))
 
     first.release(remove=True)
 
@@ -45,7 +45,7 @@ def test_letting_go_twice_harms_nobody(tmp_path: Path) -> None:
 
 
 def test_names_do_not_bar_each_other(tmp_path: Path) -> None:
-    owners = [Ownership(places(tmp_path, name)) for name in ("one", "other")]
+    owners = [Lockfile(places(tmp_path, name)) for name in ("one", "other")]
 
     for owner in owners:
         owner.release(remove=True)
@@ -55,7 +55,7 @@ def test_folders_for_state_do_not_bar_each_other_although_their_locks_lie_in_one
     tmp_path: Path,
 ) -> None:
     locks = tmp_path / "locks"
-    owners = [Ownership(Places("trial", tmp_path / folder, locks)) for folder in ("one", "other")]
+    owners = [Lockfile(Paths("trial", tmp_path / folder, locks)) for folder in ("one", "other")]
 
     assert len(list(locks.iterdir())) == 2
     for owner in owners:
@@ -63,14 +63,14 @@ def test_folders_for_state_do_not_bar_each_other_although_their_locks_lie_in_one
 
 
 def test_the_folder_of_the_state_is_made_for_its_owner_alone(tmp_path: Path) -> None:
-    owner = Ownership(places(tmp_path))
+    owner = Lockfile(places(tmp_path))
 
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
     owner.release(remove=True)
 
 
 def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) -> None:
-    ownership = Ownership(places(tmp_path))
+    ownership = Lockfile(places(tmp_path))
     owner = owner_of(places(tmp_path).lock)
     assert owner
     assert (owner.name, owner.root, owner.process) == ("trial", str(tmp_path / "state"), os.getpid())
@@ -86,9 +86,9 @@ def test_an_owner_who_let_go_has_left_the_cluster_there_to_stay(tmp_path: Path) 
 
 def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -> None:
     text = (
-        "import os, sys; from pathlib import Path; from devcluster.ownership import Ownership;"
-        "from devcluster.places import Places; f = Path(sys.argv[1]);"
-        "Ownership(Places('trial', f / 'state', f / 'locks')); os._exit(0)"
+        "import os, sys; from pathlib import Path; from devcluster.lockfile import Lockfile;"
+        "from devcluster.paths import Paths; f = Path(sys.argv[1]);"
+        "Lockfile(Paths('trial', f / 'state', f / 'locks')); os._exit(0)"
     )
     subprocess.run([sys.executable, "-c", text, str(tmp_path)], check=True)
 
@@ -97,7 +97,7 @@ def test_an_owner_that_has_ended_does_not_live_and_bars_nobody(tmp_path: Path) -
     assert owner
     assert not owner.lives
     assert not owner.kept
-    Ownership(places(tmp_path)).release(remove=True)
+    Lockfile(places(tmp_path)).release(remove=True)
 
 
 def test_of_a_lock_that_says_nothing_no_owner_is_known(tmp_path: Path) -> None:

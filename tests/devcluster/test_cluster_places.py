@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT, default_root, is_own, places
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT, default_root, is_own, places
 
 
 def test_the_default_cluster_has_the_shortest_path_to_its_kubeconfig() -> None:
@@ -43,7 +43,7 @@ def test_clusters_of_one_name_in_different_folders_are_different_to_the_kernel_a
 def test_another_folder_for_temporary_files_is_another_folder_for_state() -> None:
     usual = places("default")
     program = (
-        "from devcluster.places import places; p = places('default'); print(p.root, p.mark, p.kubeconfig)"
+        "from devcluster.paths import places; p = places('default'); print(p.root, p.mark, p.kubeconfig)"
     )
     with tempfile.TemporaryDirectory() as folder:
         words = [sys.executable, "-c", program]

@@ -5,7 +5,7 @@ import pytest
 
 from devcluster.addresses import NODES_AT_MOST
 from devcluster.cluster import Record
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.plan import Programs
 from devcluster.spec import ClusterSpec, NodeSpec, checked
 

@@ -1,7 +1,7 @@
 """Polling with a deadline, in virtual time."""
 
 from cluster.fake.clock import FakeClock
-from devcluster.waiting import Stopwatch, poll
+from devcluster.wait import Stopwatch, poll
 
 
 def test_what_the_condition_gives_is_returned_as_soon_as_it_is_true() -> None:

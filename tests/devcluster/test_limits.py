@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.addresses import SLOTS, Addresses
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.limits import (
     ADDRESSES,
     ALL_THREADS,

@@ -6,20 +6,20 @@ import msgspec
 import pytest
 
 from devcluster import machine
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
+from devcluster.lockfile import InUseError, Lockfile, Owner, owner_of
 from devcluster.machine import Found, found, remove_left_behind
-from devcluster.ownership import InUseError, Owner, Ownership, owner_of
-from devcluster.places import Places
+from devcluster.paths import Paths
 
 BY_NOBODY = Owner("trial", "/srv/state", 4_194_304, 1, "make test")
 """Its process has ended: Linux gives no such PID."""
 
 
-def place(folder: Path, name: str = "trial") -> Places:
-    return Places(name, folder / "state", folder / "locks")
+def place(folder: Path, name: str = "trial") -> Paths:
+    return Paths(name, folder / "state", folder / "locks")
 
 
-def abandoned(where: Places) -> None:
+def abandoned(where: Paths) -> None:
     """What an owner leaves that was killed."""
     where.state.mkdir(parents=True)
     where.locks.mkdir(exist_ok=True)
@@ -40,7 +40,7 @@ def test_a_cluster_of_a_dead_owner_stays_where_it_was_left_to_stay_and_runs(
 
 @pytest.mark.parametrize("runs", [True, False])
 def test_a_cluster_of_a_living_owner_is_not_left_behind(tmp_path: Path, *, runs: bool) -> None:
-    ownership = Ownership(place(tmp_path))
+    ownership = Lockfile(place(tmp_path))
     assert not Found(place(tmp_path), owner_of(place(tmp_path).lock), runs).is_left_behind
     ownership.release(remove=True)
 
@@ -54,7 +54,7 @@ def test_a_cluster_of_which_nobody_knows_whose_it_is_stays_while_it_runs(
 
 def test_those_of_dead_owners_are_removed_and_told_and_others_are_not_touched(tmp_path: Path) -> None:
     abandoned(place(tmp_path, "dead"))
-    living = Ownership(place(tmp_path, "living"))
+    living = Lockfile(place(tmp_path, "living"))
     removed: list[str] = []
     said: list[str] = []
 
@@ -75,7 +75,7 @@ def test_one_that_does_not_go_away_holds_up_no_other(
         abandoned(place(tmp_path, name))
     said: list[str] = []
 
-    def remove(where: Places) -> None:
+    def remove(where: Paths) -> None:
         if where.name == "a":
             raise error
 
@@ -90,7 +90,7 @@ def test_one_that_does_not_go_away_holds_up_no_other(
 
 def test_clusters_of_every_checkout_are_found(tmp_path: Path) -> None:
     for folder in ("one", "other"):
-        abandoned(Places("trial", tmp_path / folder, tmp_path / "locks"))
+        abandoned(Paths("trial", tmp_path / folder, tmp_path / "locks"))
 
     there = [one for one in found(tmp_path / "locks") if one.places.root.is_relative_to(tmp_path)]
 

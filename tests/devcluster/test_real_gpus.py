@@ -6,15 +6,15 @@ from cluster import names
 from devcluster import gpus
 from devcluster.addresses import Addresses
 from devcluster.fakenvml import FakeNvml
-from devcluster.parts import node_agent
-from devcluster.places import Places
+from devcluster.paths import Paths
 from devcluster.plan import Plan, Programs
+from devcluster.product import node_agent
 from devcluster.spec import ClusterSpec, NodeSpec
 
 
 def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
     nodes = (NodeSpec(name="node-a", real=True), NodeSpec(name="node-b"))
-    plan = Plan(ClusterSpec(nodes=nodes), Places("trial", tmp_path), Addresses(2), Programs({}), 2)
+    plan = Plan(ClusterSpec(nodes=nodes), Paths("trial", tmp_path), Addresses(2), Programs({}), 2)
     for node in plan.nodes:
         node.folder.mkdir(parents=True)
         gpus.make(node)

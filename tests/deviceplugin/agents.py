@@ -11,20 +11,20 @@ from prometheus_client import CollectorRegistry
 from cluster.fake.clock import eventually
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import Clock, SystemClock
-from deviceplugin.admission import Admission, Sources, first_devices
-from deviceplugin.allocate import Strategy
-from deviceplugin.board import Board, Devices
-from deviceplugin.bound.boundpods import BoundPods
-from deviceplugin.checkpoint import CheckpointFile
+from cluster.process.clock import Clock, SystemClock
+from deviceplugin.allocation.mig_packing import Packing, by_parts
+from deviceplugin.allocator import Allocator, AllocatorSources, first_devices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.kubelet.bound_pods import BoundPods
+from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.pod_resources import PodResources
+from deviceplugin.kubelet.pod_source import PodSource
+from deviceplugin.kubelet.pods_api import PodsApi
+from deviceplugin.kubelet.registration import Place, Registrar, SocketNames
+from deviceplugin.kubelet.registrations import Registrations
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.mig.packing import Packing, by_parts
-from deviceplugin.nodepods import NodePods
 from deviceplugin.plugin import DevicePlugin
-from deviceplugin.podresources import PodResources
-from deviceplugin.podsapi import PodsApi
-from deviceplugin.registration import Place, Registrar, SocketNames
-from deviceplugin.resources import Resources
 from tests.fakes.kubelet import FakeKubelet
 
 _stamp = iter(range(1_700_000_000_000, 1_800_000_000_000, 1000))
@@ -55,11 +55,11 @@ class RunningAgent:
         clock = clock or SystemClock()
         self.kubelet = kubelet
         self.registry = CollectorRegistry()
-        self.board = Board()
+        self.device_cache = DeviceCache()
         self.metrics = AgentMetrics(self.registry)
         self.names = SocketNames(instance, next(_stamp))
         self.offer(devices() if offers is None else tuple(offers))
-        self.pods = pods = NodePods(
+        self.pods = pods = PodSource(
             PodsApi(kubelet.root / "pods-api" / "pods-api.sock", clock),
             PodResources(kubelet.root / "pod-resources" / "kubelet.sock"),
             stored,
@@ -68,17 +68,17 @@ class RunningAgent:
 
         def registration(resource: str) -> Registrar:
             record = CheckpointFile(kubelet.plugins, resource)
-            sources = Sources(
+            sources = AllocatorSources(
                 resource=resource,
-                board=self.board,
+                device_cache=self.device_cache,
                 record=record,
                 pods=pods,
                 pick=by_parts(packing, first_devices),
             )
             plugin = partial(
                 DevicePlugin,
-                Admission(sources, metrics=self.metrics, clock=clock),
-                self.board,
+                Allocator(sources, metrics=self.metrics, clock=clock),
+                self.device_cache,
                 resource=resource,
                 strategy=Strategy.CDI,
                 clock=clock,
@@ -86,17 +86,17 @@ class RunningAgent:
             place = Place(folder=kubelet.plugins, resource=resource, names=self.names)
             return Registrar(place, plugin, metrics=self.metrics, clock=clock)
 
-        self.registrar = Resources(self.board, registration, clock)
+        self.registrar = Registrations(self.device_cache, registration, clock)
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self.registrar.run, args=(self._stop,), daemon=True)
 
     def offer(self, offers: tuple[Device, ...], problem: str | None = None) -> None:
         """Change what the agent hands out."""
-        self.board.put(Devices(offers, problem=problem, reported=True))
+        self.device_cache.put(AdvertisedDevices(offers, problem=problem, reported=True))
 
     def __enter__(self) -> Self:
         self._thread.start()
-        if self.board.now.devices:
+        if self.device_cache.now.devices:
             self.wait_registered()
         return self
 
@@ -106,7 +106,7 @@ class RunningAgent:
     def wait_registered(self) -> None:
         """Wait until the kubelet has this agent's devices."""
         eventually(lambda: self.registrar.is_registered)
-        eventually(lambda: self.kubelet.capacity == len(self.board.now.devices))
+        eventually(lambda: self.kubelet.capacity == len(self.device_cache.now.devices))
 
     def stop(self) -> None:
         """End in good order, as after SIGTERM."""

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 from cluster import names
 from cluster.objects.meta import Meta
 from cluster.objects.pods import Container, Pod, PodSpec, PodStatus, Resources
-from deviceplugin.caller import View
-from deviceplugin.checkpoint import Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import NodeState
 
 GPU = names.GPU_RESOURCE
 LONG_AGO = datetime(2026, 3, 2, tzinfo=UTC)
@@ -51,11 +51,11 @@ def pod(
     )
 
 
-def held(**places: str) -> Holdings:
+def held(**places: str) -> PodDevices:
     """Holdings of containers ``main`` by pod uid; several devices with spaces: ``held(a="GPU-0 GPU-1")``."""
-    return Holdings({(uid, "main"): frozenset(text.split()) for uid, text in places.items()})
+    return PodDevices({(uid, "main"): frozenset(text.split()) for uid, text in places.items()})
 
 
-def view(*pods: Pod, holdings: Holdings | None = None, remembered: bool = False) -> View:
+def view(*pods: Pod, holdings: PodDevices | None = None, remembered: bool = False) -> NodeState:
     """What is known: these pods and this record (an empty one by default)."""
-    return View(GPU, holdings or Holdings(), pods, remembered=remembered)
+    return NodeState(GPU, holdings or PodDevices(), pods, remembered=remembered)

@@ -9,8 +9,8 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from devcluster.fakenvml import FakeNvml, MigSpec, capabilities, default_gpus, mig
+from tests.deviceplugin.kubelet.test_registrations_with_a_kubelet import asking
 from tests.deviceplugin.test_agent_process import HURRIED, agent, simulated
-from tests.deviceplugin.test_resources_with_a_kubelet import asking
 from tests.fakes.kubelet import GPU, FakeKubelet
 
 SMALL, LARGE, MEDIA = (f"{names.MIG_RESOURCE_PREFIX}{name}" for name in ("1g.10gb", "3g.40gb", "1g.10gb.me"))

@@ -19,17 +19,18 @@ from structlog.testing import capture_logs
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.objects.pods import Pod
-from deviceplugin.admission import Admission, Sources
-from deviceplugin.board import Board, Devices
-from deviceplugin.caller import Question, Verdict
-from deviceplugin.checkpoint import CheckpointError, Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import AllocationRequest, Verdict
+from deviceplugin.allocator import Allocator, AllocatorSources
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError
+from deviceplugin.kubelet.pod_resources import PodResourcesError
+from deviceplugin.kubelet.pod_source import PodSource
+from deviceplugin.kubelet.pods_api import PodsApiError
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.nodepods import NodePods
-from deviceplugin.podresources import PodResourcesError
-from deviceplugin.podsapi import PodsApiError
 from tests.deviceplugin.agents import RunningAgent, devices
 from tests.deviceplugin.pods import pod
-from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
+from tests.deviceplugin.test_allocator_with_a_kubelet import a_pod
 from tests.fakes.kubelet import FakeContainer, FakeKubelet
 
 REPOSITORY = Path(__file__).resolve().parents[2]
@@ -110,7 +111,7 @@ def test_what_answers_the_kubelet_loads_no_nvml_and_no_http() -> None:
     loaded = subprocess.run(
         [sys.executable, "-c", program], cwd=REPOSITORY, capture_output=True, text=True, check=True
     ).stdout.split()
-    assert "deviceplugin.admission" in loaded
+    assert "deviceplugin.allocator" in loaded
     foreign = {"pynvml", "urllib3", "waitress", "deviceplugin.nvml.real", "deviceplugin.nvml.watch"}
     assert foreign.isdisjoint(loaded)
 
@@ -131,7 +132,7 @@ class Faulty:
     def names(self) -> frozenset[tuple[str, str]]:
         raise self.error
 
-    def read(self) -> Holdings:
+    def read(self) -> PodDevices:
         raise self.error
 
     def stored(self) -> tuple[Pod, ...]:
@@ -154,25 +155,25 @@ FAULTS = [
 @pytest.mark.parametrize("error", FAULTS, ids=lambda error: type(error).__name__)
 @pytest.mark.parametrize("broken", ["everything", "record", "pods"])
 def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> None:
-    faulty, board = Faulty(error), Board()
-    board.put(Devices(devices(4), reported=True))
+    faulty, device_cache = Faulty(error), DeviceCache()
+    device_cache.put(AdvertisedDevices(devices(4), reported=True))
 
     class Well(Faulty):
         def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
             del patient
             return (pod("a", promise=["GPU-2"]),)
 
-        def read(self) -> Holdings:
-            return Holdings()
+        def read(self) -> PodDevices:
+            return PodDevices()
 
     well = Well(error)
     kubelet = faulty if broken in {"everything", "pods"} else well
-    admission = Admission(
-        Sources(
+    admission = Allocator(
+        AllocatorSources(
             resource=names.GPU_RESOURCE,
-            board=board,
+            device_cache=device_cache,
             record=faulty if broken in {"everything", "record"} else well,
-            pods=NodePods(kubelet, faulty, faulty.stored),
+            pods=PodSource(kubelet, faulty, faulty.stored),
         ),
         metrics=AgentMetrics(CollectorRegistry()),
         clock=FakeClock(),
@@ -181,7 +182,7 @@ def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> Non
     with capture_logs():
         for size in (1, 4):
             for must in (frozenset[str](), frozenset({"GPU-3"})):
-                choice = admission.prefer(Question(everything, must, size))
+                choice = admission.prefer(AllocationRequest(everything, must, size))
                 assert choice.verdict is not Verdict.REFUSED
                 assert len(choice.devices) == size
                 assert must <= set(choice.devices) <= everything

@@ -8,11 +8,11 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from cluster.kube.access import Right
+from cluster.kube.access_review import Permission
 from cluster.kube.errors import Request, Unreachable
 from cluster.objects.nodes import Node, NodeInfo, NodeStatus
-from deviceplugin.doctor import Finding, Tools, examine, runtime, told
-from deviceplugin.nvml.port import NvmlError
+from deviceplugin.doctor import Finding, Tools, examine, report, runtime
+from deviceplugin.nvml.interface import NvmlError
 from deviceplugin.settings import Settings
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
 
@@ -62,7 +62,7 @@ class Patient:
         server.listen()
         return server
 
-    def may(self, right: Right) -> bool:
+    def may(self, right: Permission) -> bool:
         if self.away:
             raise Unreachable(Request("POST", "/"), "connection refused")
         return str(right) not in self.forbidden
@@ -74,7 +74,7 @@ class Patient:
 
     def wrong(self) -> list[str]:
         """What is wrong or doubtful, as sentences."""
-        return [f"{one.about}: {one.sentence}" for one in self.findings() if one.severity != "fine"]
+        return [f"{one.about}: {one.message}" for one in self.findings() if one.severity != "fine"]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ def patient() -> Iterator[Patient]:
 
 
 def test_of_a_node_that_is_well_nothing_is_wrong(patient: Patient) -> None:
-    text, is_well = told(patient.findings())
+    text, is_well = report(patient.findings())
     assert is_well, text
     assert patient.wrong() == []
     assert "fine    driver: Version 580.159.04 answers and lists GPUs: 1.\n" in text
@@ -102,20 +102,20 @@ def test_a_driver_that_is_not_loaded_is_said_and_the_rest_is_looked_at(patient: 
         "driver: The NVIDIA driver is not loaded",
         "API server: The agent may not patch nodes: install the chart's roles.",
     ]
-    assert not told(patient.findings())[1]
+    assert not report(patient.findings())[1]
 
 
 def test_an_agent_that_sees_no_processes_of_the_node_says_what_is_not_known_then(patient: Patient) -> None:
     patient.first.write_text("python\0-m\0deviceplugin\0")
-    (sentence,) = patient.wrong()
-    assert "nodeAgent.hostPID" in sentence
-    assert told(patient.findings())[1], "a doubt, not a fault"
+    (message,) = patient.wrong()
+    assert "nodeAgent.hostPID" in message
+    assert report(patient.findings())[1], "a doubt, not a fault"
 
 
 def test_a_node_without_gpus_is_told_apart_from_one_without_a_driver(patient: Patient) -> None:
     patient.nvml.gpus.clear()
-    (sentence,) = patient.wrong()
-    assert "lists no GPU" in sentence
+    (message,) = patient.wrong()
+    assert "lists no GPU" in message
 
 
 def test_a_driver_that_hangs_is_said(patient: Patient) -> None:
@@ -135,14 +135,14 @@ def test_a_driver_that_hangs_is_said(patient: Patient) -> None:
 @pytest.mark.parametrize("name", ["nvidia0", "nvidiactl", "nvidia-uvm"])
 def test_a_device_node_that_is_missing_is_named(patient: Patient, name: str) -> None:
     (patient.dev / name).unlink()
-    (sentence,) = patient.wrong()
-    assert f"There is no {patient.dev}/{name}" in sentence
+    (message,) = patient.wrong()
+    assert f"There is no {patient.dev}/{name}" in message
 
 
 def test_a_driver_root_without_a_driver_is_said(patient: Patient) -> None:
     (patient.driver / "usr/lib64/libnvidia-ml.so.580.159.04").unlink()
-    (sentence,) = patient.wrong()
-    assert sentence.startswith(f"driver files: No libnvidia-ml.so.<version> is under {patient.driver}")
+    (message,) = patient.wrong()
+    assert message.startswith(f"driver files: No libnvidia-ml.so.<version> is under {patient.driver}")
 
 
 def test_a_kubelet_that_does_not_listen_is_wrong_and_its_other_sockets_are_warnings(patient: Patient) -> None:
@@ -158,15 +158,15 @@ def test_a_kubelet_that_does_not_listen_is_wrong_and_its_other_sockets_are_warni
 
 def test_a_missing_cdi_folder_is_said(patient: Patient) -> None:
     patient.settings.cdi_dir.rmdir()
-    (sentence,) = patient.wrong()
-    assert sentence.startswith("CDI: There is no folder")
+    (message,) = patient.wrong()
+    assert message.startswith("CDI: There is no folder")
 
 
 def test_an_api_server_that_is_away_is_said(patient: Patient) -> None:
     patient.away = True
-    (sentence,) = patient.wrong()
-    assert sentence.startswith("API server: ")
-    assert "connection refused" in sentence
+    (message,) = patient.wrong()
+    assert message.startswith("API server: ")
+    assert "connection refused" in message
 
 
 @pytest.mark.parametrize(

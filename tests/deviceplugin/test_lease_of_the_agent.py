@@ -9,11 +9,11 @@ import pytest
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.lease import LeaseRenewer
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
+from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.resources import LEASES, NODES
 from cluster.objects.nodes import Lease
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from deviceplugin import __main__ as agent
 from deviceplugin.settings import Settings
 
@@ -28,7 +28,7 @@ class Served:
 class NothingBeside:
     """Who has nothing to tell of the GPUs' use."""
 
-    def beside(self) -> Mapping[str, str | None]:
+    def annotations(self) -> Mapping[str, str | None]:
         """Nothing."""
         return {}
 
@@ -46,7 +46,7 @@ def renewer(kube: FakeKube, served: Served) -> LeaseRenewer:
         kube,
         FakeClock(),
         serves=cast("Any", served),
-        beside=cast("Any", NothingBeside()),
+        monitor=cast("Any", NothingBeside()),
         holder="agent-1",
     )
 

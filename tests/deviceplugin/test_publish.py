@@ -16,12 +16,13 @@ from cluster.objects.assignment import drift_of
 from cluster.objects.inventory import Device, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from deviceplugin.board import Board, Devices
-from deviceplugin.checkpoint import CheckpointError, Holdings
-from deviceplugin.labels.writing import LabelWriter
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.publish import LOOK_AT_NODE_EVERY, WRITE_EVERY, Facts, Publisher, changes, wanted
-from deviceplugin.telling import Teller
+from deviceplugin.node.gpu_events import GpuEventReporter
+from deviceplugin.node.label_writer import LabelWriter
+from deviceplugin.publish import LOOK_AT_NODE_EVERY, WRITE_EVERY, Publisher, PublisherSources, changes, wanted
 from tests.deviceplugin.pods import held, pod
 
 GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
@@ -31,9 +32,9 @@ class Record:
     """A kubelet's record that a test writes."""
 
     def __init__(self) -> None:
-        self.holdings: Holdings | None = Holdings()
+        self.holdings: PodDevices | None = PodDevices()
 
-    def read(self) -> Holdings:
+    def read(self) -> PodDevices:
         if self.holdings is None:
             raise CheckpointError("unknown form")
         return self.holdings
@@ -48,24 +49,24 @@ class Bench:
         self.clock = FakeClock(self_advancing=self_advancing)
         self.kube = FakeKube(self.clock)
         self.kube.put(NODES, {"metadata": {"name": "node-a", "annotations": {"other": "stays"}}})
-        self.board, self.record = Board(), Record()
+        self.device_cache, self.record = DeviceCache(), Record()
         self.labels: dict[str, str] | None = None
         self.registry = CollectorRegistry()
         self.heard: list[Node] = []
         self.recorder = EventRecorder(
             self.kube, self.clock, component=names.NODE_AGENT, registry=self.registry
         )
-        self.teller = Teller(self.recorder)
+        self.reporter = GpuEventReporter(self.recorder)
         self.publisher = Publisher(
             self.kube,
             "node-a",
-            Facts(
-                board=self.board,
+            PublisherSources(
+                device_cache=self.device_cache,
                 record=self.record,
                 pods=pods,
-                hear=self.heard.append,
+                observe=self.heard.append,
                 label=LabelWriter(self.kube, lambda: self.labels, self.clock).write,
-                tell=self.teller.tell,
+                report=self.reporter.report,
             ),
             metrics=AgentMetrics(self.registry),
             clock=self.clock,
@@ -98,14 +99,14 @@ def test_nothing_is_written_before_nvml_has_answered() -> None:
 
 def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     bench.publisher.once()
     assert inventory_of(bench.node) == GPUS
     assert bench.node.metadata.annotation("other") == "stays"
     assert bench.writes == 1
     sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
-    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
     bench.publisher.once()
     assert inventory_of(bench.node)[0].reason == "XID 79"
     assert bench.writes == 2
@@ -113,7 +114,7 @@ def test_the_inventory_is_written_once_and_again_when_it_changes() -> None:
 
 def test_an_inventory_that_somebody_removed_is_written_again() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     bench.kube.patch(NODES, "node-a", {"metadata": {"annotations": {names.INVENTORY: None}}})
     bench.clock.advance(LOOK_AT_NODE_EVERY)
@@ -123,7 +124,7 @@ def test_an_inventory_that_somebody_removed_is_written_again() -> None:
 
 def test_a_failed_write_is_tried_again_and_said_meanwhile() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(500, "InternalError")))
     assert bench.publisher.once()
     assert "could not be written to the Node" in (bench.publisher.problem or "")
@@ -134,9 +135,9 @@ def test_a_failed_write_is_tried_again_and_said_meanwhile() -> None:
 
 def test_gpus_that_cannot_be_seen_any_more_stay_in_the_inventory_as_unhealthy() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
-    bench.board.put(Devices(problem="The driver is not loaded", reported=True))
+    bench.device_cache.put(AdvertisedDevices(problem="The driver is not loaded", reported=True))
     bench.publisher.once()
     assert [(d.uuid, d.reason) for d in inventory_of(bench.node)] == [
         ("GPU-0", "The driver is not loaded"),
@@ -146,7 +147,7 @@ def test_gpus_that_cannot_be_seen_any_more_stay_in_the_inventory_as_unhealthy() 
 
 def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
     bench = Bench()
-    bench.board.put(Devices(problem="NVML lists no GPU on this node", reported=True))
+    bench.device_cache.put(AdvertisedDevices(problem="NVML lists no GPU on this node", reported=True))
     bench.publisher.once()
     assert bench.writes == 0
 
@@ -178,8 +179,10 @@ def test_drift_stays_as_it_was_while_the_kubelet_does_not_say() -> None:
 
 def test_an_unreadable_inventory_on_the_node_is_replaced() -> None:
     node = msgspec.convert({"metadata": {"annotations": {names.INVENTORY: "{"}}}, Node)
-    assert changes(wanted(Devices(GPUS, reported=True), None, node), node).keys() == {names.INVENTORY}
-    gone = wanted(Devices(problem="no driver", reported=True), None, node)
+    assert changes(wanted(AdvertisedDevices(GPUS, reported=True), None, node), node).keys() == {
+        names.INVENTORY
+    }
+    gone = wanted(AdvertisedDevices(problem="no driver", reported=True), None, node)
     assert changes(gone, node) == {names.INVENTORY: None}
 
 
@@ -188,7 +191,7 @@ def test_the_thread_writes_at_once_what_the_board_says() -> None:
     stop = threading.Event()
     thread = threading.Thread(target=bench.publisher.run, args=(stop,))
     thread.start()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     eventually(lambda: inventory_of(bench.node) == GPUS)
     stop.set()
     thread.join()
@@ -196,14 +199,14 @@ def test_the_thread_writes_at_once_what_the_board_says() -> None:
 
 def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     assert bench.events == []
     sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48: double-bit memory error")
-    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
     bench.publisher.once()
     bench.publisher.once()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     assert bench.events == [
         f"{names.GPU_UNHEALTHY}: GPU 0 (GPU-0) gets no new pods. XID 48: double-bit memory error.",
@@ -213,14 +216,14 @@ def test_events_say_why_a_gpu_gets_no_new_pods_and_when_it_does_again() -> None:
 
 def test_the_node_is_heard_before_anything_is_written() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     assert [node.metadata.annotation(names.INVENTORY) for node in bench.heard] == [None]
 
 
 def test_labels_are_written_beside_the_inventory_and_again_where_somebody_took_them_away() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}
     bench.publisher.once()
     bench.publisher.once()
@@ -234,14 +237,14 @@ def test_labels_are_written_beside_the_inventory_and_again_where_somebody_took_t
 
 def test_labels_that_are_refused_do_not_keep_the_inventory_from_the_node() -> None:
     bench = Bench()
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}
     bench.kube.fail("PATCH", refused(Request("PATCH", "/api/v1/nodes/node-a"), Refusal(403, "Forbidden")))
     assert not bench.publisher.once()
     assert bench.publisher.problem is None
     sick = msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 79")
-    bench.board.put(Devices((sick, GPUS[1]), reported=True))
+    bench.device_cache.put(AdvertisedDevices((sick, GPUS[1]), reported=True))
     bench.publisher.once()
     assert inventory_of(bench.node)[0].reason == "XID 79"
     assert not bench.node.metadata.labels
@@ -253,11 +256,11 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     publisher = Publisher(
         bench.kube,
         "node-a",
-        Facts(board=bench.board, record=bench.record, pods=tuple),
+        PublisherSources(device_cache=bench.device_cache, record=bench.record, pods=tuple),
         metrics=AgentMetrics(CollectorRegistry()),
         clock=clock,
     )
-    bench.board.put(Devices(GPUS, reported=True))
+    bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     sick = (msgspec.structs.replace(GPUS[0], health="unhealthy", reason="XID 48"), GPUS[1])
     stop = threading.Event()
     thread = threading.Thread(target=publisher.run, args=(stop,))
@@ -265,7 +268,7 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     eventually(lambda: bench.writes == 1)
     for number in range(100):
         clock.until_waiting()
-        bench.board.put(Devices((sick, GPUS)[number % 2], reported=True))
+        bench.device_cache.put(AdvertisedDevices((sick, GPUS)[number % 2], reported=True))
         clock.advance(0.05)
     seconds = clock.monotonic()
     clock.until_waiting()
@@ -273,14 +276,14 @@ def test_a_gpu_that_comes_and_goes_is_written_once_a_second_at_most() -> None:
     eventually(lambda: inventory_of(bench.node) == GPUS)
     assert 2 <= bench.writes <= seconds / WRITE_EVERY + 2
     stop.set()
-    bench.board.put(Devices(sick, reported=True))
+    bench.device_cache.put(AdvertisedDevices(sick, reported=True))
     clock.advance(WRITE_EVERY)
     thread.join()
 
 
 def test_it_ends_when_it_is_told_to_and_not_when_it_would_have_looked_again() -> None:
     bench, stop = Bench(self_advancing=False), threading.Event()
-    bench.board.put(Devices(GPUS))
+    bench.device_cache.put(AdvertisedDevices(GPUS))
     thread = threading.Thread(target=bench.publisher.run, args=(stop,), daemon=True)
     thread.start()
     bench.clock.until_waiting()

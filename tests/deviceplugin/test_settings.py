@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.runtime.settings import SettingsError, load
+from cluster.process.settings import SettingsError, load
 from deviceplugin.settings import Settings
 
 HOSTILE = {
@@ -58,14 +58,14 @@ def test_a_hostile_value_is_refused_with_field_value_and_range(field: str) -> No
     value, allowed = HOSTILE[field]
     with pytest.raises(SettingsError) as refused:
         load(Settings, {**USUAL, names.setting(field): value})
-    (sentence,) = str(refused.value).splitlines()
-    assert names.setting(field) in sentence
-    assert allowed in sentence
-    assert repr(value.split(",")[-1])[1:-1] in sentence
+    (message,) = str(refused.value).splitlines()
+    assert names.setting(field) in message
+    assert allowed in message
+    assert repr(value.split(",")[-1])[1:-1] in message
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ('{"node_name": "node-a", "por', "is not JSON"),
         ('["node_name"]', "must hold an object"),
@@ -75,12 +75,12 @@ def test_a_hostile_value_is_refused_with_field_value_and_range(field: str) -> No
         ("", "is not JSON"),
     ],
 )
-def test_a_file_that_is_cut_off_or_hostile_is_refused(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_file_that_is_cut_off_or_hostile_is_refused(tmp_path: Path, text: str, message: str) -> None:
     file = tmp_path / "settings.json"
     file.write_text(text)
     with pytest.raises(SettingsError) as refused:
         load(Settings, {names.SETTINGS_PREFIX + "SETTINGS_FILE": str(file)})
-    assert sentence in str(refused.value)
+    assert message in str(refused.value)
 
 
 def test_several_paths_are_told_at_once() -> None:

@@ -11,18 +11,18 @@ from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.resources import NODES
 from cluster.objects.inventory import inventory_of
-from deviceplugin.board import Board, Devices
-from deviceplugin.checkpoint import CheckpointFile
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointFile
+from deviceplugin.kubelet.registration import SocketNames
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.publish import Facts, Publisher
-from deviceplugin.registration import SocketNames
+from deviceplugin.publish import Publisher, PublisherSources
 from tests.deviceplugin.agents import devices
 
 ROOM = Path(__file__).resolve().parents[2] / "deviceplugin"
 READERS = {
     "__main__.py",  # the first number of its sockets, which are its alone
-    "measure/measurer.py",  # when something was measured, for people
-    "steady/loops.py",  # a clock itself
+    "usage/monitor.py",  # when something was measured, for people
+    "process/loop_watchdog.py",  # a clock itself
 }
 
 
@@ -43,17 +43,19 @@ def test_the_time_of_day_is_asked_for_by_nobody_who_decides_anything() -> None:
 
 
 def test_what_there_is_is_published_without_it(tmp_path: Path) -> None:
-    kube, board, clock = FakeKube(), Board(), Timeless()
+    kube, device_cache, clock = FakeKube(), DeviceCache(), Timeless()
     kube.put(NODES, {"metadata": {"name": "node-a"}})
-    facts = Facts(board=board, record=CheckpointFile(tmp_path, names.GPU_RESOURCE), pods=tuple)
+    facts = PublisherSources(
+        device_cache=device_cache, record=CheckpointFile(tmp_path, names.GPU_RESOURCE), pods=tuple
+    )
     publisher = Publisher(kube, "node-a", facts, metrics=AgentMetrics(CollectorRegistry()), clock=clock)
     stop = threading.Event()
     thread = threading.Thread(target=publisher.run, args=(stop,))
     thread.start()
-    board.put(Devices(devices(2), reported=True))
+    device_cache.put(AdvertisedDevices(devices(2), reported=True))
     eventually(lambda: len(inventory_of(kube.get(NODES, "node-a"))) == 2, deadline=60)
     stop.set()
-    board.put(Devices(devices(1), reported=True))
+    device_cache.put(AdvertisedDevices(devices(1), reported=True))
     clock.advance(60)
     thread.join()
 

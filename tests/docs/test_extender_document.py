@@ -13,7 +13,7 @@ from cluster import names
 from docs.generate import IMAGES
 from docs.tables.markdown import ROOT
 from docs.tables.placement import pictures
-from extender import electing, existing, ring
+from extender import decision_log, existing, leader_election
 from extender.settings import Settings
 from tests.fakes.certificates import Signed
 
@@ -65,14 +65,14 @@ def test_what_is_said_of_times_ports_and_leases_is_what_the_code_has() -> None:
     text = re.sub(r"\s+", " ", WRITTEN)
     defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
     assert f"A new leader waits {['no', 'one', 'two', 'three'][int(existing.SETTLES)]} seconds" in text
-    assert f"for the Lease's {electing.TIMING.duration} s" in text
+    assert f"for the Lease's {leader_election.TIMING.duration} s" in text
     assert existing.EVERY == 10
     assert "Renewed files are read within ten seconds" in text
     assert f"by the Lease `{names.EXTENDER_LEASE}`" in text
     assert f"by the Lease `{names.SCHEDULER_LEASE}`" in text
-    assert f"`http://127.0.0.1:{defaults['port']}{ring.PATH}`" in text
+    assert f"`http://127.0.0.1:{defaults['port']}{decision_log.PATH}`" in text
     assert f"`/healthz` (port {defaults['probe_port']})" in text
-    assert ring.SIZE == 1000
+    assert decision_log.SIZE == 1000
     assert "The last thousand of them" in text
     assert "`a client is refused`" in text
 

@@ -66,7 +66,7 @@ def job() -> dict[str, Any]:
 def test_the_example_spells_our_keys_as_we_do() -> None:
     pod = job()["spec"]["template"]
     (container,) = pod["spec"]["containers"]
-    assert pod["metadata"]["annotations"].keys() == {names.NOTICE_WISH}
+    assert pod["metadata"]["annotations"].keys() == {names.REQUESTED_NOTICE}
     told = {one["name"]: one["value"] for one in container["env"]}
     assert told == {"CHECKPOINT_AT": names.CHECKPOINT_AT, "CHECKPOINT_DONE": names.CHECKPOINT_DONE}
     (volume,) = (one["downwardAPI"] for one in pod["spec"]["volumes"] if "downwardAPI" in one)

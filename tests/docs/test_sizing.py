@@ -6,7 +6,7 @@ import re
 import pytest
 import yaml
 
-from devcluster.parts import chart
+from devcluster.product import chart
 from docs.tables.markdown import ROOT
 
 TEXT = (ROOT / "docs" / "sizing.md").read_text()

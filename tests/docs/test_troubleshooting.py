@@ -39,9 +39,9 @@ def test_the_lines_of_the_log_that_are_named_are_written() -> None:
 
 
 def test_the_sentences_of_logs_and_probes_that_are_named_are_said() -> None:
-    for sentence in ("the webhook is not installed", "have not been read yet"):
-        assert sentence in TEXT
-        assert sentence in SHIPPED
+    for message in ("the webhook is not installed", "have not been read yet"):
+        assert message in TEXT
+        assert message in SHIPPED
 
 
 def test_settings_that_are_named_are_there() -> None:

@@ -12,10 +12,10 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Final, Self
 
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from tests.laws.broken import LawBrokenError
 from tests.laws.live import LiveWatch, checkpoints_of
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from devcluster.parts.people import NAMESPACE
+from devcluster.product.people import NAMESPACE
 
 
 @dataclass(frozen=True)

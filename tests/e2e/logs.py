@@ -1,6 +1,6 @@
 """What our parts have written into their logs during a whole session of tests."""
 
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.fakes.loglines import troubles_in
 
 
@@ -11,7 +11,7 @@ def troubles_of(parts: Parts) -> list[str]:
     """
     tokens = {file.read_text().strip() for file in parts.folder.glob("*.token")}
     return [
-        f"{name}: {trouble}"
+        f"{name}: {problem}"
         for name, log in parts.logs().items()
-        for trouble in troubles_in(log.read_text(errors="replace"), tokens)
+        for problem in troubles_in(log.read_text(errors="replace"), tokens)
     ]

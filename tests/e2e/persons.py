@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import BOOKINGS, PODS
 from devcluster.demo.rest import Answer, Rest
 from tests.e2e.playground import Playground

@@ -8,15 +8,15 @@ from typing import Any, Final, TypeVar
 
 from cluster import names
 from cluster.kube.errors import ApiError, NotFound, ServerError, TooManyRequests, Unreachable
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import EVENTS, NODES, PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.inventory import Device, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
 from devcluster import probe
-from devcluster.demo.milestones import describe
-from devcluster.waiting import poll
+from devcluster.demo.pod_status import describe
+from devcluster.wait import poll
 from tests.laws.live import LiveWatch
 from tests.patience import PATIENCE
 
@@ -124,20 +124,20 @@ class Playground:
         Where the API server does not answer for a moment, it is asked again. Whoever asks by a program does
         so less often: `every` SPAWNS seconds.
         """
-        trouble = "none"
+        problem = "none"
 
         def ask() -> V | None:
-            nonlocal trouble
+            nonlocal problem
             self.laws.check()
             try:
                 return condition()
             except UNANSWERED as error:
-                trouble = str(error)
+                problem = str(error)
                 return None
 
         found = poll(ask, seconds=seconds, every=every)
         if found is None:
-            said = f"Not within {seconds:.0f} s: {what} (the last trouble: {trouble})."
+            said = f"Not within {seconds:.0f} s: {what} (the last trouble: {problem})."
             raise AssertionError("\n".join([said, *self._told_of_all()]))
         return found
 
@@ -160,13 +160,13 @@ class Playground:
     def await_waiting(self, name: str) -> str:
         """Wait until the scheduler has said why it cannot place a pod; the sentence."""
 
-        def sentence() -> str | None:
+        def message() -> str | None:
             conditions = self.pod(name).status.conditions or ()
             return next(
                 (c.message for c in conditions if c.type == "PodScheduled" and c.status == "False"), None
             )
 
-        return self.await_that(f"{name} waits and says why", sentence)
+        return self.await_that(f"{name} waits and says why", message)
 
     def await_gpus(self, node: str, count: int) -> None:
         """Wait until the kubelet advertises so many GPUs."""

@@ -10,14 +10,14 @@ from cluster.kube.resources import BOOKINGS, NAMESPACES, NODES, PODS
 from cluster.objects.inventory import inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import asks_for_gpus, is_terminal
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.control import Request
 from devcluster.demo.access import administrator
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import FakeNvml
-from devcluster.parts import Parts
-from devcluster.waiting import poll
+from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.patience import PATIENCE
 
 

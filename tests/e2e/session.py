@@ -15,7 +15,7 @@ from cluster import names
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import NAIVE, Playground
 from tests.e2e.testbed import GPUS, NODES, Design, Testbed

@@ -79,7 +79,7 @@ def test_l7_forged_stamps_are_overwritten_at_creation(bob: Person, playground: P
         names.ASSIGNED: '{"main": ["GPU-x"]}',
         names.HOLD: '{"node": "node-a", "devices": ["GPU-x"]}',
         names.TERMINATE_AT: "2999-01-01T00:00:00Z",
-        names.BORN: "1999-01-01T00:00:00Z",
+        names.FIRST_CREATED: "1999-01-01T00:00:00Z",
         names.RECREATED_FROM: "somebody",
     }
     body["metadata"]["labels"] = {names.COMEBACK: "true"}

@@ -14,15 +14,15 @@ import msgspec
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
-from devcluster.parts.deploy import Mode
+from devcluster.product import Parts
+from devcluster.product.deploy import Mode
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.logs import troubles_of
 from tests.e2e.restoring import Looks, Restoring, look

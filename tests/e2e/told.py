@@ -5,7 +5,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 LOOKS = 0.5
 """Seconds between two looks at whether it is to end."""

@@ -3,8 +3,8 @@
 from typing import Final
 
 from cluster import names
-from devcluster.parts import Parts, booking_controller, booking_server, extender
-from devcluster.parts.part import Part
+from devcluster.product import Parts, booking_controller, booking_server, extender
+from devcluster.product.part import Part
 from tests.e2e.hubs import HUB
 
 POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}

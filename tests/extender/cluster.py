@@ -4,23 +4,23 @@ import itertools
 from datetime import timedelta
 
 from cluster import names
+from cluster.cache.handlers import Bookings, Leases, Nodes, Pods
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.lease import micro_time
+from cluster.kube.node_lease import micro_time
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import Assignment, assignment_of
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from cluster.picture.handlers import Bookings, Leases, Nodes, Pods
+from extender.assumed_binds import AssumedBinds
 from extender.bind import Bind
 from extender.filter import Filter
-from extender.flights import Flights
+from extender.keyed_lock import KeyedLock
 from extender.preempt import Preempt, Terms
-from extender.settle import Settle
 from extender.state import ClusterState
-from extender.wire import Arguments, BindingArguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.fakes.objects import PodBuilder, a100, a6000, a_booking, a_lease, a_node
 
 
@@ -31,12 +31,12 @@ class Cluster:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.state = ClusterState(self.clock)
-        self.flights = Flights(self.clock)
+        self.flights = KeyedLock(self.clock)
         self.filter = Filter(self.state)
         self.leading = True
         self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))
         self.bind = Bind(self.kube, self.state, self.clock, self.flights, leads=lambda: self.leading)
-        self.settle = Settle(self.kube, self.state, self.clock, self.flights)
+        self.settle = AssumedBinds(self.kube, self.state, self.clock, self.flights)
         self.pods = Pods(self.state)
         self.nodes = Nodes(self.state)
         self.leases = Leases(self.state)
@@ -79,14 +79,14 @@ class Cluster:
         self.pods.upsert(pod)
         return pod
 
-    def ask(self, pod: Pod, *nodes: str) -> FilterResult:
+    def ask(self, pod: Pod, *nodes: str) -> ExtenderFilterResult:
         """The verb filter."""
-        return self.filter(Arguments(pod=pod, node_names=nodes or ("n0",)))
+        return self.filter(ExtenderArgs(pod=pod, node_names=nodes or ("n0",)))
 
     def bind_to(self, pod: Pod, node: str = "n0") -> str:
         """The verb bind; the error, empty when there is none."""
         meta = pod.metadata
-        arguments = BindingArguments(
+        arguments = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
         return self.bind(arguments).error

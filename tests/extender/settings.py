@@ -3,7 +3,7 @@
 import socket
 from pathlib import Path
 
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from extender.settings import Settings
 
 

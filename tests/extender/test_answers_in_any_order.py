@@ -23,7 +23,7 @@ from cluster.kube.errors import (
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.pods import Pod
-from extender.settle import ASK_AFTER
+from extender.assumed_binds import ASK_AFTER
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_pod
 
@@ -128,9 +128,9 @@ class Play:
 
     def settle(self, _name: str, _answer: str) -> None:
         """The extender looks after what it has not heard of."""
-        self.cluster.settle.look()
+        self.cluster.settle.reconcile()
         self.wait(ASK_AFTER)
-        self.cluster.settle.look()
+        self.cluster.settle.reconcile()
 
     def wait(self, seconds: float) -> None:
         """Time passes; the node's agent is well."""

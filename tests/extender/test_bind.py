@@ -14,10 +14,10 @@ from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from extender.__main__ import ANSWERS_A_BIND
 from extender.bind import CONNECTING, DEADLINE, NOT_LEADING, Bind
-from extender.budget import SECONDS, Budget
-from extender.flights import Flights
+from extender.bind_deadline import SECONDS, BindDeadline
+from extender.keyed_lock import KeyedLock
 from extender.leadership import always
-from extender.wire import BindingArguments
+from extender.wire import ExtenderBindingArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a_pod
 
@@ -173,7 +173,7 @@ def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(clust
         cluster.change("p", "touched", str(next(touched)))
         return True
 
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=touch)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=touch)
 
     assert cluster.bind_to(pod).startswith(names.NOT_NOW)
 
@@ -227,7 +227,7 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
     cluster.ask(pod)
     cluster.kube.patch(PODS, "p", {"metadata": {"annotations": {"a": "b"}}}, namespace="default")
     slow = SlowReads(cluster, seconds)
-    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
 
     error = cluster.bind_to(pod)
 
@@ -239,10 +239,10 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
 def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     slow = SlowReads(cluster, 0.5)
-    cluster.bind = Bind(slow, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
+    cluster.bind = Bind(slow, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
     meta = pod.metadata
-    asked = BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
-    budget = Budget(cluster.clock)
+    asked = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
+    budget = BindDeadline(cluster.clock)
     cluster.clock.advance(SECONDS - CONNECTING - 0.25)
 
     assert cluster.bind(asked, budget).error.startswith(names.NOT_NOW)
@@ -314,7 +314,7 @@ class ReluctantClock(FakeClock):
 def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), Flights(cluster.clock), leads=always)
+    cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), KeyedLock(cluster.clock), leads=always)
 
     assert cluster.bind_to(pod) == (
         f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
@@ -340,7 +340,7 @@ def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cl
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.bind = Bind(
-        cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, 20)
+        cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=Frozen(cluster, 20)
     )
 
     assert cluster.bind_to(pod) == (
@@ -358,7 +358,7 @@ def test_what_may_take_longer_to_connect_than_there_is_time_is_not_begun(
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.bind = Bind(
-        cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, seconds)
+        cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=Frozen(cluster, seconds)
     )
     cluster.bind_to(pod)
 
@@ -386,7 +386,7 @@ def test_a_binding_is_sent_within_what_is_left_of_its_time(cluster: Cluster) -> 
     kube = Hasty(cluster.clock)
     kube.put(PODS, a_pod().asks(1).raw)
     cluster.bind = Bind(
-        kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=Frozen(cluster, 0.75)
+        kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=Frozen(cluster, 0.75)
     )
 
     assert cluster.bind_to(pod) == ""

@@ -12,9 +12,9 @@ from cluster.decide.ledger import WHOLE
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, ServerError, Unreachable, Unsent, refused
 from cluster.objects.pods import Pod
+from extender.assumed_binds import ASK_AFTER, AssumedBinds
 from extender.bind import NOT_LEADING, Bind
 from extender.leadership import always
-from extender.settle import ASK_AFTER, Settle
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_pod
 
@@ -223,14 +223,14 @@ class Roomy(FakeKube):
 def test_the_picture_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
     cluster.kube = kube = Roomy(cluster)
     cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.flights, leads=always)
-    cluster.settle = Settle(kube, cluster.state, cluster.clock, cluster.flights)
+    cluster.settle = AssumedBinds(kube, cluster.state, cluster.clock, cluster.flights)
     pod = cluster.create(a_pod().asks(1))
     for error in (Unreachable(ANYTHING, "timed out"), refused(ANYTHING, Refusal(code=409))):
         kube.fail("POST", error)
         cluster.bind_to(pod)
-    cluster.settle.look()
+    cluster.settle.reconcile()
     cluster.clock.advance(ASK_AFTER)
-    cluster.settle.look()
+    cluster.settle.reconcile()
 
     assert cluster.bind_to(pod) == ""
     # Read at first, posted in vain twice and read before and after the second, settled, read and posted.

@@ -9,11 +9,11 @@ import pytest
 from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Request, Unreachable
+from extender.assumed_binds import ASK_AFTER
 from extender.bind import UNDER_WAY, Bind
-from extender.budget import SECONDS
-from extender.flights import Flights
+from extender.bind_deadline import SECONDS
+from extender.keyed_lock import KeyedLock
 from extender.leadership import always
-from extender.settle import ASK_AFTER
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a100, a_pod
 
@@ -48,7 +48,7 @@ def in_background(target: Any, answers: list[str]) -> threading.Thread:
 def slow(cluster: Cluster) -> SlowKube:
     kube = SlowKube()
     cluster.kube = kube
-    cluster.bind = Bind(kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
+    cluster.bind = Bind(kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
     return kube
 
 
@@ -83,7 +83,7 @@ class CrowdedKube(FakeKube):
 def test_any_number_of_pods_are_bound_at_the_same_time_to_as_many_nodes(cluster: Cluster) -> None:
     count = 40
     cluster.kube = CrowdedKube(count)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, Flights(cluster.clock), leads=always)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
     nodes = [f"m{number}" for number in range(count)]
     for node in nodes:
         cluster.add_node(node, a100(0, node))
@@ -118,10 +118,10 @@ def test_a_bind_waits_for_another_of_its_pod_no_longer_than_it_has_time(cluster:
     pod = cluster.create(a_pod("a").asks(1))
     cluster.ask(pod, "n0")
     cluster.clock = FakeClock(self_advancing=True)
-    flights = Flights(cluster.clock)
+    flights = KeyedLock(cluster.clock)
     cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, flights, leads=always)
     begun = cluster.clock.monotonic()
-    with flights.alone(pod.metadata.uid, 0):
+    with flights.held(pod.metadata.uid, 0):
         assert cluster.bind_to(pod) == UNDER_WAY
     assert cluster.clock.monotonic() - begun == SECONDS
     assert cluster.bindings() == []
@@ -133,11 +133,11 @@ def test_an_unseen_bind_is_not_settled_while_its_pod_is_bound_again(cluster: Clu
     cluster.ask(pod, "n0")
     cluster.kube.fail("POST", Unreachable(Request("POST", "/binding"), "timed out"))
     assert cluster.bind_to(pod)
-    cluster.settle.look()
+    cluster.settle.reconcile()
     cluster.clock.advance(ASK_AFTER)
     asked = len(cluster.kube.calls)
-    with cluster.flights.alone(pod.metadata.uid, 0):
-        cluster.settle.look()
+    with cluster.flights.held(pod.metadata.uid, 0):
+        cluster.settle.reconcile()
     assert len(cluster.kube.calls) == asked
-    cluster.settle.look()
+    cluster.settle.reconcile()
     assert len(cluster.kube.calls) > asked

@@ -8,8 +8,8 @@ from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.fake.clock import FakeClock, eventually
-from cluster.runtime.certificates import ends_at
-from cluster.runtime.clock import SystemClock
+from cluster.process.certificates import ends_at
+from cluster.process.clock import SystemClock
 from extender.__main__ import build
 from tests.extender.settings import settings
 from tests.fakes.certificates import authority, signed

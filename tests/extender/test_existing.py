@@ -1,7 +1,7 @@
 """Mode ``existing``: one of several replicas decides, and shows its clients the certificate of its files."""
 
 from cluster.fake.clock import FakeClock
-from cluster.runtime.certificates import Clients, Pair
+from cluster.process.certificates import AllowedClients, KeyPair
 from extender.bind import DEADLINE
 from extender.existing import NOT_LEADING, SETTLES, SETTLING, OwnLease, Presented, Shown
 
@@ -19,14 +19,14 @@ class Holding:
 def test_a_replica_without_the_lease_decides_nothing() -> None:
     lease = OwnLease(Holding(), FakeClock())
     assert not lease.leads()
-    assert lease.obstacle() == NOT_LEADING
+    assert lease.unready_reason() == NOT_LEADING
 
 
 def test_a_new_leader_waits_until_the_last_binding_of_the_former_one_has_been_posted() -> None:
     clock, holding = FakeClock(), Holding()
     lease = OwnLease(holding, clock)
     holding.held = True
-    assert lease.obstacle() == SETTLING
+    assert lease.unready_reason() == SETTLING
     clock.advance(DEADLINE)
     assert not lease.leads()
     clock.advance(SETTLES - DEADLINE)
@@ -37,13 +37,13 @@ def test_whoever_has_lost_the_lease_in_between_waits_again() -> None:
     clock, holding = FakeClock(), Holding()
     lease = OwnLease(holding, clock)
     holding.held = True
-    lease.obstacle()
+    lease.unready_reason()
     clock.advance(SETTLES)
     assert lease.leads()
     holding.held = False
     assert not lease.leads()
     holding.held = True
-    assert lease.obstacle() == SETTLING
+    assert lease.unready_reason() == SETTLING
 
 
 class Files:
@@ -56,37 +56,37 @@ class Files:
     def __call__(self) -> Shown:
         if self.pair is None:
             raise FileNotFoundError("no such file: server.crt")
-        return Pair(*self.pair), Clients(self.authority.decode(), frozenset())
+        return KeyPair(*self.pair), AllowedClients(self.authority.decode(), frozenset())
 
 
 def test_a_certificate_is_served_as_soon_as_its_files_are_there_and_again_when_they_change() -> None:
-    files, served = Files(None), list[Pair]()
+    files, served = Files(None), list[KeyPair]()
     presented = Presented(files, lambda pair, _: served.append(pair), FakeClock())
-    presented.look()
-    trouble = presented.trouble()
-    assert trouble is not None
-    assert "no such file: server.crt" in trouble
+    presented.reconcile()
+    problem = presented.problem()
+    assert problem is not None
+    assert "no such file: server.crt" in problem
     files.pair = (b"one", b"key")
-    presented.look()
-    presented.look()
-    assert presented.trouble() is None
+    presented.reconcile()
+    presented.reconcile()
+    assert presented.problem() is None
     files.pair = (b"two", b"key")
-    presented.look()
-    assert served == [Pair(b"one", b"key"), Pair(b"two", b"key")]
+    presented.reconcile()
+    assert served == [KeyPair(b"one", b"key"), KeyPair(b"two", b"key")]
 
 
 def test_a_certificate_that_cannot_be_served_leaves_the_former_one() -> None:
     files, refused = Files((b"good", b"key")), {b"bad"}
 
-    def present(pair: Pair, _: Clients | None) -> None:
+    def present(pair: KeyPair, _: AllowedClients | None) -> None:
         if pair.certificate in refused:
             raise OSError("that is no certificate")
 
     presented = Presented(files, present, FakeClock())
-    presented.look()
+    presented.reconcile()
     files.pair = (b"bad", b"key")
-    presented.look()
-    assert presented.trouble() is None
+    presented.reconcile()
+    assert presented.problem() is None
 
 
 def test_whose_certificates_count_is_read_again_too() -> None:
@@ -94,11 +94,11 @@ def test_whose_certificates_count_is_read_again_too() -> None:
     presented = Presented(
         files, lambda _, clients: admitted.append(clients.authorities if clients else ""), FakeClock()
     )
-    presented.look()
-    presented.look()
+    presented.reconcile()
+    presented.reconcile()
     files.authority = b"theirs"
-    presented.look()
+    presented.reconcile()
     files.authority = b"\xff"
-    presented.look()
+    presented.reconcile()
     assert admitted == ["ours", "theirs"]
-    assert presented.trouble() is None
+    assert presented.problem() is None

@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from cluster.decide import predicates
-from extender.wire import WHOLE_NODES, Arguments
+from extender.wire import WHOLE_NODES, ExtenderArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a_pod
 
@@ -47,7 +47,7 @@ def test_the_same_question_has_the_same_answer_until_something_changes(cluster: 
 @pytest.mark.parametrize("names", [b"null", b"[]"])
 def test_no_nodes_are_no_answer(cluster: Cluster, names: bytes) -> None:
     arguments = msgspec.json.decode(
-        b'{"Pod": {"metadata": {"uid": "u"}}, "Nodes": null, "NodeNames": ' + names + b"}", type=Arguments
+        b'{"Pod": {"metadata": {"uid": "u"}}, "Nodes": null, "NodeNames": ' + names + b"}", type=ExtenderArgs
     )
 
     assert cluster.filter(arguments).node_names == []
@@ -55,7 +55,9 @@ def test_no_nodes_are_no_answer(cluster: Cluster, names: bytes) -> None:
 
 
 def test_whole_nodes_are_refused_with_the_name_of_the_setting(cluster: Cluster) -> None:
-    arguments = msgspec.json.decode(b'{"Pod": {}, "Nodes": {"items": []}, "NodeNames": null}', type=Arguments)
+    arguments = msgspec.json.decode(
+        b'{"Pod": {}, "Nodes": {"items": []}, "NodeNames": null}', type=ExtenderArgs
+    )
 
     assert cluster.filter(arguments).error == WHOLE_NODES
     assert "nodeCacheCapable: true" in WHOLE_NODES
@@ -67,7 +69,7 @@ def test_an_amount_that_cannot_be_read_is_an_error(cluster: Cluster) -> None:
         type=type(a_pod().obj),
     )
 
-    assert cluster.filter(Arguments(pod=pod, node_names=("n0",))).error == (
+    assert cluster.filter(ExtenderArgs(pod=pod, node_names=("n0",))).error == (
         "'x' is not a Kubernetes quantity."
     )
 

@@ -16,10 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from cluster.runtime.certificates import Clients, Pair
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.https import TlsServer
-from cluster.runtime.probes import Probes, Server, serve
+from cluster.process.certificates import AllowedClients, KeyPair
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer
+from cluster.process.probes import Probes, Server, serve
 from extender.server import with_probes
 from extender.tls import Whole
 from tests.extender.test_server import LIMIT, Served, captured
@@ -179,9 +179,9 @@ def by_tls(served: Served, files: tuple[Signed, Signed, Signed]) -> Iterator[Tls
         SystemClock(),
         host="127.0.0.1",
         port=0,
-        clients=Clients(ours.certificate.read_text(), frozenset({"a"})),
+        clients=AllowedClients(ours.certificate.read_text(), frozenset({"a"})),
     )
-    made.present(Pair(shown.certificate.read_bytes(), shown.key.read_bytes()))
+    made.present(KeyPair(shown.certificate.read_bytes(), shown.key.read_bytes()))
     yield made
     made.close()
 

@@ -16,12 +16,12 @@ from cluster.fake.server import FakeKube
 from cluster.kube.connection import BadConnectionError
 from cluster.kube.errors import NotFound
 from cluster.kube.resources import LEASES
-from cluster.runtime.loops import Loops
-from cluster.runtime.process import Process
-from cluster.runtime.settings import SettingsError
+from cluster.process.lifecycle import Process
+from cluster.process.loops import Loops
+from cluster.process.settings import SettingsError
 from extender.__main__ import binds_at_once, build, follow, go_on
-from extender.electing import Leading, leadership
 from extender.existing import NOT_LEADING, SETTLES, SETTLING
+from extender.leader_election import Leading, leadership
 from extender.state import ClusterState
 from tests.extender.settings import free_port, settings
 
@@ -32,7 +32,7 @@ def test_news_of_pods_wait_while_a_question_is_answered() -> None:
     clock = FakeClock()
     state = ClusterState(clock)
     following = follow(FakeKube(clock), state, clock, namespace="gpu-booking")
-    assert following._reflectors["pods"]._give_way == state.way.give
+    assert following._reflectors["pods"]._give_way == state.priority.give
     assert "namespaces" in following.threads
 
 
@@ -121,10 +121,10 @@ def test_in_mode_existing_the_extender_has_a_lease_of_its_own(tmp_path: Path) ->
     existing = settings(tmp_path, MODE="existing", LEADER_PREFIX="first_")
     leading = leadership(existing, kube, ClusterState(clock), clock=clock)
     started(process, leading)
-    assert leading.obstacle() == NOT_LEADING
+    assert leading.unready_reason() == NOT_LEADING
     thread = threading.Thread(target=process.run)
     thread.start()
-    eventually(lambda: leading.obstacle() == SETTLING, deadline=60)
+    eventually(lambda: leading.unready_reason() == SETTLING, deadline=60)
     assert not leading.leads()
     clock.advance(SETTLES)
     assert leading.leads()
@@ -148,14 +148,14 @@ def test_who_may_not_decide_leaves_the_lease_of_the_mode_existing_to_another(tmp
     thread = threading.Thread(target=process.run)
     thread.start()
     eventually(lambda: bool(kube.calls), deadline=60)
-    assert leading.obstacle() == NOT_LEADING
+    assert leading.unready_reason() == NOT_LEADING
     with pytest.raises(NotFound):
         kube.get(LEASES, names.EXTENDER_LEASE, namespace=names.NAMESPACE)
     troubles.clear()
 
     def leads_in_time() -> bool:
         clock.advance(0.5)
-        return leading.obstacle() != NOT_LEADING
+        return leading.unready_reason() != NOT_LEADING
 
     eventually(leads_in_time, deadline=60)
     process.end("the test is over")

@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.objects.namespaces import Namespace
 from extender.preempt import Preempt, Terms
-from extender.wire import MetaPod, MetaVictims, PreemptionArguments
+from extender.wire import ExtenderPreemptionArgs, MetaPod, MetaVictims
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, PodBuilder, a100, a6000, a_booking, a_pod
 
@@ -24,7 +24,7 @@ def preempts(name: str = "p") -> PodBuilder:
 def answered(
     cluster: Cluster, pod: PodBuilder, verb: Preempt | None = None, **offers: MetaVictims
 ) -> dict[str, MetaVictims]:
-    arguments = PreemptionArguments(pod=pod.obj, node_name_to_meta_victims=offers)
+    arguments = ExtenderPreemptionArgs(pod=pod.obj, node_name_to_meta_victims=offers)
     return (verb or cluster.preempt)(arguments).node_name_to_meta_victims
 
 
@@ -119,6 +119,6 @@ def test_nodes_that_are_promised_to_other_bookings_are_left_out_for_a_booked_pod
 
 
 def test_nothing_offered_is_nothing_answered(cluster: Cluster) -> None:
-    arguments = PreemptionArguments(pod=preempts().obj)
+    arguments = ExtenderPreemptionArgs(pod=preempts().obj)
 
     assert cluster.preempt(arguments).node_name_to_meta_victims == {}

@@ -10,7 +10,7 @@ from cluster.objects.assignment import encode_drift
 from cluster.objects.bookings import Booking
 from extender.prioritize import KINDS, Prioritize, placement_of
 from extender.settings import Settings
-from extender.wire import MAX_SCORE, Arguments, HostPriority
+from extender.wire import MAX_SCORE, ExtenderArgs, HostPriority
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_node, a_pod
 
@@ -25,7 +25,7 @@ def cluster_with(*bound: PodBuilder) -> Cluster:
 
 
 def ranked(cluster: Cluster, pod: PodBuilder, prioritize: Prioritize | None = None) -> dict[str, int]:
-    asked = Arguments(pod=pod.obj, node_names=("n0", "n1"))
+    asked = ExtenderArgs(pod=pod.obj, node_names=("n0", "n1"))
     verb = prioritize or Prioritize(cluster.state, cluster.clock)
     return {one.host: one.score for one in verb(asked)}
 
@@ -88,7 +88,7 @@ def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
         if held:
             uuids = tuple(f"GPU-{node}-{index}" for index in range(held))
             cluster.create(a_pod(f"q-{node}").asks(held).on(node, {"main": uuids}))
-    asked = Arguments(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
+    asked = ExtenderArgs(pod=a_pod().asks(1).obj, node_names=tuple(f"n{n}" for n in range(len(fills))))
     prioritize = Prioritize(cluster.state, cluster.clock)
 
     def best(scores: list[HostPriority]) -> set[str]:
@@ -107,7 +107,7 @@ def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
 def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_have() -> None:
     cluster = cluster_with()
     told = Prioritize(cluster.state, cluster.clock).told(
-        Arguments(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
+        ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
     )
     assert told.text == b"[]"
     assert (told.line["asked"], told.line["best"], told.line["score"]) == (2, "n0", 10)
@@ -115,7 +115,7 @@ def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_h
 
 def test_no_nodes_have_no_scores() -> None:
     cluster = cluster_with()
-    told = Prioritize(cluster.state, cluster.clock).told(Arguments(pod=a_pod().asks(1).obj))
+    told = Prioritize(cluster.state, cluster.clock).told(ExtenderArgs(pod=a_pod().asks(1).obj))
     assert (told.text, told.line["best"], told.line["score"]) == (b"[]", None, None)
 
 

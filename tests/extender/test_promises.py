@@ -7,7 +7,7 @@ import pytest
 from cluster.decide import predicates
 from cluster.objects.bookings import Booking
 from extender.prioritize import Prioritize
-from extender.wire import Arguments
+from extender.wire import ExtenderArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A6000, a100, a6000, a_booking, a_pod
 
@@ -40,7 +40,7 @@ def booked(cluster: Cluster, name: str, node: str, *, start: int, count: int = 1
 def test_a_booked_pod_is_kept_from_a_node_that_another_booking_is_promised(cluster: Cluster) -> None:
     result = cluster.ask(cluster.create(a_pod().of("alice").asks(1)), "n0", "n1")
     assert result.node_names == ["n1"]
-    assert result.failed_and_unresolvable_nodes == {"n0": predicates.PROMISED.told}
+    assert result.failed_and_unresolvable_nodes == {"n0": predicates.BOOKED_BY_OTHERS.told}
 
 
 def test_the_sentence_is_the_same_each_time(cluster: Cluster) -> None:
@@ -57,7 +57,7 @@ def test_a_pod_that_must_leave_anyway_may_be_anywhere(cluster: Cluster) -> None:
 
 def test_bind_looks_once_more(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().of("alice").asks(1))
-    assert predicates.PROMISED in cluster.bind_to(pod, "n0")
+    assert predicates.BOOKED_BY_OTHERS in cluster.bind_to(pod, "n0")
     assert cluster.bindings() == []
     assert cluster.bind_to(pod, "n1") == ""
 
@@ -70,7 +70,7 @@ def test_devices_that_are_kept_for_a_pod_are_not_asked_about_again(cluster: Clus
 def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
     cluster.add_node("n2", a100(0, "n2"))
     pod = cluster.create(a_pod().of("alice").asks(1))
-    asked = Arguments(pod=pod, node_names=("n2", "n1"))
+    asked = ExtenderArgs(pod=pod, node_names=("n2", "n1"))
     assert cluster.ask(pod, "n2", "n1").node_names == ["n2", "n1"]
     ranked = Prioritize(cluster.state, cluster.clock)(asked)
     assert {one.host: one.score for one in ranked} == {"n2": 9, "n1": 10}
@@ -80,8 +80,10 @@ def test_the_planned_node_is_the_best(cluster: Cluster) -> None:
 def test_l5_a_pod_that_stays_for_ever_takes_nothing_that_is_promised(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1).of_a_daemon_set())
     refused = cluster.ask(pod, "n0", "n1")
-    assert refused.failed_and_unresolvable_nodes == dict.fromkeys(("n0", "n1"), predicates.PROMISED.told)
-    assert predicates.PROMISED in cluster.bind_to(pod, "n0")
+    assert refused.failed_and_unresolvable_nodes == dict.fromkeys(
+        ("n0", "n1"), predicates.BOOKED_BY_OTHERS.told
+    )
+    assert predicates.BOOKED_BY_OTHERS in cluster.bind_to(pod, "n0")
     cluster.add_node("n2", a100(0, "n2"))
     assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]
     assert cluster.bind_to(pod, "n2") == ""

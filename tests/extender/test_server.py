@@ -18,7 +18,7 @@ from extender.metrics import Metrics
 from extender.prioritize import Prioritize
 from extender.server import Verbs, create_app
 from extender.state import Readiness
-from extender.wire import Arguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderFilterResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a_pod
 
@@ -33,7 +33,7 @@ def ready() -> str | None:
 class Served:
     """A cluster and its extender's application."""
 
-    def __init__(self, obstacle: Readiness = ready, **verbs: Callable[..., Any]) -> None:
+    def __init__(self, unready_reason: Readiness = ready, **verbs: Callable[..., Any]) -> None:
         self.cluster = Cluster()
         for node in ("n0", "n1", "n2"):
             self.cluster.add_node(node)
@@ -48,11 +48,11 @@ class Served:
         self.answering = 0
         self.app = create_app(
             Verbs(**served),
-            obstacle,
+            unready_reason,
             self.cluster.clock,
             Metrics(self.registry),
             limit=LIMIT,
-            way=self._way,
+            priority=self._way,
         )
         self.client = Client(self.app)
 
@@ -71,7 +71,7 @@ def captured(name: str) -> bytes:
     return (FIXTURES / f"{name}.json").read_bytes()
 
 
-def sentence(answer: TestResponse) -> str:
+def message(answer: TestResponse) -> str:
     assert answer.content_type == "application/json"
     (text,) = msgspec.json.decode(answer.data, type=dict[str, str]).values()
     return text
@@ -107,7 +107,7 @@ def test_a_schedulers_prioritize_request_is_answered_in_its_own_words(served: Se
 
 def test_a_schedulers_bind_request_is_answered_in_its_own_words(served: Served) -> None:
     pod = msgspec.json.decode(captured("filter"))["Pod"]
-    arguments = msgspec.json.decode(captured("filter"), type=Arguments)
+    arguments = msgspec.json.decode(captured("filter"), type=ExtenderArgs)
     stored = served.cluster.kube.put(PODS, pod)
     served.cluster.filter(msgspec.structs.replace(arguments, pod=stored))
 
@@ -155,19 +155,19 @@ def counted(served: Served, verb: str, status: int) -> float | None:
 
 @pytest.mark.parametrize("verb", VERBS)
 def test_l6_every_verb_says_why_until_the_picture_is_trusted(verb: str) -> None:
-    served = Served(obstacle=lambda: "The pods of the cluster have not been read yet.")
+    served = Served(unready_reason=lambda: "The pods of the cluster have not been read yet.")
 
     answer = served.post(f"/{verb}", captured(verb))
 
     assert answer.status_code == status_of(verb, 503)
-    assert sentence(answer) == "The pods of the cluster have not been read yet."
+    assert message(answer) == "The pods of the cluster have not been read yet."
     assert counted(served, verb, 503) == 1.0
     assert served.cluster.bindings() == []
 
 
 @pytest.mark.parametrize("verb", ["filter", "bind"])
 def test_the_reason_is_where_kube_scheduler_looks_for_it(verb: str) -> None:
-    served = Served(obstacle=lambda: names.NOT_NOW)
+    served = Served(unready_reason=lambda: names.NOT_NOW)
 
     answer = served.post(f"/{verb}", captured(verb))
 
@@ -184,7 +184,7 @@ def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, 
 
     assert answer.status_code == status_of(verb, 400)
     assert counted(served, verb, 400) == 1.0
-    assert sentence(answer).startswith("The body is not what kube-scheduler sends: ")
+    assert message(answer).startswith("The body is not what kube-scheduler sends: ")
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_an_oversized_body_is_refused(served: Served) -> None:
         answer = served.post(f"/{verb}", b" " * (LIMIT + 1))
 
         assert answer.status_code == status_of(verb, 413)
-        assert sentence(answer) == "The body is larger than this extender accepts."
+        assert message(answer) == "The body is larger than this extender accepts."
 
 
 def test_another_kind_of_content_is_refused(served: Served) -> None:
@@ -218,7 +218,7 @@ def test_another_kind_of_content_is_refused(served: Served) -> None:
     )
 
     assert answer.status_code == 415
-    assert sentence(answer) == "The body must be application/json."
+    assert message(answer) == "The body must be application/json."
 
 
 @pytest.mark.parametrize("path", ["/", "/nothing", "/filter/", "/preempts"])
@@ -226,7 +226,7 @@ def test_an_unknown_path_is_refused(served: Served, path: str) -> None:
     answer = served.post(path, b"{}")
 
     assert answer.status_code == 404
-    assert sentence(answer) == f"There is nothing at {path}."
+    assert message(answer) == f"There is nothing at {path}."
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "DELETE", "PATCH", "OPTIONS"])
@@ -235,11 +235,11 @@ def test_another_method_is_refused(served: Served, method: str) -> None:
 
     assert answer.status_code == 405
     assert answer.headers["Allow"] == "POST"
-    assert sentence(answer) == f"/filter does not answer {method}."
+    assert message(answer) == f"/filter does not answer {method}."
 
 
 def test_a_fault_of_ours_is_one_sentence_and_no_traceback() -> None:
-    def broken(_: Arguments) -> FilterResult:
+    def broken(_: ExtenderArgs) -> ExtenderFilterResult:
         raise ZeroDivisionError("secret detail")
 
     served = Served(filter=broken, prioritize=broken)
@@ -248,7 +248,7 @@ def test_a_fault_of_ours_is_one_sentence_and_no_traceback() -> None:
         answer = served.post(f"/{verb}", captured(verb))
 
         assert answer.status_code == status_of(verb, 500)
-        assert sentence(answer).startswith("The extender failed to answer; its log says why")
+        assert message(answer).startswith("The extender failed to answer; its log says why")
         assert counted(served, verb, 500) == 1.0
     assert "secret" not in answer.text
     assert "Traceback" not in answer.text

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.probes import Probes, Server, serve
+from cluster.process.clock import SystemClock
+from cluster.process.probes import Probes, Server, serve
 from extender.server import with_probes
 from tests.extender.test_server import LIMIT, Served, captured
 

@@ -8,10 +8,10 @@ from cluster import names
 from cluster.decide.predicates import RESERVED
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.objects.pods import Pod
-from extender.patient import Patient
+from extender.bind_limiter import BindLimiter
 from extender.prioritize import Prioritize
 from extender.soft_reservations import SECONDS
-from extender.wire import Arguments, BindingArguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_pod
 
@@ -33,8 +33,8 @@ class Burst:
     def create(self, name: str, gpus: int = 1) -> Pod:
         return self.cluster.create(a_pod(name).asks(gpus))
 
-    def filtered(self, pod: Pod, *nodes: str) -> FilterResult:
-        return self.cluster.filter(Arguments(pod=pod, node_names=nodes or NODES))
+    def filtered(self, pod: Pod, *nodes: str) -> ExtenderFilterResult:
+        return self.cluster.filter(ExtenderArgs(pod=pod, node_names=nodes or NODES))
 
     def fitting(self, pod: Pod, *nodes: str) -> list[str]:
         return sorted(self.filtered(pod, *nodes).node_names or ())
@@ -44,8 +44,8 @@ class Burst:
         nodes = tuple(self.fitting(pod))
         if len(nodes) == 1:
             return nodes[0]
-        self._prioritize.told(Arguments(pod=pod, node_names=nodes))
-        ranked = self._prioritize(Arguments(pod=pod, node_names=nodes))
+        self._prioritize.told(ExtenderArgs(pod=pod, node_names=nodes))
+        ranked = self._prioritize(ExtenderArgs(pod=pod, node_names=nodes))
         return max(ranked, key=lambda one: one.score).host
 
 
@@ -119,9 +119,9 @@ def test_a_bind_that_waits_for_its_node_keeps_what_it_will_be_given_there(burst:
     first, second, third = (burst.create(name) for name in ("first", "second", "third"))
     burst.filtered(second)
     assert cluster.bind_to(first, "n1") == ""
-    bind = Patient(cluster.bind, cluster.state, cluster.clock, at_most=1)
+    bind = BindLimiter(cluster.bind, cluster.state, cluster.clock, at_most=1)
     meta = second.metadata
-    waits = BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n1")
+    waits = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n1")
     with ThreadPoolExecutor(1) as pool:
         answer = pool.submit(bind, waits)
         cluster.clock.until_waiting()
@@ -175,8 +175,8 @@ def test_a_burst_onto_exactly_as_many_devices_of_two_models_meets_no_refusal() -
         nodes = tuple(sorted(cluster.ask(pod, *NODES).node_names or ()))
         node = nodes[0]
         if len(nodes) > 1:
-            prioritize.told(Arguments(pod=pod, node_names=nodes))
-            ranked = prioritize(Arguments(pod=pod, node_names=nodes))
+            prioritize.told(ExtenderArgs(pod=pod, node_names=nodes))
+            ranked = prioritize(ExtenderArgs(pod=pod, node_names=nodes))
             node = max(ranked, key=lambda one: one.score).host
         late.append((pod, node))
         if len(late) > 2:  # a bind comes two pods later

@@ -1,6 +1,6 @@
-from extender.trust import first_obstacle
+from extender.trust import first_unready_reason
 
 
 def test_the_first_trouble_is_told() -> None:
-    assert first_obstacle(lambda: None, lambda: "one", lambda: "two")() == "one"
-    assert first_obstacle(lambda: None)() is None
+    assert first_unready_reason(lambda: None, lambda: "one", lambda: "two")() == "one"
+    assert first_unready_reason(lambda: None)() is None

@@ -10,7 +10,7 @@ from cluster.decide.predicates import AGENT
 from cluster.objects.bookings import Booking
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
-from extender.wake import PATIENCE, PROMISES_EVERY, Wake
+from extender.requeue import PATIENCE, PROMISES_EVERY, Requeue
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_booking, a_pod
 
@@ -24,14 +24,14 @@ class Barred:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.cluster.add_node("n0", a100(0, "n0"))
-        self.wake = Wake(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
+        self.wake = Requeue(self.cluster.kube, self.cluster.state, self.cluster.clock, namespace=NAMESPACE)
         now = self.cluster.clock.now()
         self.booking: Booking = self.cluster.book(
             a_booking("b-bob", user="bob", start=now + 2 * HOUR, end=now + 9 * HOUR)
         )
         self.pod: Pod = self.cluster.create(a_pod().asks(1).of_a_daemon_set())
         assert not self.cluster.ask(self.pod).node_names
-        self.wake.look()
+        self.wake.reconcile()
         self.pass_time(2 * PROMISES_EVERY, looks=8)
         assert self.rings == 0
 
@@ -41,7 +41,7 @@ class Barred:
             self.cluster.clock.advance(seconds / looks)
             for node in sorted(self.cluster.state.nodes):
                 self.cluster.renew(node)
-            self.wake.look()
+            self.wake.reconcile()
 
     @property
     def rings(self) -> int:

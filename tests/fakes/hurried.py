@@ -10,8 +10,8 @@ import threading
 from collections.abc import Sequence
 from typing import Final
 
-from cluster.runtime import clock as clocks
-from cluster.runtime.clock import SystemClock
+from cluster.process import clock as clocks
+from cluster.process.clock import SystemClock
 
 SPEED: Final = 5.0
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 
-from deviceplugin.nvml.port import (
+from deviceplugin.nvml.interface import (
     UNTOUCHED,
     DriverMissingError,
     EventKind,
@@ -18,11 +18,11 @@ from deviceplugin.nvml.port import (
     GpuEvent,
     GpuFacts,
     GpuLostError,
+    GpuUsage,
     LibraryMissingError,
-    Load,
     MigFacts,
     NvmlError,
-    Rows,
+    RemappedRows,
 )
 
 INVALID_ARGUMENT, NOT_FOUND, DRIVER_NOT_LOADED, LIBRARY_NOT_FOUND, GPU_IS_LOST = 2, 6, 9, 12, 15
@@ -40,14 +40,14 @@ class MemoryGpu:
     """Other GPU -> NVML's number for the way to it."""
     mig: Sequence[MigFacts] | None = None
     action: int = 0
-    rows: Rows = UNTOUCHED
-    load: Load = field(default_factory=Load)
+    rows: RemappedRows = UNTOUCHED
+    load: GpuUsage = field(default_factory=GpuUsage)
     lost: bool = False
     broken: bool = False
     """Its facts cannot be read, though it answers."""
     old: bool = False
     """Its driver does not know the recovery action, whatever has happened to the GPU."""
-    deaf: bool = False
+    events_unavailable: bool = False
     """Its events cannot be had."""
 
 
@@ -121,7 +121,7 @@ class MemoryNvml:
         """Its NVLinks."""
         return self._gpu(uuid, "nvmlDeviceGetNvLinkState").links
 
-    def way(self, uuid: str, other: str) -> int | None:
+    def topology_level(self, uuid: str, other: str) -> int | None:
         """NVML's number for the way between two GPUs."""
         self._gpu(other, "nvmlDeviceGetTopologyCommonAncestor")
         return self._gpu(uuid, "nvmlDeviceGetTopologyCommonAncestor").ways.get(other)
@@ -136,11 +136,11 @@ class MemoryNvml:
             return 0
         return self._gpu(uuid, "nvmlDeviceGetFieldValues").action
 
-    def rows(self, uuid: str) -> Rows:
+    def rows(self, uuid: str) -> RemappedRows:
         """How its memory rows stand."""
         return self._gpu(uuid, "nvmlDeviceGetRemappedRows").rows
 
-    def load(self, uuid: str, parts: Sequence[str]) -> Load:
+    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
         """How it is used; of its MIG devices those that are asked for."""
         load = self._gpu(uuid, "nvmlDeviceGetUtilizationRates").load
         return replace(load, parts={part: used for part, used in load.parts.items() if part in parts})
@@ -202,10 +202,10 @@ class _Stream:
     def __init__(self, nvml: MemoryNvml, uuids: tuple[str, ...]) -> None:
         self._nvml = nvml
         self._uuids = uuids
-        self.deaf: dict[str, NvmlError] = {
+        self.events_unavailable: dict[str, NvmlError] = {
             gpu.uuid: NvmlError("No permission.", code=4, call="nvmlDeviceRegisterEvents", device=gpu.uuid)
             for gpu in nvml.gpus
-            if gpu.deaf and gpu.uuid in uuids
+            if gpu.events_unavailable and gpu.uuid in uuids
         }
 
     def wait(self, seconds: float) -> GpuEvent | None:

@@ -64,7 +64,7 @@ def a_lease(
     stopping: bool = False,
     use: str | None = None,
 ) -> Lease:
-    """The Lease of a node's agent; ``use`` is what it tells of the GPUs' use."""
+    """The Lease of a node's agent; ``device_usage`` is what it tells of the GPUs' use."""
     annotations = {names.STOPPING: "true"} if stopping else {}
     meta = {
         "name": names.node_lease(node),

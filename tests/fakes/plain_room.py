@@ -5,11 +5,11 @@ from datetime import datetime
 
 from booking import calendar, wording
 from booking.capacity import Capacity
+from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
 from booking.records import Record
-from booking.room import Placing, Room, Shortage, Timetable, Wanted
 
 
-def plain_rooms(records: Iterable[Record], capacity: Capacity) -> Callable[[str], Room]:
+def plain_rooms(records: Iterable[Record], capacity: Capacity) -> Callable[[str], FreeCapacity]:
     """Rooms among everybody's bookings of all models; the booking that is changed is not among them."""
     loads = [record for record in records if record.cancelled is None]
     return lambda model: _PlainRoom(model, capacity.total(model), [x for x in loads if x.model == model])
@@ -19,7 +19,7 @@ class _PlainRoom:
     def __init__(self, model: str, capacity: int, loads: list[Record]) -> None:
         self._model, self._capacity, self._loads = model, capacity, loads
 
-    def lacking(self, wanted: Wanted, start: datetime, end: datetime) -> Shortage | None:
+    def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
         """By the peak of the load."""
         free = max(0, self._capacity - wanted.spared - calendar.peak(self._loads, start, end))
         if wanted.count <= free:
@@ -27,22 +27,22 @@ class _PlainRoom:
         return Shortage(
             free=free,
             total=self._capacity,
-            sentence=f"Of the {wording.counted(self._capacity, 'GPU')} of model {self._model} {free} "
+            message=f"Of the {wording.counted(self._capacity, 'GPU')} of model {self._model} {free} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
             f"and {wanted.count} are asked for.",
         )
 
-    def earliest(self, wanted: Wanted, timetable: Timetable) -> datetime | None:
+    def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
         """The first gap that is long enough."""
         ends = sorted({load.end for load in self._loads if load.end > timetable.not_before})
         return next(self._fitting(wanted, timetable, [timetable.not_before, *ends]), None)
 
-    def place(self, wanted: Wanted, start: datetime, end: datetime) -> Placing | None:
+    def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
         """Anywhere."""
-        return None if self.lacking(wanted, start, end) else Placing()
+        return None if self.lacking(wanted, start, end) else Placement()
 
     def _fitting(
-        self, wanted: Wanted, timetable: Timetable, moments: Iterable[datetime]
+        self, wanted: CapacityRequest, timetable: Timetable, moments: Iterable[datetime]
     ) -> Iterator[datetime]:
         for moment in moments:
             start = timetable.start_at(moment)

@@ -37,5 +37,5 @@ def a_record(start: datetime = START, end: datetime | None = None, **more: Any) 
 
 def a_request(start: datetime | None = None, end: datetime | None = None, **more: Any) -> BookingRequest:
     """A wish for one A100, now and for two days unless told otherwise."""
-    wish = BookingRequest(model=A100, start=start, end=end or (start or START) + timedelta(days=2))
-    return msgspec.structs.replace(wish, **more)
+    request = BookingRequest(model=A100, start=start, end=end or (start or START) + timedelta(days=2))
+    return msgspec.structs.replace(request, **more)

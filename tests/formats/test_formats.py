@@ -17,14 +17,14 @@ import pytest
 import yaml
 
 from booking.mirror.lease import MirrorLease
-from booking.reclaimer.departing.comeback import how, is_due, is_guarded
-from booking.reclaimer.ending.ahead import Warned, encode_warned, warned_of
-from booking.reclaimer.holding.budgets import since
-from booking.reclaimer.planning.asking import barred
+from booking.reclaimer.ending.end_warnings import Warned, encode_warned, warned_of
+from booking.reclaimer.evictions.comeback import how, is_due, is_guarded
+from booking.reclaimer.holds.disruption_budgets import since
+from booking.reclaimer.planning.waiting_pod import barred
 from booking.records import Place as PlannedPlace
 from booking.store import Store, open_store
 from booking.store.backup import restore
-from booking.stored import Replay
+from booking.store_records import Replay
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
@@ -36,27 +36,27 @@ from cluster.objects.assignment import (
     encode_assignment,
     encode_drift,
 )
-from cluster.objects.blocks import Blocked, BlocksError, decode_blocks, encode_blocks
 from cluster.objects.bookings import Booking, BookingSpec, BookingStatus, Place
-from cluster.objects.deviceorders import (
+from cluster.objects.cover_annotations import terminate_at
+from cluster.objects.device_orders import (
     DeviceOrder,
     DeviceOrdersError,
     device_orders_of,
     encode_device_orders,
 )
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use, encode_use
+from cluster.objects.evict_orders import EvictOrder, encode_order, order_of
 from cluster.objects.hold import Hold, HoldError, encode_hold, hold_of, versions_of
 from cluster.objects.inventory import Device, InventoryError, decode_inventory, encode_inventory, inventory_of
+from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_blocks, encode_blocks
 from cluster.objects.meta import Meta
-from cluster.objects.nodelabels import encode_written, written_labels
+from cluster.objects.node_labels import encode_written, written_labels
 from cluster.objects.nodes import Lease, Node
-from cluster.objects.orders import EvictOrder, encode_order, order_of
-from cluster.objects.pods import Pod, born
-from cluster.objects.replaced import Replaced, encode_replaced, replaced_in
-from cluster.objects.stamps import terminate_at
-from cluster.objects.use import DeviceUse, Squatter, Use, UseError, decode_use, encode_use
+from cluster.objects.pods import Pod, first_created
+from cluster.objects.replaced_fields import Replaced, encode_replaced, replaced_in
+from deviceplugin.nvml.fault_file import FaultFile, Known
 from deviceplugin.nvml.health import Scope
-from deviceplugin.nvml.remembered import FaultFile, Known
-from tests.deviceplugin.mig.cut import part
+from tests.deviceplugin.nvml.cut import part
 from tests.fakes.objects import A100
 from tests.fakes.records import day
 
@@ -91,8 +91,8 @@ def at(day_of_november: int, hour: int = 0, minute: int = 0, second: int = 0) ->
 
 
 BLOCKS = (
-    Blocked(start=at(24, 8), end=at(24, 18)),
-    Blocked(start=at(25, 8), end=at(25, 18), model=A100, count=2),
+    MaintenanceBlock(start=at(24, 8), end=at(24, 18)),
+    MaintenanceBlock(start=at(25, 8), end=at(25, 18), model=A100, count=2),
 )
 HOLD = Hold(
     node="node-a",
@@ -108,13 +108,13 @@ DEVICE_ORDERS = {
     "GPU-1": DeviceOrder(cleared=at(23, 9, 28)),
 }
 REPLACED = Replaced(scheduler_name="default-scheduler", priority_class_name="batch")
-USE = Use(
+USE = NodeUsage(
     at=at(23, 9, 30),
     devices=(
-        DeviceUse(
+        DeviceUsage(
             uuid="GPU-0", utilisation=87, memory=40213, temperature=61, power=288, pods={"uid-a": 40100}
         ),
-        DeviceUse(uuid="MIG-0", memory=0),
+        DeviceUsage(uuid="MIG-0", memory=0),
     ),
     squatters=(
         Squatter(device="GPU-0", pid=4711, command="python3", memory=2048),
@@ -198,13 +198,11 @@ def test_what_stands_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
 
 def test_what_stands_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "came-back", Pod)
-    assert born(pod) == at(20, 8)
+    assert first_created(pod) == at(20, 8)
     assert pod.metadata.annotation(names.RECREATED_FROM) == "uid-before"
     assert pod.metadata.annotation(names.COMEBACK_REASON) == "evicted"
     assert (pod.metadata.count(names.EVICTIONS), pod.metadata.count(names.REFUSALS)) == (2, 1)
-    assert all(
-        pod.metadata.annotation(key) for key in (names.NOBODY, names.STRIPPED, names.COMEBACK_SENTENCE)
-    )
+    assert all(pod.metadata.annotation(key) for key in (names.NOBODY, names.STRIPPED, names.COMEBACK_MESSAGE))
 
 
 def test_a_comeback_that_another_release_began_goes_on(kept: Kept) -> None:

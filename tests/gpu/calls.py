@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from deviceplugin.nvml.port import Nvml, NvmlError
+from deviceplugin.nvml.interface import Nvml, NvmlError
 
 INVALID_ARGUMENT: Final = 2
 NOT_FOUND: Final = 6
@@ -24,7 +24,7 @@ OF_THE_DRIVER: Final[Mapping[str, Callable[[Nvml], object]]] = {
 OF_A_GPU: Final[Mapping[str, Callable[[Nvml, str], object]]] = {
     "facts": lambda nvml, uuid: nvml.facts(uuid),
     "links": lambda nvml, uuid: nvml.links(uuid),
-    "way": lambda nvml, uuid: nvml.way(uuid, uuid),
+    "topology_level": lambda nvml, uuid: nvml.topology_level(uuid, uuid),
     "mig": lambda nvml, uuid: nvml.mig(uuid),
     "recovery_action": lambda nvml, uuid: nvml.recovery_action(uuid),
     "rows": lambda nvml, uuid: nvml.rows(uuid),
@@ -44,7 +44,7 @@ def every_call_is_answered(nvml: Nvml) -> None:
         for ask in OF_A_GPU.values():
             ask(nvml, uuid)
         for other in uuids:
-            nvml.way(uuid, other)
+            nvml.topology_level(uuid, other)
         facts, load = nvml.facts(uuid), nvml.load(uuid, ())
         assert facts.name
         assert load.temperature is None or 0 < load.temperature < 120

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
-from deviceplugin.driver import library_under
-from deviceplugin.nvml.port import NvmlError
+from deviceplugin.injection.driver import library_under
+from deviceplugin.nvml.interface import NvmlError
 from deviceplugin.nvml.real import RealNvml
 from tests.clusters import own
 from tests.e2e.persons import Person

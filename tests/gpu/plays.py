@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from cluster import names
 from cluster.objects.pods import Pod, asks_for_gpus
-from devcluster.failure import ClusterError
-from devcluster.parts import Parts
+from devcluster.errors import ClusterError
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.gpu.work import CHEAP, Seen, Work, annotated, launches_in, seen_in

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from deviceplugin.nvml.interface import GpuEvent
 from deviceplugin.nvml.inventory import read_inventory
-from deviceplugin.nvml.port import GpuEvent
 from deviceplugin.nvml.real import RealNvml
 from tests.gpu.work import JOB, launches_in, seen_in
 
@@ -62,7 +62,7 @@ def test_a_healthy_card_asks_for_no_recovery_and_sends_no_event_by_itself(nvml: 
     assert {nvml.recovery_action(uuid) for uuid in uuids} == {0}
     stream = nvml.events(uuids)
     try:
-        assert not stream.deaf
+        assert not stream.events_unavailable
         assert stream.wait(1.0) is None
     finally:
         stream.close()

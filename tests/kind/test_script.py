@@ -11,7 +11,7 @@ import yaml
 from cluster import names
 from cluster.version import VERSION
 from devcluster.images.product import TARGETS, tag
-from devcluster.parts.people import NAMESPACE, USERS
+from devcluster.product.people import NAMESPACE, USERS
 from tests.architecture.checkout import ROOT
 from tests.kind.conftest import PROGRAMS, Laptop, up
 
@@ -130,8 +130,8 @@ def test_it_says_where_the_page_is_and_how_somebody_who_is_there_signs_in(
     assert f"Page and REST API: {values['server']['url']}" in done.stdout
     accounts = {d["metadata"]["name"] for d in documents("people.yaml") if d["kind"] == "ServiceAccount"}
     assert accounts == set(USERS)
-    sentence = f"create token alice --namespace {NAMESPACE} --audience {names.AUDIENCE}"
-    assert sentence in done.stdout
+    message = f"create token alice --namespace {NAMESPACE} --audience {names.AUDIENCE}"
+    assert message in done.stdout
     (rule,) = values["identityRules"]
     for user in accounts:
         matched = re.fullmatch(rule["match"], f"system:serviceaccount:{NAMESPACE}:{user}")

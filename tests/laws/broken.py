@@ -6,16 +6,16 @@ from collections.abc import Sequence
 class LawBrokenError(AssertionError):
     """A law is broken.
 
-    law: its id, ``L1``. sentence: what is wrong. history: the newest events before it and the event itself, a
+    law: its id, ``L1``. message: what is wrong. history: the newest events before it and the event itself, a
     line each: instant, resourceVersion, object, what changed.
     """
 
-    def __init__(self, law: str, sentence: str, history: Sequence[str] = ()) -> None:
+    def __init__(self, law: str, message: str, history: Sequence[str] = ()) -> None:
         self.law = law
-        self.sentence = sentence
+        self.message = message
         self.history = tuple(history)
         lines = "".join(f"\n    {line}" for line in self.history)
-        super().__init__(f"Law {law} is broken: {sentence}\n  What led there:{lines or ' nothing'}")
+        super().__init__(f"Law {law} is broken: {message}\n  What led there:{lines or ' nothing'}")
 
 
 def breach_in(error: BaseException | None) -> LawBrokenError | None:

@@ -20,7 +20,7 @@ class Maker:
 
     name: for people. is_ours: whether it is a part of the product. deaf_for: seconds since the oldest of
     their caches had news. skew: seconds that their clock is ahead of the cluster's. store: the id of their
-    database. trouble: why that cannot be used, None where it can. Both are None for one who has none.
+    database. problem: why that cannot be used, None where it can. Both are None for one who has none.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Maker:
     deaf_for: float = 0.0
     skew: float = 0.0
     store: str | None = None
-    trouble: str | None = None
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

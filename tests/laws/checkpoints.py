@@ -3,7 +3,8 @@
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 
-from deviceplugin.checkpoint import NAME, Holdings, decode
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.kubelet.checkpoint import NAME, decode
 
 
 class Checkpoints:
@@ -15,7 +16,7 @@ class Checkpoints:
         self._files = {node: folder / NAME for node, folder in folders.items()}
         self._read: dict[str, tuple[int, int]] = {}
 
-    def news(self) -> Iterator[tuple[str, Holdings]]:
+    def news(self) -> Iterator[tuple[str, PodDevices]]:
         """The nodes whose checkpoint has changed, with what it says now.
 
         Raises:
@@ -32,9 +33,9 @@ class Checkpoints:
             except FileNotFoundError:
                 continue  # the kubelet has written none yet
 
-    def _holdings(self, content: bytes) -> Holdings:
+    def _holdings(self, content: bytes) -> PodDevices:
         entries: dict[tuple[str, str], frozenset[str]] = {}
         for resource in self._resources:
             for key, devices in decode(content, resource).of_containers.items():
                 entries[key] = entries.get(key, frozenset()) | devices
-        return Holdings(entries)
+        return PodDevices(entries)

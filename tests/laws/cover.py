@@ -13,12 +13,12 @@ from collections.abc import Set as AbstractSet
 from datetime import datetime
 
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.decide.adoption import Pair, is_new
 from cluster.fake.clock import FakeClock
 from cluster.objects.bookings import Booking
-from cluster.objects.pods import Pod, born, is_live, is_terminal
-from cluster.objects.wishes import wished
-from cluster.picture import Picture
+from cluster.objects.device_selector import device_selector_of
+from cluster.objects.pods import Pod, first_created, is_live, is_terminal
 from tests.laws.devices import held, needed, whole_devices
 from tests.laws.groups import NOBODY
 from tests.laws.state import State
@@ -48,11 +48,11 @@ def _places_matter(state: State, now: datetime) -> bool:
 
 
 def _barred(state: State, now: datetime) -> frozenset[Pair]:
-    picture = Picture(FakeClock(now))
-    picture.replace_nodes(list(state.nodes.values()))
-    picture.replace_pods([pod for pod in state.pods.values() if not is_terminal(pod)], "1")
-    picture.replace_bookings(list(state.bookings.values()))
-    return picture.barred(now)
+    cache = ClusterCache(FakeClock(now))
+    cache.replace_nodes(list(state.nodes.values()))
+    cache.replace_pods([pod for pod in state.pods.values() if not is_terminal(pod)], "1")
+    cache.replace_bookings(list(state.bookings.values()))
+    return cache.barred(now)
 
 
 def _served(
@@ -81,7 +81,7 @@ def _in_order(pods: Iterable[Pod], booking: Booking) -> list[Pod]:
 
     def place(pod: Pod) -> tuple[bool, datetime, str, Uid]:
         meta = pod.metadata
-        return (meta.annotation(names.BOOKING) != booking.name, born(pod), meta.name, meta.uid)
+        return (meta.annotation(names.BOOKING) != booking.name, first_created(pod), meta.name, meta.uid)
 
     return sorted(theirs, key=place)
 
@@ -97,7 +97,7 @@ def _fits(pod: Pod, booking: Booking, state: State) -> bool:
         return False
     has = held(pod, state)
     if not has:
-        wishes, model = wished(pod), booking.spec.model
+        wishes, model = device_selector_of(pod), booking.spec.model
         return model not in wishes.not_models and (not wishes.models or model in wishes.models)
     node = state.nodes.get(pod.spec.node_name or "")
     models = {d.uuid: d.model for d in (whole_devices(node) if node else ())}

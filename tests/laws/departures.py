@@ -16,8 +16,8 @@ from datetime import datetime
 from typing import Final, Literal
 
 from cluster import names
+from cluster.objects.cover_annotations import instant_in, terminate_at
 from cluster.objects.pods import Pod, is_terminating
-from cluster.objects.stamps import instant_in, terminate_at
 from tests.laws.changes import Change
 
 EVICTION_API: Final = "EvictionByEvictionAPI"

@@ -9,12 +9,12 @@ from typing import Final
 from cluster import names
 from cluster.objects.assignment import AssignmentError, assignment_of, devices_of, drift_of
 from cluster.objects.demand import demand
+from cluster.objects.device_selector import mebibytes
 from cluster.objects.hold import Hold, HoldError, hold_of
 from cluster.objects.inventory import Device, InventoryError, decode_inventory
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import QuantityError
-from cluster.objects.wishes import mebibytes
 from tests.laws.changes import Change
 from tests.laws.groups import NOBODY, Group
 from tests.laws.state import State

@@ -4,9 +4,9 @@ import threading
 from typing import Final, Protocol
 
 from cluster.kube.errors import ApiError, Gone, NotFound
-from cluster.kube.port import Kube, Selection, Watch, WatchOptions
+from cluster.kube.interface import Kube, Selection, Watch, WatchOptions
 from cluster.kube.resources import Object, Resource, T
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 PAGE: Final = 500
 PAUSE: Final = 0.2

@@ -31,9 +31,9 @@ class History:
             name = f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
             self._line(change.instant, f"{change.version:>7}", f"{change.plural} {name}: {', '.join(words)}")
 
-    def note(self, instant: datetime, sentence: str) -> None:
+    def note(self, instant: datetime, message: str) -> None:
         """Something that is no change of an object."""
-        self._line(instant, "      -", sentence)
+        self._line(instant, "      -", message)
 
     @property
     def lines(self) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from typing import Final
 from cluster import names
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from deviceplugin.checkpoint import Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws.changes import Change
 from tests.laws.devices import assigned, drifted, held, is_bound, plot_of
 from tests.laws.groups import NOBODY, Group
@@ -73,7 +73,7 @@ class Havings:
     """Who runs with what, kept from state to state: most nodes stay as they were."""
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[Group, str | None, Holdings | None]] = {}
+        self._seen: dict[str, tuple[Group, str | None, PodDevices | None]] = {}
         self._on: dict[str, Mapping[str, frozenset[str]]] = {}
         """Node -> device -> pods that run with it there."""
         self._where: dict[str, set[str]] = {}
@@ -81,7 +81,7 @@ class Havings:
         self._double: dict[str, frozenset[str]] = {}
         """Device -> its users, where there is more than one."""
 
-    def doubles(self, state: State, kubelets: Mapping[str, Holdings]) -> Doubles:
+    def doubles(self, state: State, kubelets: Mapping[str, PodDevices]) -> Doubles:
         """Devices of which pods that run have more than there is."""
         for node in self._seen.keys() | state.by_node.keys():
             there = state.nodes.get(node)
@@ -92,7 +92,7 @@ class Havings:
             for uuid, uids in self._double.items()
         }
 
-    def _look(self, node: str, now: tuple[Group, str | None, Holdings | None], state: State) -> None:
+    def _look(self, node: str, now: tuple[Group, str | None, PodDevices | None], state: State) -> None:
         """What is had on a node, unless all that it depends on is what it was."""
         before = self._seen.get(node)
         if before and before[0] is now[0] and before[1] == now[1] and before[2] is now[2]:
@@ -116,7 +116,7 @@ class Havings:
             del self._where[uuid]
 
 
-def _having_on(group: Group, state: State, kubelet: Holdings | None) -> Mapping[str, frozenset[str]]:
+def _having_on(group: Group, state: State, kubelet: PodDevices | None) -> Mapping[str, frozenset[str]]:
     """Device -> pods that run with it on a node."""
     uids: dict[str, set[str]] = {}
     for uid, pod in group.pods.items():

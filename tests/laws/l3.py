@@ -15,7 +15,7 @@ from typing import Final
 from cluster import names
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold
-from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
@@ -180,7 +180,7 @@ class _Case:
     @cached_property
     def _before(self) -> list[Pod]:
         """Booked pods of the same model that wait without a hold and are served before it."""
-        booked, place = cover(self.state, self.now), (born(self.pod), self.pod.metadata.uid)
+        booked, place = cover(self.state, self.now), (first_created(self.pod), self.pod.metadata.uid)
         pods = [self.state.pods[uid] for uid, by in booked.items() if by.spec.model == self.model]
         return [
             pod
@@ -188,7 +188,7 @@ class _Case:
             if not pod.spec.node_name
             and not pod.spec.scheduling_gates
             and hold_on(pod) is None
-            and (born(pod), pod.metadata.uid) < place
+            and (first_created(pod), pod.metadata.uid) < place
         ]
 
     def _nodes_of(self, pod: Pod, there: Mapping[str, frozenset[str]]) -> Iterator[str]:

@@ -17,8 +17,8 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.resources import PodTemplate
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
 from cluster.objects.pods import Pod, asks_for_gpus, is_live, is_terminal, is_terminating
-from cluster.objects.refused import is_refused
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import Departure, deleted_by_us, departure, taken_for
@@ -215,7 +215,7 @@ def _is_refused(pod: Pod) -> bool:
 
     Which reasons say so is a fact about kubelets, not a decision: it is asked of the product.
     """
-    refused = is_refused(pod)
+    refused = is_rejected_by_kubelet(pod)
     ours = pod.spec.scheduler_name == names.SCHEDULER_NAME and asks_for_gpus(pod)
     owned = any(owner.controller for owner in pod.metadata.owner_references or ())
     has_never_run = not pod.status.container_statuses

@@ -123,15 +123,15 @@ def acted_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[st
 def vouched_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[str]:
     """The Bookings are said to be true, or one is written, by a server whose database cannot be used."""
     maker = change.maker
-    if maker is None or maker.trouble is None:
+    if maker is None or maker.problem is None:
         return
     before, after = change.bookings or (None, None)
     if before or after:
         if before is None or after is None or before.spec != after.spec:
             name = change.object.metadata.name
-            yield f"The Booking {name} is written by {maker.name}, whose database says: {maker.trouble}"
+            yield f"The Booking {name} is written by {maker.name}, whose database says: {maker.problem}"
     elif _is_renewed(change, names.MIRROR_LEASE):
-        yield f"The Bookings are said to be true by {maker.name}, whose database says: {maker.trouble}"
+        yield f"The Bookings are said to be true by {maker.name}, whose database says: {maker.problem}"
 
 
 def planned_on_old_news(change: Change, news: News, decided: datetime) -> Iterator[str]:

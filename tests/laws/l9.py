@@ -34,7 +34,7 @@ KEPT: Final = timedelta(days=7)
 
 Fingerprint = Mapping[str, Any]
 _STATE: Final = (names.USER, names.ASSIGNED, names.BOOKING, names.TERMINATE_AT, names.HOLD, names.BARRED)
-_LINEAGE: Final = (names.RECREATED_FROM, names.BORN)
+_LINEAGE: Final = (names.RECREATED_FROM, names.FIRST_CREATED)
 
 
 def forgotten(change: Change, state: State, now: datetime) -> Iterator[str]:

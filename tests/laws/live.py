@@ -13,11 +13,11 @@ from typing import Final, Self
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, PODS
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from devcluster.cluster import Cluster
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED
 from tests.laws.checkpoints import Checkpoints
@@ -112,9 +112,9 @@ class LiveWatch:
         assert self.watches, "The watcher of the laws has failed."
         self._watcher.check()
 
-    def fault(self, sentence: str) -> None:
+    def fault(self, message: str) -> None:
         """A fault begins or ends now: it stands in the history, and the 60 s of law L4 start again."""
-        self._watcher.fault(sentence)
+        self._watcher.fault(message)
 
     def begin(self, test: str) -> None:
         """A new test: what is left of the one before is not its fault."""

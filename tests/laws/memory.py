@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
-from cluster.fake.server import FakeKube, News
+from cluster.fake.server import ChangeView, FakeKube
 from cluster.kube.resources import Object, Resource
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from tests.laws.changes import WATCHED, Change, Maker
 from tests.laws.watcher import LawWatcher
 
@@ -32,7 +32,7 @@ def watch_memory(
     """
     watcher = LawWatcher(clock, leeway=leeway)
 
-    def tell(news: News) -> None:
+    def tell(news: ChangeView) -> None:
         if resource := WATCHED.get(news.plural):
             change = Change(
                 plural=news.plural,

@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.decide.fitting import Around, Load, load_of, other_of, unsuited
+from cluster.decide.scheduler_filters import ClusterObjects, NodePods, load_of, other_of, unsuited
 from cluster.objects.hold import Hold
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
@@ -53,23 +53,23 @@ class Places:
         return known is not None and unsuited(pod, known, around, without=without) is None
 
 
-def around_of(state: State) -> Around:
+def around_of(state: State) -> ClusterObjects:
     """Nodes and pods of a state. Volumes are not watched: a pod that mounts some suits no node by this."""
     loads = {name: load for name, group in state.by_node.items() if name and (load := _load(group))}
-    return Around(nodes=state.nodes, loads=loads)
+    return ClusterObjects(nodes=state.nodes, loads=loads)
 
 
-def _load(group: Group) -> Load | None:
+def _load(group: Group) -> NodePods | None:
     """What the pods of a node take of it; None where there are none."""
 
-    def found() -> Load | None:
+    def found() -> NodePods | None:
         others = [other for pod in group.pods.values() if (other := other_of(pod)) is not None]
         return load_of(others) if others else None
 
     return group.reckoned("load", found)
 
 
-def expecting(pod: Pod, node: str, state: State, around: Around) -> Around:
+def expecting(pod: Pod, node: str, state: State, around: ClusterObjects) -> ClusterObjects:
     """With the other pods for which something is kept on a node, and without whom they wait for."""
     for uid, hold in holds(state).items():
         if hold.node == node and uid != pod.metadata.uid:

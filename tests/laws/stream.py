@@ -8,7 +8,7 @@ from datetime import datetime
 
 from cluster.kube.resources import Object
 from cluster.objects.meta import Meta
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import WATCHED, Change
 from tests.laws.ordering import Ordering

@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_node, a_pod
 from tests.laws.cover import cover
 from tests.laws.state import State
@@ -74,9 +74,9 @@ def test_of_two_pods_of_one_instant_the_first_by_name_is_booked_whatever_their_u
 @given(bookings(), pods(), HOURS)
 def test_two_readings_of_who_is_booked_agree(booked: list[Booking], there: list[Pod], hours: int) -> None:
     now = EPOCH + timedelta(hours=hours)
-    picture = Picture(FakeClock(now))
-    picture.replace_nodes([NODE])
-    picture.replace_pods(there, "1")
-    picture.replace_bookings(booked)
+    cache = ClusterCache(FakeClock(now))
+    cache.replace_nodes([NODE])
+    cache.replace_pods(there, "1")
+    cache.replace_bookings(booked)
     state = State().knowing("nodes", [NODE], now).knowing("pods", there, now).knowing("bookings", booked, now)
-    assert cover(state, now) == picture.cover(now)
+    assert cover(state, now) == cache.cover(now)

@@ -5,7 +5,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.assignment import encode_drift
-from deviceplugin.checkpoint import Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import a_pod
 from tests.laws.breaking import breaks
@@ -85,10 +85,10 @@ def test_the_kubelets_checkpoint_says_who_really_has_a_device(scene: Scene, laws
         scene.bind(name, index)
         run(scene, name)
     apart = {("uid-a", "main"): frozenset({"GPU-n0-2"}), ("uid-b", "main"): frozenset({"GPU-n0-3"})}
-    laws.kubelet("n0", Holdings(apart))
+    laws.kubelet("n0", PodDevices(apart))
     laws.check()
     with breaks(laws, "L1", "GPU-n0-2 is in use by default/a and default/b at once"):
-        laws.kubelet("n0", Holdings({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
+        laws.kubelet("n0", PodDevices({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
 
 
 def test_a_pod_that_is_held_back_may_stand_in_the_checkpoint(scene: Scene, laws: LawWatcher) -> None:
@@ -97,7 +97,7 @@ def test_a_pod_that_is_held_back_may_stand_in_the_checkpoint(scene: Scene, laws:
         scene.bind(name, index)
     run(scene, "a")
     both = {(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"}
-    laws.kubelet("n0", Holdings(both))
+    laws.kubelet("n0", PodDevices(both))
     laws.finish()
 
 
@@ -106,7 +106,7 @@ def test_a_kubelet_is_given_time_to_say_that_a_pod_has_ended(scene: Scene) -> No
     for name in "ab":
         pod = a_pod(name).asks(1).on("n0", {"main": ("GPU-n0-0",)}).ended("Running").obj
         slow.know("pods", [*slow.state.pods.values(), pod])
-    both = Holdings({(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"})
+    both = PodDevices({(f"uid-{name}", "main"): frozenset({"GPU-n0-0"}) for name in "ab"})
     slow.kubelet("n0", both)
     scene.clock.advance(4.9)
     slow.check()

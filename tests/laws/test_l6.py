@@ -382,7 +382,7 @@ def test_whoever_acts_and_knows_too_little_breaks_it(
     maker.append(who)
     with known.expecting("L6") as found:
         act(scene, evict)
-    assert any(re.fullmatch(f"{told} by part, {why}[.]", error.sentence) for error in found), found
+    assert any(re.fullmatch(f"{told} by part, {why}[.]", error.message) for error in found), found
 
 
 @pytest.mark.parametrize(("act", "told"), ACTS)
@@ -399,7 +399,7 @@ def test_a_mirror_that_vouches_for_what_its_database_does_not_say_breaks_it(
     scene: Scene, known: LawWatcher, maker: list[Maker]
 ) -> None:
     scene.waiting("c")
-    maker.append(Maker(name="server", trouble="no such table: meta"))
+    maker.append(Maker(name="server", problem="no such table: meta"))
     scene.clock.advance(1)
     with breaks(known, "L6", "are said to be true by server, whose database says: no such table: meta"):
         scene.renew()
@@ -409,6 +409,6 @@ def test_a_booking_that_is_written_without_a_database_breaks_it(
     scene: Scene, known: LawWatcher, maker: list[Maker]
 ) -> None:
     scene.waiting("c")
-    maker.append(Maker(name="server", trouble="no such table: meta"))
+    maker.append(Maker(name="server", problem="no such table: meta"))
     with breaks(known, "L6", "The Booking b-1 is written by server, whose database says: no such table"):
         scene.end_booking(at=EPOCH + timedelta(days=1))

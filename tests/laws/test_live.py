@@ -11,9 +11,9 @@ from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import BOOKINGS, LEASES, PODS
-from cluster.runtime.clock import SystemClock
-from devcluster.waiting import poll
-from deviceplugin.checkpoint import NAME
+from cluster.process.clock import SystemClock
+from devcluster.wait import poll
+from deviceplugin.kubelet.checkpoint import NAME
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH
 from tests.laws.broken import LawBrokenError
@@ -68,7 +68,7 @@ def test_a_breach_is_found_without_being_asked_for(scene: Scene, live: LiveWatch
     double(scene, live=live)
     broken = await_breach(live)
     assert broken.law == "L1"
-    assert "default/a is given GPU-n0-0, which default/b holds" in broken.sentence
+    assert "default/a is given GPU-n0-0, which default/b holds" in broken.message
     assert any("pods default/a: node n0, assigned" in line for line in broken.history)
 
 
@@ -123,7 +123,7 @@ def test_a_gap_in_the_watches_is_bridged_and_noted(scene: Scene, live: LiveWatch
     scene.waiting("c")
     scene.bind("c", 0)
     broken = await_breach(live)
-    assert "default/c is given GPU-n0-0, which default/a holds" in broken.sentence
+    assert "default/c is given GPU-n0-0, which default/a holds" in broken.message
     assert any("FAULT: pods cannot be watched" in line for line in broken.history)
     assert any("FAULT: pods are watched again" in line for line in broken.history)
 
@@ -144,7 +144,7 @@ def test_a_new_database_whose_mirror_has_deleted_what_was_planned_is_seen(
     says("s-2")
     broken = await_breach(live)
     assert broken.law == "L9"
-    assert "goes over from the database s-1 to s-2, and b-1 of s-1, planned" in broken.sentence
+    assert "goes over from the database s-1 to s-2, and b-1 of s-1, planned" in broken.message
 
 
 def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path: Path) -> None:
@@ -169,7 +169,7 @@ def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path:
         written = tmp_path / "written"
         written.write_bytes(msgspec.json.encode({"Data": {"PodDeviceEntries": entries}}))
         written.replace(tmp_path / NAME)
-        assert await_breach(live).sentence == "GPU-n0-2 is in use by default/a and default/b at once."
+        assert await_breach(live).message == "GPU-n0-2 is in use by default/a and default/b at once."
 
 
 def test_the_fingerprint_is_read_anew(scene: Scene, live: LiveWatch) -> None:

@@ -113,7 +113,7 @@ def test_what_was_listed_before_counts_as_long_as_nothing_of_its_kind_has_change
 def test_the_reclaimer_names_every_kind_that_it_has_read(full: Scene, late: LawWatcher) -> None:
     full.sync()
     said = {kind.plural: int(full.kube.list(kind).resource_version) for kind in KINDS}
-    full.reclaimer.look()
+    full.reclaimer.reconcile()
     assert versions_of(full.kept()) == said
     late.check()
 

@@ -10,8 +10,8 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster.kube.resources import Object
-from cluster.runtime.clock import Clock
-from deviceplugin.checkpoint import Holdings
+from cluster.process.clock import Clock
+from deviceplugin.allocation.pod_devices import PodDevices
 from tests.laws import l1, l2, l3, l4, l5, l6, l9
 from tests.laws.broken import LawBrokenError
 from tests.laws.changes import Change
@@ -76,7 +76,7 @@ class LawWatcher:
         self._versions = Versions()
         self._news = News()
         self._history = History()
-        self._kubelets: dict[str, Holdings] = {}
+        self._kubelets: dict[str, PodDevices] = {}
         self._comebacks = l4.Comebacks()
         self._unvouched = l9.Unvouched()
         self._havings = l1.Havings()
@@ -114,7 +114,7 @@ class LawWatcher:
                 found += self._doubly_had(change.instant)
             self._break(found)
 
-    def kubelet(self, node: str, holdings: Holdings) -> None:
+    def kubelet(self, node: str, holdings: PodDevices) -> None:
         """What the kubelet's checkpoint of a node says now.
 
         Raises:
@@ -124,17 +124,17 @@ class LawWatcher:
             self._kubelets[node] = holdings
             self._break(self._doubly_had(self._clock.now()))
 
-    def fault(self, sentence: str) -> None:
+    def fault(self, message: str) -> None:
         """A fault begins or ends now: it stands in the history, and the 60 s of law L4 start again."""
         with self._lock:
             now = self._clock.now()
             self._window.fault(now)
-            self._history.note(now, f"FAULT: {sentence}")
+            self._history.note(now, f"FAULT: {message}")
 
-    def note(self, sentence: str) -> None:
+    def note(self, message: str) -> None:
         """Something that explains the history."""
         with self._lock:
-            self._history.note(self._clock.now(), sentence)
+            self._history.note(self._clock.now(), message)
 
     # --- what is asked -------------------------------------------------------------------------------
     @property
@@ -251,12 +251,12 @@ class LawWatcher:
     def _break(self, found: Iterable[tuple[str, str]]) -> None:
         """Remember what is new; raise the first that is not expected."""
         raised: LawBrokenError | None = None
-        for law, sentence in found:
-            if sentence in self._told:
+        for law, message in found:
+            if message in self._told:
                 continue
-            self._told.add(sentence)
-            self._history.note(self._clock.now(), f"LAW {law} BROKEN: {sentence}")
-            error = LawBrokenError(law, sentence, self._history.lines)
+            self._told.add(message)
+            self._history.note(self._clock.now(), f"LAW {law} BROKEN: {message}")
+            error = LawBrokenError(law, message, self._history.lines)
             if law in self._expected:
                 self._expected[law].append(error)
             else:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e
@@ -27,13 +27,13 @@ def nobody(parts: Parts, playground: Playground) -> Iterator[None]:
 def unready(parts: Parts, playground: Playground, agent: Daemon, words: str) -> str:
     said: list[tuple[int, str]] = []
 
-    def sentence() -> str | None:
+    def message() -> str | None:
         said.append(parts.ask(agent, "/readyz"))
         status, text = said[-1]
         return text if status and words in text else None
 
     try:
-        return playground.await_that(f"the agent says {words!r}", sentence)
+        return playground.await_that(f"the agent says {words!r}", message)
     except AssertionError as error:
         error.add_note(f"It said {said[-1]}")
         raise

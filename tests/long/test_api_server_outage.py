@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from tests.e2e.playground import Playground

@@ -7,8 +7,8 @@ import pytest
 
 from cluster import names
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.waiting import poll
+from devcluster.errors import ClusterError
+from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.attached import Attached
 from tests.e2e.told import run

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.kube.resources import BOOKINGS
 from devcluster.demo.rest import Rest
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import Playground
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import Playground
 

@@ -19,7 +19,7 @@ from cluster import names
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import HOSTNAME, NAIVE, PATIENCE, Playground
 from tests.laws.live import LiveWatch
 
@@ -190,7 +190,7 @@ def test_a_plugin_that_trusts_the_kubelet_gives_one_device_to_two_pods(
         running = give_one_device_twice(playground, plugin, provocation)
     plugin.kill()
     playground.clear()
-    assert {error.sentence.split()[0] for error in found} == running
+    assert {error.message.split()[0] for error in found} == running
 
 
 def test_our_agent_gives_the_device_to_one_pod_only(

@@ -3,10 +3,10 @@
 import pytest
 
 from booking.errors import RefusedError
-from booking.service.orders import PodOrders
+from booking.service.evict_orders import PodOrders
 from cluster import names
 from cluster.objects.pods import asks_for_gpus
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import person

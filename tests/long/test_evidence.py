@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
-from devcluster.waiting import poll
+from devcluster.product import Parts
+from devcluster.wait import poll
 from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch
 from tests.patience import PATIENCE

@@ -18,8 +18,8 @@ from cluster import names
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_live
 from devcluster import probe
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, SPAWNS, Playground
 from tests.long.workloads import a100

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.gpu import plays

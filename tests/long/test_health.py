@@ -4,12 +4,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from booking.service.nodegpus import NodeGpus
+from booking.service.device_orders import NodeGpus
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import person
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e

@@ -13,10 +13,10 @@ from typing import Any, Self
 import pytest
 
 from cluster import names
-from cluster.kube.port import Kube, Selection, Watch
+from cluster.kube.interface import Kube, Selection, Watch
 from cluster.kube.resources import PODS, WHOLE_PODS, WholePod
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import person

@@ -8,7 +8,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import PODS
 from cluster.objects.assignment import encode_assignment
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import person
@@ -41,7 +41,7 @@ def test_a_forged_binding_to_a_device_that_is_held_breaks_law_1(
     with closing(person(cluster, token)) as extender, laws.expecting("L1") as found:
         extender.create_subresource(PODS, "binding", binding, name=forged, namespace=playground.namespace)
     (device,) = taken["main"]
-    assert f"{playground.namespace}/{forged} is given {device}" in found[0].sentence
+    assert f"{playground.namespace}/{forged} is given {device}" in found[0].message
     assert any(f"pods {playground.namespace}/{holder}: phase Running" in line for line in found[0].history)
 
 
@@ -63,4 +63,4 @@ def test_a_forged_eviction_of_a_booked_pod_breaks_law_2(
             PODS, "eviction", eviction, name=hers, namespace=playground.namespace
         )
     (broken,) = [error for error in found if error.law == "L2"]
-    assert f"{playground.namespace}/{hers} is evicted, though {booking} covers it" in broken.sentence
+    assert f"{playground.namespace}/{hers} is evicted, though {booking} covers it" in broken.message

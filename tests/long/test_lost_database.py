@@ -9,7 +9,7 @@ import pytest
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from devcluster import probe
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import Playground
 

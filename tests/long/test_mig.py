@@ -9,8 +9,8 @@ from cluster import names
 from cluster.objects.assignment import drift_of
 from devcluster import probe
 from devcluster.fakenvml import MigSpec, capabilities, default_gpus, mig
-from devcluster.parts import Parts
 from devcluster.probe import Sight
+from devcluster.product import Parts
 from tests.e2e.playground import HOSTNAME, Playground
 
 pytestmark = pytest.mark.e2e

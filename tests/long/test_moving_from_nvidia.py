@@ -17,7 +17,7 @@ from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.fakenvml import FakeNvml
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import HOSTNAME, Playground
 
 pytestmark = pytest.mark.e2e

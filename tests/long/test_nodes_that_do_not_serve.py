@@ -14,11 +14,11 @@ import pytest
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_terminal
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import Playground

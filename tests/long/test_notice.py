@@ -13,7 +13,7 @@ import pytest
 from cluster import names
 from cluster.objects.pods import is_live
 from devcluster import probe
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, SPAWNS, Playground
 
@@ -63,7 +63,7 @@ def worker(namespace: str) -> dict[str, Any]:
         volumes.append({"name": mount["name"], "hostPath": {"path": folder}})
     extra = {"nodeSelector": {HOSTNAME: NODE}, "volumes": volumes}
     body = probe.pod("worker", [container], model=A100, extra=extra)
-    body["metadata"]["annotations"][names.NOTICE_WISH] = "PT5M"
+    body["metadata"]["annotations"][names.REQUESTED_NOTICE] = "PT5M"
     return body
 
 

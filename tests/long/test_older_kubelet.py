@@ -8,7 +8,7 @@ import pytest
 
 from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e

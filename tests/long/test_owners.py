@@ -12,7 +12,7 @@ import pytest
 from cluster import names
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_live, is_terminating
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
 from tests.e2e.usual import CONTROLLER

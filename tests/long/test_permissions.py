@@ -7,7 +7,7 @@ import pytest
 
 from cluster import names
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
+from devcluster.product import Parts
 
 pytestmark = pytest.mark.e2e
 

@@ -10,16 +10,16 @@ pytestmark = pytest.mark.e2e
 
 def test_a_pod_that_asks_for_more_gpus_than_any_node_has_says_so(playground: Playground) -> None:
     name = playground.simple("too-big", gpus=9)
-    sentence = playground.await_event(name, "9 GPUs")
-    assert "no node has more than 4" in sentence
+    message = playground.await_event(name, "9 GPUs")
+    assert "no node has more than 4" in message
     assert playground.pod(name).status.phase == "Pending"
 
 
 def test_a_pod_that_wants_an_unknown_model_says_which_models_there_are(playground: Playground) -> None:
     name = playground.simple("exotic", model="NVIDIA H900")
-    sentence = playground.await_event(name, "No node has a GPU of model NVIDIA-H900")
-    assert "NVIDIA-A100-SXM4-80GB" in sentence
-    assert "NVIDIA-RTX-A6000" in sentence
+    message = playground.await_event(name, "No node has a GPU of model NVIDIA-H900")
+    assert "NVIDIA-A100-SXM4-80GB" in message
+    assert "NVIDIA-RTX-A6000" in message
     assert playground.pod(name).status.phase == "Pending"
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from cluster.decide import predicates
 from cluster.kube.resources import BOOKINGS
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import Playground
 from tests.long.workloads import a100
@@ -51,7 +51,7 @@ def test_a_booked_pod_that_would_break_a_promise_waits_is_told_why_and_is_placed
         assert playground.await_bound("content") != promised
         # With one of hers on each node none would be left whole for bob.
         alice.create(a100("stubborn", node=promised))
-        assert predicates.PROMISED in playground.await_waiting("stubborn")
+        assert predicates.BOOKED_BY_OTHERS in playground.await_waiting("stubborn")
     finally:
         assert bob.rest.ask("DELETE", f"/bookings/{his}").status in {200, 204}
     assert playground.await_bound("stubborn") == promised

@@ -8,12 +8,12 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import PODS
-from cluster.objects.pods import Pod, born
-from cluster.runtime.clock import SystemClock
+from cluster.objects.pods import Pod, first_created
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
-from devcluster.demo.milestones import came_back_from, is_running
-from devcluster.parts import Parts
+from devcluster.demo.pod_status import came_back_from, is_running
+from devcluster.product import Parts
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, Playground
 from tests.laws.live import LiveWatch
@@ -42,7 +42,7 @@ def await_return(playground: Playground, before: Pod) -> Pod:
 
     name = before.metadata.name
     after = playground.await_that(f"{name} comes back and runs", back)
-    assert born(after) == before.metadata.creation_timestamp
+    assert first_created(after) == before.metadata.creation_timestamp
     assert after.metadata.annotation(names.USER) == before.metadata.annotation(names.USER)
     return after
 

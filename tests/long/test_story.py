@@ -5,13 +5,13 @@ import threading
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.demo.play import play
-from devcluster.demo.teller import Teller
+from devcluster.demo.reporter import Reporter
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.attached import Attached
@@ -63,7 +63,7 @@ def test_the_story_ends_the_same_with_a_minute_without_the_api_server_in_its_mid
 
         with LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws:
             parts = Parts(cluster, elects=True)  # kube-scheduler loses its Lease, too
-            play(cluster, Teller(written), parts=parts, interlude=outage, patience=PATIENCE)
+            play(cluster, Reporter(written), parts=parts, interlude=outage, patience=PATIENCE)
             laws.finish()
     told = written.getvalue()
     assert whom(told, "comes back without a GPU") == VICTIMS, told

@@ -4,7 +4,7 @@ import pytest
 
 from cluster import names
 from devcluster import probe
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e

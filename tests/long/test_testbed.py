@@ -3,7 +3,7 @@
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 from tests.e2e.testbed import GPUS, NODES, Testbed
 from tests.e2e.usual import CONTROLLER
@@ -57,14 +57,14 @@ def test_gpus_come_back_what_does_not_belong_here_ends_and_counts_begin_anew(
     parts.start_controller(name="controller-more")
     stray = cluster.spawn("stray", ["sleep", "3600"])
     cluster.spawn("falls", ["sh", "-c", "exit 1"], kept=True)
-    playground.await_that("it has fallen", lambda: cluster.daemon("falls").revived or None)
+    playground.await_that("it has fallen", lambda: cluster.daemon("falls").restarted or None)
 
     testbed.restore("test_x", playground.clear)
 
     assert testbed.cluster.pid == before
     assert stray.exited is not None
     assert parts.controller("controller-more").exited is not None
-    assert not any(daemon.revived for daemon in cluster.daemons.values())
+    assert not any(daemon.restarted for daemon in cluster.daemons.values())
     as_before(playground)
 
 

@@ -10,11 +10,11 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import LEASES
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts
-from devcluster.waiting import Stopwatch
+from devcluster.product import Parts
+from devcluster.wait import Stopwatch
 from tests.e2e.playground import Playground
 
 pytestmark = pytest.mark.e2e

@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from booking.cli import reach
+from booking.cli import server_connection
 from booking.cli.__main__ import gpu as command_line
 from cluster import names
 from devcluster import probe
 from devcluster.fakenvml.fake import FakeNvml, RunningProcess
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import HOSTNAME, Playground
 
@@ -93,8 +93,8 @@ def test_use_and_squatters_are_told_by_the_processes_that_there_are(
     }
     assert now["pods"][0]["memory_used_mib"] == 3 * 1024
     given = {
-        reach.URL: parts.booking_url,
-        reach.TOKEN: parts.people.token("alice", names.AUDIENCE),
+        server_connection.URL: parts.booking_url,
+        server_connection.TOKEN: parts.people.token("alice", names.AUDIENCE),
         "KUBECONFIG": "/nowhere",
     }
     text = CliRunner().invoke(command_line, ("status", NODE), env=given, catch_exceptions=False).stdout

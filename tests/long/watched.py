@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from devcluster.waiting import Stopwatch, poll
+from devcluster.wait import Stopwatch, poll
 from tests.laws.live import LiveWatch
 
 EVERY = 0.5

@@ -78,7 +78,7 @@ class Booked(Fed):
     @step(2)
     def stamps_are_written(self, _pick: Pick) -> str:
         """The reclaimer writes on pods what covers them."""
-        cover = self.picture.cover(self.clock.now())
+        cover = self.cache.cover(self.clock.now())
         for uid, pod in list(self.pods.stored.items()):
             if uid in self.known.pods:
                 booking = cover.get(uid)

@@ -3,7 +3,7 @@
 from typing import Any, Final, Protocol
 
 from cluster.fake.server import FakeKube
-from cluster.kube.port import EVERYTHING, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import EVERYTHING, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import PODS, Resource
 
 AGAIN: Final = 20

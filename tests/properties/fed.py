@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.decide.ledger import NodeView
 from cluster.fake.clock import FakeClock
 from cluster.objects.assignment import Assignment, devices_of, encode_assignment, encode_drift
@@ -19,7 +20,6 @@ from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import encode_inventory, inventory_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
 from tests.fakes.objects import EPOCH, a_node
 from tests.properties.history import Machine, Pick, step
 from tests.properties.reference import Bind, Known
@@ -46,7 +46,7 @@ class Fed(Machine):
 
     def begin(self) -> None:
         """A process that knows nothing yet."""
-        self.picture = Picture(self.clock)
+        self.cache = ClusterCache(self.clock)
         self.known = Known()
         self.graves: dict[str, int] = {}
         self.told_of_bookings = -1
@@ -192,12 +192,12 @@ class Fed(Machine):
     def catch_up(self) -> None:
         """Lists of everything."""
         version = self.versions.newest
-        self.picture.replace_nodes(self.nodes.items)
+        self.cache.replace_nodes(self.nodes.items)
         self.known.nodes = dict(self.nodes.stored)
-        self.picture.replace_bookings(self.bookings.items, str(version))
+        self.cache.replace_bookings(self.bookings.items, str(version))
         self.told_of_bookings = version
         self.known.bookings = dict(self.bookings.stored)
-        self.picture.replace_pods(self.pods.items, str(version))
+        self.cache.replace_pods(self.pods.items, str(version))
         for uid in set(self.known.pods) - set(self.pods.stored):
             self.bury(uid, version)
         for pod in self.pods.items:
@@ -217,13 +217,13 @@ class Fed(Machine):
         """Tell the picture, and what it should know by it."""
         obj = news.obj
         if isinstance(obj, Pod):
-            (self.picture.remove_pod if news.gone else self.picture.apply_pod)(obj)
+            (self.cache.remove_pod if news.gone else self.cache.apply_pod)(obj)
             self.bury(obj.metadata.uid, news.version) if news.gone else self.learn(obj)
         elif isinstance(obj, Node):
-            (self.picture.remove_node if news.gone else self.picture.apply_node)(obj)
+            (self.cache.remove_node if news.gone else self.cache.apply_node)(obj)
             self.hear_in_order(self.nodes, self.known.nodes, news)
         else:
-            (self.picture.remove_booking if news.gone else self.picture.apply_booking)(obj)
+            (self.cache.remove_booking if news.gone else self.cache.apply_booking)(obj)
             self.hear_in_order(self.bookings, self.known.bookings, news)
             self.told_of_bookings = news.version if news.gone else self.told_of_bookings
         gone = " is gone" if news.gone else ""
@@ -260,7 +260,7 @@ class Fed(Machine):
 
     def decide(self, pod: Pod, node: str, assignment: Assignment) -> None:
         """A bind is decided, and is not seen yet."""
-        with self.picture.locked() as ledger:
+        with self.cache.locked() as ledger:
             ledger.assume(pod, node, assignment)
         uid = pod.metadata.uid
         mine = self.known.pods.get(uid)
@@ -268,7 +268,7 @@ class Fed(Machine):
             self.known.binds[uid] = Bind(pod, node, assignment)
 
 
-def views(picture: Picture, nodes: Sequence[str] = NODES) -> list[NodeView]:
+def views(cache: ClusterCache, nodes: Sequence[str] = NODES) -> list[NodeView]:
     """What a picture says of its nodes."""
-    with picture.locked() as ledger:
+    with cache.locked() as ledger:
         return [ledger.view(node) for node in nodes]

@@ -3,17 +3,17 @@
 The choice of victims is pure: a snapshot goes in, a plan comes out. What it is fed with is the picture behind
 the snapshot, and that is told here as reflectors tell it. Nodes and Bookings are told in their order, older
 states again and again; pods in any order, since what the reclaimer has read or written by itself is ahead of
-the watch. Leases are told at once: how late ones count is ``cluster.decide.sighting``'s to say, which has
-tests of its own.
+the watch. Leases are told at once: how late ones count is ``cluster.decide.observed_renewal``'s to say, which
+has tests of its own.
 """
 
 from collections.abc import Callable
 from typing import Any
 
-from cluster.kube.port import Selection
+from cluster.cache import handlers
+from cluster.cache.informers import LIVING
+from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
-from cluster.picture import handlers
-from cluster.picture.following import LIVING
 from tests.properties.channel import Channel
 from tests.properties.fed import views
 from tests.properties.history import Machine, Pick, step
@@ -29,12 +29,12 @@ class HeardLand(Land):
         super().restart()
         for channel in (self.channels or {}).values():
             channel.close()
-        picture = self.picture
+        cache = self.cache
         self.channels = {
-            "nodes": Channel(self.kube, NODES, handlers.Nodes(picture)),
-            "leases": Channel(self.kube, LEASES, handlers.Leases(picture)),
-            "bookings": Channel(self.kube, BOOKINGS, handlers.Bookings(picture)),
-            "pods": Channel(self.kube, PODS, handlers.Pods(picture), Selection(field_selector=LIVING)),
+            "nodes": Channel(self.kube, NODES, handlers.Nodes(cache)),
+            "leases": Channel(self.kube, LEASES, handlers.Leases(cache)),
+            "bookings": Channel(self.kube, BOOKINGS, handlers.Bookings(cache)),
+            "pods": Channel(self.kube, PODS, handlers.Pods(cache), Selection(field_selector=LIVING)),
         }
 
     @property
@@ -111,16 +111,16 @@ class Hearing(Machine):
     def _compare(self) -> None:
         """What the reclaimer knows by its watches is what stands there."""
         land = self.land
-        heard, true, now = land.picture, land.truth(), land.clock.now()
+        heard, true, now = land.cache, land.truth(), land.clock.now()
         nodes = sorted(true.nodes)
         assert views(heard, nodes) == views(true, nodes)
-        assert [agent for _, agent in heard.look(nodes)] == [agent for _, agent in true.look(nodes)]
+        assert [agent for _, agent in heard.snapshot(nodes)] == [agent for _, agent in true.snapshot(nodes)]
         kinds: tuple[Callable[[Any], Any], ...] = (
-            lambda picture: picture.pods,
-            lambda picture: picture.noted,
-            lambda picture: picture.nodes,
-            lambda picture: picture.bookings,
-            lambda picture: picture.cover(now),
+            lambda cache: cache.pods,
+            lambda cache: cache.noted,
+            lambda cache: cache.nodes,
+            lambda cache: cache.bookings,
+            lambda cache: cache.cover(now),
         )
         for kind in kinds:
             assert kind(heard) == kind(true)

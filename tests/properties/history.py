@@ -242,7 +242,7 @@ def play(kind: type[Machine], *, seed: int | None = None, steps: int | None = No
         return Played(len(history), chosen)
     shortest = shrunk(kind, history)
     told, error = _played(kind, shortest)
-    lines = "\n".join(f"  {number}. {sentence}" for number, sentence in enumerate(told, 1))
+    lines = "\n".join(f"  {number}. {message}" for number, message in enumerate(told, 1))
     raise HistoryError(
         f"Step {len(history)} of the history {SEED}={chosen} broke a law. Shortened:\n{lines}\n"
         f"  then {type(error).__name__}: {error}\n  steps: {shortest}"

@@ -2,8 +2,8 @@
 
 Rules and calendar are pure and are handed everything they judge. Kept, and fed with news, are two things:
 
-- ``booking.promises.calendars``: what is booked of a model, brought up to date by what a transaction of the
-  database says to have changed. Transactions that have begun earlier see older states, ask again, or ask
+- ``booking.availability.calendars``: what is booked of a model, brought up to date by what a transaction of
+  the database says to have changed. Transactions that have begun earlier see older states, ask again, or ask
   after newer ones; others undo what they have written, and their numbers become those of other changes; of
   most changes nobody ever asks;
 - the Booking objects: the mirror writes them, calls fail, answers are lost, another process goes on. Whoever
@@ -16,18 +16,18 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from booking.availability.calendars import Calendar, Calendars, calendar_of, seconds
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
 from booking.mirror.plan import KEPT, spec_of
-from booking.promises.calendars import Calendar, Calendars, calendar_of, seconds
 from booking.records import Place
 from booking.server_metrics import ServerMetrics
 from booking.store import Reading, Store, Writing
 from cluster import names
+from cluster.cache import ClusterCache, handlers
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Conflict, Refusal, Request, Unreachable
 from cluster.kube.resources import BOOKINGS
-from cluster.picture import Picture, handlers
 from tests.fakes.objects import A100, A6000
 from tests.properties.channel import Channel
 from tests.properties.history import Pick, step
@@ -59,8 +59,8 @@ class Keeping(Promises):
         self._readers: list[tuple[ExitStack, Reading]] = []
         self._lives = 0
         self.kube = FakeKube(self.clock)
-        self.picture = Picture(self.clock)
-        self.news = Channel(self.kube, BOOKINGS, handlers.Bookings(self.picture))
+        self.cache = ClusterCache(self.clock)
+        self.news = Channel(self.kube, BOOKINGS, handlers.Bookings(self.cache))
         self.news.list()
 
     def begin_to_keep(self) -> None:
@@ -138,8 +138,8 @@ class Keeping(Promises):
 
     def _places(self, calendar: Calendar, model: str, begin: int) -> dict[str, list[tuple[object, ...]]]:
         """Node -> what lies there and is not over; the empty name -> what has no place."""
-        board = calendar.board(self.now_there.devices.get(model, {}), ())
-        on = {"": board.lost, **{name: tuple(shelf.items) for name, shelf in board.shelves.items()}}
+        plan = calendar.plan(self.now_there.devices.get(model, {}), ())
+        on = {"": plan.lost, **{name: tuple(node_plan.items) for name, node_plan in plan.node_plans.items()}}
         return {node: [item for item in items if item.end > begin] for node, items in on.items()}
 
     # --- objects -----------------------------------------------------------------------------------------
@@ -147,7 +147,7 @@ class Keeping(Promises):
     def the_mirror_goes_round(self, _pick: Pick) -> str:
         done = self.mirror.round()
         self.kube.calm()
-        assert not self.mirror.is_stopped, self.mirror.obstacle()
+        assert not self.mirror.is_stopped, self.mirror.unready_reason()
         there = {booking.name: booking for booking in self.kube.list(BOOKINGS).items}
         stored = {record.id: record for record in self.store.records_ending_after(self.clock.now() - KEPT)}
         if done:
@@ -188,13 +188,13 @@ class Keeping(Promises):
             self.news.tell()
             if pick.chance(3):
                 self.it_tells_again(pick)
-        assert self.picture.bookings == {one.name: one for one in self.kube.list(BOOKINGS).items}
-        return f"{sent} news, {len(self.picture.bookings)} objects"
+        assert self.cache.bookings == {one.name: one for one in self.kube.list(BOOKINGS).items}
+        return f"{sent} news, {len(self.cache.bookings)} objects"
 
     def settle(self) -> None:
         """When nothing fails any more, the objects are soon what is stored."""
         self.kube.calm()
-        assert any(self.mirror.round() for _ in range(3)), self.mirror.obstacle()
+        assert any(self.mirror.round() for _ in range(3)), self.mirror.unready_reason()
         there = [booking.name for booking in self.kube.list(BOOKINGS).items]
         stored = self.store.records_ending_after(self.clock.now() - KEPT)
         assert sorted(there) == sorted(record.id for record in stored)

@@ -1,30 +1,30 @@
 """A random cluster for the reclaimer: nodes, users, a scheduler, kubelets, failures; everything by steps.
 
-Stands on ``scene``: the real reclaimer over the API server in memory. The scheduler is played by the code
-that really decides (``predicates``, ``placement``).
+Stands on ``placement_check``: the real reclaimer over the API server in memory. The scheduler is played by
+the code that really decides (``predicates``, ``placement``).
 """
 
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any, Final
 
-from booking.reclaimer.leaving import Why, always, nothing
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.evictor import EvictionCause, always, nothing
 from booking.reclaimer.snapshot import Snapshot, take
-from booking.terms import Terms
 from cluster import names
+from cluster.cache import ClusterCache
+from cluster.cache.informers import LIVING
+from cluster.decide.node_fit import node_rejection
 from cluster.decide.placement import choose
-from cluster.decide.predicates import obstacle
-from cluster.decide.suits import misfit
-from cluster.decide.wish import wish_of
+from cluster.decide.predicates import rejection
+from cluster.decide.request import gpu_request_of
 from cluster.fake.merging import merged
 from cluster.kube.errors import Conflict, NotFound
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.assignment import encode_assignment
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminating
-from cluster.picture import Picture
-from cluster.picture.following import LIVING
 from tests.booking.reclaimer.scene import FakeLeaving, Scene
 from tests.fakes.objects import PodBuilder
 
@@ -34,7 +34,7 @@ NOTICE: Final = 4
 """Seconds of notice: long enough for a hold to be dropped between telling its victims and taking them."""
 RESTART: Final = 20
 """Seconds of each of its GPUs that starting again costs a victim."""
-TERMS: Final = Terms(notice_seconds=NOTICE, restart_cost_seconds=RESTART)
+TERMS: Final = EvictionSettings(notice_seconds=NOTICE, restart_cost_seconds=RESTART)
 TAINT: Final = {"key": "maintenance", "effect": "NoSchedule"}
 
 
@@ -46,13 +46,18 @@ class Watched(FakeLeaving):
         self._land = land
 
     def leave(
-        self, pod: Pod, why: Why, *, still: Callable[[], bool] = always, soon: Callable[[], None] = nothing
+        self,
+        pod: Pod,
+        why: EvictionCause,
+        *,
+        still: Callable[[], bool] = always,
+        soon: Callable[[], None] = nothing,
     ) -> None:
         land = self._land
         assert land.leads, f"{pod.key} was {why.reason} by one that does not lead"
-        assert land.obstacle is None, f"{pod.key} was {why.reason} by one that knows too little"
+        assert land.unready_reason is None, f"{pod.key} was {why.reason} by one that knows too little"
         # A decision is judged by what its maker could see (ADR 17): news may be on their way.
-        seen, true = (each.cover(land.clock.now()) for each in (land.picture, land.truth()))
+        seen, true = (each.cover(land.clock.now()) for each in (land.cache, land.truth()))
         assert pod.metadata.uid not in seen.keys() & true.keys(), f"{pod.key} is booked"
         silent = land.clock.monotonic() - land.mirrored_at
         assert why.reason != "ended" or silent < MIRROR_SILENT, f"{pod.key} was ended by what may not be true"
@@ -82,14 +87,14 @@ class Land(Scene):
         """Nodes whose agents renew."""
         return frozenset(self._nodes)
 
-    def truth(self) -> Picture:
+    def truth(self) -> ClusterCache:
         """What the API server holds, read now."""
-        mine, self.picture = self.picture, Picture(self.clock)
+        mine, self.cache = self.cache, ClusterCache(self.clock)
         try:
             super().sync()
-            return self.picture
+            return self.cache
         finally:
-            self.picture = mine
+            self.cache = mine
 
     def instant(self) -> Snapshot:
         """What the API server holds, as a decision sees it."""
@@ -116,11 +121,14 @@ class Land(Scene):
 
     def _place(self, pod: Pod) -> None:
         truth = self.truth()
-        wish = wish_of(pod, truth.cover(self.clock.now()).get(pod.metadata.uid))
-        for view, agent in truth.look(sorted(truth.nodes)):
-            if misfit(pod, truth.nodes[view.name]) is None and obstacle(wish, view, agent) is None:
+        request = gpu_request_of(pod, truth.cover(self.clock.now()).get(pod.metadata.uid))
+        for view, agent in truth.snapshot(sorted(truth.nodes)):
+            if (
+                node_rejection(pod, truth.nodes[view.name]) is None
+                and rejection(request, view, agent) is None
+            ):
                 meta = pod.metadata
-                given = {names.ASSIGNED: encode_assignment(choose(wish, view))}
+                given = {names.ASSIGNED: encode_assignment(choose(request, view))}
                 meant = {"name": meta.name, "uid": meta.uid, "resourceVersion": meta.resource_version}
                 body = {"metadata": {**meant, "annotations": given}, "target": {"name": view.name}}
                 self.kube.create_subresource(PODS, "binding", body, name=meta.name, namespace=meta.namespace)

@@ -7,7 +7,7 @@ from typing import Final
 
 from booking.capacity import Capacity
 from booking.records import BookingRequest, Record
-from booking.stored import Block, Exemption
+from booking.store_records import Block, Exemption
 from cluster.fake.clock import START, FakeClock
 from tests.properties.history import Machine
 

@@ -14,15 +14,15 @@ from typing import Final
 
 import msgspec
 
-from booking.keeper import Keeper
+from booking.durations import Duration
+from booking.eviction_settings import EvictionSettings
 from booking.mirror.plan import spec_of
 from booking.node_capacity import NodeCapacity
+from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
 from booking.records import Record
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import open_store
-from booking.terms import Terms
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
@@ -35,10 +35,10 @@ from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
 
 SIZES: Final = {"n0": 3, "n1": 2, "n2": 1}
 POLICY: Final = Limits(
-    cooldown=Span(seconds=0),
-    shortest=Span(seconds=3600),
-    longest=Span(seconds=24 * 3600),
-    horizon=Span(days=1),
+    cooldown=Duration(seconds=0),
+    shortest=Duration(seconds=3600),
+    longest=Duration(seconds=24 * 3600),
+    horizon=Duration(days=1),
 )
 
 
@@ -66,13 +66,13 @@ class Ground:
         self.folder = tempfile.TemporaryDirectory(prefix=f"places-{secrets.token_hex(4)}-")
         self.store = open_store(f"sqlite:///{Path(self.folder.name) / 'bookings.db'}")
         self.state = ClusterState(self.clock)
-        self.nodes = NodeCapacity(self.state, self.clock, Terms(), obstacle=lambda: None)
+        self.nodes = NodeCapacity(self.state, self.clock, EvictionSettings(), unready_reason=lambda: None)
         numbers = itertools.count(100)
         self.service = BookingService(
             self.store, self.clock, POLICY, self.nodes.capacity, new_id=lambda: f"b-{next(numbers)}"
         )
         self.kube = FakeKube(self.clock)
-        self.keeper = Keeper(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
+        self.keeper = PlanController(self.kube, self.store, self.clock, self.nodes, moved=self.mirror)
         self.versions = itertools.count(1)
         self.sick: set[str] = set()
         self.pods: dict[str, Running] = {}
@@ -168,8 +168,8 @@ class Ground:
         created = a_pod(name).asks(need).created(self.clock.now())
         created = created.of_a_daemon_set() if stays else created.of(user)
         pod = self.wait(created)
-        wish, booking = self.state.wish(pod), self.state.cover_of(pod, self.clock.now())
-        promised = self.state.promises(pod, wish)
+        request, booking = self.state.request(pod), self.state.cover_of(pod, self.clock.now())
+        promised = self.state.promises(pod, request)
         for node in order:
             if promised(node) is not None:
                 continue

@@ -194,7 +194,7 @@ class Known:
 
 def _turn(pod: Pod, booking: Booking) -> tuple[bool, datetime, str]:
     meta = pod.metadata
-    text = meta.annotation(names.BORN)
+    text = meta.annotation(names.FIRST_CREATED)
     first = datetime.fromisoformat(text) if text else meta.creation_timestamp
     assert first is not None
     return (meta.annotation(names.BOOKING) != booking.name, first, meta.uid)

@@ -14,12 +14,12 @@ from typing import Final
 import msgspec
 
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import open_store
 from cluster.fake.clock import START
 from tests.fakes.objects import A100, A6000
@@ -39,10 +39,10 @@ from tests.properties.promised import (
 )
 
 POLICY: Final = Limits(
-    cooldown=Span(seconds=7200),
-    shortest=Span(seconds=3600),
-    longest=Span(seconds=6 * 3600),
-    horizon=Span(days=1),
+    cooldown=Duration(seconds=7200),
+    shortest=Duration(seconds=3600),
+    longest=Duration(seconds=6 * 3600),
+    horizon=Duration(days=1),
 )
 USERS: Final = tuple(f"u{number}" for number in range(6))
 ROOT: Final = an_administrator()
@@ -92,16 +92,16 @@ class CalendarMachine(Keeping):
     # --- what happens ------------------------------------------------------------------------------------
     @step(6)
     def somebody_books(self, pick: Pick) -> str:
-        user, request = self._wish(pick)
+        user, request = self._request(pick)
         return self._book(self.service, user, request)
 
     @step(2)
     def two_book_at_once(self, pick: Pick) -> str:
         """One of them, in another process, comes between the other's question and its transaction."""
-        (user, request), (other, wish) = self._wish(pick), self._wish(pick)
-        wish = wish if pick.chance(3) else request
+        (user, request), (other, booking_request) = self._request(pick), self._request(pick)
+        booking_request = booking_request if pick.chance(3) else request
         said: list[str] = []
-        self.rival = lambda: said.append(self._book(self.second, other, wish))
+        self.rival = lambda: said.append(self._book(self.second, other, booking_request))
         said.append(self._book(self.service, user, request))
         return " and ".join(said)
 
@@ -209,7 +209,7 @@ class CalendarMachine(Keeping):
         return f"{model} from {start} to {end}"
 
     # --- wishes and what becomes of them -------------------------------------------------------------------
-    def _wish(self, pick: Pick) -> tuple[str, BookingRequest]:
+    def _request(self, pick: Pick) -> tuple[str, BookingRequest]:
         who, which, number, begins, lasts, how = pick.many(6, 12, 5, 40, 24, 8)
         start = self._tick() + (begins - 3) * TICK if how else None
         return USERS[who], BookingRequest(

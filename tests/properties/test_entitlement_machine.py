@@ -32,8 +32,8 @@ class EntitlementMachine(Booked):
         self.pods.drop(pod)
         self.created += 1
         name = f"p{self.created}"
-        first = pod.metadata.annotation(names.BORN) or _text(pod.metadata.creation_timestamp)
-        fresh = annotated(annotated(pod, names.BORN, first), names.ASSIGNED, None)
+        first = pod.metadata.annotation(names.FIRST_CREATED) or _text(pod.metadata.creation_timestamp)
+        fresh = annotated(annotated(pod, names.FIRST_CREATED, first), names.ASSIGNED, None)
         meta = msgspec.structs.replace(
             fresh.metadata,
             name=name,
@@ -55,7 +55,7 @@ class EntitlementMachine(Booked):
     def what_was_read_arrives(self, _pick: Pick) -> None:
         for booking in self.late:
             mine, version = self.known.bookings.get(booking.name), int(booking.metadata.resource_version)
-            self.picture.apply_booking(booking)
+            self.cache.apply_booking(booking)
             # What list and watch have told of and what is not there is gone.
             if version >= (int(mine.metadata.resource_version) if mine else self.told_of_bookings):
                 self.known.bookings[booking.name] = booking
@@ -71,12 +71,12 @@ class EntitlementMachine(Booked):
         now = self.clock.now()
         before = {
             uid: booking.name
-            for uid, booking in self.picture.cover(now).items()
+            for uid, booking in self.cache.cover(now).items()
             if self.pods.stored[uid].metadata.annotation(names.BOOKING) == booking.name
         }
         said = self.a_pod_is_created(pick) if len(self.pods.stored) < AT_ONCE else "nobody comes"
         self.catch_up()
-        after = {uid: booking.name for uid, booking in self.picture.cover(now).items()}
+        after = {uid: booking.name for uid, booking in self.cache.cover(now).items()}
         assert before.items() <= after.items()
         return said
 
@@ -87,7 +87,7 @@ class EntitlementMachine(Booked):
             self._compare(instant)
 
     def _compare(self, now: datetime) -> None:
-        cover = self.picture.cover(now)
+        cover = self.cache.cover(now)
         assert {uid: booking.name for uid, booking in cover.items()} == self.known.cover(now)
         used: dict[str, int] = {}
         for uid, booking in cover.items():
@@ -98,7 +98,7 @@ class EntitlementMachine(Booked):
             used[booking.name] = used.get(booking.name, 0) + gpus
         assert all(number <= self.known.bookings[name].spec.count for name, number in used.items())
         for uid, pod in self.known.pods.items():
-            one = self.picture.cover_of(pod, now)
+            one = self.cache.cover_of(pod, now)
             assert one is cover.get(uid)
 
     def settle(self) -> None:

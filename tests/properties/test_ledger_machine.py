@@ -29,7 +29,7 @@ class LedgerMachine(Fed):
         if not self.known.binds:
             return "none was decided"
         uid = pick.one(sorted(self.known.binds))
-        with self.picture.locked() as ledger:
+        with self.cache.locked() as ledger:
             ledger.forget_assumed(uid)
         del self.known.binds[uid]
         return uid
@@ -38,25 +38,25 @@ class LedgerMachine(Fed):
     def it_is_compared_with_one_that_begins_now(self, _pick: Pick) -> None:
         """Law L9: after a list the ledger that lived through all this equals a new one."""
         self.catch_up()
-        with self.picture.locked() as ledger:
+        with self.cache.locked() as ledger:
             for uid in ledger.assumed:
                 ledger.forget_assumed(uid)
         self.known.binds.clear()
-        lived = views(self.picture)
+        lived = views(self.cache)
         self.begin()
         self.catch_up()
-        assert views(self.picture) == lived
+        assert views(self.cache) == lived
 
     def begin(self) -> None:
         super().begin()
         self.seen = None
 
     def check(self) -> None:
-        found = views(self.picture)
+        found = views(self.cache)
         for view in found:
             self._compare(view)
             _check_amounts(view)
-        with self.picture.locked() as ledger:
+        with self.cache.locked() as ledger:
             assert set(ledger.pods) == set(self.known.pods)
             assert set(ledger.assumed) == set(self.known.binds)
             generation = ledger.generation

@@ -14,7 +14,7 @@ import msgspec
 
 from cluster import names
 from cluster.decide.ledger import NodeView
-from cluster.decide.ledger.liveness import Liveness, State
+from cluster.decide.ledger.liveness import AgentState, Liveness
 from cluster.decide.placement import NoPlaceError, choose
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import Resource
@@ -22,13 +22,13 @@ from cluster.objects.assignment import Assignment, decode_assignment, devices_of
 from cluster.objects.hold import Hold, encode_hold
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod
+from extender.assumed_binds import ASK_AFTER, AssumedBinds
 from extender.bind import Bind
 from extender.filter import Filter
-from extender.flights import Flights
+from extender.keyed_lock import KeyedLock
 from extender.prioritize import Prioritize
-from extender.settle import ASK_AFTER, Settle
 from extender.state import ClusterState
-from extender.wire import Arguments, BindingArguments
+from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import a100, a_lease, a_node
 from tests.properties.booked import Booked
 from tests.properties.fed import NODES
@@ -48,7 +48,7 @@ class StoredPods:
 
     def __init__(self, pods: Kind[Pod]) -> None:
         self._pods = pods
-        self.trouble: Trouble | None = None
+        self.problem: Trouble | None = None
 
     def get(
         self, _resource: Resource[Pod], name: str, *, namespace: str | None = None, **_within: float | None
@@ -75,10 +75,10 @@ class StoredPods:
         assert within > 0
         assert answered is not None
         assert answered > 0
-        trouble, self.trouble = self.trouble, None
-        if trouble == "nobody":
+        problem, self.problem = self.problem, None
+        if problem == "nobody":
             raise Unreachable(BINDING, "connection refused")
-        if trouble == "refused":
+        if problem == "refused":
             raise ServerError(BINDING, Refusal(code=500, reason="InternalError"))
         pod, meta = self.get(resource, name, namespace=namespace), body["metadata"]
         same = (meta["uid"], meta["resourceVersion"]) == (pod.metadata.uid, pod.metadata.resource_version)
@@ -87,14 +87,14 @@ class StoredPods:
         given = (meta.get("annotations") or {}).get(names.ASSIGNED)
         spec = msgspec.structs.replace(pod.spec, node_name=body["target"]["name"])
         self._pods.put(msgspec.structs.replace(annotated(pod, names.ASSIGNED, given), spec=spec))
-        if trouble == "lost":
+        if problem == "lost":
             raise Unreachable(BINDING, "the connection broke before the answer came")
 
 
 class Served(ClusterState):
     """Kubelets take whoever is bound; what else keeps a node from serving is tests/scenarios' matter."""
 
-    def agent(self, view: NodeView, now: float) -> State:
+    def agent(self, view: NodeView, now: float) -> AgentState:
         """As its Lease says."""
         return Liveness.state(self.serving, view.name, monotonic=now)
 
@@ -124,15 +124,15 @@ class PlacementMachine(Booked):
 
     def begin(self) -> None:
         super().begin()
-        self.picture = self.state = Served(self.clock)
+        self.cache = self.state = Served(self.clock)
         self.kube = StoredPods(self.pods)
         self.leads = True
-        flights = Flights(self.clock)
+        flights = KeyedLock(self.clock)
         kube: Any = self.kube
         self.filter = Filter(self.state)
         self.prioritize = Prioritize(self.state, self.clock)
         self.bind = Bind(kube, self.state, self.clock, flights, leads=lambda: self.leads)
-        self.settling = Settle(kube, self.state, self.clock, flights)
+        self.settling = AssumedBinds(kube, self.state, self.clock, flights)
         self._tell_of_agents()
 
     # --- what others do ------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ class PlacementMachine(Booked):
     def _tell_of_agents(self) -> None:
         for node, (at, leaves) in self.leases.items():
             renewed = self.clock.now() - timedelta(seconds=self.clock.monotonic() - at)
-            self.picture.apply_lease(
+            self.cache.apply_lease(
                 a_lease(node, renewed=renewed, version=self.versions.next(), stopping=leaves)
             )
 
@@ -223,14 +223,14 @@ class PlacementMachine(Booked):
 
     @step()
     def the_next_binding_fails(self, pick: Pick) -> str:
-        self.kube.trouble = pick.one(("lost", "nobody", "refused"))
-        return str(self.kube.trouble)
+        self.kube.problem = pick.one(("lost", "nobody", "refused"))
+        return str(self.kube.problem)
 
     @step()
     def unseen_binds_are_settled(self, _pick: Pick) -> None:
-        self.settling.look()
+        self.settling.reconcile()
         self.clock.advance(ASK_AFTER)
-        self.settling.look()
+        self.settling.reconcile()
         self._learn_what_was_read()
 
     @step(14)
@@ -238,7 +238,7 @@ class PlacementMachine(Booked):
         pod = self._queued(pick)
         if pod is None:
             return "none waits"
-        arguments = Arguments(pod=pod, node_names=NODES)
+        arguments = ExtenderArgs(pod=pod, node_names=NODES)
         result = self.filter(arguments)
         fitting = [node for node in NODES if self._fits(pod, node)]
         assert sorted(result.node_names or ()) == fitting
@@ -272,9 +272,9 @@ class PlacementMachine(Booked):
         meta = pod.metadata
         before = self.pods.stored.get(meta.uid)
         is_fresh = meta.uid not in self.known.binds and not self._is_bound_in_picture(meta.uid)
-        trouble, is_led = self.kube.trouble, self.leads
+        problem, is_led = self.kube.problem, self.leads
         error = self.bind(
-            BindingArguments(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
+            ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node)
         ).error
         after = self.pods.stored.get(meta.uid)
         self._learn_what_was_read()
@@ -282,13 +282,13 @@ class PlacementMachine(Booked):
             assert after is not None
             assert after.spec.node_name == node
         else:
-            assert after is before or trouble == "lost"
+            assert after is before or problem == "lost"
         if is_fresh and not fits:
             assert error
             assert after is before
         is_current = before is not None and before.metadata.resource_version == meta.resource_version
         is_waiting = before is not None and before.metadata.deletion_timestamp is None
-        if is_fresh and fits and is_current and is_waiting and is_led and trouble is None:
+        if is_fresh and fits and is_current and is_waiting and is_led and problem is None:
             assert not error
         if not is_led and after is not before:
             raise AssertionError("bound while it does not lead")
@@ -386,15 +386,15 @@ class PlacementMachine(Booked):
 
     def _check_choice(self, pod: Pod, node: str, *, fits: bool) -> None:
         """What would be chosen now: right in number, kind and model, and the best of all that could be."""
-        wish = self.state.wish(pod)
+        request = self.state.request(pod)
         with self.state.locked() as ledger:
             view = ledger.view(node)
         try:
-            chosen = choose(wish, view)
+            chosen = choose(request, view)
         except NoPlaceError:
             assert not fits
             return
-        assert choose(wish, view) == chosen
+        assert choose(request, view) == chosen
         if fits:
             offered = {device.uuid: device for device in self._offered(pod, node)}
             assert devices_of(chosen) <= offered.keys()

@@ -72,5 +72,5 @@ def test_what_a_machine_is_about_happens_in_its_histories(
 ) -> None:
     said: list[str] = []
     assert history._failure(kind, history._rolling(kind, Dice(SEED), [], steps), said) is None
-    happened = {text: sum(bool(re.search(text, sentence)) for sentence in said) for text in least}
+    happened = {text: sum(bool(re.search(text, message)) for message in said) for text in least}
     assert not {text: count for text, count in happened.items() if count < least[text]}, happened

@@ -5,15 +5,15 @@ from datetime import timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.live import about, take
-from booking.terms import Terms
+from booking.cluster_status import about, take
+from booking.eviction_settings import EvictionSettings
 from cluster import names
+from cluster.cache import BookingPlans
 from cluster.decide.explain import explain_pod
-from cluster.decide.predicates import PROMISED
+from cluster.decide.predicates import BOOKED_BY_OTHERS
 from cluster.decide.reasons import ALL
 from cluster.objects.pods import Pod
-from cluster.picture import Witness
-from extender.explain import Explain
+from extender.pending_reasons import PendingReasons
 from extender.soft_reservations import SECONDS
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_booking, a_pod
@@ -25,9 +25,9 @@ _CODES = tuple(f" [{cause.code}]" for cause in ALL)
 
 def because(cluster: Cluster, pod: Pod) -> tuple[str, ...]:
     """As the booking server tells it."""
-    witness = Witness(cluster.state)
-    sight = about(pod, take(cluster.state, cluster.clock, Terms(), witness), witness)
-    return explain_pod(pod, sight.scene, may_name=lambda _pod: True).because
+    witness = BookingPlans(cluster.state)
+    snapshot = about(pod, take(cluster.state, cluster.clock, EvictionSettings(), witness), witness)
+    return explain_pod(pod, snapshot.scene, may_name=lambda _pod: True).because
 
 
 def events(cluster: Cluster, pod: Pod) -> list[str]:
@@ -38,7 +38,7 @@ def events(cluster: Cluster, pod: Pod) -> list[str]:
         told.append((one.metadata.uid, said))
         return True
 
-    Explain(cluster.state, cluster.clock, tell, lambda: None).look()
+    PendingReasons(cluster.state, cluster.clock, tell, lambda: None).reconcile()
     return [said for uid, said in told if uid == pod.metadata.uid]
 
 
@@ -60,9 +60,9 @@ def test_l8_a_node_that_is_promised_to_others_is_told_of_with_when_they_want_it(
     cluster.book(a_booking("b-bob", user="bob", count=2, topology="single-node", **plan))
     pod = cluster.create(a_pod().of("alice").asks(1))
 
-    assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": PROMISED.told}
+    assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": BOOKED_BY_OTHERS.told}
     told = because(cluster, pod)
-    assert f"n0: {PROMISED}." in told
+    assert f"n0: {BOOKED_BY_OTHERS}." in told
     assert any(one.startswith("n0 is planned for 1 other booking, from ") for one in told)
 
 
@@ -112,5 +112,5 @@ def test_l8_extender_events_and_booking_server_say_the_same(
             assert {node for node in NODES if node in free} == set(answer.node_names or ())
             for node, reason in (answer.failed_and_unresolvable_nodes or {}).items():
                 assert reason.endswith(_CODES)
-                sentence = reason[: reason.rindex(" [")]
-                assert any(one.endswith(f": {sentence}.") and node in one for one in told), (reason, told)
+                message = reason[: reason.rindex(" [")]
+                assert any(one.endswith(f": {message}.") and node in one for one in told), (reason, told)

@@ -13,11 +13,11 @@ from typing import Final
 
 import msgspec
 
-from booking.reclaimer.ending.ends import about_to_end
-from booking.reclaimer.holding.bars import BARRED_FOR
-from booking.reclaimer.planning.asking import barred
+from booking.reclaimer.ending.booking_ends import about_to_end
+from booking.reclaimer.holds.barred_nodes import BARRED_FOR
+from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import plan
-from booking.reclaimer.planning.sites import Outlook
+from booking.reclaimer.planning.waiting_pod import barred
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.kube.errors import Conflict, NotFound, Refusal, Request, Unreachable
@@ -106,7 +106,7 @@ class VictimsMachine(Hearing):
             return "there are too many pods"
         free = [
             device
-            for view, _ in self.land.instant().looks.values()
+            for view, _ in self.land.instant().node_snapshots.values()
             for models in view.free_by_model.values()
             for devices in models.values()
             for device in devices
@@ -279,7 +279,7 @@ class VictimsMachine(Hearing):
     @step()
     def it_may_act_or_not(self, pick: Pick) -> str:
         leads, knows = not pick.chance(10), not pick.chance(10)
-        self.land.leads, self.land.obstacle = leads, None if knows else "there is no news"
+        self.land.leads, self.land.unready_reason = leads, None if knows else "there is no news"
         return f"leads: {leads}, knows: {knows}"
 
     @step()
@@ -307,10 +307,10 @@ class VictimsMachine(Hearing):
         land = self.land
         before, disturbed = land.instant(), self.is_disturbed
         version, left = land.version, len(land.leaving.left)
-        spared = land.reclaimer._holding.spared
-        land.reclaimer.look()
+        spared = land.reclaimer._holding.excluded
+        land.reclaimer.reconcile()
         after = land.instant()
-        if not land.leads or land.obstacle:
+        if not land.leads or land.unready_reason:
             assert land.version == version, "something was written by one that may not act"
         fresh = {uid: hold for uid, hold in after.holds.items() if before.holds.get(uid) != hold}
         if is_current and not disturbed:
@@ -330,7 +330,7 @@ class VictimsMachine(Hearing):
         fresh = {uid: hold for uid, hold in fresh.items() if uid not in moved}
         if self._somebody_fits(before, fresh):
             # What they have in mind is free still: the plans are those that trying out everything finds.
-            outlook = Outlook(spared=spared, ending=about_to_end(before, TERMS))
+            outlook = PlanningInputs(excluded=spared, ending=about_to_end(before, TERMS))
             seen = before.with_holds(moved)
             tried = {one.pod.metadata.uid: one.hold for one in plan(seen, outlook, search=Everything)}
             for uid, hold in fresh.items():
@@ -388,12 +388,12 @@ class VictimsMachine(Hearing):
     def _suits(self, name: str, pod: Pod, before: Snapshot) -> bool:
         node = before.nodes[name]
         is_open = not node.spec.unschedulable and not node.spec.taints
-        return is_open and before.looks[name][1] == "alive" and name not in barred(pod)
+        return is_open and before.node_snapshots[name][1] == "alive" and name not in barred(pod)
 
     def check(self) -> None:
         """Law L1, one victim for one purpose, and no device for two."""
         now = self.land.instant()
-        for view, _ in now.looks.values():
+        for view, _ in now.node_snapshots.values():
             assert view.conflicts == ()
         holds = list(now.holds.values())
         for what in ([u for h in holds for u in h.devices], [u for h in holds for u in h.victims]):
@@ -409,7 +409,7 @@ class VictimsMachine(Hearing):
         land = self.land
         self._calm()
         land.leaving.protected = set()
-        land.leads, land.obstacle = True, None
+        land.leads, land.unready_reason = True, None
         land.mirror(well=True)
         for name in NODES:
             land.close_node(name, "open")
@@ -423,7 +423,7 @@ class VictimsMachine(Hearing):
             for _ in range(12):
                 land.after(3)
                 land.run_kubelets()
-                land.look()
+                land.reconcile()
                 land.schedule()
                 self.check()
         self._check_served(land.instant())
@@ -446,7 +446,7 @@ def _options(
     name: str, model: str, before: Snapshot, holds: dict[str, Hold], spared: frozenset[str]
 ) -> Options:
     """What the node could give: by the devices, whose they are, and what becomes of those."""
-    view = before.looks[name][0]
+    view = before.node_snapshots[name][0]
     kept = {uuid for hold in holds.values() if hold.node == name for uuid in hold.devices}
     going = {uid for hold in holds.values() for uid in hold.victims} | about_to_end(before, TERMS)
     usable = {d.uuid for d in view.devices if d.health == "healthy" and d.model == model} - kept

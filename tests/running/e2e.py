@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from devcluster.machine import remove_left_behind
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.patience import PATIENCE
 from tests.running import flakes, outcome
 from tests.running.commit import commit_of

@@ -13,9 +13,9 @@ import pytest
 
 from cluster import names
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError, tail
-from devcluster.parts import Parts
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError, tail
+from devcluster.paths import CHECKOUT
+from devcluster.product import Parts
 from tests.e2e.testbed import Testbed
 from tests.running.summary import Section
 
@@ -165,11 +165,11 @@ def _crashed(cluster: Cluster, parts: Parts | None) -> list[str]:
         crashed = parts.fallen() if parts is not None else []
         lines = []
         for name, daemon in sorted(processes.items()):
-            exited, revived = daemon.exited, daemon.revived
-            if exited is None and not revived and name not in crashed:
+            exited, restarted = daemon.exited, daemon.restarted
+            if exited is None and not restarted and name not in crashed:
                 continue
             ended = f"ended with {exited}" if exited is not None else "runs"
-            lines.append(f"{name} {ended}, started again {revived} times after it had ended by itself")
+            lines.append(f"{name} {ended}, started again {restarted} times after it had ended by itself")
     except ClusterError as error:
         return str(error).splitlines()
     return lines

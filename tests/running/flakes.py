@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.running.outcome import Failure
 from tests.running.saying import show
 

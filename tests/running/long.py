@@ -16,10 +16,10 @@ from typing import Final
 
 import msgspec
 
-from cluster.runtime.clock import SystemClock
-from devcluster.failure import ClusterError
+from cluster.process.clock import SystemClock
+from devcluster.errors import ClusterError
 from devcluster.machine import remove_left_behind
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.running import machine, outcome
 from tests.running.commit import commit_of
 from tests.running.outcome import Played

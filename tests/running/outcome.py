@@ -13,8 +13,8 @@ from typing import Final, cast
 import msgspec
 import pytest
 
-from cluster.runtime.clock import SystemClock
-from devcluster.places import CHECKOUT
+from cluster.process.clock import SystemClock
+from devcluster.paths import CHECKOUT
 from tests.laws.broken import breach_in
 from tests.running import evidence, machine
 from tests.running.evidence import WEIGHT

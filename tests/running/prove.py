@@ -18,9 +18,9 @@ from typing import Final
 
 import msgspec
 
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 from devcluster.machine import remove_left_behind
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.running import e2e, machine, outcome
 from tests.running.busy import busy
 from tests.running.commit import commit_of

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Final
 
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 from tests.running.summary import COLUMNS
 
 Say = Callable[[str], None]

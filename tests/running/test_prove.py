@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from cluster.fake.clock import eventually
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.procstat import SYSTEM_TICKS, USER_TICKS, fields_of, lives
 from tests.running import gate, prove
 from tests.running.busy import busy

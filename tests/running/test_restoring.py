@@ -47,8 +47,8 @@ def test_what_is_as_it_was_is_not_told() -> None:
     ],
 )
 def test_every_difference_is_a_sentence(now: Looks, told: str) -> None:
-    (sentence,) = differences(WAS, now)
-    assert sentence.startswith(told)
+    (message,) = differences(WAS, now)
+    assert message.startswith(told)
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from cluster.fake.clock import eventually
-from cluster.runtime.clock import SystemClock
-from devcluster.places import CHECKOUT
+from cluster.process.clock import SystemClock
+from devcluster.paths import CHECKOUT
 from devcluster.procstat import lives
 from tests.running import gate
 from tests.running.outcome import Failure

@@ -15,7 +15,7 @@ import pytest
 from tests.e2e.watching import watched
 from tests.laws.broken import LawBrokenError
 from tests.laws.watcher import LawWatcher
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 class Bed:
     def __init__(self):

@@ -13,8 +13,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final, TextIO
 
-from cluster.runtime.clock import Clock, SystemClock
-from devcluster.places import CHECKOUT, LOCKS, make_root
+from cluster.process.clock import Clock, SystemClock
+from devcluster.paths import CHECKOUT, LOCKS, make_root
 
 Say = Callable[[str], None]
 FILE: Final = LOCKS / "turn"

@@ -7,13 +7,13 @@ from prometheus_client import CollectorRegistry
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
+from cluster.kube.node_lease import FIRST_PAUSE, RENEW_EVERY, LeaseRenewer
 from cluster.objects.inventory import Device
-from deviceplugin.board import Board, Devices
-from deviceplugin.checkpoint import Holdings
-from deviceplugin.lastserved import SERVED_ON
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
 from deviceplugin.metrics import AgentMetrics
-from deviceplugin.publish import COMPARE_EVERY, Facts, Publisher
+from deviceplugin.process.graceful_shutdown import SERVED_ON
+from deviceplugin.publish import COMPARE_EVERY, Publisher, PublisherSources
 from tests.scenarios.kubelet import Kubelet
 from tests.scenarios.part import Part
 
@@ -42,8 +42,10 @@ class Agent(Part):
     def build(self) -> None:
         """As ``deviceplugin.__main__.run`` does, with one thread for all, without NVML and gRPC."""
         node = self._kubelet.node
-        self._board = Board()
-        facts = Facts(board=self._board, record=self, pods=lambda: self._kubelet.pods)
+        self._device_cache = DeviceCache()
+        facts = PublisherSources(
+            device_cache=self._device_cache, record=self, pods=lambda: self._kubelet.pods
+        )
         self._publisher = Publisher(
             self.kube, node, facts, metrics=AgentMetrics(CollectorRegistry()), clock=self.clock
         )
@@ -55,7 +57,7 @@ class Agent(Part):
             namespace=names.NAMESPACE,
             serves=lambda: self.is_registered,
         )
-        self._board.put(Devices(devices=self.devices, reported=True))
+        self._device_cache.put(AdvertisedDevices(devices=self.devices, reported=True))
         if self.registers_after:
             self.after(self.registers_after, self._register)
         else:
@@ -63,16 +65,16 @@ class Agent(Part):
         self.every(COMPARE_EVERY, self._publisher.once)
         self.every(RENEW_EVERY, self._renew, first=0.1, is_sign_of_life=True)
 
-    def read(self) -> Holdings:
+    def read(self) -> PodDevices:
         """The kubelet's checkpoint: the port ``Record``."""
         return self._kubelet.holdings
 
     def heard(self) -> None:
         """It follows nothing."""
 
-    def say_goodbye(self) -> None:
+    def release_lease(self) -> None:
         """SIGTERM: it says that it goes, serves who is on the way, and goes."""
-        if self._lease.say_goodbye():
+        if self._lease.release_lease():
             self.after(SERVED_ON, self.kill)
         else:
             self.kill()
@@ -101,7 +103,7 @@ class Agent(Part):
             for device in self.devices
         )
         if self.life.alive:
-            self._board.put(Devices(devices=self.devices, reported=True))
+            self._device_cache.put(AdvertisedDevices(devices=self.devices, reported=True))
             self.after(0.01, self._publisher.once)
 
     def _renew(self) -> None:

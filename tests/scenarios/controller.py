@@ -13,14 +13,14 @@ from prometheus_client import CollectorRegistry
 from booking.admission.metrics import Metrics
 from booking.admission.patch import Operation
 from booking.controller import _admit, _Base, _reclaim
-from booking.reclaimer.aside import in_turn
+from booking.reclaimer.executor import in_turn
 from booking.reclaimer.reclaimer import EVERY, Reclaimer
 from booking.settings import ControllerSettings
-from cluster.kube.elector import Elector
+from cluster.cache import ClusterCache, Informers
+from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.errors import ApiError
 from cluster.kube.events import EventRecorder
-from cluster.kube.skew import clock_obstacle
-from cluster.picture import Following, Picture
+from cluster.kube.leader_election import LeaderElector
 from tests.booking.admission.applying import applied
 from tests.scenarios.part import NoAnswerError, Part
 
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class Threads:
-    """Stands in for ``cluster.runtime.process.Process``: keeps what it is given, for the world's loop."""
+    """Stands in for ``cluster.process.lifecycle.Process``: keeps what it is given, for the world's loop."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, Callable[[threading.Event], None]] = {}
@@ -70,25 +70,25 @@ class Controller(Part):
         """As ``booking.controller.build`` does, with one thread for all."""
         settings = ControllerSettings(instance=f"{self.name}-{self.lives}", **self._settings)
         threads, registry = Threads(), CollectorRegistry()
-        picture = Picture(self.clock)
-        following = Following(self.kube, picture, self.clock, namespace=settings.namespace)
-        wrong_clock = clock_obstacle(self.kube.skew)
+        cache = ClusterCache(self.clock)
+        following = Informers(self.kube, cache, self.clock, namespace=settings.namespace)
+        wrong_clock = clock_skew_reason(self.kube.skew)
         base: Any = _Base(
             settings=settings,
             clock=self.clock,
             process=threads,
             kube=self.kube,
             registry=registry,
-            picture=picture,
+            cache=cache,
             following=following,
-            obstacle=lambda: following.obstacle() or wrong_clock(),
-            aside=in_turn,
+            unready_reason=lambda: following.unready_reason() or wrong_clock(),
+            executor=in_turn,
             random=Middle(),
         )
         self.admit = _admit(base, Metrics(registry))
         _reclaim(base)
         self.reclaimer: Reclaimer = threads.owner("reclaimer")
-        self.elector: Elector = threads.owner("elector")
+        self.elector: LeaderElector = threads.owner("elector")
         self._events: EventRecorder = threads.owner("events")
         self._looking = False
         self._refused_at = -EVERY
@@ -113,9 +113,9 @@ class Controller(Part):
     def _look(self) -> None:
         self._looking = False
         self.reclaimer._changed.clear()
-        before = self.reclaimer._troubles.count
-        self.reclaimer.look()
-        if self.reclaimer._troubles.count != before:
+        before = self.reclaimer._failures.count
+        self.reclaimer.reconcile()
+        if self.reclaimer._failures.count != before:
             self._refused_at = self.world.loop.now
 
     # --- the webhook -----------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.pods import Pod, is_live
 from tests.scenarios.part import Part

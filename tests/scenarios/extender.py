@@ -6,29 +6,29 @@ import msgspec
 from prometheus_client import CollectorRegistry
 
 from cluster import names
+from cluster.cache import UNSUCCESSFUL, Informers
+from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
-from cluster.kube.skew import clock_obstacle
 from cluster.objects.pods import Pod
-from cluster.picture import UNSUCCESSFUL, Following
+from extender.assumed_binds import EVERY as SETTLES_EVERY
+from extender.assumed_binds import AssumedBinds
 from extender.bind import Bind
-from extender.explain import EVERY as EXPLAINS_EVERY
-from extender.explain import Explain
 from extender.filter import Filter
-from extender.flights import Flights
+from extender.keyed_lock import KeyedLock
+from extender.kubelet_rejections import EVERY as REFUSALS_EVERY
+from extender.kubelet_rejections import KubeletRejections
 from extender.leadership import SchedulerLeads
 from extender.metrics import Metrics
+from extender.pending_reasons import EVERY as EXPLAINS_EVERY
+from extender.pending_reasons import PendingReasons
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
-from extender.refusals import EVERY as REFUSALS_EVERY
-from extender.refusals import Refusals
+from extender.requeue import EVERY as WAKES_EVERY
+from extender.requeue import Requeue
 from extender.server import Verbs
-from extender.settle import EVERY as SETTLES_EVERY
-from extender.settle import Settle
 from extender.state import ClusterState
-from extender.trust import first_obstacle
-from extender.wake import EVERY as WAKES_EVERY
-from extender.wake import Wake
-from extender.wire import Arguments, BindingArguments, FilterResult
+from extender.trust import first_unready_reason
+from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.scenarios.part import NoAnswerError, Part
 
 SCHEDULER = "gpu-scheduler_"
@@ -46,9 +46,11 @@ class Extender(Part):
         """As ``extender.__main__.build`` does, with one thread for all."""
         events = EventRecorder(self.kube, self.clock, component=names.EXTENDER, registry=CollectorRegistry())
         state = ClusterState(self.clock)
-        following = Following(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
-        self._obstacle = first_obstacle(following.obstacle, clock_obstacle(self.kube.skew))
-        flights = Flights(self.clock)
+        following = Informers(self.kube, state, self.clock, namespace=names.NAMESPACE, pods=UNSUCCESSFUL)
+        self._unready_reason = first_unready_reason(
+            following.unready_reason, clock_skew_reason(self.kube.skew)
+        )
+        flights = KeyedLock(self.clock)
         leads = SchedulerLeads(
             self.kube,
             state,
@@ -63,20 +65,22 @@ class Extender(Part):
             preempt=Preempt(state, self.clock, Terms(home=names.NAMESPACE)),
             bind=Bind(self.kube, state, self.clock, flights, leads=leads),
         )
-        settle = Settle(self.kube, state, self.clock, flights)
-        wake = Wake(self.kube, state, self.clock, namespace=names.NAMESPACE)
-        explain = Explain(state, self.clock, events.warning, self._obstacle)
-        refusals = Refusals(state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads)
+        settle = AssumedBinds(self.kube, state, self.clock, flights)
+        wake = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
+        explain = PendingReasons(state, self.clock, events.warning, self._unready_reason)
+        refusals = KubeletRejections(
+            state, self.clock, events.warning, Metrics(CollectorRegistry()), leads=leads
+        )
         self._awaits_answer = state.awaits_answer
         self.follow(*following._reflectors.values())
-        self.every(SETTLES_EVERY, settle.look, first=SETTLES_EVERY)
-        self.every(WAKES_EVERY, wake.look, first=WAKES_EVERY)
-        self.every(EXPLAINS_EVERY, explain.look, first=EXPLAINS_EVERY)
+        self.every(SETTLES_EVERY, settle.reconcile, first=SETTLES_EVERY)
+        self.every(WAKES_EVERY, wake.reconcile, first=WAKES_EVERY)
+        self.every(EXPLAINS_EVERY, explain.reconcile, first=EXPLAINS_EVERY)
         self.every(REFUSALS_EVERY, refusals.reconcile, first=REFUSALS_EVERY)
         self.every(1.0, events.flush, first=1.0)
 
     # --- the verbs, over the wire ----------------------------------------------------------------------
-    def filter(self, pod: Pod, nodes: list[str]) -> FilterResult:
+    def filter(self, pod: Pod, nodes: list[str]) -> ExtenderFilterResult:
         """Which of the nodes suit.
 
         Raises:
@@ -100,25 +104,25 @@ class Extender(Part):
             NoAnswerError: as above.
         """
         meta = pod.metadata
-        wanted = BindingArguments(
+        wanted = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=node
         )
         return self.asked(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a bind waits for what a node's kubelet says of another pod, as ``extender.patient`` does.
+        """Whether a bind waits for what a kubelet says of another pod, as ``extender.bind_limiter`` does.
 
         Raises:
             NoAnswerError: as above.
         """
         return self.asked(lambda: self._awaits_answer(node))
 
-    def _question(self, pod: Pod, nodes: list[str]) -> Arguments:
-        arguments: Arguments = self._over_the_wire(Arguments(pod=pod, node_names=tuple(nodes)))
+    def _question(self, pod: Pod, nodes: list[str]) -> ExtenderArgs:
+        arguments: ExtenderArgs = self._over_the_wire(ExtenderArgs(pod=pod, node_names=tuple(nodes)))
         return arguments
 
     def _over_the_wire(self, question: Any) -> Any:
-        why = self._obstacle()
+        why = self._unready_reason()
         if why:
             raise NoAnswerError(why)
         return msgspec.json.decode(msgspec.json.encode(question), type=type(question))

@@ -14,7 +14,7 @@ from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.assignment import AssignmentError, assignment_of
 from cluster.objects.pods import Pod, container_needs, is_terminal, is_terminating
-from deviceplugin.checkpoint import Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
 from tests.scenarios.part import Part
 
 if TYPE_CHECKING:
@@ -103,9 +103,9 @@ class Kubelet(Part):
             self.agent.look()
 
     @property
-    def holdings(self) -> Holdings:
+    def holdings(self) -> PodDevices:
         """Its checkpoint."""
-        return Holdings(dict(self.machine.checkpoint))
+        return PodDevices(dict(self.machine.checkpoint))
 
     @property
     def pods(self) -> tuple[Pod, ...]:

@@ -34,7 +34,7 @@ class Interruption(Protocol):
 
 
 class Part:
-    """One process. A subclass says in ``build`` of what it is made; nothing of it outlives its life."""
+    """One process. A subclass says in ``node_shape`` of what it is made; nothing of it outlives its life."""
 
     latency = 0.02
     """Seconds until news arrive, when all is well."""

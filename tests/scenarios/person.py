@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from booking.records import BookingRequest, Record
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from tests.fakes.objects import A100
 from tests.scenarios.server import UnavailableError

@@ -11,7 +11,7 @@ from typing import Any, Generic, Protocol, TypeVar
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Request, Unreachable
-from cluster.kube.port import EVERYTHING, FROM_NOW, Kube, Page, Selection, WatchEvent, WatchOptions
+from cluster.kube.interface import EVERYTHING, FROM_NOW, Kube, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
 from tests.laws.news import FOLLOWED
 

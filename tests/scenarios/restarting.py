@@ -50,7 +50,7 @@ def _ours(world: "World") -> tuple[Part, ...]:
 def _is_well(world: "World") -> bool:
     everybody = world.parts.values()
     is_undisturbed = all(part.life.alive and not part.is_troubled for part in everybody)
-    return is_undisturbed and not world.is_away and world.server.trouble is None
+    return is_undisturbed and not world.is_away and world.server.problem is None
 
 
 def _rests(world: "World") -> bool:

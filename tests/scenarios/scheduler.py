@@ -10,9 +10,9 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from cluster import names
-from cluster.decide.suits import misfit
-from cluster.kube.elector import Elector
+from cluster.decide.node_fit import node_rejection
 from cluster.kube.errors import ApiError
+from cluster.kube.leader_election import LeaderElector
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.demand import demand
@@ -20,8 +20,8 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
-from extender.patient import PATIENCE
-from extender.wake import BELLS
+from extender.bind_limiter import PATIENCE
+from extender.requeue import REQUEUE_TRIGGERS
 from tests.scenarios.extender import SCHEDULER, Extender
 from tests.scenarios.part import NoAnswerError, Part
 
@@ -96,13 +96,13 @@ class Scheduler(Part):
         self._assumed: dict[str, tuple[str, Pod]] = {}
         self._pods, self._nodes, bells = Kind(self._on_pod), Kind(self._on_node), Kind(self._on_bell)
         self._busy = False
-        self._elector = Elector(
+        self._elector = LeaderElector(
             self.kube, self.clock, name=names.SCHEDULER_LEASE, holder=f"{SCHEDULER}{self.lives}"
         )
         self.follow(
             Reflector(self.kube, PODS, self._pods, self.clock),
             Reflector(self.kube, NODES, self._nodes, self.clock),
-            Reflector(self.kube, BELLS, bells, self.clock, namespace=names.NAMESPACE),
+            Reflector(self.kube, REQUEUE_TRIGGERS, bells, self.clock, namespace=names.NAMESPACE),
         )
         self.every(2.0, self._elect, is_sign_of_life=True)
         self.every(30.0, self._flush, first=30.0)
@@ -180,7 +180,7 @@ class Scheduler(Part):
         pod, needed = entry.pod, _demand(entry.pod)
         suitable, short = [], 0
         for node in sorted(self._nodes.objects.values(), key=lambda node: node.metadata.name):
-            if misfit(pod, node) is not None:
+            if node_rejection(pod, node) is not None:
                 continue
             if needed > self._free(node):
                 short += 1

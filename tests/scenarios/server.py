@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING
 from prometheus_client import CollectorRegistry
 
 from booking.errors import StoreError
-from booking.keeper import EVERY as KEEPS
-from booking.keeper import Keeper
+from booking.eviction_settings import EvictionSettings
 from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import EVERY, Mirror
 from booking.node_capacity import NodeCapacity
+from booking.plan_controller import EVERY as KEEPS
+from booking.plan_controller import PlanController
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
 from booking.store import Store, open_store
-from booking.terms import Terms
-from booking.web.guarantee import PATIENCE
+from booking.web.mirror_barrier import PATIENCE
 from cluster import names
-from cluster.kube.skew import clock_obstacle
-from cluster.picture import Following, Picture
+from cluster.cache import ClusterCache, Informers
+from cluster.kube.clock_skew import clock_skew_reason
 from tests.fakes.principals import somebody
 from tests.laws.changes import Maker
 from tests.scenarios.part import NoAnswerError, Part
@@ -50,7 +50,7 @@ class Server(Part):
         self.database = database
         self.policy = policy
         self.store: Store | None = None
-        self.trouble: str | None = None
+        self.problem: str | None = None
         """Why the database cannot be used."""
         self._numbers = itertools.count(1)
         """Of bookings, over all lives: chance would give each history other names."""
@@ -58,10 +58,10 @@ class Server(Part):
     def build(self) -> None:
         """As ``booking.server.build`` does, with one thread for all."""
         self.store = open_store(f"sqlite:///{self.database}")
-        picture = Picture(self.clock)
-        following = Following(self.kube, picture, self.clock, namespace=names.NAMESPACE)
+        cache = ClusterCache(self.clock)
+        following = Informers(self.kube, cache, self.clock, namespace=names.NAMESPACE)
         following.follow_namespaces()
-        nodes = NodeCapacity(picture, self.clock, Terms(), obstacle=following.obstacle)
+        nodes = NodeCapacity(cache, self.clock, EvictionSettings(), unready_reason=following.unready_reason)
         lease = MirrorLease(
             self.kube, self.clock, namespace=names.NAMESPACE, holder=f"{self.name}-{self.lives}"
         )
@@ -70,9 +70,9 @@ class Server(Part):
         self.bookings = BookingService(
             self.store, self.clock, self.policy, nodes.capacity, new_id=lambda: f"b-{next(self._numbers)}"
         )
-        self._wrong_clock = clock_obstacle(self.kube.skew)
+        self._wrong_clock = clock_skew_reason(self.kube.skew)
         self._nodes = nodes
-        keeper = Keeper(self.kube, self.store, self.clock, nodes, moved=self._round)
+        keeper = PlanController(self.kube, self.store, self.clock, nodes, moved=self._round)
         self.follow(*following._reflectors.values())
         self.every(KEEPS, keeper.round)
         self.every(EVERY, self._round, is_sign_of_life=True)
@@ -86,18 +86,18 @@ class Server(Part):
     def known(self) -> Maker:
         """With what its database is like."""
         store = self.store.store_id if self.store else None
-        return replace(super().known(), store=store, trouble=self.trouble)
+        return replace(super().known(), store=store, problem=self.problem)
 
     # --- its database ----------------------------------------------------------------------------------
     def spoil(self) -> None:
         """From now on the database answers everything with an error."""
         self._rename("meta", "lost")
-        self.trouble = "no such table: meta"
+        self.problem = "no such table: meta"
 
     def mend(self) -> None:
         """It is as it was before."""
         self._rename("lost", "meta")
-        self.trouble = None
+        self.problem = None
 
     def _rename(self, before: str, after: str) -> None:
         with closing(sqlite3.connect(self.database)) as beside:
@@ -131,9 +131,11 @@ class Server(Part):
 
     def _changed(self, change: Callable[[], Record]) -> Record:
         def answer() -> Record:
-            obstacle = self._wrong_clock() or self.mirror.obstacle() or self._nodes.obstacle()
-            if obstacle:
-                raise UnavailableError(obstacle)
+            unready_reason = (
+                self._wrong_clock() or self.mirror.unready_reason() or self._nodes.unready_reason()
+            )
+            if unready_reason:
+                raise UnavailableError(unready_reason)
             try:
                 record = change()
             except StoreError as error:

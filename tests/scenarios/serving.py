@@ -11,23 +11,23 @@ from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
 
 from cluster import names
+from cluster.cache import UNSUCCESSFUL
+from cluster.cache.handlers import Leases, Nodes, Pods
 from cluster.decide.serving import ANSWERED_WITHIN
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
-from cluster.kube.lease import LeaseRenewer, micro_time
-from cluster.kube.port import Selection, WatchOptions
+from cluster.kube.interface import Selection, WatchOptions
+from cluster.kube.node_lease import LeaseRenewer, micro_time
 from cluster.kube.resources import LEASES, NODES, PODS, Resource
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminal
-from cluster.picture import UNSUCCESSFUL
-from cluster.picture.handlers import Leases, Nodes, Pods
-from deviceplugin.lastserved import SERVED_ON
+from deviceplugin.process.graceful_shutdown import SERVED_ON
+from extender.assumed_binds import AssumedBinds
 from extender.bind import DEADLINE, Bind
 from extender.filter import Filter
-from extender.flights import Flights
-from extender.settle import Settle
+from extender.keyed_lock import KeyedLock
 from extender.state import ClusterState
-from extender.wire import Arguments, BindingArguments
+from extender.wire import ExtenderArgs, ExtenderBindingArgs
 from tests.fakes.objects import EPOCH, a100, a_pod
 from tests.laws.memory import watch_memory
 
@@ -147,9 +147,9 @@ class ServedNode:
         """A new one, which knows nothing but what it reads now."""
         self.state = ClusterState(self.clock)
         self._filter = Filter(self.state)
-        flights = Flights(self.clock)
+        flights = KeyedLock(self.clock)
         self._bind = Bind(self.kube, self.state, self.clock, flights, leads=lambda: True)
-        self._settle = Settle(self.kube, self.state, self.clock, flights)
+        self._settle = AssumedBinds(self.kube, self.state, self.clock, flights)
         home = Selection(namespace=names.NAMESPACE)
         self.news = {
             "nodes": News(self.kube, NODES, Selection(), Nodes(self.state)),
@@ -164,7 +164,7 @@ class ServedNode:
 
     def settle(self) -> None:
         """One look at binds of which no news have come."""
-        self._settle.look()
+        self._settle.reconcile()
 
     def schedule(self) -> bool:
         """kube-scheduler tries the next pod, with what the Node says now; whether it is bound."""
@@ -176,10 +176,10 @@ class ServedNode:
             return False
         waiting = [pod for pod in pods if not pod.spec.node_name and is_live(pod)]
         pod = waiting[0] if waiting else self._create()
-        if not self._filter(Arguments(pod=pod, node_names=(NODE,))).node_names:
+        if not self._filter(ExtenderArgs(pod=pod, node_names=(NODE,))).node_names:
             return False
         meta = pod.metadata
-        wanted = BindingArguments(
+        wanted = ExtenderBindingArgs(
             pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=NODE
         )
         if self._bind(wanted).error:
@@ -212,7 +212,7 @@ class ServedNode:
     def stop(self) -> None:
         """The agent goes in good order: it releases its Lease, and serves who is on the way."""
         assert self.agent
-        if self.agent.lease.say_goodbye():
+        if self.agent.lease.release_lease():
             # Within this time the news have arrived, what was decided before is posted, and is answered for.
             assert SERVED_ON > DEADLINE
             self.clock.advance(SERVED_ON)

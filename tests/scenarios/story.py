@@ -9,16 +9,16 @@ from typing import Final
 
 import pytest
 
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
-from booking.spans import Span
 from cluster import names
 from cluster.objects.pods import is_terminating
 from tests.scenarios.person import a_pod
 from tests.scenarios.seeing import Value, devices, has_left, is_back, is_gone, runs, state_of, uid_of, waits
 from tests.scenarios.world import World
 
-SHORT: Final = Limits(shortest=Span(seconds=10), cooldown=Span())
+SHORT: Final = Limits(shortest=Duration(seconds=10), cooldown=Duration())
 """The policy of the last chapter."""
 SETTLES_WITHIN: Final = 90.0
 """Seconds that a step may take, faults and all."""

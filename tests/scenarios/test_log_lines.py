@@ -9,7 +9,7 @@ import structlog
 from structlog.testing import capture_logs
 
 from cluster import names
-from cluster.fake.history import News
+from cluster.fake.history import ChangeView
 from tests.fakes.loglines import SECRETS
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.story import Story
@@ -39,7 +39,7 @@ class Played:
     def said(self, event: str) -> list[Line]:
         return [line for line in self.lines if line["event"] == event]
 
-    def _changed(self, news: News) -> None:
+    def _changed(self, news: ChangeView) -> None:
         before, after = (each or {"metadata": {}} for each in (news.before, news.after))
         meta, was = after["metadata"], before["metadata"]
         if news.plural == "bookings":

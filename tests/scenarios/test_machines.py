@@ -140,7 +140,7 @@ def test_on_a_node_whose_agent_is_silent_nobody_is_bound_or_evicted(new_world: W
 
 def test_an_agent_that_says_goodbye_is_given_nobody_until_it_is_back(new_world: Worlds) -> None:
     world = new_world({"n0": (a100(0), a100(1))})
-    world.agents["n0"].say_goodbye()
+    world.agents["n0"].release_lease()
     world.run(2)
     world.bob.create(a_pod("bob-1"))
     world.run(20)

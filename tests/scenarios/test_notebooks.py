@@ -7,8 +7,8 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import NAMESPACES
+from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import asks_for_gpus
-from cluster.objects.stamps import text_of
 from tests.scenarios.acts import came_back, fill, left, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import NAMESPACE, Person, a_pod

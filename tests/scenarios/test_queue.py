@@ -5,8 +5,8 @@ from datetime import timedelta
 import pytest
 
 from cluster import names
-from cluster.objects.gates import is_queued
 from cluster.objects.pods import asks_for_gpus
+from cluster.objects.scheduling_gates import is_queued
 from tests.scenarios.acts import BOBS, fill, left, served, settled
 from tests.scenarios.conftest import Worlds
 from tests.scenarios.person import a_pod

@@ -9,9 +9,9 @@ import pytest
 
 from booking.mirror.mirror import Mirror
 from cluster import names
-from cluster.kube import skew
+from cluster.cache import informers
+from cluster.kube import clock_skew
 from cluster.kube.resources import BOOKINGS, PODS
-from cluster.picture import following
 from tests.laws.broken import LawBrokenError
 from tests.scenarios.acts import came_back, fill, served, settled
 from tests.scenarios.person import NAMESPACE, a_pod
@@ -66,7 +66,7 @@ def test_a_part_that_does_not_mind_old_news_is_seen(
         world.run(200)
         wanted_by_alice(world)
 
-    monkeypatch.setattr(following, "NO_NEWS", float("inf"))
+    monkeypatch.setattr(informers, "STALE_AFTER", float("inf"))
     with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has had no news for \d\d\d"):
         play(deaf, tmp_path)
 
@@ -81,7 +81,7 @@ def test_a_part_that_does_not_mind_a_wrong_clock_is_seen(
         world.run(5)
         wanted_by_alice(world)
 
-    monkeypatch.setattr(skew, "LARGEST_SKEW", timedelta.max)
+    monkeypatch.setattr(clock_skew, "LARGEST_SKEW", timedelta.max)
     with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, .* wrong by .{abs(seconds)} s"):
         play(mistaken, tmp_path)
 

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 import pytest
 
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
-from booking.spans import Span
 from cluster.objects.pods import asks_for_gpus, is_live, is_terminal
 from tests.fakes.objects import A100, A6000, a100, a6000
 from tests.scenarios.acts import settled
@@ -20,7 +20,9 @@ from tests.scenarios.sampling import some
 from tests.scenarios.world import World
 
 WEEK = 7 * 86400.0
-EVERYDAY = Limits(shortest=Span(seconds=3600), cooldown=Span(seconds=6 * 3600), longest=Span(days=3))
+EVERYDAY = Limits(
+    shortest=Duration(seconds=3600), cooldown=Duration(seconds=6 * 3600), longest=Duration(days=3)
+)
 NODES = {
     "n0": (a100(0, "n0"), a100(1, "n0"), a6000(2, "n0")),
     "n1": (a100(0, "n1"), a100(1, "n1"), a100(2, "n1"), a100(3, "n1")),

@@ -12,18 +12,18 @@ from typing import Any, Final, Self
 
 import msgspec
 
+from booking.eviction_settings import WARNINGS
 from booking.policy.limits import Limits
-from booking.terms import WARNINGS
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import Attributes, FakeKube
 from cluster.kube.errors import Refusal, Request, refused
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, NODES, POD_TEMPLATES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from deviceplugin.checkpoint import Holdings
+from deviceplugin.allocation.pod_devices import PodDevices
 from tests.fakes.objects import EPOCH, a100
 from tests.laws.changes import Maker
 from tests.laws.memory import watch_memory
@@ -321,7 +321,7 @@ class World:
         ready = {"conditions": [{"type": "Ready", "status": "True"}]}
         self.kube.put(NODES, {"metadata": {"name": name, "labels": labels}, "spec": {}, "status": ready})
 
-    def watch_kubelet(self, node: str, holdings: Holdings) -> None:
+    def watch_kubelet(self, node: str, holdings: PodDevices) -> None:
         """The law watcher sees the kubelets' checkpoints."""
         self.laws.kubelet(node, holdings)
 
@@ -376,8 +376,8 @@ class World:
     def is_ready(self) -> bool:
         """Whether every part does its work."""
         return (
-            self.server.mirror.obstacle() is None
-            and all(replica.admit.trouble() is None for replica in self.replicas)
-            and self.extender._obstacle() is None
+            self.server.mirror.unready_reason() is None
+            and all(replica.admit.problem() is None for replica in self.replicas)
+            and self.extender._unready_reason() is None
             and all(node.metadata.annotation(names.INVENTORY) for node in self.kube.list(NODES).items)
         )

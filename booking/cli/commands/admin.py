@@ -9,10 +9,10 @@ import msgspec
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.api import part
-from booking.cli.completing import known_models, known_nodes
+from booking.cli.completions import known_models, known_nodes
 from booking.cli.output import PEOPLES, Column, Format, Row, printing
-from booking.cli.reach import Reach, reach_of, reaching
-from booking.cli.when import TIME, instant_of
+from booking.cli.server_connection import ServerConnection, reach_of, reaching
+from booking.cli.time_parsing import TIME, instant_of
 
 
 @click.group(short_help="What administrators do.")
@@ -66,7 +66,7 @@ def block(node: str, output: Format, **options: Any) -> None:
         body["model"] = bookings.model_of(reach, options["model"])
     if options["gpus"] is not None:
         body["count"] = options["gpus"]
-    _make(reach, "blocks", body, output, sentence=f"{node} is blocked")
+    _make(reach, "blocks", body, output, message=f"{node} is blocked")
 
 
 @admin.command(short_help="Remove a BLOCK: its GPUs can be booked again.")
@@ -123,7 +123,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, **options: Any) -
     }
     if options["model"]:
         body["model"] = bookings.model_of(reach, options["model"])
-    _make(reach, "exemptions", body, output, sentence=f"{user} is exempt")
+    _make(reach, "exemptions", body, output, message=f"{user} is exempt")
 
 
 @admin.command(short_help="End an EXEMPTION.")
@@ -150,7 +150,7 @@ def evict(pod: str, reason: str, output: Format, **options: Any) -> None:
     body = {"namespace": reach.namespace, "pod": pod.removeprefix("pod/"), "reason": reason}
     made = reach.api.ask("POST", "/admin/evictions", body)
     place = f"{body['namespace']}/{body['pod']}"
-    printed.tell(made, output, name=place, sentence=f"{place} is being evicted.")
+    printed.tell(made, output, name=place, message=f"{place} is being evicted.")
 
 
 @admin.command(short_help="Give a GPU of a NODE to no new pods.")
@@ -161,7 +161,7 @@ def evict(pod: str, reason: str, output: Format, **options: Any) -> None:
 @reaching
 def cordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Give a GPU of a NODE, named by its number or UUID, to no new pods; whoever has it keeps it."""
-    _order_gpu(reach_of(options), (node, gpu), "cordon", output, reason=reason, sentence="gets no new pods")
+    _order_gpu(reach_of(options), (node, gpu), "cordon", output, reason=reason, message="gets no new pods")
 
 
 @admin.command(short_help="Let new pods have a cordoned GPU of a NODE again.")
@@ -173,7 +173,7 @@ def cordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> 
 def uncordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Let new pods have a cordoned GPU of a NODE, named by its number or UUID, again."""
     _order_gpu(
-        reach_of(options), (node, gpu), "uncordon", output, reason=reason, sentence="is not cordoned any more"
+        reach_of(options), (node, gpu), "uncordon", output, reason=reason, message="is not cordoned any more"
     )
 
 
@@ -185,7 +185,7 @@ def uncordon(node: str, gpu: str, reason: str, output: Format, **options: Any) -
 @reaching
 def clear(node: str, gpu: str, reason: str, output: Format, **options: Any) -> None:
     """Report that a GPU of a NODE, named by its number or UUID, is repaired: it is probed again."""
-    _order_gpu(reach_of(options), (node, gpu), "clear", output, reason=reason, sentence="is probed again")
+    _order_gpu(reach_of(options), (node, gpu), "clear", output, reason=reason, message="is probed again")
 
 
 @admin.command()
@@ -225,7 +225,7 @@ def denied(output: Format, **options: Any) -> None:
 
 
 def _list(
-    reach: Reach,
+    reach: ServerConnection,
     what: str,
     columns: tuple[Column, ...],
     output: Format,
@@ -242,9 +242,9 @@ def _name_of(row: Row) -> str:
     return str(row["id"] if "id" in row else row["number"])
 
 
-def _make(reach: Reach, what: str, body: dict[str, Any], output: Format, *, sentence: str) -> None:
+def _make(reach: ServerConnection, what: str, body: dict[str, Any], output: Format, *, message: str) -> None:
     made = reach.api.ask("POST", f"/admin/{what}", body)
-    printed.tell(made, output, name=str(made["id"]), sentence=f"{sentence}: {made['id']}.")
+    printed.tell(made, output, name=str(made["id"]), message=f"{message}: {made['id']}.")
     if output in PEOPLES:
         for risk in made.get("at_risk") or ():
             gpus = "1 GPU" if risk["count"] == 1 else f"{risk['count']} GPUs"
@@ -253,21 +253,23 @@ def _make(reach: Reach, what: str, body: dict[str, Any], output: Format, *, sent
 
 
 def _order_gpu(
-    reach: Reach, place: tuple[str, str], order: str, output: Format, *, reason: str, sentence: str
+    reach: ServerConnection, place: tuple[str, str], order: str, output: Format, *, reason: str, message: str
 ) -> None:
     node, gpu = place
     body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
     ordered = reach.api.ask("POST", "/admin/gpu-orders", body)
-    printed.tell(ordered, output, name=ordered["gpu"], sentence=f"{ordered['gpu']} of {node} {sentence}.")
+    printed.tell(ordered, output, name=ordered["gpu"], message=f"{ordered['gpu']} of {node} {message}.")
 
 
-def _remove(reach: Reach, what: str, identifier: str, output: Format, *, reason: str | None) -> None:
+def _remove(
+    reach: ServerConnection, what: str, identifier: str, output: Format, *, reason: str | None
+) -> None:
     body = {"reason": reason} if reason else None
     removed = reach.api.ask("DELETE", f"/admin/{what}/{part(identifier)}", body)
-    printed.tell(removed, output, name=identifier, sentence=f"{identifier} is taken back.")
+    printed.tell(removed, output, name=identifier, message=f"{identifier} is taken back.")
 
 
-def _span_columns(reach: Reach, output: Format) -> tuple[Column, ...]:
+def _span_columns(reach: ServerConnection, output: Format) -> tuple[Column, ...]:
     if output not in PEOPLES:
         return ()
     zone = reach.zone
@@ -277,7 +279,7 @@ def _span_columns(reach: Reach, output: Format) -> tuple[Column, ...]:
     )
 
 
-def _at(reach: Reach, output: Format) -> Column:
+def _at(reach: ServerConnection, output: Format) -> Column:
     if output not in PEOPLES:
         return Column("AT", lambda e: e["at"])
     zone = reach.zone

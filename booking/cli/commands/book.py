@@ -5,10 +5,10 @@ from typing import Any
 import click
 
 from booking.cli import bookings
-from booking.cli.completing import known_models
+from booking.cli.completions import known_models
 from booking.cli.output import Format, printing
-from booking.cli.reach import reach_of, reaching
-from booking.cli.when import LENGTH, TIME, instant_of, length_of
+from booking.cli.server_connection import reach_of, reaching
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 
 
 @click.command(short_help="Book GPUs of a MODEL.")

@@ -8,11 +8,11 @@ import click
 
 from booking.cli import bookings
 from booking.cli.api import part
-from booking.cli.completing import known_bookings
+from booking.cli.completions import known_bookings
 from booking.cli.output import Format, printing
-from booking.cli.reach import Reach, reach_of, reaching
-from booking.cli.when import LENGTH, TIME, instant_of, length_of
-from booking.spans import Span, after, between
+from booking.cli.server_connection import ServerConnection, reach_of, reaching
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.durations import Duration, after, between
 
 
 @click.command()
@@ -100,7 +100,7 @@ def cancel(booking: str, output: Format, **options: Any) -> None:
 
 
 def _end(
-    reach: Reach,
+    reach: ServerConnection,
     what: tuple[str, str],
     done: str,
     form: Format,
@@ -112,11 +112,11 @@ def _end(
     """End a booking by a method and a path, or ask what would come of it."""
     body = {"reason": reason} if reason else None
     made = reach.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
-    sentence = f"{made['id']} would be {done} now." if dry_run else f"{done.capitalize()} {made['id']}."
-    bookings.tell(reach, made, form, sentence)
+    message = f"{made['id']} would be {done} now." if dry_run else f"{done.capitalize()} {made['id']}."
+    bookings.tell(reach, made, form, message)
 
 
-def _show(reach: Reach, booking: str) -> dict[str, Any]:
+def _show(reach: ServerConnection, booking: str) -> dict[str, Any]:
     return reach.api.get(f"/bookings/{part(booking)}")
 
 
@@ -125,7 +125,7 @@ _CHANGED: Final = frozenset({"nodes", "at_risk", "alternatives"})
 
 
 def _change(
-    reach: Reach, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
+    reach: ServerConnection, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
 ) -> None:
     made = reach.api.ask(
         "PATCH",
@@ -143,7 +143,7 @@ def _change(
     bookings.tell(reach, merged, form, f"{booking['id']} {tense} now: {what}.")
 
 
-def _later(end: str, length: Span, zone: ZoneInfo) -> datetime:
+def _later(end: str, length: Duration, zone: ZoneInfo) -> datetime:
     return after(datetime.fromisoformat(end), length, zone)
 
 

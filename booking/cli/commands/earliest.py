@@ -6,10 +6,10 @@ import click
 
 from booking.cli import bookings
 from booking.cli import output as printed
-from booking.cli.completing import known_models
+from booking.cli.completions import known_models
 from booking.cli.output import Column, Format, printing
-from booking.cli.reach import reach_of, reaching
-from booking.cli.when import LENGTH, TIME, instant_of, length_of
+from booking.cli.server_connection import reach_of, reaching
+from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 
 
 @click.command(short_help="Show when GPUs of a MODEL could be had first.")

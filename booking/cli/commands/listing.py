@@ -6,10 +6,10 @@ import click
 
 from booking.cli import bookings
 from booking.cli.api import part
-from booking.cli.completing import known_bookings, known_models
-from booking.cli.failure import CommandError
+from booking.cli.completions import known_bookings, known_models
+from booking.cli.errors import CommandError
 from booking.cli.output import Format, printing
-from booking.cli.reach import reach_of, reaching
+from booking.cli.server_connection import reach_of, reaching
 
 
 @click.command("bookings")

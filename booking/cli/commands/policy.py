@@ -7,15 +7,15 @@ from typing import Any, Final
 import click
 import msgspec
 
-from booking import spans, wording
+from booking import durations, wording
 from booking.cases import CaseFileError, Outcome, replay_file
 from booking.cli import bookings
 from booking.cli import output as printed
-from booking.cli.completing import known_models
-from booking.cli.failure import CommandError
+from booking.cli.completions import known_models
+from booking.cli.errors import CommandError
 from booking.cli.output import PEOPLES, Column, Format, Row, printable, printing
 from booking.cli.progress import patiently
-from booking.cli.reach import Reach, reach_of, reaching
+from booking.cli.server_connection import ServerConnection, reach_of, reaching
 
 _ZONE: Final = "zone"
 """Stands among the limits of an answer, and is none: one zone holds for all."""
@@ -82,7 +82,7 @@ def test(files: tuple[Path, ...], output: Format) -> None:
         click.echo(f"{wording.counted(len(outcomes), 'case')} {is_are} decided as expected.")
 
 
-def _show(reach: Reach, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
+def _show(reach: ServerConnection, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
     """Print the policy; by default as a table, like every other command, and like kubectl's.
 
     What stands in ``-o``'s help is then true here as well: ``table`` is a table, and programs that want YAML
@@ -123,8 +123,8 @@ def _limit(value: object) -> str:
     if isinstance(value, bool):
         return str(value).lower()
     try:
-        return spans.words(spans.read(str(value))) if isinstance(value, str) else str(value)
-    except spans.SpanError:
+        return durations.words(durations.read(str(value))) if isinstance(value, str) else str(value)
+    except durations.DurationError:
         return str(value)
 
 
@@ -142,8 +142,8 @@ def _told(path: Path, outcome: Outcome) -> CaseOutcome:
 def _show_wrong(wrong: Iterable[CaseOutcome]) -> None:
     for outcome in wrong:
         click.echo(printable(f"{outcome.file}: {outcome.name}: {outcome.differs}"))
-        for sentence in outcome.sentences:
-            click.echo(f"  {printable(sentence)}")
+        for message in outcome.sentences:
+            click.echo(f"  {printable(message)}")
 
 
 def _show_outcomes(outcomes: Sequence[CaseOutcome], wrong: Sequence[CaseOutcome], output: Format) -> None:

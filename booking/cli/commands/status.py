@@ -6,10 +6,10 @@ from typing import Any
 import click
 
 from booking.cli import output as printed
-from booking.cli.completing import known_models, known_nodes
-from booking.cli.failure import CommandError
+from booking.cli.completions import known_models, known_nodes
+from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row, printing
-from booking.cli.reach import Reach, reach_of, reaching
+from booking.cli.server_connection import ServerConnection, reach_of, reaching
 
 _HIDDEN = "(somebody)"
 _SQUATTER = "squatter"
@@ -116,7 +116,7 @@ def _process(squatter: Row) -> str:
     return f"{place or _HIDDEN}: {process}"
 
 
-def _columns(reach: Reach, rows: Sequence[Row]) -> tuple[Column, ...]:
+def _columns(reach: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
     zone = reach.zone if any((row.get("pod") or {}).get("until") for row in rows) else None
 
     def until(row: Row) -> str | None:

@@ -7,7 +7,7 @@ import click
 from booking.cli import output as printed
 from booking.cli.api import part
 from booking.cli.output import Format, printing
-from booking.cli.reach import reach_of, reaching
+from booking.cli.server_connection import reach_of, reaching
 
 
 @click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
@@ -23,9 +23,9 @@ def why(pod: str, output: Format, **options: Any) -> None:
         printed.show(answer, [answer], (), output=output, name=lambda a: f"pod/{a['name']}", empty="")
         return
     click.echo(f"{answer['namespace']}/{answer['name']}: {answer['state']}")
-    for sentence in answer["because"]:
-        click.echo(f"  {reach.told(sentence)}")
+    for message in answer["because"]:
+        click.echo(f"  {reach.told(message)}")
     if answer["would_change"]:
         click.echo("What would change it:")
-    for sentence in answer["would_change"]:
-        click.echo(f"  {reach.told(sentence)}")
+    for message in answer["would_change"]:
+        click.echo(f"  {reach.told(message)}")

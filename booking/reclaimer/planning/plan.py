@@ -11,19 +11,19 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from booking.evicting.stocks import Stocks
-from booking.reclaimer.planning.asking import Asking, asking
+from booking.eviction.holder_cache import HolderCache
+from booking.reclaimer.planning.free_placement import FreePlacement
+from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
 from booking.reclaimer.planning.search import Search
-from booking.reclaimer.planning.seats import Seats
-from booking.reclaimer.planning.sites import Outlook, Sites
+from booking.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
 from booking.reclaimer.snapshot import Snapshot
 from cluster import names
-from cluster.decide.evicting.choice import Choice
-from cluster.decide.fitting import Around, prepared
+from cluster.decide.eviction.victim_selection import VictimSelection
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for
 from cluster.objects.hold import Hold
-from cluster.objects.pods import Pod, born, is_live
+from cluster.objects.pods import Pod, first_created, is_live
 
-NOTHING_MORE: Final = Outlook()
+NOTHING_MORE: Final = PlanningInputs()
 MOST_TRIED: Final = 8
 """Pods that are looked at closely, in one pass, for a place without their victims."""
 
@@ -43,8 +43,8 @@ class Plan:
 
 def plan(
     snapshot: Snapshot,
-    outlook: Outlook = NOTHING_MORE,
-    stocks: Stocks | None = None,
+    outlook: PlanningInputs = NOTHING_MORE,
+    stocks: HolderCache | None = None,
     *,
     search: type[Search] = Search,
 ) -> list[Plan]:
@@ -59,12 +59,14 @@ def plan(
     waiting = sorted(_waiting(snapshot), key=_place)
     if not waiting:
         return []
-    sites = Sites(snapshot, outlook, stocks or Stocks())
+    sites = NodeCandidates(snapshot, outlook, stocks or HolderCache())
     one_round = _Round(snapshot, sites, search(sites))
     return [made for pod in waiting if (made := one_round.serve(pod))]
 
 
-def elsewhere(snapshot: Snapshot, outlook: Outlook, stocks: Stocks, pods: Iterable[Pod]) -> Plan | None:
+def elsewhere(
+    snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache, pods: Iterable[Pod]
+) -> Plan | None:
     """Free devices for the first of these pods that can be served without its victims by now (law L3).
 
     Args:
@@ -75,19 +77,19 @@ def elsewhere(snapshot: Snapshot, outlook: Outlook, stocks: Stocks, pods: Iterab
 
     All others that wait for what is free are served before: nobody has to leave for them instead.
     """
-    hopeful = _hopeful(pods, snapshot, Sites(snapshot, outlook, stocks))
+    hopeful = _hopeful(pods, snapshot, NodeCandidates(snapshot, outlook, stocks))
     found = (_seated(pod, snapshot, outlook, stocks) for pod in islice(hopeful, MOST_TRIED))
     return next(filter(None, found), None)
 
 
-def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: Sites) -> Iterator[Pod]:
+def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: NodeCandidates) -> Iterator[Pod]:
     """Those for whom some node that is open to them has enough free devices: mostly none, and cheap."""
     with_free: dict[str, list[str]] = {}
     for pod in sorted(pods, key=_place):
         hold, model = snapshot.holds[pod.metadata.uid], snapshot.cover[pod.metadata.uid].spec.model
         if model not in with_free:
             with_free[model] = sites.nodes_with_free(model)
-        view = snapshot.looks.views.get(hold.node)
+        view = snapshot.node_snapshots.views.get(hold.node)
         mine = sum(not view.holders(uuid) for uuid in hold.devices) if view else 0
         need = len(hold.devices)
         enough = [
@@ -96,15 +98,15 @@ def _hopeful(pods: Iterable[Pod], snapshot: Snapshot, sites: Sites) -> Iterator[
             if sites.raw_free(node, model) + (mine if node == hold.node else 0) >= need
         ]
         if enough:
-            asks = asking(pod, snapshot, prepared(pod, snapshot.around))
+            asks = waiting_pod(pod, snapshot, checker_for(pod, snapshot.around))
             if any(map(asks.is_open, enough)):
                 yield pod
 
 
-def _seated(pod: Pod, snapshot: Snapshot, outlook: Outlook, stocks: Stocks) -> Plan | None:
+def _seated(pod: Pod, snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache) -> Plan | None:
     """Free devices for one pod, once all others that wait have been served."""
     without = snapshot.without_holds(frozenset({pod.metadata.uid}))
-    sites = Sites(without, outlook, stocks)
+    sites = NodeCandidates(without, outlook, stocks)
     one_round = _Round(without, sites, Search(sites))
     for other in sorted(_waiting(without), key=_place):
         one_round.serve(other)
@@ -112,7 +114,7 @@ def _seated(pod: Pod, snapshot: Snapshot, outlook: Outlook, stocks: Stocks) -> P
 
 
 def _place(pod: Pod) -> tuple[datetime, str]:
-    return born(pod), pod.metadata.uid
+    return first_created(pod), pod.metadata.uid
 
 
 def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
@@ -128,18 +130,18 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
 class _Round:
     """One pod after the other."""
 
-    def __init__(self, snapshot: Snapshot, sites: Sites, search: Search) -> None:
+    def __init__(self, snapshot: Snapshot, sites: NodeCandidates, search: Search) -> None:
         self._snapshot = snapshot
         self._sites = sites
-        self._seats = Seats(sites)
+        self._seats = FreePlacement(sites)
         self._search = search
         self._firm = self._around = _with_holds(snapshot)
         """What a pod finds on the nodes: with everybody who has a plan; and with those who just fit, too."""
 
     def serve(self, pod: Pod) -> Plan | None:
         """The plan for a pod, None where it needs none or none would help."""
-        asks = asking(pod, self._snapshot, prepared(pod, self._around))
-        firm = asks.checker if self._firm is self._around else prepared(pod, self._firm)
+        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
+        firm = asks.checker if self._firm is self._around else checker_for(pod, self._firm)
         seating, node = self._seats.take(asks, firm)
         if node is not None:
             self._around = self._around.placing(pod, node)
@@ -156,7 +158,7 @@ class _Round:
 
     def seat(self, pod: Pod) -> Plan | None:
         """Free devices kept for a pod that has been planned for before; None where there are too few."""
-        asks = asking(pod, self._snapshot, prepared(pod, self._around))
+        asks = waiting_pod(pod, self._snapshot, checker_for(pod, self._around))
         found = self._seats.place(asks, is_kept=True)
         if found is None:
             return None
@@ -166,16 +168,16 @@ class _Round:
             pod=pod, hold=Hold(node=node, devices=devices, at=self._snapshot.now, state=state), lost=0
         )
 
-    def _wait(self, asks: Asking, choice: Choice) -> None:
+    def _wait(self, asks: WaitingPod, choice: VictimSelection) -> None:
         """It gets a plan when others have been told to go; until then nobody else counts on what they leave.
 
         What is free meanwhile is free: whoever fits there is bound.
         """
-        free = self._sites.site(choice.node, asks.model, asks.wished).free
+        free = self._sites.site(choice.node, asks.model, asks.selector).free
         self._sites.seat(choice.node, set(choice.devices) - set(free))
         self._search.changed(choice.node)
 
-    def _keep(self, asks: Asking, choice: Choice) -> Plan:
+    def _keep(self, asks: WaitingPod, choice: VictimSelection) -> Plan:
         victims = tuple(victim.uid for victim in choice.victims)
         hold = Hold(
             node=choice.node,
@@ -184,7 +186,7 @@ class _Round:
             at=self._snapshot.now,
             state=self._snapshot.state or None,
         )
-        free = self._sites.site(choice.node, asks.model, asks.wished).free
+        free = self._sites.site(choice.node, asks.model, asks.selector).free
         at_once = not set(choice.devices) & set(free)
         self._sites.keep(hold)
         self._search.changed(choice.node)
@@ -196,7 +198,7 @@ class _Round:
         return Plan(pod=asks.pod, hold=hold, lost=lost, at_once=at_once)
 
 
-def _with_holds(snapshot: Snapshot) -> Around:
+def _with_holds(snapshot: Snapshot) -> ClusterObjects:
     """As it will be when every hold has come true."""
     around = snapshot.around
     for uid, hold in sorted(snapshot.holds.items()):

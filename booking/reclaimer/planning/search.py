@@ -6,27 +6,27 @@ it destroys. Nobody behind a choice that suits can be better.
 
 from heapq import heapify, heappop, heappush
 
-from booking.reclaimer.planning.asking import Asking
-from booking.reclaimer.planning.sites import Sites
-from cluster.decide.evicting.choice import NOBODY, Choice, Rank
-from cluster.objects.wishes import Wished
+from booking.reclaimer.planning.node_candidates import NodeCandidates
+from booking.reclaimer.planning.waiting_pod import WaitingPod
+from cluster.decide.eviction.victim_selection import NOBODY, Rank, VictimSelection
+from cluster.objects.device_selector import DeviceSelector
 
-_Entry = tuple[Rank, str, int, Choice | None]
+_Entry = tuple[Rank, str, int, VictimSelection | None]
 """Rank or less than it, node, its version, its choice once that is known."""
 
 
 class Search:
     """The queues of one round of planning: one for each number of devices of a model that pods wish alike."""
 
-    def __init__(self, sites: Sites) -> None:
+    def __init__(self, sites: NodeCandidates) -> None:
         self._sites = sites
-        self._queues: dict[tuple[str, int, Wished], list[_Entry]] = {}
+        self._queues: dict[tuple[str, int, DeviceSelector], list[_Entry]] = {}
 
-    def best(self, asking: Asking) -> Choice | None:
+    def best(self, asking: WaitingPod) -> VictimSelection | None:
         """The best choice for the pod, None where nothing can be done for it."""
         queue = self._queue(asking)
         aside: list[_Entry] = []
-        best: Choice | None = None
+        best: VictimSelection | None = None
         while queue and (best is None or queue[0][0] < best.rank):
             entry = heappop(queue)
             _, node, version, choice = entry
@@ -49,9 +49,11 @@ class Search:
         for queue in self._queues.values():
             heappush(queue, (_at_least(0), node, version, None))
 
-    def _suiting(self, asking: Asking, choice: Choice, best: Choice | None) -> Choice | None:
+    def _suiting(
+        self, asking: WaitingPod, choice: VictimSelection, best: VictimSelection | None
+    ) -> VictimSelection | None:
         """The best on this node with which the pod would be placed there."""
-        site = self._sites.site(choice.node, asking.model, asking.wished)
+        site = self._sites.site(choice.node, asking.model, asking.selector)
         match asking.verdict(site, choice):
             case "suits":
                 return choice
@@ -62,13 +64,13 @@ class Search:
             case _:
                 return asking.dearer(site, best)
 
-    def _look(self, queue: list[_Entry], node: str, asking: Asking) -> None:
-        choice = self._sites.choice(node, asking.model, asking.need, asking.wished)
+    def _look(self, queue: list[_Entry], node: str, asking: WaitingPod) -> None:
+        choice = self._sites.choice(node, asking.model, asking.need, asking.selector)
         if choice is not None:
             heappush(queue, (choice.rank, node, self._sites.version(node), choice))
 
-    def _queue(self, asking: Asking) -> list[_Entry]:
-        kind = (asking.model, asking.need, asking.wished)
+    def _queue(self, asking: WaitingPod) -> list[_Entry]:
+        kind = (asking.model, asking.need, asking.selector)
         known = self._queues.get(kind)
         if known is None:
             version, losses = self._sites.version, self._sites.least_losses(*kind)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from cluster.kube.tokens import Subject
+from cluster.kube.token_review import Subject
 
 AUTHENTICATED: Final = "system:authenticated"
 """The group that the API server gives to everybody whom it knows."""

@@ -14,10 +14,10 @@ from joserfc.jwk import KeySet
 from urllib3.exceptions import HTTPError
 
 from booking.web.login.addresses import is_trusted
-from booking.web.login.attempt import Attempt
-from booking.web.login.fetched import Fetched, FetchError
+from booking.web.login.cached_fetch import CachedFetch, FetchError
+from booking.web.login.login_state import LoginState
 from booking.web.login.oidc import BadTokenError, Oidc
-from cluster.runtime.clock import Clock
+from cluster.process.clock import Clock
 
 LONGEST_ANSWER: Final = 2**20
 _TIMEOUT: Final = urllib3.Timeout(connect=2.0, read=5.0)
@@ -49,8 +49,8 @@ class Provider:
         self._pool = urllib3.PoolManager(
             num_pools=4, cert_reqs="CERT_REQUIRED", ca_certs=str(oidc.ca_file) if oidc.ca_file else None
         )
-        self._metadata = Fetched(self._fetch_metadata, clock)
-        self._keys = Fetched(self._fetch_keys, clock)
+        self._metadata = CachedFetch(self._fetch_metadata, clock)
+        self._keys = CachedFetch(self._fetch_keys, clock)
 
     def close(self) -> None:
         """Close the idle connections."""
@@ -64,7 +64,7 @@ class Provider:
         """
         return self._keys.get(renew=renew)
 
-    def address(self, attempt: Attempt, back: str) -> str:
+    def address(self, attempt: LoginState, back: str) -> str:
         """Where a browser goes to sign in; from there it comes ``back``.
 
         Raises:
@@ -83,7 +83,7 @@ class Provider:
         )
         return address
 
-    def id_token(self, code: str, attempt: Attempt, back: str) -> str:
+    def id_token(self, code: str, attempt: LoginState, back: str) -> str:
         """What a code is good for.
 
         Raises:

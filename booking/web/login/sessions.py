@@ -9,10 +9,10 @@ from typing import Final
 import msgspec
 
 from booking.store import Store, Writing
-from booking.stored import Session
+from booking.store_records import Session
 from cluster.decide.identity import Source
-from cluster.kube.tokens import Subject
-from cluster.runtime.clock import Clock
+from cluster.kube.token_review import Subject
+from cluster.process.clock import Clock
 
 _LETTERS: Final = 43
 """Of a cookie: 32 bytes in base64."""

@@ -10,18 +10,18 @@ from typing import Final
 from flask import Blueprint, Response, render_template, request
 
 from booking.web.authentication import LONGEST_TOKEN
-from booking.web.door import Door
-from booking.web.login.attempt import LASTS_SECONDS, Attempt
-from booking.web.login.fetched import FetchError
-from booking.web.login.forgery import SessionTokens
-from booking.web.login.idtokens import claims_unverified
+from booking.web.login.cached_fetch import FetchError
+from booking.web.login.id_tokens import claims_unverified
+from booking.web.login.login_state import LASTS_SECONDS, LoginState
 from booking.web.login.oidc import BadTokenError, person_of
 from booking.web.login.provider import Provider
+from booking.web.login.session_auth import LoginContext, SessionAuth, session_of
+from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.sessions import Login
-from booking.web.login.visitors import Ground, Visitors, session_of
 from booking.web.pages.assets import Assets
-from booking.web.pages.frame import protect
+from booking.web.pages.layout import protect
 from booking.web.problems import Kind, ProblemError, problem_of, unavailable
+from booking.web.request_guard import RequestGuard
 from booking.web.signing_in import LOGIN, own
 from cluster import names
 
@@ -31,17 +31,19 @@ NOT_SIGNED_IN: Final = Kind("not-signed-in", HTTPStatus.BAD_REQUEST, "You are no
 _LONGEST_WORD: Final = 200
 
 
-def login_pages(ground: Ground, door: Door, *, audience: str, provider: Provider | None) -> Blueprint:
+def login_pages(
+    context: LoginContext, guard: RequestGuard, *, audience: str, provider: Provider | None
+) -> Blueprint:
     """What people sign in by.
 
     Args:
-        ground: what it stands on.
-        door: counts those who are not in yet.
+        context: what it stands on.
+        guard: counts those who are not in yet.
         audience: of tokens, for the sentence that says how to get one.
         provider: None: people show a Kubernetes token.
     """
     made = Blueprint("login", __name__, template_folder="templates")
-    views: Views = OidcViews(ground, provider) if provider else TokenViews(ground, audience)
+    views: Views = OidcViews(context, provider) if provider else TokenViews(context, audience)
     routes: tuple[tuple[str, str, Callable[[], Response]], ...] = (
         ("GET", LOGIN, views.begin),
         ("POST", LOGIN, views.take),
@@ -55,7 +57,7 @@ def login_pages(ground: Ground, door: Door, *, audience: str, provider: Provider
     def count() -> None:
         # Who is in may always leave.
         if request.path != LOGOUT:
-            door.pass_by(request)
+            guard.pass_by(request)
 
     made.before_request(count)
     made.register_error_handler(Exception, views.problem)
@@ -66,10 +68,10 @@ def login_pages(ground: Ground, door: Door, *, audience: str, provider: Provider
 class Views(ABC):
     """What both ways in have in common."""
 
-    def __init__(self, ground: Ground) -> None:
-        self._ground = ground
+    def __init__(self, context: LoginContext) -> None:
+        self._context = context
         self._assets = Assets()
-        self._forms = SessionTokens(ground)
+        self._forms = SessionTokens(context)
 
     @abstractmethod
     def begin(self) -> Response:
@@ -86,11 +88,11 @@ class Views(ABC):
     def leave(self) -> Response:
         """``POST /logout``: the session ends, here and in the database."""
         answer = _going(f"{LOGIN}?out=1", HTTPStatus.SEE_OTHER)
-        cookie = self._ground.cookies.get(request, names.SESSION_COOKIE)
-        if cookie is not None and session_of(request, self._ground) is not None:
-            self._forms.demand(Visitors(self._ground).principal_of(request), request)
-            self._ground.sessions.close(cookie)
-        self._ground.cookies.drop(answer, request, names.SESSION_COOKIE)
+        cookie = self._context.cookies.get(request, names.SESSION_COOKIE)
+        if cookie is not None and session_of(request, self._context) is not None:
+            self._forms.demand(SessionAuth(self._context).principal_of(request), request)
+            self._context.sessions.close(cookie)
+        self._context.cookies.drop(answer, request, names.SESSION_COOKIE)
         return answer
 
     def problem(self, error: Exception) -> Response:
@@ -105,15 +107,15 @@ class Views(ABC):
 
     def _enter(self, login: Login, then: str) -> Response:
         """Somebody comes in."""
-        cookies = self._ground.cookies
+        cookies = self._context.cookies
         answer = _going(own(then), HTTPStatus.SEE_OTHER)
-        opened = self._ground.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
+        opened = self._context.sessions.open(login, cookies.get(request, names.SESSION_COOKIE))
         cookies.set(answer, request, names.SESSION_COOKIE, opened)
         return answer
 
     def _page(
         self,
-        sentence: str,
+        message: str,
         *,
         title: str = "Sign in",
         status: HTTPStatus = HTTPStatus.OK,
@@ -124,7 +126,7 @@ class Views(ABC):
         text = render_template(
             "login.html",
             title=title,
-            sentence=sentence,
+            sentence=message,
             audience=audience,
             then=then,
             login=LOGIN,
@@ -136,21 +138,21 @@ class Views(ABC):
 class OidcViews(Views):
     """By the provider."""
 
-    def __init__(self, ground: Ground, provider: Provider) -> None:
-        super().__init__(ground)
+    def __init__(self, context: LoginContext, provider: Provider) -> None:
+        super().__init__(context)
         self._provider = provider
 
     def begin(self) -> Response:
         """Off to the provider; whoever has just signed out stays, and is not signed in again at once."""
         if "out" in request.args:
             return self._page("You are signed out.", title="Signed out")
-        attempt = Attempt.begin(request.args.get("next", ""))
+        attempt = LoginState.begin(request.args.get("next", ""))
         try:
             address = self._provider.address(attempt, self._back)
         except FetchError as error:
             raise _not_now(error) from error
         answer = _going(address, HTTPStatus.FOUND)
-        self._ground.cookies.set(answer, request, names.LOGIN_COOKIE, attempt.cookie, seconds=LASTS_SECONDS)
+        self._context.cookies.set(answer, request, names.LOGIN_COOKIE, attempt.cookie, seconds=LASTS_SECONDS)
         return answer
 
     def finish(self) -> Response:
@@ -159,12 +161,12 @@ class OidcViews(Views):
             answer = self._finish()
         except (ProblemError, BadTokenError, FetchError) as error:
             answer = self.problem(_told(error))
-        self._ground.cookies.drop(answer, request, names.LOGIN_COOKIE)
+        self._context.cookies.drop(answer, request, names.LOGIN_COOKIE)
         return answer
 
     def _finish(self) -> Response:
-        ground, oidc, id_tokens = self._ground, self._ground.oidc, self._ground.id_tokens
-        attempt = Attempt.of(ground.cookies.get(request, names.LOGIN_COOKIE))
+        context, oidc, id_tokens = self._context, self._context.oidc, self._context.id_tokens
+        attempt = LoginState.of(context.cookies.get(request, names.LOGIN_COOKIE))
         state = request.args.get("state", "")
         if attempt is None or not hmac.compare_digest(state.encode(), attempt.state.encode()):
             raise BadTokenError("That took too long, or began in another window: please sign in again.")
@@ -175,19 +177,19 @@ class OidcViews(Views):
             raise BadTokenError("That answer is another provider's.")
         token = self._provider.id_token(request.args.get("code", ""), attempt, self._back)
         person = person_of(id_tokens.of_login(token, attempt.nonce), oidc)
-        who = ground.person(person)
+        who = context.person(person)
         return self._enter(Login(who.user, "oidc", person.raw, person.subject, person.email), attempt.then)
 
     @property
     def _back(self) -> str:
-        return f"{self._ground.public}{CALLBACK}"
+        return f"{self._context.public}{CALLBACK}"
 
 
 class TokenViews(Views):
     """By a Kubernetes token, which the API server looks at once and nobody keeps."""
 
-    def __init__(self, ground: Ground, audience: str) -> None:
-        super().__init__(ground)
+    def __init__(self, context: LoginContext, audience: str) -> None:
+        super().__init__(context)
         self._audience = audience
 
     def begin(self) -> Response:
@@ -196,21 +198,21 @@ class TokenViews(Views):
 
     def take(self) -> Response:
         """The token."""
-        self._ground.demand_own_page(request)
+        self._context.demand_own_page(request)
         token = request.form.get("token", "").strip()
         try:
             # As a header would have to carry it.
-            token = self._ground.bearers.token_in(f"Bearer {token[: LONGEST_TOKEN + 1]}")
-            subject = self._ground.bearers.subject(token)
-            who = self._ground.bearers.owner(token)
+            token = self._context.bearers.token_in(f"Bearer {token[: LONGEST_TOKEN + 1]}")
+            subject = self._context.bearers.subject(token)
+            who = self._context.bearers.owner(token)
         except ProblemError as error:
-            return self._form(_sentence(error), status=error.kind.status)
+            return self._form(_message(error), status=error.kind.status)
         login = Login(who.user, "kubernetes", subject.name, subject, until=_end_of(token))
         return self._enter(login, request.form.get("next", ""))
 
-    def _form(self, sentence: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
+    def _form(self, message: str, *, status: HTTPStatus = HTTPStatus.OK) -> Response:
         return self._page(
-            sentence, status=status, audience=self._audience, then=own(request.values.get("next"))
+            message, status=status, audience=self._audience, then=own(request.values.get("next"))
         )
 
 
@@ -228,7 +230,7 @@ def _end_of(token: str) -> datetime | None:
         return None
 
 
-def _sentence(error: ProblemError) -> str:
+def _message(error: ProblemError) -> str:
     if error.kind.status == HTTPStatus.UNAUTHORIZED:
         return "That token is unknown, has expired or is meant for somebody else."
     return error.detail

@@ -14,11 +14,11 @@ from booking.policy.limits import Limits, told
 from booking.policy.policy import meaning
 from booking.policy_history import SUBJECT
 from booking.records import Record
-from booking.stored import Filters
-from booking.web.pages.answer import UNWRITTEN, gpus, model_title
-from booking.web.pages.frame import Frame, Visit
-from booking.web.pages.ports import PageParts
-from booking.web.pages.wall import BadTimeError
+from booking.store_records import Filters
+from booking.web.pages.form_result import UNWRITTEN, gpus, model_title
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.layout import PageLayout, Visit
+from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import FORBIDDEN, ProblemError
 
 TABS: Final = (
@@ -60,7 +60,7 @@ class Refused:
 class AdminPages:
     """``/admin`` and what is done there."""
 
-    def __init__(self, parts: PageParts, frame: Frame) -> None:
+    def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
         self._bookings = parts.administration
@@ -78,7 +78,7 @@ class AdminPages:
             self._bookings.add_block(
                 visit.who,
                 node=_text("node"),
-                start=_instant(visit, "start", visit.wall.now),
+                start=_instant(visit, "start", visit.clock.now),
                 end=_instant(visit, "end"),
                 reason=_text("reason"),
                 model=_text("model") or None,
@@ -110,7 +110,7 @@ class AdminPages:
             self._bookings.add_exemption(
                 visit.who,
                 user=_text("user"),
-                start=_instant(visit, "start", visit.wall.now),
+                start=_instant(visit, "start", visit.clock.now),
                 end=_instant(visit, "end"),
                 limits=limits_in(request.form.get("limits", "")),
                 reason=_text("reason"),
@@ -141,7 +141,7 @@ class AdminPages:
         def act() -> None:
             self._parts.guarantee.demand()
             record = self._bookings.show(visit.who, booking_id)
-            is_planned = record.state(visit.wall.now) == "planned"
+            is_planned = record.state(visit.clock.now) == "planned"
             verb = self._bookings.cancel if is_planned else self._bookings.release
             self._parts.guarantee.written(verb(visit.who, booking_id, reason=_text("reason")))
 
@@ -161,7 +161,7 @@ class AdminPages:
         visit = self._visit()
         policy = self._parts.policy()
         manual = told(Limits(zone=policy.zone))
-        found = told(policy.limits_for(user="", model="", now=visit.wall.now))
+        found = told(policy.limits_for(user="", model="", now=visit.clock.now))
         meant = meaning(policy)
         scopes = {name: meant[name] for name in ("pools", "groups", "users") if meant[name]}
         rows = [
@@ -214,7 +214,7 @@ class AdminPages:
         try:
             act()
         except RefusedError as error:
-            sentences = tuple(visit.wall.told(each.message) for each in error.violations) or (str(error),)
+            sentences = tuple(visit.clock.told(each.message) for each in error.violations) or (str(error),)
         except (BadTimeError, UnknownError, ClusterError) as error:
             sentences = (str(error),)
         else:
@@ -237,7 +237,7 @@ class AdminPages:
 
     def _devices(self, visit: Visit) -> Mapping[str, Mapping[str, int]]:
         """Model -> node -> GPUs that there are."""
-        now = visit.wall.now
+        now = visit.clock.now
         overview = self._parts.bookings.overview(visit.who, now, now.replace(microsecond=0) + _MOMENT)
         return overview.capacity.devices
 
@@ -301,10 +301,10 @@ def _row(record: Record, visit: Visit, at_risk: frozenset[str]) -> dict[str, Any
         "id": record.id,
         "user": record.user,
         "title": gpus(record.count, record.model),
-        "state": record.state(visit.wall.now),
+        "state": record.state(visit.clock.now),
         "at_risk": record.id in at_risk,
-        "start": visit.wall.moment(record.start),
-        "end": visit.wall.moment(record.end),
+        "start": visit.clock.moment(record.start),
+        "end": visit.clock.moment(record.end),
         "nodes": ", ".join(sorted({place.node for place in record.plan})),
     }
 
@@ -326,7 +326,7 @@ def _text(name: str) -> str:
 
 def _instant(visit: Visit, name: str, otherwise: datetime | None = None) -> datetime:
     text = _text(name)
-    return otherwise if otherwise is not None and not text else visit.wall.read(text)
+    return otherwise if otherwise is not None and not text else visit.clock.read(text)
 
 
 def _count(text: str) -> int | None:

@@ -8,10 +8,10 @@ from werkzeug.exceptions import MethodNotAllowed, NotFound
 from booking.web.pages.admin import AdminPages
 from booking.web.pages.assets import Assets
 from booking.web.pages.booking import BookingPages
-from booking.web.pages.frame import Frame, protect
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.layout import PageLayout, protect
 from booking.web.pages.live import LivePages
 from booking.web.pages.mine import MinePages
-from booking.web.pages.ports import PageParts
 
 NAME: Final = "pages"
 """Of the blueprint: Flask puts it before every endpoint's name."""
@@ -23,7 +23,7 @@ def pages(parts: PageParts) -> Blueprint:
     """Everything that people see."""
     made = Blueprint(NAME, "booking.web.pages", template_folder="templates")
     assets = Assets()
-    frame = Frame(parts, assets)
+    frame = PageLayout(parts, assets)
     booking, mine = BookingPages(parts, frame), MinePages(parts, frame)
     live, admin = LivePages(parts, frame), AdminPages(parts, frame)
     routes = (

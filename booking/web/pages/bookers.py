@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from booking.service.overview import Overview
-from booking.web.pages.leaf import Leaf
+from booking.web.pages.calendar_range import CalendarRange
 
 
 @dataclass(frozen=True)
@@ -17,9 +17,9 @@ class Booker:
     is_mine: bool
 
 
-def bookers_of(overview: Overview, leaf: Leaf, model: str) -> tuple[Booker, ...]:
+def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[Booker, ...]:
     """Bookings of the leaf by their start; none where only one's own are told, which have a page."""
-    axis = leaf.axis
+    axis = range_.axis
     told = [
         (each.start, each.user, each)
         for each in overview.booked.get(model, ())
@@ -29,6 +29,6 @@ def bookers_of(overview: Overview, leaf: Leaf, model: str) -> tuple[Booker, ...]
         return ()
     told.sort(key=lambda row: row[:2])
     return tuple(
-        Booker(user, each.count, leaf.wall.moment(each.start), leaf.wall.moment(each.end), each.is_mine)
+        Booker(user, each.count, range_.clock.moment(each.start), range_.clock.moment(each.end), each.is_mine)
         for _, user, each in told
     )

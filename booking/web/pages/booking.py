@@ -14,14 +14,17 @@ from urllib.parse import urlencode
 import msgspec
 from flask import Response, request
 
-from booking import spans, wording
+from booking import durations, wording
 from booking.capacity import Capacity
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.records import BookingRequest, Slot, SlotRequest
-from booking.service.once import Key
+from booking.service.idempotency import Key
 from booking.service.overview import Overview
-from booking.web.pages.answer import (
+from booking.web.pages.availability_table import board_of
+from booking.web.pages.booking_form import FormRequest, Texts, asked_of, texts_of
+from booking.web.pages.calendar_range import CalendarRange
+from booking.web.pages.form_result import (
     WHY,
     Answer,
     accepted,
@@ -32,14 +35,11 @@ from booking.web.pages.answer import (
     refused,
     unreadable,
 )
-from booking.web.pages.asked import Asked, Texts, asked_of, texts_of
-from booking.web.pages.board import board_of
-from booking.web.pages.frame import Frame, Visit, is_fragment
-from booking.web.pages.inside import inside_of
-from booking.web.pages.leaf import Leaf
-from booking.web.pages.pieces import free_at
-from booking.web.pages.ports import PageParts
-from booking.web.pages.wall import BadTimeError
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.layout import PageLayout, Visit, is_fragment
+from booking.web.pages.load_segments import free_at
+from booking.web.pages.model_detail import inside_of
+from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import UNKNOWN, ProblemError
 
 _CHECK: Final = "check"
@@ -77,7 +77,7 @@ class Form:
 class BookingPages:
     """``/`` and what htmx asks of it."""
 
-    def __init__(self, parts: PageParts, frame: Frame) -> None:
+    def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
 
@@ -103,9 +103,9 @@ class BookingPages:
         if not is_fragment():
             return _see_other(f"/?{urlencode({'open': request.args.get('model', '')})}")
         visit = self._frame.visit()
-        leaf = _leaf(visit)
-        overview = self._overview(visit, leaf)
-        inside = inside_of(overview, leaf, _known(overview.capacity, request.args.get("model", "")))
+        range_ = _range(visit)
+        overview = self._overview(visit, range_)
+        inside = inside_of(overview, range_, _known(overview.capacity, request.args.get("model", "")))
         return self._frame.page("inside.html", visit, inside=inside)
 
     def check(self) -> Response:
@@ -122,7 +122,7 @@ class BookingPages:
         """``POST /``: 303 to the booking, or the page again with all that is in the way."""
         visit = self._frame.visit()
         texts = texts_of(request.form)
-        asked = asked_of(texts, visit.wall)
+        asked = asked_of(texts, visit.clock)
         if asked.request is None:
             return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
         self._parts.guarantee.demand()
@@ -142,11 +142,11 @@ class BookingPages:
     def _page(
         self, visit: Visit, texts: Texts, answer: Answer | None, status: HTTPStatus = HTTPStatus.OK
     ) -> Response:
-        trouble = self._parts.unknown_capacity()
-        leaf = _leaf(visit)
-        overview = None if trouble else self._overview(visit, leaf)
-        board = board_of(overview, leaf, opened=request.args.get("open"), trouble=trouble)
-        if leaf.axis.shows(visit.wall.now):
+        problem = self._parts.unknown_capacity()
+        range_ = _range(visit)
+        overview = None if problem else self._overview(visit, range_)
+        board = board_of(overview, range_, opened=request.args.get("open"), problem=problem)
+        if range_.axis.shows(visit.clock.now):
             choices = [Choice(row.label, row.title, row.free, row.capacity) for row in board.rows]
         else:
             choices = self._choices(visit)
@@ -163,53 +163,55 @@ class BookingPages:
         """What there is now."""
         if self._parts.unknown_capacity():
             return []
-        now = visit.wall.now
+        now = visit.clock.now
         overview = self._parts.bookings.overview(visit.who, now, now + _MOMENT)
         return [
             Choice(model, model_title(model), free_at(overview, model, now), overview.capacity.total(model))
             for model in overview.capacity.models
         ]
 
-    def _overview(self, visit: Visit, leaf: Leaf) -> Overview:
-        return self._parts.bookings.overview(visit.who, leaf.axis.start, leaf.axis.end)
+    def _overview(self, visit: Visit, range_: CalendarRange) -> Overview:
+        return self._parts.bookings.overview(visit.who, range_.axis.start, range_.axis.end)
 
     def _answer(self, visit: Visit, texts: Texts) -> Answer:
-        asked = asked_of(texts, visit.wall)
+        asked = asked_of(texts, visit.clock)
         if asked.request is None:
             return unreadable(asked.errors)
-        trouble = self._parts.unknown_capacity()
-        if trouble:
-            return Answer("bad", f"Nothing can be said now. {trouble}")
+        problem = self._parts.unknown_capacity()
+        if problem:
+            return Answer("bad", f"Nothing can be said now. {problem}")
         try:
             decision = self._parts.bookings.dry_run(visit.who, asked.request, user=asked.user)
         except RefusedError as error:  # for nobody that there can be
-            return refused(error.violations, visit.wall)
+            return refused(error.violations, visit.clock)
         if decision.is_accepted:
-            return accepted(decision, visit.wall)
+            return accepted(decision, visit.clock)
         return self._refusal(visit, asked, asked.request, decision)
 
-    def _refusal(self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision) -> Answer:
+    def _refusal(
+        self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
+    ) -> Answer:
         """All that is wrong, the earliest slots of that size, and what else would be accepted."""
-        slots = self._earliest(visit, asked, wish, decision)
+        slots = self._earliest(visit, asked, booking_request, decision)
         buttons = fillers(
             [
                 *((slot, "") for slot in slots),
                 *((other, WHY.get(other.why, "")) for other in decision.alternatives),
             ],
-            visit.wall,
-            namespace=wish.namespace,
+            visit.clock,
+            namespace=booking_request.namespace,
             user=asked.user or "",
         )
-        answer = refused(decision.violations, visit.wall, buttons)
+        answer = refused(decision.violations, visit.clock, buttons)
         start = decision.earliest_start
         if any(slot.start == start for slot in slots):
             return answer
-        later = later_of(start, visit.wall)
+        later = later_of(start, visit.clock)
         has_nothing = decision.is_searched and not buttons
         return replace(answer, later=nothing_now(later) if has_nothing else later)
 
     def _earliest(
-        self, visit: Visit, asked: Asked, wish: BookingRequest, decision: Decision
+        self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Sequence[Slot]:
         """The first slots for as much of the wish as the limits allow; none where no start would help.
 
@@ -220,13 +222,13 @@ class BookingPages:
             return ()
         slot = SlotRequest(
             model=like.model,
-            duration=spans.between(like.start, like.end, visit.wall.zone),
+            duration=durations.between(like.start, like.end, visit.clock.zone),
             count=like.count,
             topology=like.topology,
-            namespace=wish.namespace,
+            namespace=booking_request.namespace,
         )
         found: list[Slot] = []
-        for not_before in (None,) if like.why == "earlier" else dict.fromkeys((wish.start, None)):
+        for not_before in (None,) if like.why == "earlier" else dict.fromkeys((booking_request.start, None)):
             if len(found) < _SLOTS:
                 soonest = msgspec.structs.replace(slot, not_before=not_before)
                 with suppress(RefusedError):  # taken by somebody else, since
@@ -234,12 +236,12 @@ class BookingPages:
         return [*dict.fromkeys(found)][:_SLOTS]
 
 
-def _leaf(visit: Visit) -> Leaf:
+def _range(visit: Visit) -> CalendarRange:
     try:
-        first = visit.wall.read(request.args.get("from", ""))
+        first = visit.clock.read(request.args.get("from", ""))
     except BadTimeError:
         first = None
-    return Leaf.of(visit.wall, first)
+    return CalendarRange.of(visit.clock, first)
 
 
 def _key(texts: Texts) -> Key | None:

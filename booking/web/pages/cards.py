@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from booking import afterwards, wording
+from booking import end_effects, wording
+from booking.eviction_settings import EvictionSettings
 from booking.records import Record, State
-from booking.terms import Terms
-from booking.web.pages.answer import Answer, gpus
+from booking.web.pages.form_result import Answer, gpus
 from booking.web.pages.risks import Risk
-from booking.web.pages.wall import Wall, utc_seconds
+from booking.web.pages.site_clock import SiteClock, utc_seconds
 from cluster import names
 
 _WORDS: Final[dict[State, str]] = {"active": "running", "planned": "planned"}
@@ -82,27 +82,32 @@ class Past:
 
 
 def card_of(
-    record: Record, wall: Wall, *, pods: tuple[str, ...] | None, risk: Risk | None, terms: Terms
+    record: Record,
+    clock: SiteClock,
+    *,
+    pods: tuple[str, ...] | None,
+    risk: Risk | None,
+    terms: EvictionSettings,
 ) -> Card:
     """A card; ``terms`` say what becomes of its pods."""
-    state = record.state(wall.now)
+    state = record.state(clock.now)
     turn = record.end if state == "active" else record.start
-    passed = (wall.now - record.start) / (record.end - record.start)
+    passed = (clock.now - record.start) / (record.end - record.start)
     return Card(
         id=record.id,
         title=gpus(record.count, record.model),
         state=state,
         state_word=_WORDS[state],
-        start=wall.moment(record.start),
-        end=wall.moment(record.end),
+        start=clock.moment(record.start),
+        end=clock.moment(record.end),
         start_iso=utc_seconds(record.start),
         end_iso=utc_seconds(record.end),
-        length=wall.length(record.start, record.end),
+        length=clock.length(record.start, record.end),
         done=f"{100 * min(1.0, max(0.0, passed)):.1f}",
         before_count="Ends in" if state == "active" else "Starts in",
-        countdown=wall.until(turn),
+        countdown=clock.until(turn),
         over="It is over: load the page again." if state == "active" else "It runs: load the page again.",
-        seconds=int((turn - wall.now).total_seconds()),
+        seconds=int((turn - clock.now).total_seconds()),
         turn_iso=utc_seconds(turn),
         where=_where(record),
         namespace=record.namespace or "all of yours",
@@ -113,11 +118,11 @@ def card_of(
         share=_share(record),
         snippet=_snippet(record),
         risk=risk,
-        acts=_acts(record, state, wall, terms),
+        acts=_acts(record, state, clock, terms),
     )
 
 
-def past_of(record: Record, wall: Wall) -> Past:
+def past_of(record: Record, clock: SiteClock) -> Past:
     """A row."""
     by = f"by {record.ended_by}" if record.ended_by else ""
     note = ": ".join(text for text in (by, record.reason or "") if text)
@@ -125,10 +130,10 @@ def past_of(record: Record, wall: Wall) -> Past:
         note = "given back early"
     return Past(
         id=record.id,
-        state=record.state(wall.now),
+        state=record.state(clock.now),
         title=gpus(record.count, record.model),
-        start=wall.moment(record.start),
-        end=wall.moment(record.end),
+        start=clock.moment(record.start),
+        end=clock.moment(record.end),
         note=note,
     )
 
@@ -141,14 +146,14 @@ def _where(record: Record) -> str:
     return f"{names_of} (planned)" if record.topology == "single-node" else f"any nodes (planned: {names_of})"
 
 
-def _acts(record: Record, state: State, wall: Wall, terms: Terms) -> tuple[Act, ...]:
+def _acts(record: Record, state: State, clock: SiteClock, terms: EvictionSettings) -> tuple[Act, ...]:
     length = Act(
         verb="length",
         title="Extend or shorten",
         button="Change the end",
         field="end",
         label="New end",
-        value=wall.field(record.end),
+        value=clock.field(record.end),
     )
     resize = Act(
         verb="resize",
@@ -164,7 +169,7 @@ def _acts(record: Record, state: State, wall: Wall, terms: Terms) -> tuple[Act, 
             verb="release",
             title="Release",
             button="Release now",
-            hint=f"It ends at once and cannot be taken back. {afterwards.before(terms)}"
+            hint=f"It ends at once and cannot be taken back. {end_effects.before(terms)}"
             " Waiting for your next booking counts from now.",
             is_grave=True,
         )
@@ -175,8 +180,8 @@ def _acts(record: Record, state: State, wall: Wall, terms: Terms) -> tuple[Act, 
         button="Move",
         field="start",
         label="New start",
-        value=wall.field(record.start),
-        hint=f"It stays as long as it is: {wall.length(record.start, record.end)}.",
+        value=clock.field(record.start),
+        hint=f"It stays as long as it is: {clock.length(record.start, record.end)}.",
     )
     cancel = Act(
         verb="cancel",

@@ -7,15 +7,15 @@ from urllib.parse import quote
 from flask import Response, request
 
 from booking.errors import ClusterError, UnknownPodError
-from booking.web.pages.frame import Frame, Visit, is_fragment
-from booking.web.pages.ports import PageParts
-from booking.web.pages.tiles import now_board
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.layout import PageLayout, Visit, is_fragment
+from booking.web.pages.now_view import now_board
 
 
 class LivePages:
     """``/now`` and ``/why``."""
 
-    def __init__(self, parts: PageParts, frame: Frame) -> None:
+    def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
 
@@ -28,7 +28,7 @@ class LivePages:
         except ClusterError as error:
             return self._frame.page(template, visit, board=None, trouble=str(error))
         blocks = self._parts.administration.blocks(visit.who)
-        board = now_board(now, blocks, visit.wall, visit.who.user)
+        board = now_board(now, blocks, visit.clock, visit.who.user)
         return self._frame.page(template, visit, board=board, trouble="")
 
     def ask(self) -> Response:
@@ -47,15 +47,15 @@ class LivePages:
         return self._page(visit, namespace, name)
 
     def _page(self, visit: Visit, namespace: str, name: str) -> Response:
-        told, trouble, status = None, "", HTTPStatus.OK
+        told, problem, status = None, "", HTTPStatus.OK
         mine: Sequence[tuple[str, str]] = ()
         try:
             mine = self._parts.live.mine(visit.who)
             told = self._parts.live.why(visit.who, namespace, name) if namespace and name else None
         except UnknownPodError as error:
-            trouble, status = str(error), HTTPStatus.NOT_FOUND
+            problem, status = str(error), HTTPStatus.NOT_FOUND
         except ClusterError as error:
-            trouble, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
+            problem, status = str(error), HTTPStatus.SERVICE_UNAVAILABLE
         return self._frame.page(
             "why.html",
             visit,
@@ -63,6 +63,6 @@ class LivePages:
             namespace=namespace,
             pod=name,
             told=told,
-            trouble=trouble,
+            trouble=problem,
             mine=mine,
         )

@@ -10,18 +10,18 @@ from urllib.parse import urlencode
 from flask import Response, request
 from msgspec import UNSET
 
-from booking import afterwards, spans
+from booking import durations, end_effects
 from booking.errors import RefusedError, StaleError
 from booking.evaluate import Decision
 from booking.records import Change, Record
-from booking.stored import Filters
-from booking.web.pages.answer import UNWRITTEN, Answer, accepted, gpus, later_of
-from booking.web.pages.asked import NO_COUNT, whole
+from booking.store_records import Filters
+from booking.web.pages.booking_form import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
-from booking.web.pages.frame import Frame, Visit, is_fragment
-from booking.web.pages.ports import PageParts
+from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, gpus, later_of
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.layout import PageLayout, Visit, is_fragment
 from booking.web.pages.risks import Risk, risk_of, taken, told
-from booking.web.pages.wall import BadTimeError
+from booking.web.pages.site_clock import BadTimeError
 
 ChangeVerb = Literal["length", "move", "resize", "take"]
 _PAGE: Final = 50
@@ -36,13 +36,13 @@ class Notice:
     """What has just happened."""
 
     looks: str
-    sentence: str
+    message: str
 
 
 class MinePages:
     """``/mine`` and what is done there."""
 
-    def __init__(self, parts: PageParts, frame: Frame) -> None:
+    def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
         self._frame = frame
 
@@ -65,13 +65,13 @@ class MinePages:
     def change(self, booking_id: str, verb: ChangeVerb) -> Response:
         """``POST /mine/ID/VERB``: extend or shorten (``length``), ``move``, ``resize``, ``take`` an offer."""
         visit = self._frame.visit()
-        wish = self._wish(visit, booking_id, verb)
-        if isinstance(wish, Answer):
-            return self._refused(visit, booking_id, verb, wish)
+        change = self._change(visit, booking_id, verb)
+        if isinstance(change, Answer):
+            return self._refused(visit, booking_id, verb, change)
         self._parts.guarantee.demand()
         self._parts.guarantee.demand_capacity()
         try:
-            record = self._parts.bookings.change(visit.who, booking_id, wish, expected=_version())
+            record = self._parts.bookings.change(visit.who, booking_id, change, expected=_version())
         except RefusedError:
             return self._refused(visit, booking_id, verb, self._dry_run(visit, booking_id, verb))
         except StaleError as error:
@@ -95,7 +95,7 @@ class MinePages:
         try:
             record = end(visit.who, booking_id, expected=_version())
         except (RefusedError, StaleError) as error:
-            return self._refused(visit, booking_id, verb, Answer("bad", visit.wall.told(str(error))))
+            return self._refused(visit, booking_id, verb, Answer("bad", visit.clock.told(str(error))))
         return self._done("released" if verb == "release" else "cancelled", record)
 
     def _done(self, what: str, record: Record) -> Response:
@@ -109,7 +109,7 @@ class MinePages:
         self._parts.bookings.show(visit.who, booking_id)
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
-    def _wish(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
+    def _change(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Change | Answer:
         """What the form asks for; a sentence where it cannot be read."""
         if verb == "take":
             return taken(*(request.form.get(name, "") for name in ("start", "end", "count")))
@@ -117,31 +117,31 @@ class MinePages:
             count = whole(request.form.get("count", ""))
             return Change(count=count) if count else Answer("bad", NO_COUNT)
         try:
-            instant = visit.wall.read(request.form.get("end" if verb == "length" else "start", ""))
+            instant = visit.clock.read(request.form.get("end" if verb == "length" else "start", ""))
         except BadTimeError as error:
             return Answer("bad", str(error))
         if verb == "length":
             return Change(end=instant)
         record = self._parts.bookings.show(visit.who, booking_id)
-        zone = visit.wall.zone
+        zone = visit.clock.zone
         # As many days as before, also where clocks change in between.
-        length = spans.between(record.start, record.end, zone)
-        return Change(start=instant, end=spans.after(instant, length, zone))
+        length = durations.between(record.start, record.end, zone)
+        return Change(start=instant, end=durations.after(instant, length, zone))
 
     def _dry_run(self, visit: Visit, booking_id: str, verb: ChangeVerb) -> Answer:
-        wish = self._wish(visit, booking_id, verb)
-        if isinstance(wish, Answer):
-            return wish
-        trouble = self._parts.unknown_capacity()
-        if trouble:
-            return Answer("bad", f"Nothing can be said now. {trouble}")
+        change = self._change(visit, booking_id, verb)
+        if isinstance(change, Answer):
+            return change
+        problem = self._parts.unknown_capacity()
+        if problem:
+            return Answer("bad", f"Nothing can be said now. {problem}")
         try:
-            decision = self._parts.bookings.dry_run_change(visit.who, booking_id, wish)
+            decision = self._parts.bookings.dry_run_change(visit.who, booking_id, change)
         except RefusedError as error:
-            return Answer("bad", visit.wall.told(str(error)))
+            return Answer("bad", visit.clock.told(str(error)))
         if decision.is_accepted:
-            ends_it = wish.end is not UNSET and wish.end <= visit.wall.now
-            return _possible(decision, visit, afterwards.before(self._parts.terms) if ends_it else "")
+            ends_it = change.end is not UNSET and change.end <= visit.clock.now
+            return _possible(decision, visit, end_effects.before(self._parts.terms) if ends_it else "")
         return _impossible(decision, visit)
 
     def _page(
@@ -158,7 +158,7 @@ class MinePages:
         cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
         if at and not any(act.answer for card in cards for act in card.acts):
             # Its card is gone, or has become another, since the form was seen.
-            notice = Notice("bad", " ".join([at[2].sentence, *at[2].violations]))
+            notice = Notice("bad", " ".join([at[2].message, *at[2].violations]))
         return self._frame.page("mine.html", visit, status=status, cards=cards, notice=notice, past=False)
 
     def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
@@ -168,7 +168,7 @@ class MinePages:
         found = self._parts.bookings.at_risk(records)
         blocks = self._parts.bookings.blocks(visit.who) if found else ()
         return {
-            each.id: risk_of(each, blocks, self._parts.bookings.alternatives(visit.who, each.id), visit.wall)
+            each.id: risk_of(each, blocks, self._parts.bookings.alternatives(visit.who, each.id), visit.clock)
             for each in records
             if each.id in found
         }
@@ -184,7 +184,7 @@ class MinePages:
     ) -> Card:
         card = card_of(
             record,
-            visit.wall,
+            visit.clock,
             pods=None if pods is None else pods.get(record.id, ()),
             risk=risks.get(record.id),
             terms=self._parts.terms,
@@ -195,9 +195,9 @@ class MinePages:
 
     def _past(self, visit: Visit) -> Response:
         skipped = _number(request.args.get("skip", ""))
-        over = [record for record in self._all(visit) if _is_over(record, visit.wall.now)]
+        over = [record for record in self._all(visit) if _is_over(record, visit.clock.now)]
         newest = sorted(over, key=lambda record: record.start, reverse=True)
-        rows = [past_of(record, visit.wall) for record in newest[skipped : skipped + _PAGE]]
+        rows = [past_of(record, visit.clock) for record in newest[skipped : skipped + _PAGE]]
         more = len(newest) > skipped + _PAGE
         following = f"/mine?{urlencode({'past': 1, 'skip': skipped + _PAGE})}" if more else None
         return self._frame.page("mine.html", visit, rows=rows, following=following, notice=None, past=True)
@@ -215,14 +215,14 @@ class MinePages:
                 return
 
     def _notice(self, visit: Visit) -> Notice | None:
-        for what, sentence in _NOTICES.items():
+        for what, message in _NOTICES.items():
             booking_id = request.args.get(what)
             if booking_id:
                 record = self._parts.bookings.show(visit.who, booking_id)
                 looks = "bad" if what == "stored" else "good"
-                told = sentence.format(gpus(record.count, record.model), record.id)
+                told = message.format(gpus(record.count, record.model), record.id)
                 if what == "released":
-                    told = f"{told} {afterwards.after(self._parts.terms)}"
+                    told = f"{told} {end_effects.after(self._parts.terms)}"
                 return Notice(looks, told)
         return None
 
@@ -245,21 +245,21 @@ def _opened(act: Act, verb: str, answer: Answer) -> Act:
 
 
 def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
-    answer = accepted(decision, visit.wall)
-    sentence = answer.sentence.replace("Can be booked", "Possible", 1)
-    return replace(answer, sentence=f"{sentence} {of_pods}".rstrip())
+    answer = accepted(decision, visit.clock)
+    message = answer.message.replace("Can be booked", "Possible", 1)
+    return replace(answer, message=f"{message} {of_pods}".rstrip())
 
 
 def _impossible(decision: Decision, visit: Visit) -> Answer:
     """There is one field: everything stands beside it."""
-    instead = "; ".join(told(decision.alternatives, visit.wall))
+    instead = "; ".join(told(decision.alternatives, visit.clock))
     return Answer(
         "bad",
         f"This change is not possible; it could become: {instead}."
         if instead
         else "This change is not possible.",
-        tuple(visit.wall.told(violation.message) for violation in decision.violations),
-        later=later_of(decision.earliest_start, visit.wall),
+        tuple(visit.clock.told(violation.message) for violation in decision.violations),
+        later=later_of(decision.earliest_start, visit.clock),
     )
 
 

@@ -9,9 +9,9 @@ from msgspec import UNSET
 
 from booking.alternatives import Alternative
 from booking.records import Change, Record
-from booking.stored import Block
-from booking.web.pages.answer import WHY, Answer, gpus, why_of
-from booking.web.pages.wall import Wall, utc_seconds
+from booking.store_records import Block
+from booking.web.pages.form_result import WHY, Answer, gpus, why_of
+from booking.web.pages.site_clock import SiteClock, utc_seconds
 
 _STAYS: Final = "Nothing is cancelled by itself."
 _MOST_GPUS: Final = 6
@@ -34,22 +34,24 @@ class Offer:
 class Risk:
     """All that is told."""
 
-    sentence: str
+    message: str
     offers: tuple[Offer, ...]
     others: tuple[str, ...]
     """What could be booked anew once it is cancelled: no booking changes its model."""
 
 
-def risk_of(record: Record, blocks: Iterable[Block], instead: Sequence[Alternative], wall: Wall) -> Risk:
+def risk_of(
+    record: Record, blocks: Iterable[Block], instead: Sequence[Alternative], clock: SiteClock
+) -> Risk:
     """Why a booking cannot be kept as things are, and what would be accepted in its place."""
-    is_running = record.state(wall.now) == "active"
-    mine = [each for each in instead if _becomes(record, each, wall, is_running=is_running)]
+    is_running = record.state(clock.now) == "active"
+    mine = [each for each in instead if _becomes(record, each, clock, is_running=is_running)]
     # A running one is released, not cancelled, and whoever has released waits before they book anew.
     rest = [] if is_running else [each for each in instead if each not in mine]
     return Risk(
-        f"{_cause(record, blocks, wall)} {_STAYS}",
-        tuple(_offer(each, wall, is_running=is_running) for each in mine),
-        tuple(told(rest, wall)),
+        f"{_cause(record, blocks, clock)} {_STAYS}",
+        tuple(_offer(each, clock, is_running=is_running) for each in mine),
+        tuple(told(rest, clock)),
     )
 
 
@@ -67,39 +69,39 @@ def taken(start: str, end: str, count: str) -> Change | Answer:
     return Change(start=UNSET if begin is None else begin.astimezone(UTC), end=over, count=int(count))
 
 
-def _cause(record: Record, blocks: Iterable[Block], wall: Wall) -> str:
+def _cause(record: Record, blocks: Iterable[Block], clock: SiteClock) -> str:
     nodes = {place.node for place in record.plan}
     for block in blocks:
         if block.node in nodes and block.start < record.end and block.end > record.start:
             return (
-                f"Maintenance on {block.node} from {wall.moment(block.start)} to {wall.moment(block.end)}"
+                f"Maintenance on {block.node} from {clock.moment(block.start)} to {clock.moment(block.end)}"
                 f" ({block.reason}) takes its GPUs, and there is no other place for it."
             )
     return "There are fewer GPUs of this model than are promised."
 
 
-def _becomes(record: Record, other: Alternative, wall: Wall, *, is_running: bool) -> bool:
+def _becomes(record: Record, other: Alternative, clock: SiteClock, *, is_running: bool) -> bool:
     """Whether a change of the booking is enough."""
     is_alike = other.model == record.model and (other.count == 1 or other.topology == record.topology)
-    return is_alike and (other.start <= wall.now or not is_running)
+    return is_alike and (other.start <= clock.now or not is_running)
 
 
-def _offer(other: Alternative, wall: Wall, *, is_running: bool) -> Offer:
+def _offer(other: Alternative, clock: SiteClock, *, is_running: bool) -> Offer:
     return Offer(
-        title=_span(other, wall),
-        why=why_of(other, WHY.get(other.why, ""), wall),
+        title=_span(other, clock),
+        why=why_of(other, WHY.get(other.why, ""), clock),
         start="" if is_running else utc_seconds(other.start),
         end=utc_seconds(other.end),
         count=other.count,
     )
 
 
-def told(others: Iterable[Alternative], wall: Wall) -> Iterator[str]:
+def told(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
     """Each in a few words: what, from when until when, and what is different about it."""
     for each in others:
-        yield f"{gpus(each.count, each.model)}, {_span(each, wall)} ({WHY.get(each.why, each.why)})"
+        yield f"{gpus(each.count, each.model)}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"
 
 
-def _span(other: Alternative, wall: Wall) -> str:
-    start = "Now" if other.start <= wall.now else wall.moment(other.start)
-    return f"{start} \N{EN DASH} {wall.moment(other.end)}"
+def _span(other: Alternative, clock: SiteClock) -> str:
+    start = "Now" if other.start <= clock.now else clock.moment(other.start)
+    return f"{start} \N{EN DASH} {clock.moment(other.end)}"

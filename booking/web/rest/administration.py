@@ -4,18 +4,8 @@ from http import HTTPStatus
 
 import msgspec
 
-from booking.web.ports import Parts
-from booking.web.rest.answers import (
-    AddedBlock,
-    AtRisk,
-    AuditPage,
-    Blocks,
-    DeniedPage,
-    Eviction,
-    Exemptions,
-    GpuOrdered,
-)
-from booking.web.rest.keys import key_of
+from booking.web.interfaces import Parts
+from booking.web.rest.idempotency_keys import key_of
 from booking.web.rest.requests import (
     BlockBody,
     EndBody,
@@ -26,7 +16,17 @@ from booking.web.rest.requests import (
     WhichPage,
     WhichUser,
 )
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.responses import (
+    AddedBlock,
+    AtRisk,
+    AuditPage,
+    Blocks,
+    DeniedPage,
+    Eviction,
+    Exemptions,
+    GpuOrdered,
+)
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class AdministrationViews:
@@ -36,11 +36,11 @@ class AdministrationViews:
         self._bookings = parts.bookings
         self._unknown_capacity = parts.unknown_capacity
 
-    def blocks(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def blocks(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """``GET /admin/blocks``."""
         return Reply(body=Blocks(blocks=tuple(self._bookings.blocks(asked.who))))
 
-    def add_block(self, asked: Asked[Nothing, BlockBody]) -> Reply:
+    def add_block(self, asked: ReadRequest[Nothing, BlockBody]) -> Reply:
         """``POST /admin/blocks``."""
         body = asked.body.made()
         block = self._bookings.add_block(
@@ -61,18 +61,18 @@ class AdministrationViews:
         answer = AddedBlock(**msgspec.structs.asdict(block), at_risk=at_risk)
         return Reply(body=answer, status=HTTPStatus.CREATED)
 
-    def remove_block(self, asked: Asked[Nothing, EndBody]) -> Reply:
+    def remove_block(self, asked: ReadRequest[Nothing, EndBody]) -> Reply:
         """``DELETE /admin/blocks/{id}``."""
         reason = asked.body.made().reason
         block, key = asked.path["id"], key_of(asked)
         return Reply(body=self._bookings.remove_block(asked.who, block, reason=reason, key=key))
 
-    def exemptions(self, asked: Asked[WhichUser, Nothing]) -> Reply:
+    def exemptions(self, asked: ReadRequest[WhichUser, Nothing]) -> Reply:
         """``GET /admin/exemptions``."""
         exemptions = self._bookings.exemptions(asked.who, user=asked.query.user)
         return Reply(body=Exemptions(exemptions=tuple(exemptions)))
 
-    def add_exemption(self, asked: Asked[Nothing, ExemptionBody]) -> Reply:
+    def add_exemption(self, asked: ReadRequest[Nothing, ExemptionBody]) -> Reply:
         """``POST /admin/exemptions``."""
         body = asked.body.made()
         exemption = self._bookings.add_exemption(
@@ -87,13 +87,13 @@ class AdministrationViews:
         )
         return Reply(body=exemption, status=HTTPStatus.CREATED)
 
-    def remove_exemption(self, asked: Asked[Nothing, EndBody]) -> Reply:
+    def remove_exemption(self, asked: ReadRequest[Nothing, EndBody]) -> Reply:
         """``DELETE /admin/exemptions/{id}``."""
         reason = asked.body.made().reason
         exemption, key = asked.path["id"], key_of(asked)
         return Reply(body=self._bookings.remove_exemption(asked.who, exemption, reason=reason, key=key))
 
-    def audit(self, asked: Asked[WhichAudit, Nothing]) -> Reply:
+    def audit(self, asked: ReadRequest[WhichAudit, Nothing]) -> Reply:
         """``GET /admin/audit``."""
         which = asked.query
         page = self._bookings.audit(
@@ -101,19 +101,19 @@ class AdministrationViews:
         )
         return Reply(body=AuditPage(audit=tuple(page.entries), following=page.following))
 
-    def denied(self, asked: Asked[WhichPage, Nothing]) -> Reply:
+    def denied(self, asked: ReadRequest[WhichPage, Nothing]) -> Reply:
         """``GET /admin/denied``."""
         page = self._bookings.denied(asked.who, after=asked.query.after, limit=asked.query.limit)
         return Reply(body=DeniedPage(denied=tuple(page.entries), following=page.following))
 
-    def evict(self, asked: Asked[Nothing, EvictionBody]) -> Reply:
+    def evict(self, asked: ReadRequest[Nothing, EvictionBody]) -> Reply:
         """``POST /admin/evictions``."""
         body = asked.body.made()
         self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key_of(asked))
         answer = Eviction(namespace=body.namespace, pod=body.pod, reason=body.reason)
         return Reply(body=answer, status=HTTPStatus.ACCEPTED)
 
-    def order_gpu(self, asked: Asked[Nothing, GpuOrderBody]) -> Reply:
+    def order_gpu(self, asked: ReadRequest[Nothing, GpuOrderBody]) -> Reply:
         """``POST /admin/gpu-orders``."""
         body = asked.body.made()
         uuid = self._bookings.order_gpu(

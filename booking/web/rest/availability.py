@@ -3,11 +3,11 @@
 from datetime import timedelta
 from typing import Final
 
-from booking.web.ports import Parts
+from booking.web.interfaces import Parts
 from booking.web.problems import REFUSED, ProblemError, Said, unavailable
-from booking.web.rest.answers import Availability, model_answer
 from booking.web.rest.requests import WhichSpan
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.responses import Availability, model_answer
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 SPAN: Final = timedelta(days=28)
 """What is shown when nobody says until when."""
@@ -19,7 +19,7 @@ class AvailabilityViews:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def show(self, asked: Asked[WhichSpan, Nothing]) -> Reply:
+    def show(self, asked: ReadRequest[WhichSpan, Nothing]) -> Reply:
         """Steps of free GPUs, of one model or of all, from now on for 28 days or as the query says."""
         unknown = self._parts.unknown_capacity()
         if unknown:
@@ -28,8 +28,8 @@ class AvailabilityViews:
         try:
             end = asked.query.end or start + SPAN
         except OverflowError as error:
-            sentence = "The parameter start is at the end of the calendar."
-            wrong = Said(rule="beyond-the-calendar", message=sentence, field="start")
-            raise ProblemError(REFUSED, sentence, violations=[wrong]) from error
+            message = "The parameter start is at the end of the calendar."
+            wrong = Said(rule="beyond-the-calendar", message=message, field="start")
+            raise ProblemError(REFUSED, message, violations=[wrong]) from error
         models = self._parts.bookings.availability(asked.who, asked.query.model, start, end)
         return Reply(body=Availability(start=start, end=end, models=tuple(map(model_answer, models))))

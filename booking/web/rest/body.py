@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from booking.web.problems import MALFORMED, ProblemError, Said
-from booking.web.rest.reading import Given
+from booking.web.rest.parsing import Given
 
 LONGEST_BODY: Final = 64 * 1024
 """Bytes."""
@@ -16,26 +16,26 @@ _LONGEST_NUMBER: Final = 20
 class FieldWording:
     """Complaints about fields of a body."""
 
-    def missing(self, name: str, sentence: str) -> Said:
+    def missing(self, name: str, message: str) -> Said:
         """It has to be there."""
-        return Said(rule="missing-field", message=f"The field {name} {sentence}", field=name)
+        return Said(rule="missing-field", message=f"The field {name} {message}", field=name)
 
-    def unreadable(self, name: str, sentence: str) -> Said:
+    def unreadable(self, name: str, text: str) -> Said:
         """Its value is none."""
-        return Said(rule="malformed-field", message=f"The field {name} {sentence}", field=name)
+        return Said(rule="malformed-field", message=f"The field {name} {text}", field=name)
 
-    def beyond(self, name: str, sentence: str) -> Said:
+    def beyond(self, name: str, message: str) -> Said:
         """Its value is beyond the calendar."""
-        return Said(rule="beyond-the-calendar", message=f"The field {name} {sentence}", field=name)
+        return Said(rule="beyond-the-calendar", message=f"The field {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
         """It stands there more than once."""
-        sentence = f"The field {name} stands in the body more than once."
-        return Said(rule="duplicated-field", message=sentence, field=name)
+        message = f"The field {name} stands in the body more than once."
+        return Said(rule="duplicated-field", message=message, field=name)
 
-    def unknown(self, name: str, sentence: str) -> Said:
+    def unknown(self, name: str, text: str) -> Said:
         """Nobody knows it."""
-        message = f"The field {name} is unknown: {sentence}"
+        message = f"The field {name} is unknown: {text}"
         return Said(rule="unknown-field", message=message, field=name.strip('"'))
 
     def more(self, number: int) -> Said:

@@ -3,24 +3,24 @@
 from collections.abc import Sequence
 from http import HTTPStatus
 
-from booking import afterwards
+from booking import end_effects
 from booking.errors import RefusedError
 from booking.evaluate import Decision
 from booking.principals import Principal
 from booking.records import Change, Record
 from booking.service import Key
 from booking.service.ending import Ending
-from booking.stored import Filters
-from booking.web.guarantee import NOT_YET, Guarantee
-from booking.web.ports import Parts
+from booking.store_records import Filters
+from booking.web.interfaces import Parts
+from booking.web.mirror_barrier import NOT_YET, MirrorBarrier
 from booking.web.problems import REFUSED, ProblemError, offer, refusal
-from booking.web.rest.answers import BookingPage, WouldBe, booking_answer
-from booking.web.rest.conditions import expected, tag_of
-from booking.web.rest.keys import key_of
+from booking.web.rest.etags import expected, tag_of
+from booking.web.rest.idempotency_keys import key_of
+from booking.web.rest.request_mapping import SlotLike, wish_of
 from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, SlotBody, WhichBookings
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.responses import BookingPage, WouldBe, booking_answer
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 from booking.web.rest.slots import slot_request_of
-from booking.web.rest.wishes import Wish, wish_of
 from cluster import names
 
 
@@ -31,41 +31,43 @@ class BookingViews:
         """Args: root: the path before ``/bookings``."""
         self._parts = parts
         self._root = root
-        self._guarantee = Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity)
+        self._guarantee = MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity)
 
-    def create(self, asked: Asked[DryRun, BookingBody]) -> Reply:
+    def create(self, asked: ReadRequest[DryRun, BookingBody]) -> Reply:
         """``POST /bookings``: 201; with ``dry_run=true`` 200 and nothing stored."""
-        wish = wish_of(asked.body, self._parts.clock.now(), self._parts.zone())
-        if wish.complaints:
-            raise self._malformed(asked, wish)
+        request = wish_of(asked.body, self._parts.clock.now(), self._parts.zone())
+        if request.complaints:
+            raise self._malformed(asked, request)
         if asked.query.dry_run:
             key_of(asked)
             self._guarantee.demand_capacity()
-            return self._try(asked, wish)
+            return self._try(asked, request)
         key = key_of(asked)
         record = self._before(asked.who, key)
         try:
             record = record or self._parts.bookings.create(
-                asked.who, wish.request, user=_user(asked), key=key
+                asked.who, request.request, user=_user(asked), key=key
             )
         except RefusedError as refused:
-            raise wish.refused(refused.violations, refused.earliest_start, refused.alternatives) from refused
+            raise request.refused(
+                refused.violations, refused.earliest_start, refused.alternatives
+            ) from refused
         return self._booked(record)
 
-    def create_earliest(self, asked: Asked[DryRun, SlotBody]) -> Reply:
+    def create_earliest(self, asked: ReadRequest[DryRun, SlotBody]) -> Reply:
         """``POST /slots/booking``: the first slot that there is, found and booked in one step."""
         body, key = asked.body.made(), key_of(asked)
-        wish = slot_request_of(body)
+        request = slot_request_of(body)
         if asked.query.dry_run:
             self._guarantee.demand_capacity()
-            decision = self._parts.bookings.dry_run_earliest(asked.who, wish, user=body.user)
+            decision = self._parts.bookings.dry_run_earliest(asked.who, request, user=body.user)
             return Reply(body=_would_be(_granted(decision), body.user or asked.who.user))
         record = self._before(asked.who, key)
         return self._booked(
-            record or self._parts.bookings.create_earliest(asked.who, wish, user=body.user, key=key)
+            record or self._parts.bookings.create_earliest(asked.who, request, user=body.user, key=key)
         )
 
-    def list(self, asked: Asked[WhichBookings, Nothing]) -> Reply:
+    def list(self, asked: ReadRequest[WhichBookings, Nothing]) -> Reply:
         """``GET /bookings``: one's own, an administrator's everybody's, by start."""
         query = asked.query
         is_about_time = query.state is not None or query.start is not None or query.end is not None
@@ -83,7 +85,7 @@ class BookingViews:
         bookings = tuple(booking_answer(record, now, at_risk=record.id in at_risk) for record in page.entries)
         return Reply(body=BookingPage(bookings=bookings, following=page.following))
 
-    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """``GET /bookings/{id}``, with its version."""
         record = self._parts.bookings.show(asked.who, asked.path["id"])
         at_risk = bool(self._at_risk([record]))
@@ -92,7 +94,7 @@ class BookingViews:
         answer = booking_answer(record, now, at_risk=at_risk, alternatives=tuple(map(offer, instead)))
         return Reply(body=answer, headers={"ETag": tag_of(record)})
 
-    def change(self, asked: Asked[DryRun, ChangeBody]) -> Reply:
+    def change(self, asked: ReadRequest[DryRun, ChangeBody]) -> Reply:
         """``PATCH /bookings/{id}``: longer, shorter, later, larger: in one transaction or not at all."""
         body = asked.body.made()
         booking, key = asked.path["id"], key_of(asked)
@@ -108,21 +110,21 @@ class BookingViews:
         )
         return self._confirmed(record, HTTPStatus.OK, at_risk=bool(self._at_risk([record])))
 
-    def release(self, asked: Asked[DryRun, EndBody]) -> Reply:
+    def release(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
         """``POST /bookings/{id}/release``: a running one ends now."""
         return self._end(asked, "release")
 
-    def cancel(self, asked: Asked[DryRun, EndBody]) -> Reply:
+    def cancel(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /bookings/{id}``: a planned one is taken back."""
         return self._end(asked, "cancel")
 
-    def _end(self, asked: Asked[DryRun, EndBody], verb: Ending) -> Reply:
+    def _end(self, asked: ReadRequest[DryRun, EndBody], verb: Ending) -> Reply:
         body, bookings = asked.body.made(), self._parts.bookings
         booking, key = asked.path["id"], key_of(asked)
         wanted = expected(asked.headers)
         if asked.query.dry_run:
             record = bookings.dry_run_end(asked.who, booking, verb, expected=wanted, reason=body.reason)
-            pods = afterwards.before(self._parts.terms) if record.released else None
+            pods = end_effects.before(self._parts.terms) if record.released else None
             return Reply(body=booking_answer(record, self._parts.clock.now(), pods=pods, dry_run=True))
         end = bookings.release if verb == "release" else bookings.cancel
         record = self._before(asked.who, key, judges=False) or end(
@@ -185,27 +187,27 @@ class BookingViews:
         """What becomes of the pods of a booking that was given back: they end once the cluster knows."""
         if not record.released:
             return None
-        return (afterwards.after if mirrored else afterwards.before)(self._parts.terms)
+        return (end_effects.after if mirrored else end_effects.before)(self._parts.terms)
 
-    def _try(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> Reply:
+    def _try(self, asked: ReadRequest[DryRun, BookingBody], request: SlotLike) -> Reply:
         user = _user(asked)
-        decision = self._parts.bookings.dry_run(asked.who, wish.request, user=user)
+        decision = self._parts.bookings.dry_run(asked.who, request.request, user=user)
         if not decision.is_accepted:
-            raise wish.refused(decision.violations, decision.earliest_start, decision.alternatives)
+            raise request.refused(decision.violations, decision.earliest_start, decision.alternatives)
         return Reply(body=_would_be(decision, user or asked.who.user))
 
-    def _malformed(self, asked: Asked[DryRun, BookingBody], wish: Wish) -> ProblemError:
+    def _malformed(self, asked: ReadRequest[DryRun, BookingBody], request: SlotLike) -> ProblemError:
         """What cannot be read, and what the rules say about the rest."""
         # Read it was, and refused, where it is no 400: the key is this request's.
-        if wish.problem is REFUSED and not asked.query.dry_run:
+        if request.problem is REFUSED and not asked.query.dry_run:
             self._parts.bookings.spend(asked.who, key_of(asked))
-        if self._parts.unknown_capacity() or "user" in wish.unread:
-            return wish.refused(())
-        decision = self._parts.bookings.dry_run(asked.who, wish.request, user=_user(asked))
-        return wish.refused(decision.violations)
+        if self._parts.unknown_capacity() or "user" in request.unread:
+            return request.refused(())
+        decision = self._parts.bookings.dry_run(asked.who, request.request, user=_user(asked))
+        return request.refused(decision.violations)
 
 
-def _user(asked: Asked[DryRun, BookingBody]) -> str | None:
+def _user(asked: ReadRequest[DryRun, BookingBody]) -> str | None:
     user: str | None = asked.body.values.get("user")
     return user
 

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
-from booking.web.rest.answers import Index
 from booking.web.rest.openapi import document
-from booking.web.rest.routes import Asked, Nothing, Reply, Route
+from booking.web.rest.responses import Index
+from booking.web.rest.routes import Nothing, ReadRequest, Reply, Route
 from cluster.version import VERSION
 
 _MODEL: Final = "NVIDIA-A100-SXM4-80GB"
@@ -24,7 +24,7 @@ class IndexView:
         """The routes that there are."""
         self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
 
-    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """The same for everybody."""
         del asked
         answer = Index(
@@ -54,7 +54,7 @@ class DocumentView:
         """Made when somebody first asks: it takes longer than all else that a server's start is."""
         return document(self._routes, root=self._root, version=VERSION)
 
-    def show(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def show(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """The same for everybody."""
         del asked
         return Reply(body=self._document)

@@ -1,7 +1,7 @@
 """What the cluster is doing now, by REST."""
 
-from booking.web.ports import Parts
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.interfaces import Parts
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class LiveViews:
@@ -10,10 +10,10 @@ class LiveViews:
     def __init__(self, parts: Parts) -> None:
         self._live = parts.live
 
-    def now(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def now(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """Nodes and devices with their holders, and who would be evicted next."""
         return Reply(body=self._live.now(asked.who))
 
-    def why(self, asked: Asked[Nothing, Nothing]) -> Reply:
+    def why(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
         """A pod, explained."""
         return Reply(body=self._live.why(asked.who, asked.path["namespace"], asked.path["name"]))

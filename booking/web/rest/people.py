@@ -1,9 +1,9 @@
 """Who one is and what holds, by REST."""
 
-from booking.web.ports import Parts
-from booking.web.rest.answers import Me
+from booking.web.interfaces import Parts
 from booking.web.rest.requests import WhichModel
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.responses import Me
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class PeopleViews:
@@ -12,7 +12,7 @@ class PeopleViews:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
 
-    def me(self, asked: Asked[WhichModel, Nothing]) -> Reply:
+    def me(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
         """Who asks, and what limits hold for them now, of one model where the query names it."""
         who = asked.who
         answer = Me(
@@ -24,6 +24,6 @@ class PeopleViews:
         )
         return Reply(body=answer)
 
-    def policy(self, asked: Asked[WhichModel, Nothing]) -> Reply:
+    def policy(self, asked: ReadRequest[WhichModel, Nothing]) -> Reply:
         """What holds for everybody, of one model where the query names it."""
         return Reply(body=self._parts.policy(asked.query.model))

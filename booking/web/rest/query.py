@@ -6,7 +6,7 @@ import msgspec
 from flask import request
 
 from booking.web.problems import Said
-from booking.web.rest.reading import Given, Read, read
+from booking.web.rest.parsing import Given, Read, read
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -14,28 +14,28 @@ T = TypeVar("T", bound=msgspec.Struct)
 class ParameterWording:
     """Complaints about parameters of a query."""
 
-    def missing(self, name: str, sentence: str) -> Said:
+    def missing(self, name: str, message: str) -> Said:
         """It has to be there."""
-        return Said(rule="missing-parameter", message=f"The parameter {name} {sentence}", field=name)
+        return Said(rule="missing-parameter", message=f"The parameter {name} {message}", field=name)
 
-    def unreadable(self, name: str, sentence: str) -> Said:
+    def unreadable(self, name: str, text: str) -> Said:
         """Its value is none."""
         plus = ' In a query a "+" is written %2B.' if " " in request.args.get(name, "") else ""
-        message = f"The parameter {name} {sentence}{plus}"
+        message = f"The parameter {name} {text}{plus}"
         return Said(rule="malformed-parameter", message=message, field=name)
 
-    def beyond(self, name: str, sentence: str) -> Said:
+    def beyond(self, name: str, message: str) -> Said:
         """Its value is beyond the calendar."""
-        return Said(rule="beyond-the-calendar", message=f"The parameter {name} {sentence}", field=name)
+        return Said(rule="beyond-the-calendar", message=f"The parameter {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
         """It stands there more than once."""
-        sentence = f"The parameter {name} stands in the query more than once."
-        return Said(rule="duplicated-parameter", message=sentence, field=name)
+        message = f"The parameter {name} stands in the query more than once."
+        return Said(rule="duplicated-parameter", message=message, field=name)
 
-    def unknown(self, name: str, sentence: str) -> Said:
+    def unknown(self, name: str, text: str) -> Said:
         """Nobody knows it."""
-        message = f"The parameter {name} is unknown: {sentence}"
+        message = f"The parameter {name} is unknown: {text}"
         return Said(rule="unknown-parameter", message=message, field=name.strip('"'))
 
     def more(self, number: int) -> Said:

@@ -12,7 +12,7 @@ from werkzeug.datastructures import Headers
 from booking.principals import Principal
 from booking.web.encoding import json_text
 from booking.web.problems import Kind
-from booking.web.rest.reading import Read
+from booking.web.rest.parsing import Read
 
 Access = Literal["anybody", "signed-in", "administrator"]
 Method = Literal["GET", "POST", "PATCH", "DELETE"]
@@ -29,7 +29,7 @@ NOBODY: Final = Principal(user="", name="")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Asked(Generic[Q, B]):
+class ReadRequest(Generic[Q, B]):
     """A request that has been read."""
 
     who: Principal
@@ -91,7 +91,7 @@ class Route(Generic[Q, B]):
     name: str
     summary: str
     """One line."""
-    view: Callable[[Asked[Q, B]], Reply | Response]
+    view: Callable[[ReadRequest[Q, B]], Reply | Response]
     query: type[Q]
     body: type[B]
     """``Nothing``: no body is read."""

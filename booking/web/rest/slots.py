@@ -1,12 +1,12 @@
 """When GPUs could be had, by REST."""
 
-from booking import spans
+from booking import durations
 from booking.records import SlotRequest
-from booking.web.guarantee import Guarantee
-from booking.web.ports import Parts
-from booking.web.rest.answers import Slots
+from booking.web.interfaces import Parts
+from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.rest.requests import SlotBody
-from booking.web.rest.routes import Asked, Nothing, Reply
+from booking.web.rest.responses import Slots
+from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 
 class SlotViews:
@@ -14,14 +14,14 @@ class SlotViews:
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._guarantee = Guarantee(parts.mirror, parts.no_promises, parts.unknown_capacity)
+        self._guarantee = MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity)
 
-    def earliest(self, asked: Asked[Nothing, SlotBody]) -> Reply:
+    def earliest(self, asked: ReadRequest[Nothing, SlotBody]) -> Reply:
         """The first slots; each could be booked now."""
         body = asked.body.made()
-        wish = slot_request_of(body)
+        request = slot_request_of(body)
         self._guarantee.demand_capacity()
-        slots = self._parts.bookings.earliest(asked.who, wish, user=body.user)
+        slots = self._parts.bookings.earliest(asked.who, request, user=body.user)
         return Reply(body=Slots(slots=tuple(slots)))
 
 
@@ -29,7 +29,7 @@ def slot_request_of(body: SlotBody) -> SlotRequest:
     """What is asked for."""
     return SlotRequest(
         model=body.model,
-        duration=spans.read(body.duration),
+        duration=durations.read(body.duration),
         count=1 if body.count is None else body.count,
         not_before=body.not_before,
         deadline=body.deadline,

@@ -3,17 +3,17 @@
 from http import HTTPStatus
 from typing import Any, Final
 
-from booking.live import Now, Why
-from booking.stored import Block, Exemption
-from booking.web.ports import Parts, Policy
+from booking.cluster_status import Now, Why
+from booking.store_records import Block, Exemption
+from booking.web.interfaces import Parts, Policy
 from booking.web.problems import CHANGED, KEY_REUSED, REFUSED, UNKNOWN, UNKNOWN_BOOKING
-from booking.web.rest import answers, requests
+from booking.web.rest import requests, responses
 from booking.web.rest.administration import AdministrationViews
 from booking.web.rest.availability import AvailabilityViews
 from booking.web.rest.bookings import BookingViews
-from booking.web.rest.conditions import IF_MATCH, TAGS
+from booking.web.rest.etags import IF_MATCH, TAGS
+from booking.web.rest.idempotency_keys import KEY, LONGEST_KEY
 from booking.web.rest.index import DocumentView, IndexView
-from booking.web.rest.keys import KEY, LONGEST_KEY
 from booking.web.rest.live import LiveViews
 from booking.web.rest.people import PeopleViews
 from booking.web.rest.routes import Answer, Header, Link, Nothing, Route
@@ -32,12 +32,14 @@ _TAG: Final = Header(name="ETag", about="The booking's version.")
 _LOCATION: Final = Header(name="Location", about="The booking's address.")
 _LINKS: Final = tuple(Link(route=name, parameter="id") for name in ("show", "change", "release", "cancel"))
 _NOT_YET: Final = "Stored, but not in the cluster yet: not guaranteed until it is."
-_ONE: Final = Answer(body=answers.BookingAnswer, about="The booking.", headers=(_TAG,))
+_ONE: Final = Answer(body=responses.BookingAnswer, about="The booking.", headers=(_TAG,))
 _BOOKED: Final = {
-    HTTPStatus.CREATED: Answer(body=answers.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)),
-    HTTPStatus.ACCEPTED: Answer(body=answers.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)),
+    HTTPStatus.CREATED: Answer(
+        body=responses.BookingAnswer, about="It is booked.", headers=(_LOCATION, _TAG)
+    ),
+    HTTPStatus.ACCEPTED: Answer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_LOCATION, _TAG)),
 }
-_LATER: Final = Answer(body=answers.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
+_LATER: Final = Answer(body=responses.BookingAnswer, about=_NOT_YET, headers=(_TAG,))
 
 
 def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], ...]:
@@ -70,7 +72,7 @@ def _about_it(index: IndexView, description: DocumentView) -> tuple[Route[Any, A
             view=index.show,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=answers.Index, about="The same for everybody.")},
+            answers={OK: Answer(body=responses.Index, about="The same for everybody.")},
             access="anybody",
         ),
         Route(
@@ -97,7 +99,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create,
             query=requests.DryRun,
             body=requests.BookingBody,
-            answers={OK: Answer(body=answers.WouldBe, about="What would be stored."), **_BOOKED},
+            answers={OK: Answer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
@@ -110,7 +112,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.create_earliest,
             query=requests.DryRun,
             body=requests.SlotBody,
-            answers={OK: Answer(body=answers.WouldBe, about="What would be stored."), **_BOOKED},
+            answers={OK: Answer(body=responses.WouldBe, about="What would be stored."), **_BOOKED},
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
             links=_LINKS,
@@ -123,7 +125,7 @@ def _bookings(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             view=views.list,
             query=requests.WhichBookings,
             body=Nothing,
-            answers={OK: Answer(body=answers.BookingPage, about="A page of them.")},
+            answers={OK: Answer(body=responses.BookingPage, about="A page of them.")},
             kinds=(REFUSED,),
         ),
         Route(
@@ -152,8 +154,8 @@ def _changes(views: BookingViews) -> tuple[Route[Any, Any], ...]:
             body=requests.ChangeBody,
             answers={
                 OK: Answer(
-                    body=answers.BookingAnswer,
-                    or_body=answers.WouldBe,
+                    body=responses.BookingAnswer,
+                    or_body=responses.WouldBe,
                     about="As it is now; with dry_run=true as it would be, without a tag.",
                 ),
                 HTTPStatus.ACCEPTED: _LATER,
@@ -200,7 +202,7 @@ def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
             view=SlotViews(parts).earliest,
             query=Nothing,
             body=requests.SlotBody,
-            answers={OK: Answer(body=answers.Slots, about="At least one.")},
+            answers={OK: Answer(body=responses.Slots, about="At least one.")},
             kinds=(REFUSED,),
         ),
         Route(
@@ -211,7 +213,7 @@ def _questions(parts: Parts) -> tuple[Route[Any, Any], ...]:
             view=AvailabilityViews(parts).show,
             query=requests.WhichSpan,
             body=Nothing,
-            answers={OK: Answer(body=answers.Availability, about="Without gaps, from start to end.")},
+            answers={OK: Answer(body=responses.Availability, about="Without gaps, from start to end.")},
             kinds=(REFUSED,),
         ),
     )
@@ -253,7 +255,7 @@ def _people(views: PeopleViews) -> tuple[Route[Any, Any], ...]:
             view=views.me,
             query=requests.WhichModel,
             body=Nothing,
-            answers={OK: Answer(body=answers.Me, about="You.")},
+            answers={OK: Answer(body=responses.Me, about="You.")},
         ),
         Route(
             method="GET",
@@ -278,7 +280,7 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.blocks,
             query=Nothing,
             body=Nothing,
-            answers={OK: Answer(body=answers.Blocks, about="By start.")},
+            answers={OK: Answer(body=responses.Blocks, about="By start.")},
             access="administrator",
         ),
         Route(
@@ -289,7 +291,7 @@ def _blocks(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.add_block,
             query=Nothing,
             body=requests.BlockBody,
-            answers={HTTPStatus.CREATED: Answer(body=answers.AddedBlock, about="It holds.")},
+            answers={HTTPStatus.CREATED: Answer(body=responses.AddedBlock, about="It holds.")},
             access="administrator",
             headers=(_KEY,),
             kinds=(REFUSED, KEY_REUSED),
@@ -322,7 +324,7 @@ def _exemptions(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.exemptions,
             query=requests.WhichUser,
             body=Nothing,
-            answers={OK: Answer(body=answers.Exemptions, about="By start.")},
+            answers={OK: Answer(body=responses.Exemptions, about="By start.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -367,7 +369,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.audit,
             query=requests.WhichAudit,
             body=Nothing,
-            answers={OK: Answer(body=answers.AuditPage, about="A page of it.")},
+            answers={OK: Answer(body=responses.AuditPage, about="A page of it.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -379,7 +381,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.denied,
             query=requests.WhichPage,
             body=Nothing,
-            answers={OK: Answer(body=answers.DeniedPage, about="A page of them.")},
+            answers={OK: Answer(body=responses.DeniedPage, about="A page of them.")},
             access="administrator",
             kinds=(REFUSED,),
         ),
@@ -391,7 +393,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.evict,
             query=Nothing,
             body=requests.EvictionBody,
-            answers={HTTPStatus.ACCEPTED: Answer(body=answers.Eviction, about="It has been ordered.")},
+            answers={HTTPStatus.ACCEPTED: Answer(body=responses.Eviction, about="It has been ordered.")},
             access="administrator",
             headers=(_KEY,),
             kinds=(REFUSED, UNKNOWN, KEY_REUSED),
@@ -404,7 +406,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             view=views.order_gpu,
             query=Nothing,
             body=requests.GpuOrderBody,
-            answers={HTTPStatus.ACCEPTED: Answer(body=answers.GpuOrdered, about="It has been ordered.")},
+            answers={HTTPStatus.ACCEPTED: Answer(body=responses.GpuOrdered, about="It has been ordered.")},
             access="administrator",
             headers=(_KEY,),
             kinds=(REFUSED, UNKNOWN, KEY_REUSED),

@@ -37,7 +37,7 @@
     event.preventDefault();
   });
 
-  // The same words as coarse() in booking/web/pages/wall.py.
+  // The same words as coarse() in booking/web/pages/site_clock.py.
   const coarse = (seconds) => {
     const minutes = Math.floor(seconds / 60);
     const days = Math.floor(minutes / 1440);

@@ -5,7 +5,7 @@ say about a pod, these two among it.
 """
 
 from cluster.decide.explain.pod import explain_pod
-from cluster.decide.explain.scene import Explanation, Scene
+from cluster.decide.explain.snapshot import Explanation, ExplanationSnapshot
 from cluster.decide.explain.waiting import kept_for, why_waiting
 
-__all__ = ["Explanation", "Scene", "explain_pod", "kept_for", "why_waiting"]
+__all__ = ["Explanation", "ExplanationSnapshot", "explain_pod", "kept_for", "why_waiting"]

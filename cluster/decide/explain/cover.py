@@ -5,9 +5,9 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from cluster import names
+from cluster.decide.coverage import Coverage, coverage
 from cluster.decide.entitlement import Candidate, candidate
-from cluster.decide.explain.scene import Scene, at, counted, listed
-from cluster.decide.verdict import Verdict, verdict
+from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, listed
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
@@ -21,7 +21,7 @@ class Covered:
     """A pod among the bookings of its user."""
 
     user: str | None
-    found: Verdict
+    found: Coverage
     over: Booking | None
     """The last of the user's that is over."""
 
@@ -31,24 +31,26 @@ class Covered:
         return self.found.cover
 
 
-def covered(pod: Pod, scene: Scene) -> Covered:
+def covered(pod: Pod, scene: ExplanationSnapshot) -> Covered:
     """What covers a living pod."""
     user = pod.metadata.annotation(names.USER)
     if not user:
-        return Covered(None, Verdict(), None)
-    beside = scene.beside(user)
-    found = verdict(pod, beside, scene.now, asks=_asks(pod, scene))
-    over = [one for one in beside.bookings if one.spec.end <= scene.now and one.spec.start < one.spec.end]
+        return Covered(None, Coverage(), None)
+    user_coverage = scene.user_coverage(user)
+    found = coverage(pod, user_coverage, scene.now, asks=_asks(pod, scene))
+    over = [
+        one for one in user_coverage.bookings if one.spec.end <= scene.now and one.spec.start < one.spec.end
+    ]
     return Covered(user, found, max(over, key=lambda one: (one.spec.end, one.name), default=None))
 
 
-def _asks(pod: Pod, scene: Scene) -> Candidate | None:
+def _asks(pod: Pod, scene: ExplanationSnapshot) -> Candidate | None:
     """With the devices that it holds: a booking covers what a pod has, not what it wished."""
-    found, claim = candidate(pod, held=None, models={}), scene.claim(pod)
-    if found is None or claim is None:
+    found, holding = candidate(pod, held=None, models={}), scene.holding(pod)
+    if found is None or holding is None:
         return found
-    models = scene.looks[claim.node][0].models
-    return replace(found, has=frozenset(models.get(uuid, "") for uuid in claim.devices))
+    models = scene.node_snapshots[holding.node][0].models
+    return replace(found, has=frozenset(models.get(uuid, "") for uuid in holding.devices))
 
 
 def whose(pod: Pod) -> str:
@@ -75,7 +77,7 @@ def sentences(pod: Pod, known: Covered) -> Iterator[str]:
         yield _of_booking(pod, found, found.booking, found.asks)
 
 
-def _of_booking(pod: Pod, found: Verdict, booking: Booking, asks: Candidate) -> str:
+def _of_booking(pod: Pod, found: Coverage, booking: Booking, asks: Candidate) -> str:
     spec = booking.spec
     ends = {
         "covered": f"covers it until {at(spec.end)}",
@@ -97,7 +99,7 @@ def _models(asks: Candidate, booked: str) -> str:
     return f"it accepts {' or '.join(sorted(asks.accepts))} only"
 
 
-def _use(pod: Pod, found: Verdict, asks: Candidate) -> str:
+def _use(pod: Pod, found: Coverage, asks: Candidate) -> str:
     named = [_name(other, pod) for other in found.users]
     more = len(named) - _NAMED
     by = listed([*named[:_NAMED], *([f"{more} more"] if more > 0 else [])])
@@ -130,7 +132,7 @@ def changes(known: Covered) -> Iterator[str]:
         yield from _ways(found, found.booking, found.asks)
 
 
-def _ways(found: Verdict, booking: Booking, asks: Candidate) -> Iterator[str]:
+def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
     spec, count = booking.spec, counted(asks.gpus, "GPU")
     ways = {
         "later": f"From {at(spec.start)} on the booking {booking.name} covers it.",

@@ -5,14 +5,14 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Final
 
-from cluster.decide.explain.scene import Scene, at, counted, listed
+from cluster.decide.available import matching
+from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, listed
 from cluster.decide.ledger import NodeView
-from cluster.decide.offer import suiting
-from cluster.decide.suits import misfit
-from cluster.decide.wish import Wish
+from cluster.decide.node_fit import node_rejection
+from cluster.decide.request import GpuRequest
+from cluster.objects.cover_annotations import terminate_at
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminating
-from cluster.objects.stamps import terminate_at
 
 _NAMED: Final = 3
 """So many holders are named; the others are counted."""
@@ -34,16 +34,16 @@ class _Taken:
     """When its holder's time is over, None where nobody has said."""
 
 
-def holders(pod: Pod, wish: Wish, scene: Scene, may_name: MayName) -> Iterator[str]:
+def holders(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot, may_name: MayName) -> Iterator[str]:
     """What is taken of the GPUs that would fit, by whom, and until when; nothing where none is taken.
 
     Args:
         pod: that waits.
-        wish: what it wants.
+        request: what it wants.
         scene: the cluster.
         may_name: of whom the name may be told.
     """
-    taken = list(_taken(pod, wish, scene))
+    taken = list(_taken(pod, request, scene))
     kinds = {
         "booked pods": [one for one in taken if one.holder and one.booked],
         "pods without a booking": [one for one in taken if one.holder and not one.booked],
@@ -77,13 +77,13 @@ def _named(taken: list[_Taken], may_name: MayName) -> Iterator[str]:
     yield f"They are used by {listed([*told, *([f'{more} more'] if more > 0 else [])])}."
 
 
-def _taken(pod: Pod, wish: Wish, scene: Scene) -> Iterator[_Taken]:
-    for name, (view, agent) in sorted(scene.looks.items()):
+def _taken(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot) -> Iterator[_Taken]:
+    for name, (view, agent) in sorted(scene.node_snapshots.items()):
         node = scene.nodes.get(name)
-        if not view.published or agent != "alive" or (node and misfit(pod, node)):
+        if not view.published or agent != "alive" or (node and node_rejection(pod, node)):
             continue
-        by_device = {uuid: claim.uid for claim in view.claims for uuid in claim.devices}
-        for device in _fitting(view, wish):
+        by_device = {uuid: holding.uid for holding in view.holdings for uuid in holding.devices}
+        for device in _fitting(view, request):
             holder = scene.pods.get(by_device.get(device.uuid, ""))
             if holder is not None:
                 yield _of(holder, scene)
@@ -91,13 +91,13 @@ def _taken(pod: Pod, wish: Wish, scene: Scene) -> Iterator[_Taken]:
                 yield _Taken(None, booked=True, until=None)
 
 
-def _fitting(view: NodeView, wish: Wish) -> Iterator[Device]:
-    for resource in wish.demand:
-        for devices in suiting(view.healthy_by_model.get(resource, {}), wish.wished).values():
+def _fitting(view: NodeView, request: GpuRequest) -> Iterator[Device]:
+    for resource in request.demand:
+        for devices in matching(view.healthy_by_model.get(resource, {}), request.selector).values():
             yield from devices
 
 
-def _of(holder: Pod, scene: Scene) -> _Taken:
+def _of(holder: Pod, scene: ExplanationSnapshot) -> _Taken:
     booking = scene.cover.get(holder.metadata.uid)
     if booking is not None:
         return _Taken(holder, booked=True, until=booking.spec.end)

@@ -5,10 +5,10 @@ from datetime import datetime
 from typing import Final
 
 from cluster import names
-from cluster.decide.explain import cover, place
+from cluster.decide.explain import bound, cover
 from cluster.decide.explain.cover import Covered
 from cluster.decide.explain.holders import MayName
-from cluster.decide.explain.scene import Explanation, Scene
+from cluster.decide.explain.snapshot import Explanation, ExplanationSnapshot
 from cluster.decide.explain.unbound import Waits, waits
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
 from cluster.objects.quantity import QuantityError
@@ -20,7 +20,7 @@ _BOOKED_WAITS: Final = (
 
 
 def explain_pod(
-    pod: Pod, scene: Scene, *, granted: datetime | None = None, may_name: MayName | None = None
+    pod: Pod, scene: ExplanationSnapshot, *, granted: datetime | None = None, may_name: MayName | None = None
 ) -> Explanation:
     """Why a pod is as it is, and what would change it.
 
@@ -36,7 +36,7 @@ def explain_pod(
         return _without(pod)
     if is_terminating(pod):
         booking = scene.cover.get(pod.metadata.uid)
-        because = (*_origin(pod), *place.where(pod, scene, booking), *place.leaving(pod, scene))
+        because = (*_origin(pod), *bound.where(pod, scene, booking), *bound.leaving(pod, scene))
         return Explanation("leaving", because)
     known = cover.covered(pod, scene)
     if pod.spec.node_name:
@@ -49,21 +49,21 @@ def _same_user(pod: Pod) -> MayName:
     return lambda other: bool(user) and other.metadata.annotation(names.USER) == user
 
 
-def _running(pod: Pod, scene: Scene, known: Covered, granted: datetime | None) -> Explanation:
+def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: datetime | None) -> Explanation:
     told = bool(pod.metadata.annotation(names.NOTICE) or scene.needed_by(pod.metadata.uid))
     state = "running, booked" if known.booking else "running, not booked"
     because = (
         *_origin(pod),
         *cover.sentences(pod, known),
-        *place.where(pod, scene, known.booking),
-        *place.taking(pod, scene, known.booking, granted),
+        *bound.where(pod, scene, known.booking),
+        *bound.taking(pod, scene, known.booking, granted),
     )
     if told and not known.booking:
         state = "told to go"
     return Explanation(state, because, tuple(cover.changes(known)))
 
 
-def _waiting(pod: Pod, scene: Scene, known: Covered, may_name: MayName) -> Explanation:
+def _waiting(pod: Pod, scene: ExplanationSnapshot, known: Covered, may_name: MayName) -> Explanation:
     state = "waiting, booked" if known.booking else "waiting, not booked"
     found = waits(pod, scene, known.booking, may_name)
     because = (*_origin(pod), *cover.sentences(pod, known), *found.because)
@@ -91,7 +91,7 @@ def _origin(pod: Pod) -> Iterator[str]:
     notes = pod.metadata.annotations or ()
     if _asks(pod) or names.USER in notes or names.NOBODY in notes:
         yield cover.whose(pod)
-    came_back = pod.metadata.annotation(names.COMEBACK_SENTENCE)
+    came_back = pod.metadata.annotation(names.COMEBACK_MESSAGE)
     if came_back:
         yield f"It stands in for a pod that had to go: {came_back}"
 

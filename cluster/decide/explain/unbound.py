@@ -5,33 +5,33 @@ from dataclasses import dataclass
 from typing import Final
 
 from cluster import names
-from cluster.decide import suits
+from cluster.decide import node_fit
 from cluster.decide.explain.holders import MayName, holders
-from cluster.decide.explain.scene import Scene, at, capital, counted, listed
-from cluster.decide.explain.schedulers import of_its_own, whole
+from cluster.decide.explain.scheduler_message import of_its_own, whole
+from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
 from cluster.decide.explain.waiting import LASTING, kept_for, why_waiting
-from cluster.decide.predicates import FREED, PROMISED, obstacle
-from cluster.decide.protection import stays_for_ever
+from cluster.decide.predicates import BOOKED_BY_OTHERS, HELD_NOT_FREE, rejection
+from cluster.decide.protection import never_evicted_reason
 from cluster.decide.reasons import ALL, Reason
-from cluster.decide.wish import Wish, wish_of
+from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.bookings import Booking
-from cluster.objects.gates import is_queued, other_gates
 from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from cluster.objects.quantity import QuantityError
+from cluster.objects.scheduling_gates import is_queued, other_gates
 
 _NODES: Final = 4
 """So many nodes are told of one by one; the others are counted."""
 _FOREVER: Final = {
-    suits.TAINTED: "a toleration of the node's taint",
-    suits.NOT_SELECTED: "another node selector or node affinity",
-    suits.TOO_BIG: "smaller requests, or a larger node",
+    node_fit.TAINTED: "a toleration of the node's taint",
+    node_fit.NOT_SELECTED: "another node selector or node affinity",
+    node_fit.TOO_BIG: "smaller requests, or a larger node",
 }
 _CHANGES: Final[Mapping[str, str]] = {
     **{cause.code: cause.change for cause in ALL},
     **_FOREVER,
-    suits.NOT_READY: "the node becomes ready",
-    suits.CORDONED: "`kubectl uncordon`; or a toleration of the node's taint",
+    node_fit.NOT_READY: "the node becomes ready",
+    node_fit.CORDONED: "`kubectl uncordon`; or a toleration of the node's taint",
 }
 """Code of a reason, or why a node does not suit -> what would change it."""
 _NEVER: Final = LASTING | _FOREVER.keys()
@@ -61,12 +61,12 @@ class Waits:
 class _Asking:
     """What a pod wants."""
 
-    wish: Wish
+    request: GpuRequest
     booking: Booking | None
     """The one that covers it."""
 
 
-def waits(pod: Pod, scene: Scene, booking: Booking | None, may_name: MayName) -> Waits:
+def waits(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, may_name: MayName) -> Waits:
     """Why a pod is not bound yet.
 
     Args:
@@ -82,45 +82,45 @@ def waits(pod: Pod, scene: Scene, booking: Booking | None, may_name: MayName) ->
             (told,), (f"It is offered once whoever has set {gate} takes that off.",), is_settled=True
         )
     try:
-        wish = wish_of(pod, booking)
+        request = gpu_request_of(pod, booking)
     except QuantityError:
         return Waits(("What it asks for cannot be read.",), is_settled=True)
-    if wish.pin:
-        return Waits(tuple(_kept(wish, wish.pin, scene)), _WHEN_FREE, is_settled=True)
-    if sentence := why_waiting(wish, (view for view, _ in scene.looks.values())):
+    if request.hold:
+        return Waits(tuple(_kept(request, request.hold, scene)), _WHEN_FREE, is_settled=True)
+    if message := why_waiting(request, (view for view, _ in scene.node_snapshots.values())):
         known = (
-            str(sentence),
+            str(message),
             *_of_scheduler(pod),
             *_nothing_kept(pod),
-            *holders(pod, wish, scene, may_name),
+            *holders(pod, request, scene, may_name),
         )
-        change = _CHANGES[sentence.code]
-        lasts = sentence.code in LASTING
+        change = _CHANGES[message.code]
+        lasts = message.code in LASTING
         return Waits(known, (capital(change),) if lasts else (), is_settled=lasts, is_hopeless=lasts)
-    return _node_by_node(pod, _Asking(wish, booking), scene, may_name)
+    return _node_by_node(pod, _Asking(request, booking), scene, may_name)
 
 
-def _kept(wish: Wish, hold: Hold, scene: Scene) -> Iterator[str]:
+def _kept(request: GpuRequest, hold: Hold, scene: ExplanationSnapshot) -> Iterator[str]:
     yield kept_for(hold)
-    look = scene.looks.get(hold.node)
-    if look is None:
+    snapshot = scene.node_snapshots.get(hold.node)
+    if snapshot is None:
         yield f"There is no node {hold.node} now."
         return
-    free = sum(not look[0].held.get(uuid) for uuid in hold.devices)
+    free = sum(not snapshot[0].held.get(uuid) for uuid in hold.devices)
     yield f"Of {len(hold.devices)} kept for it {'1 is' if free == 1 else f'{free} are'} free already."
     if going := sum(uid in scene.pods for uid in hold.victims):
         yield f"{counted(going, 'pod')} {'has' if going == 1 else 'have'} still to leave."
-    why = obstacle(wish, *look)
-    if why and why != FREED:
+    why = rejection(request, *snapshot)
+    if why and why != HELD_NOT_FREE:
         yield f"{hold.node}: {why}."
 
 
-def _node_by_node(pod: Pod, asking: _Asking, scene: Scene, may_name: MayName) -> Waits:
+def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_name: MayName) -> Waits:
     told = _reasons(pod, asking, scene)
     fits = told.pop(None, [])
     because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
     because += [f"{_some(nodes)}: {why}." for why, nodes in told.items()]
-    because += _planned(told.get(PROMISED, ()), asking.booking, scene)
+    because += _planned(told.get(BOOKED_BY_OTHERS, ()), asking.booking, scene)
     changes = {why: _CHANGES[_key(why)] for why in told if why and _key(why) in _CHANGES}
     would_change = tuple(f"{_some(told[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
@@ -129,7 +129,7 @@ def _node_by_node(pod: Pod, asking: _Asking, scene: Scene, may_name: MayName) ->
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
         because.append(whole(pod) or f"The scheduler{name} has not looked at it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_LOOKED, is_settled=True)
-    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.wish, scene, may_name)]
+    because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, scene, may_name)]
     is_never = bool(told) and all(why and _key(why) in _NEVER for why in told)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
 
@@ -138,32 +138,38 @@ def _key(why: str) -> str:
     return why.code if isinstance(why, Reason) else why
 
 
-def _reasons(pod: Pod, asking: _Asking, scene: Scene) -> dict[str | None, list[str]]:
+def _reasons(pod: Pod, asking: _Asking, scene: ExplanationSnapshot) -> dict[str | None, list[str]]:
     """Reason -> the nodes of which it is true; None -> those that have free GPUs for it."""
     found: dict[str | None, list[str]] = {}
-    for name, (view, agent) in sorted(scene.looks.items()):
+    for name, (view, agent) in sorted(scene.node_snapshots.items()):
         if view.published or view.fault:
             node = scene.nodes.get(name)
-            why = (suits.misfit(pod, node) if node else None) or obstacle(asking.wish, view, agent)
+            why = (node_fit.node_rejection(pod, node) if node else None) or rejection(
+                asking.request, view, agent
+            )
             if why is None and not _is_allowed(pod, asking, name, scene):
-                why = PROMISED
+                why = BOOKED_BY_OTHERS
             found.setdefault(why, []).append(name)
     return found
 
 
-def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: Scene) -> bool:
+def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: ExplanationSnapshot) -> bool:
     """Whether every other booking would still find a place if the pod were there."""
-    booking, need = asking.booking, asking.wish.demand.get(names.GPU_RESOURCE, 0)
+    booking, need = asking.booking, asking.request.demand.get(names.GPU_RESOURCE, 0)
     if not need:
         return True
     if booking is None:
-        stays = stays_for_ever(pod, namespaces=scene.namespaces, home=scene.home)
-        return not stays or scene.lasting is None or scene.lasting.bears(node, need, asking.wish.models)
+        stays = never_evicted_reason(pod, namespaces=scene.namespaces, home=scene.home)
+        return (
+            not stays
+            or scene.lasting is None
+            or scene.lasting.allows_permanent(node, need, asking.request.models)
+        )
     known = scene.promised.get(booking.spec.model)
     return known is None or known.allows(booking.name, node, need)
 
 
-def _planned(nodes: Iterable[str], booking: Booking | None, scene: Scene) -> Iterator[str]:
+def _planned(nodes: Iterable[str], booking: Booking | None, scene: ExplanationSnapshot) -> Iterator[str]:
     """For when the GPUs of these nodes are promised: whose they are is not for everybody."""
     for node in nodes:
         there = [one for one in scene.bookings.values() if _is_beside(one, booking, node, scene)]
@@ -174,7 +180,7 @@ def _planned(nodes: Iterable[str], booking: Booking | None, scene: Scene) -> Ite
             yield f"{node} is planned for {counted(len(there), 'other booking')}, {since}until {at(until)}."
 
 
-def _is_beside(one: Booking, booking: Booking | None, node: str, scene: Scene) -> bool:
+def _is_beside(one: Booking, booking: Booking | None, node: str, scene: ExplanationSnapshot) -> bool:
     if booking is None or one.name == booking.name or one.spec.model != booking.spec.model:
         return False
     return one.spec.end > scene.now and any(place.node == node for place in one.spec.places)

@@ -10,11 +10,11 @@ from typing import Final
 
 from cluster import names
 from cluster.decide import reasons
-from cluster.decide.explain.scene import counted
+from cluster.decide.available import largest_set, matching_count
+from cluster.decide.explain.snapshot import counted
 from cluster.decide.ledger import NodeView
-from cluster.decide.offer import together, wanted
 from cluster.decide.reasons import Reason
-from cluster.decide.wish import Wish
+from cluster.decide.request import GpuRequest
 from cluster.objects.hold import Hold
 
 LASTING: Final = frozenset(
@@ -30,19 +30,19 @@ LASTING: Final = frozenset(
 """Codes of reasons that nobody's leaving changes."""
 
 
-def why_waiting(wish: Wish, views: Iterable[NodeView]) -> Reason | None:
+def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None:
     """A sentence when no node can serve the pod now, with the code of what it is.
 
     None when one can, when it is not about GPUs, and for a pod with a hold: ``kept_for`` is said of that.
 
     Args:
-        wish: what the pod wants.
+        request: what the pod wants.
         views: all nodes.
     """
-    if wish.pin:
+    if request.hold:
         return None
     nodes = [view for view in views if view.published]
-    found = (_reasons(wish, nodes, resource, needed) for resource, needed in wish.demand.items())
+    found = (_reasons(request, nodes, resource, needed) for resource, needed in request.demand.items())
     return next(chain.from_iterable(found), None)
 
 
@@ -56,10 +56,10 @@ def kept_for(hold: Hold) -> str:
     )
 
 
-def _reasons(wish: Wish, nodes: list[NodeView], resource: str, needed: int) -> Iterator[Reason]:
+def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: int) -> Iterator[Reason]:
     """Everything that stands in the way, the most lasting first; only the first is meant to be read."""
     kind = "GPUs" if resource == names.GPU_RESOURCE else f"devices {resource}"
-    of_model = wish.wished.text
+    of_model = request.selector.text
     everything = [view.all_by_model.get(resource, {}) for view in nodes]
     models = sorted({model for groups in everything for model in groups})
     if not models:
@@ -69,7 +69,7 @@ def _reasons(wish: Wish, nodes: list[NodeView], resource: str, needed: int) -> I
         yield reasons.TOO_MANY.of_all(
             f"The pod asks for {needed} {kind}, but no node has more than {largest}."
         )
-    matching = max((wanted(groups, wish) for groups in everything), default=0)
+    matching = max((matching_count(groups, request) for groups in everything), default=0)
     if not matching:
         yield reasons.NO_SUCH.of_all(
             f"No node has a GPU{of_model}. Models in this cluster: {', '.join(models)}."
@@ -78,23 +78,25 @@ def _reasons(wish: Wish, nodes: list[NodeView], resource: str, needed: int) -> I
         yield reasons.TOO_MANY_SUCH.of_all(
             f"The pod asks for {needed} {kind}{of_model}, but no node has more than {matching}."
         )
-    most = max((together(groups, wish) for groups in everything), default=0)
+    most = max((largest_set(groups, request) for groups in everything), default=0)
     if most < needed:
         yield reasons.MIXED_MODELS.of_all(
             f"The pod asks for {needed} {kind}{of_model}, but no node has more than {most} of one model,"
             f" and it does not list several models in {names.MODEL}."
         )
-    yield from _taken(wish, nodes, resource, needed, kind=f"{kind}{of_model}")
+    yield from _taken(request, nodes, resource, needed, kind=f"{kind}{of_model}")
 
 
-def _taken(wish: Wish, nodes: list[NodeView], resource: str, needed: int, *, kind: str) -> Iterator[Reason]:
+def _taken(
+    request: GpuRequest, nodes: list[NodeView], resource: str, needed: int, *, kind: str
+) -> Iterator[Reason]:
     """Of what there is, what stands in the way: health, and who has it."""
-    healthy = sum(wanted(view.healthy_by_model.get(resource, {}), wish) for view in nodes)
+    healthy = sum(matching_count(view.healthy_by_model.get(resource, {}), request) for view in nodes)
     if not healthy:
         yield reasons.UNHEALTHY.of_all(f"None of the {kind} in this cluster is healthy.")
-    if not sum(wanted(view.unheld_by_model.get(resource, {}), wish) for view in nodes):
+    if not sum(matching_count(view.unheld_by_model.get(resource, {}), request) for view in nodes):
         yield reasons.IN_USE.of_all(f"All {healthy} healthy {kind} are in use.")
-    free = max((together(view.free_by_model.get(resource, {}), wish) for view in nodes), default=0)
+    free = max((largest_set(view.free_by_model.get(resource, {}), request) for view in nodes), default=0)
     if not free:
         yield reasons.KEPT.of_all(f"All {healthy} healthy {kind} are in use or kept for booked pods.")
     if free < needed:

@@ -5,7 +5,7 @@ lock, no I/O; its owner guards it with one lock. Used by the extender.
 """
 
 from cluster.decide.ledger.amounts import WHOLE
-from cluster.decide.ledger.book import Assumption, Ledger
+from cluster.decide.ledger.ledger import AssumedBind, Ledger
 from cluster.decide.ledger.view import NodeView
 
-__all__ = ["WHOLE", "Assumption", "Ledger", "NodeView"]
+__all__ = ["WHOLE", "AssumedBind", "Ledger", "NodeView"]

@@ -1,9 +1,9 @@
 """Whether a node's agent is alive, told from its Lease (law L6: an agent silent for 75 s).
 
-A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless the
-news of it came late (``sighting``); only at first sight the age is taken from the Lease's text against the
-wall clock. So a clock that is wrong on some node does not matter once two renewals were seen. Pure: instants
-are passed in.
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
+the news of it came late (``observed_renewal``); only at first sight the age is taken from the Lease's text
+against the wall clock. So a clock that is wrong on some node does not matter once two renewals were seen.
+Pure: instants are passed in.
 """
 
 from dataclasses import dataclass
@@ -12,15 +12,15 @@ from typing import Final, Literal
 
 from cluster import names
 from cluster.decide.ledger.changes import Changes
-from cluster.decide.ledger.versions import is_older
-from cluster.decide.sighting import renewed_at
+from cluster.decide.ledger.resource_versions import is_older
+from cluster.decide.observed_renewal import renewed_at
 from cluster.objects.meta import Meta
 from cluster.objects.nodes import Lease
 
-SILENT_AFTER: Final = 75.0
+UNRESPONSIVE_AFTER: Final = 75.0
 """Seconds without a renewal after which an agent counts as silent (law L6)."""
 
-State = Literal["alive", "silent", "stopping", "unseen", "unconfirmed", "refusing", "short"]
+AgentState = Literal["alive", "silent", "stopping", "unseen", "unconfirmed", "refusing", "short"]
 """How a node's agent is doing. The last three are told apart by who binds pods alone (``decide.serving``)."""
 
 
@@ -118,13 +118,13 @@ class Liveness:
         known = self._renewals.get(node)
         if known is None or known.stopping or _is_silent(known, monotonic):
             return None
-        return known.at + SILENT_AFTER
+        return known.at + UNRESPONSIVE_AFTER
 
     def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
         """Nodes whose agents have given no sign of life for so long, whether they said goodbye or not."""
         return frozenset(node for node, known in self._renewals.items() if monotonic - known.at >= seconds)
 
-    def state(self, node: str, *, monotonic: float) -> State:
+    def state(self, node: str, *, monotonic: float) -> AgentState:
         """How the node's agent is doing at this instant."""
         known = self._renewals.get(node)
         if known is None:
@@ -135,4 +135,4 @@ class Liveness:
 
 
 def _is_silent(known: Renewal, monotonic: float) -> bool:
-    return monotonic - known.at >= SILENT_AFTER
+    return monotonic - known.at >= UNRESPONSIVE_AFTER

@@ -6,9 +6,9 @@ Its own filters keep room for them in numbers of devices; which devices would su
 from dataclasses import dataclass, replace
 
 from cluster.objects.demand import demand
+from cluster.objects.device_selector import DeviceSelector, device_selector_of
 from cluster.objects.pods import Pod, container_needs, is_live
 from cluster.objects.quantity import QuantityError
-from cluster.objects.wishes import Wished, wished
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,11 +20,11 @@ class Nominated:
     priority: int
     demand: dict[str, int]
     """Resource -> devices."""
-    wished: Wished
+    selector: DeviceSelector
 
     def served(self, model: str | None) -> "Nominated":
         """With devices of a model, that of its booking; None where it has none."""
-        return replace(self, wished=replace(self.wished, models=frozenset({model}))) if model else self
+        return replace(self, selector=replace(self.selector, models=frozenset({model}))) if model else self
 
 
 def nominated(pod: Pod) -> Nominated | None:
@@ -38,4 +38,4 @@ def nominated(pod: Pod) -> Nominated | None:
         return None
     if not needed:
         return None
-    return Nominated(pod.metadata.uid, node, pod.spec.priority or 0, needed, wished(pod))
+    return Nominated(pod.metadata.uid, node, pod.spec.priority or 0, needed, device_selector_of(pod))

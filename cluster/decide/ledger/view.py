@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from cluster.decide.ledger.amounts import WHOLE, Amounts
-from cluster.decide.ledger.build import Build, build_of
-from cluster.decide.ledger.claims import Claim
-from cluster.decide.ledger.kept import Kept
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.holds import Kept
+from cluster.decide.ledger.node_shape import NodeShape, shape_of
 from cluster.decide.ledger.nominated import Nominated
 from cluster.objects.inventory import Device, resource_of
 
@@ -25,7 +25,7 @@ class NodeView:
     """Whether the node's agent has written an inventory."""
     fault: str | None = None
     """Why what the agent has written cannot be used; the node gives nothing then."""
-    claims: tuple[Claim, ...] = ()
+    holdings: tuple[Holding, ...] = ()
     """What pods hold here, by uid. May name devices that the inventory does not know."""
     held: Amounts = field(default_factory=dict)
     """UUID -> thousandths held by all pods together; above ``WHOLE`` where two pods name one device."""
@@ -71,9 +71,9 @@ class NodeView:
         return {device.uuid: place for place, device in enumerate(sorted(self.devices, key=_place))}
 
     @cached_property
-    def build(self) -> Build:
+    def shape(self) -> NodeShape:
         """How its devices are made and joined: the same object for nodes that are built alike."""
-        return build_of(tuple(sorted(self.devices, key=_place)), self.places)
+        return shape_of(tuple(sorted(self.devices, key=_place)), self.places)
 
     @property
     def conflicts(self) -> tuple[str, ...]:
@@ -82,11 +82,11 @@ class NodeView:
 
     def without(self, uid: str) -> "NodeView":
         """The same node if a pod held nothing there."""
-        claims = tuple(claim for claim in self.claims if claim.uid != uid)
-        if claims == self.claims:
+        holdings = tuple(each for each in self.holdings if each.uid != uid)
+        if holdings == self.holdings:
             return self
-        held, unknown = _summed(claims)
-        return replace(self, claims=claims, held=held, unknown=unknown)
+        held, unknown = _summed(holdings)
+        return replace(self, holdings=holdings, held=held, unknown=unknown)
 
     def holding(self, devices: frozenset[str]) -> "NodeView":
         """The same node if somebody else held these devices as well."""
@@ -94,7 +94,7 @@ class NodeView:
 
     def holders(self, uuid: str) -> tuple[str, ...]:
         """The pods that hold something of a device, by uid."""
-        return tuple(claim.uid for claim in self.claims if uuid in claim.devices)
+        return tuple(each.uid for each in self.holdings if uuid in each.devices)
 
 
 def view_of(
@@ -102,7 +102,7 @@ def view_of(
     *,
     devices: tuple[Device, ...] | None,
     fault: str | None,
-    claims: tuple[Claim, ...],
+    holdings: tuple[Holding, ...],
     kept: Kept,
     is_cordoned: bool = False,
     nominated: tuple[Nominated, ...] = (),
@@ -113,18 +113,18 @@ def view_of(
         name: the node's.
         devices: its inventory, None when there is none.
         fault: why its annotations cannot be used.
-        claims: what pods hold on it, in the order of their uids.
+        holdings: what pods hold on it, in the order of their uids.
         kept: what holds keep on it.
         is_cordoned: whether no new pods are wanted there.
         nominated: who is meant for it, in the order of their uids.
     """
-    held, unknown = _summed(claims)
+    held, unknown = _summed(holdings)
     return NodeView(
         name=name,
         devices=devices or (),
         published=devices is not None,
         fault=fault,
-        claims=claims,
+        holdings=holdings,
         held=held,
         unknown=unknown,
         kept=kept,
@@ -133,14 +133,14 @@ def view_of(
     )
 
 
-def _summed(claims: Iterable[Claim]) -> tuple[Amounts, dict[str, int]]:
+def _summed(holdings: Iterable[Holding]) -> tuple[Amounts, dict[str, int]]:
     """What is held of known devices, and how many unknown ones are held."""
     held: Amounts = {}
     unknown: dict[str, int] = {}
-    for claim in claims:
-        for uuid, amount in claim.devices.items():
+    for each in holdings:
+        for uuid, amount in each.devices.items():
             held[uuid] = held.get(uuid, 0) + amount
-        for resource, number in claim.unknown.items():
+        for resource, number in each.unknown.items():
             unknown[resource] = unknown.get(resource, 0) + number
     return held, unknown
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
+from booking.admission.free_gpus import FreeGpus
 from booking.admission.owner import Creators, Place
-from booking.admission.review import Asked, Outcome, Review
-from booking.admission.room import Room
+from booking.admission.review import Outcome, Review, ReviewRequest
 from cluster import names
-from cluster.decide.entitlement import Beside, candidate, entitlement
+from cluster.decide.entitlement import UserCoverage, candidate, entitlement
 from cluster.decide.identity import UsersOf, users_by_label
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
@@ -35,7 +35,7 @@ class Seen:
     pods: tuple[Pod, ...] = ()
     """Of whichever user."""
     places: Mapping[str, Place] = field(default_factory=dict)
-    has: Room = "free"
+    has: FreeGpus = "free"
     is_for_others: bool = False
     """Whether those that wait already would take it."""
     asked_for_room: list[Pod] = field(default_factory=list)
@@ -44,19 +44,19 @@ class Seen:
     def place(self, namespace: str) -> Place:
         return self.places.get(namespace, Place(name=namespace))
 
-    def beside(self, pod: Pod, now: datetime) -> Beside:
+    def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
         self.looked_beside.append(pod)
         user = pod.metadata.annotation(names.USER)
         pods = [pod, *(p for p in self.pods if p.metadata.annotation(names.USER) == user)]
         bookings = tuple(booking for booking in self.bookings if booking.spec.user == user)
         candidates = [found for p in pods if (found := candidate(p, held=None, models={}))]
         covered = entitlement(bookings, candidates, now)
-        return Beside(bookings=bookings, pods={p.metadata.uid: p for p in pods}, covered=covered)
+        return UserCoverage(bookings=bookings, pods={p.metadata.uid: p for p in pods}, covered=covered)
 
     def users_by_label(self) -> UsersOf:
         return users_by_label({booking.spec.user for booking in self.bookings})
 
-    def room(self, pod: Pod) -> Room:
+    def room(self, pod: Pod) -> FreeGpus:
         self.asked_for_room.append(pod)
         return self.has
 
@@ -86,7 +86,7 @@ def reviewed(
     pod: Json, creator: str = "alice", seen: Seen | None = None, *, is_certain: bool = True, **settings: Any
 ) -> tuple[Json, Outcome]:
     """The pod as it is stored, and what was decided."""
-    asked = Asked(creator=creator, namespace="default", pod=pod)
+    asked = ReviewRequest(creator=creator, namespace="default", pod=pod)
     review = Review(creators=CREATORS, **settings)
     outcome = review(asked, seen or Seen(), EPOCH, is_certain=is_certain)
     return applied(pod, outcome.patch), outcome

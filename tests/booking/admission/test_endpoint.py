@@ -15,14 +15,14 @@ import pytest
 import urllib3
 from prometheus_client import CollectorRegistry
 
-from booking.admission.admit import Reply
-from booking.admission.authority import new_authority, new_certificate
+from booking.admission.certificate_authority import new_authority, new_certificate
 from booking.admission.endpoint import Endpoint
 from booking.admission.metrics import Metrics
-from cluster.runtime.certificates import Pair
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.https import TlsServer, reserved_socket
-from cluster.runtime.probes import ServeError
+from booking.admission.webhook import Reply
+from cluster.process.certificates import KeyPair
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer, reserved_socket
+from cluster.process.probes import ServeError
 
 CLOCK = SystemClock()
 AUTHORITY = new_authority(CLOCK.now())
@@ -30,7 +30,7 @@ HOSTS = ("localhost", "127.0.0.1")
 LONGEST = 64 * 1024
 
 
-def a_certificate() -> Pair:
+def a_certificate() -> KeyPair:
     return new_certificate(AUTHORITY, HOSTS, CLOCK.now())
 
 
@@ -117,7 +117,7 @@ class TestAnswers:
             assert pool.num_connections == 1
 
     @pytest.mark.parametrize(
-        ("method", "path", "status", "sentence"),
+        ("method", "path", "status", "message"),
         [
             ("POST", "/", 404, "There is nothing here but /admit.\n"),
             ("POST", "/admit/x", 404, "There is nothing here but /admit.\n"),
@@ -125,11 +125,11 @@ class TestAnswers:
         ],
     )
     def test_anything_else_is_refused_with_a_sentence(
-        self, server: TlsServer, method: str, path: str, status: int, sentence: str
+        self, server: TlsServer, method: str, path: str, status: int, message: str
     ) -> None:
         with clients(server) as pool:
             answer = pool.request(method, path)
-            assert (answer.status, answer.data.decode()) == (status, sentence)
+            assert (answer.status, answer.data.decode()) == (status, message)
 
     def test_the_longest_body_is_read_and_a_longer_one_is_not(
         self, server: TlsServer, registry: CollectorRegistry
@@ -215,7 +215,7 @@ class TestCertificates:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", server.port), timeout=5)
-        assert server.trouble() is None
+        assert server.problem() is None
         server.close()
 
     def test_another_one_takes_over(self, server: TlsServer) -> None:
@@ -294,14 +294,14 @@ class TestTrouble:
     def test_a_certificate_that_cannot_be_served_is_told(self, endpoint: Endpoint) -> None:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
         with pytest.raises(ServeError, match="Cannot serve HTTPS"):
-            server.present(Pair(b"no certificate", b"no key"))
+            server.present(KeyPair(b"no certificate", b"no key"))
         server.close()
 
     def test_the_former_certificate_is_served_while_the_new_one_cannot_be(self, server: TlsServer) -> None:
         with pytest.raises(ServeError):
-            server.present(Pair(b"no certificate", b"no key"))
+            server.present(KeyPair(b"no certificate", b"no key"))
         assert asked(server) == (200, "3")
-        assert server.trouble() is None
+        assert server.problem() is None
 
     def test_closing_twice_and_presenting_afterwards_do_nothing(self, server: TlsServer) -> None:
         server.close()
@@ -309,4 +309,4 @@ class TestTrouble:
         server.present(a_certificate())
         with pytest.raises(OSError, match="refused"):
             socket.create_connection(("127.0.0.1", server.port), timeout=5)
-        assert server.trouble() is None
+        assert server.problem() is None

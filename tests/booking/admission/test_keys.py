@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.admission.authority import vouches
+from booking.admission.certificate_authority import vouches
 from booking.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in, renewed
 from tests.fakes.objects import EPOCH
 

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.admission.owner import Place, Whose, owner
+from booking.admission.owner import Ownership, Place, owner
 from cluster import names
 from cluster.decide.identity import Rule, users_by_label
 from cluster.objects.meta import Meta
@@ -14,7 +14,7 @@ LABEL = "alice-40kth-2ese"
 OWNED = Place(name="lab", owner="alice")
 
 
-def whose(creator: str, place: Place | None = None, **meta: dict[str, str]) -> Whose:
+def whose(creator: str, place: Place | None = None, **meta: dict[str, str]) -> Ownership:
     where = place or Place(name="lab")
     return owner(creator, Meta(**meta), place=where, creators=CREATORS, known=lambda: KNOWN)
 
@@ -35,7 +35,7 @@ class TestPodsOfAHub:
 
     def test_an_annotation_that_names_nobody_is_not_helped_by_the_label(self) -> None:
         empty = whose(HUB, annotations={names.HUB_USER: ""}, labels={names.HUB_USER: LABEL})
-        assert empty == Whose(why=f"The annotation {names.HUB_USER} names no user: ''")
+        assert empty == Ownership(why=f"The annotation {names.HUB_USER} names no user: ''")
 
     def test_a_label_of_two_people_is_nobodys_and_that_is_told(self) -> None:
         found = whose(HUB, labels={names.HUB_USER: "a-40b"})
@@ -46,11 +46,11 @@ class TestPodsOfAHub:
 
     def test_a_label_that_nobody_has_is_nobodys(self) -> None:
         found = whose(HUB, labels={names.HUB_USER: "nobody-i-know"})
-        assert found == Whose(why=f"The label {names.HUB_USER} is of no known user: 'nobody-i-know'")
+        assert found == Ownership(why=f"The label {names.HUB_USER} is of no known user: 'nobody-i-know'")
 
     def test_neither_is_nobodys_whoever_owns_the_namespace(self) -> None:
         found = whose(HUB, OWNED)
-        assert found == Whose(why=f"It has neither annotation nor label {names.HUB_USER}")
+        assert found == Ownership(why=f"It has neither annotation nor label {names.HUB_USER}")
 
 
 class TestPodsOfControllers:

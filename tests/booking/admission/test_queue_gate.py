@@ -2,8 +2,8 @@
 
 import pytest
 
+from booking.admission.free_gpus import FreeGpus
 from booking.admission.review import IN_LINE
-from booking.admission.room import Room
 from cluster import names
 from tests.booking.admission.seen import HUB, OURSELVES, Json, Seen, a_pod, reviewed
 
@@ -11,7 +11,7 @@ OURS = {"name": names.QUEUE}
 OTHERS = {"name": "kueue.x-k8s.io/admission"}
 
 
-def gates(pod: Json, creator: str = "bob", has: Room = "full", **settings: object) -> list[Json] | None:
+def gates(pod: Json, creator: str = "bob", has: FreeGpus = "full", **settings: object) -> list[Json] | None:
     """Those that a new pod gets."""
     after, _ = reviewed(pod, creator, Seen(has=has), **{"queue_gate": True, **settings})
     found: list[Json] | None = after["spec"].get("schedulingGates")
@@ -33,7 +33,7 @@ def test_it_is_admitted_like_all_others() -> None:
 
 
 @pytest.mark.parametrize("has", ["free", "unknown"])
-def test_it_gets_none_while_a_gpu_is_free_or_nobody_knows(has: Room) -> None:
+def test_it_gets_none_while_a_gpu_is_free_or_nobody_knows(has: FreeGpus) -> None:
     assert gates(a_pod(), has=has) is None
 
 

@@ -7,11 +7,11 @@ import msgspec
 import pytest
 
 from booking.admission.owner import Place
-from booking.admission.reading import BadPodError
+from booking.admission.pod_reader import BadPodError
 from booking.admission.review import Outcome
 from cluster import names
 from cluster.decide.entitlement import candidate
-from cluster.objects.replaced import Replaced, replaced_in
+from cluster.objects.replaced_fields import Replaced, replaced_in
 from tests.booking.admission.seen import (
     HUB,
     JOBS,
@@ -33,7 +33,7 @@ OURS = {
     names.TERMINATE_AT: "2999-01-01T00:00:00Z",
     names.HOLD: "{}",
     names.ASSIGNED: "{}",
-    names.BORN: "1999-01-01T00:00:00Z",
+    names.FIRST_CREATED: "1999-01-01T00:00:00Z",
     names.RECREATED_FROM: "uid-1",
     names.REPLACED: '{"priorityClassName":"gpu-booked"}',
     f"{names.STATE_DOMAIN}/of-the-future": "x",
@@ -42,7 +42,7 @@ OURS = {
 CAME_BACK = {
     names.USER: "alice",
     names.RECREATED_FROM: "uid-1",
-    names.BORN: "2026-11-20T09:00:00Z",
+    names.FIRST_CREATED: "2026-11-20T09:00:00Z",
     names.NOTICE: "x",
 }
 
@@ -100,7 +100,7 @@ class TestCovered:
         (pod,) = seen.looked_beside
         found = candidate(pod, held=None, models={})
         assert found is not None
-        assert (found.uid, found.born, found.stamped, found.user) == ("~", EPOCH, None, "alice")
+        assert (found.uid, found.first_created, found.stamped, found.user) == ("~", EPOCH, None, "alice")
 
 
 class TestNotCovered:
@@ -140,11 +140,11 @@ class TestWhoAsks:
         pod, outcome = reviewed(a_pod(), JOBS)
         assert names.USER not in annotations(pod)
         assert outcome.kind == "opportunistic"
-        (sentence,) = outcome.warnings
+        (message,) = outcome.warnings
         assert annotations(pod)[names.NOBODY] == (
             f"{JOBS} acts for others, and no administrator has set {names.OWNER} on namespace default."
         )
-        assert sentence == (
+        assert message == (
             f"{JOBS} acts for others, and no administrator has set {names.OWNER} on namespace default,"
             f" so this pod is nobody's: {MAY_BE_EVICTED}"
         )
@@ -171,7 +171,7 @@ class TestWhoAsks:
     @pytest.mark.parametrize("creator", ["alice", "bob", HUB, "system:serviceaccount:default:default"])
     def test_sentences_are_short(self, creator: str) -> None:
         _, outcome = reviewed(a_pod(annotations=dict(OURS)), creator)
-        assert all(len(sentence) <= 256 for sentence in outcome.warnings)
+        assert all(len(message) <= 256 for message in outcome.warnings)
 
 
 class TestForgedKeys:

@@ -5,14 +5,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booking.admission.free_gpus import FreeGpus
 from booking.admission.owner import Place
-from booking.admission.room import Room
 from cluster import names
-from cluster.decide.entitlement import Beside
+from cluster.decide.entitlement import UserCoverage
 from cluster.objects.bookings import Booking
+from cluster.objects.cover_annotations import stamps_of
 from cluster.objects.pods import Pod
-from cluster.objects.replaced import replaced_in
-from cluster.objects.stamps import stamps_of
+from cluster.objects.replaced_fields import replaced_in
 from tests.booking.admission.seen import BOOKING, HUB, JOBS, OURSELVES, Seen, reviewed
 
 Json = dict[str, Any]
@@ -21,12 +21,12 @@ Json = dict[str, Any]
 class Covering(Seen):
     """A booking covers whatever may be covered, or nothing does."""
 
-    def __init__(self, booking: Booking | None, has: Room = "free") -> None:
+    def __init__(self, booking: Booking | None, has: FreeGpus = "free") -> None:
         super().__init__(has=has, places={"default": Place(name="default", owner="alice")})
         self.booking = booking
 
-    def beside(self, pod: Pod, _now: object) -> Beside:
-        return Beside(covered={pod.metadata.uid: self.booking} if self.booking else {})
+    def user_coverage(self, pod: Pod, _now: object) -> UserCoverage:
+        return UserCoverage(covered={pod.metadata.uid: self.booking} if self.booking else {})
 
 
 THEIRS = "theirs"
@@ -38,7 +38,7 @@ KEYS = st.sampled_from(
         names.TERMINATE_AT,
         names.REPLACED,
         names.COMEBACK,
-        names.BORN,
+        names.FIRST_CREATED,
         names.HOLD,
         names.NOBODY,
         f"{names.STATE_DOMAIN}/~x",
@@ -113,7 +113,7 @@ def test_l7_no_key_of_ours_has_a_value_of_theirs(
     pod: Json,
     creator: str,
     booking: Booking | None,
-    has: Room,
+    has: FreeGpus,
     unbooked: str,
     notebooks: str,
     maia: bool,

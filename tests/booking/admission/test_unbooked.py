@@ -2,9 +2,9 @@
 
 import pytest
 
+from booking.admission.free_gpus import FreeGpus
 from booking.admission.owner import Place
 from booking.admission.review import HINT
-from booking.admission.room import Room
 from cluster import names
 from tests.booking.admission.seen import (
     HUB,
@@ -72,7 +72,7 @@ class TestStripped:
 
 class TestWaiting:
     @pytest.mark.parametrize("has", ["free", "unknown"])
-    def test_a_notebook_keeps_its_gpu_while_one_is_free_or_nobody_knows(self, has: Room) -> None:
+    def test_a_notebook_keeps_its_gpu_while_one_is_free_or_nobody_knows(self, has: FreeGpus) -> None:
         pod, outcome = reviewed(a_notebook(), HUB, Seen(has=has))
         assert outcome.kind == "opportunistic"
         assert names.STRIPPED not in annotations(pod)

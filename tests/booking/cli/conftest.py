@@ -9,9 +9,9 @@ import pytest
 from click.testing import CliRunner, Result
 from structlog.testing import capture_logs
 
-from booking.cli import reach
+from booking.cli import server_connection
 from booking.cli.__main__ import gpu
-from cluster.runtime.probes import Server, serve
+from cluster.process.probes import Server, serve
 from tests.booking.web.served import Served
 
 
@@ -42,7 +42,12 @@ class Terminal:
 
     def run(self, *words: str, user: str = "alice", **environ: str | None) -> Result:
         """One command, whatever comes of it."""
-        given = {reach.URL: self.url, reach.TOKEN: f"{user}-token", "KUBECONFIG": "/nowhere", **environ}
+        given = {
+            server_connection.URL: self.url,
+            server_connection.TOKEN: f"{user}-token",
+            "KUBECONFIG": "/nowhere",
+            **environ,
+        }
         return CliRunner().invoke(gpu, words, env=given, obj=self.served.clock, catch_exceptions=False)
 
     def says(self, *words: str, user: str = "alice") -> str:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from booking.cli import reach
+from booking.cli import server_connection
 from tests.booking.cli.conftest import Terminal
 from tests.booking.web.served import BOOKINGS, BURST
 from tests.booking.web.test_harm import HARM
@@ -103,7 +103,7 @@ def test_while_the_database_is_away_the_server_s_sentence_is_told(terminal: Term
     ["gpu.example.org", "ftp://127.0.0.1", "http://", "http://exa mple", "http://[::1", "http://a:99999"],
 )
 def test_what_is_no_address_is_told_with_one_that_is(terminal: Terminal, url: str) -> None:
-    done = terminal.run("bookings", **{reach.URL: url})
+    done = terminal.run("bookings", **{server_connection.URL: url})
     assert done.exit_code == 1
     assert f"'{url}' is no address of a booking server: write it with --url" in done.stderr
 
@@ -112,9 +112,9 @@ def test_what_is_no_address_is_told_with_one_that_is(terminal: Terminal, url: st
 def test_what_is_no_token_is_told_and_not_shown(terminal: Terminal, tmp_path: Path, token: str) -> None:
     file = tmp_path / "token"
     file.write_text(token)
-    given = terminal.run("bookings", **{reach.TOKEN: token})
+    given = terminal.run("bookings", **{server_connection.TOKEN: token})
     read = terminal.run("bookings", "--token-file", str(file))
-    for done, where in ((given, f"in {reach.TOKEN}"), (read, f"in the file {file}")):
+    for done, where in ((given, f"in {server_connection.TOKEN}"), (read, f"in the file {file}")):
         assert done.exit_code == 1
         assert f"What is {where} is no token. Get one: kubectl create token" in done.stderr
         assert token not in done.stderr

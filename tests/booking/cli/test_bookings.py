@@ -6,7 +6,7 @@ from typing import Any, Final
 import pytest
 import yaml
 
-from booking.cli import reach
+from booking.cli import server_connection
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 
@@ -126,20 +126,20 @@ def test_an_administrator_books_for_others_and_ends_it_with_a_reason(terminal: T
 
 
 def test_a_server_that_does_not_answer_is_worth_another_try(terminal: Terminal) -> None:
-    done = terminal.run("bookings", **{reach.URL: "http://127.0.0.1:1"})
+    done = terminal.run("bookings", **{server_connection.URL: "http://127.0.0.1:1"})
     assert done.exit_code == 3
     assert "The booking server at http://127.0.0.1:1 does not answer: Failed to establish" in done.stderr
     assert "Is the address right, and is the server running?" in done.stderr
 
 
 def test_what_is_no_booking_server_is_told(terminal: Terminal) -> None:
-    done = terminal.run("bookings", **{reach.URL: f"{terminal.url}/elsewhere"})
+    done = terminal.run("bookings", **{server_connection.URL: f"{terminal.url}/elsewhere"})
     assert done.exit_code != 0
     assert "Traceback" not in done.output
 
 
 def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
-    without: dict[str, Any] = {reach.TOKEN: None}
+    without: dict[str, Any] = {server_connection.TOKEN: None}
     done = terminal.run("bookings", **without)
     assert done.exit_code == 1
     assert "There is no kubeconfig: /nowhere says nothing" in done.stderr

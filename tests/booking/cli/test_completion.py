@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from booking.cli import __main__ as program
-from booking.cli import reach
+from booking.cli import server_connection
 from cluster import names
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100
@@ -22,7 +22,7 @@ def offered(terminal: Terminal, *words: str) -> list[str]:
 
 @pytest.fixture
 def environment(terminal: Terminal) -> dict[str, str]:
-    return {reach.URL: terminal.url, reach.TOKEN: "alice-token"}
+    return {server_connection.URL: terminal.url, server_connection.TOKEN: "alice-token"}
 
 
 def test_commands_and_options_are_offered(terminal: Terminal) -> None:
@@ -43,8 +43,8 @@ def test_ones_own_bookings_are_offered(
 def test_nothing_is_offered_where_the_server_cannot_be_asked(
     terminal: Terminal, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv(reach.URL, "http://127.0.0.1:1")
-    monkeypatch.setenv(reach.TOKEN, "alice-token")
+    monkeypatch.setenv(server_connection.URL, "http://127.0.0.1:1")
+    monkeypatch.setenv(server_connection.TOKEN, "alice-token")
     assert offered(terminal, "release", "") == []
 
 

@@ -10,9 +10,9 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 
 from booking.capacity import Capacity
-from booking.cli import reach
+from booking.cli import server_connection
 from booking.cli.__main__ import gpu
-from cluster.runtime.probes import serve
+from cluster.process.probes import serve
 from tests.architecture import commands
 from tests.architecture.checkout import ROOT
 from tests.booking.web.pages.site import Site
@@ -38,13 +38,13 @@ def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
     made = Site(tmp_path)
     made.clock.advance(4 * 86400)  # it is Friday: "mon 09:00" is to come
     made.capacity = Capacity({A100: {"gpu-a1": 4, "gpu-a2": 4}})
-    made.picture.replace_nodes(
+    made.cache.replace_nodes(
         [a_node(node, *(a100(n, node) for n in range(4))) for node in ("gpu-a1", "gpu-a2")]
     )
     for node in ("gpu-a1", "gpu-a2"):
-        made.picture.apply_lease(a_lease(node, renewed=made.clock.now()))
+        made.cache.apply_lease(a_lease(node, renewed=made.clock.now()))
     pod = a_pod("training-0").of("alice").asks(5).obj
-    made.picture.apply_pod(replace(pod, metadata=replace(pod.metadata, namespace="vision")))
+    made.cache.apply_pod(replace(pod, metadata=replace(pod.metadata, namespace="vision")))
     server = serve(made.app, "127.0.0.1", 0)
     yield made, f"http://127.0.0.1:{server.port}"
     server.close()
@@ -53,7 +53,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
 
 def typed(site: tuple[Site, str], command: str) -> str:
     """What a command of alice's says that does what it is typed for."""
-    given = {reach.URL: site[1], reach.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
+    given = {server_connection.URL: site[1], server_connection.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
     words = shlex.split(command.removeprefix(OURS))
     done = CliRunner().invoke(gpu, words, env=given, obj=site[0].clock, catch_exceptions=False)
     assert done.exit_code == 0, f"{command}: {done.output}"

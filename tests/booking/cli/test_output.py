@@ -76,9 +76,9 @@ def test_nothing_is_said_where_nobody_looks_or_where_it_is_quick() -> None:
 
 def test_a_sentence_of_the_server_is_told_by_the_clocks_of_the_site() -> None:
     stockholm = ZoneInfo("Europe/Stockholm")
-    sentence = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
+    message = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
     assert (
-        told(sentence, lambda: stockholm)
+        told(message, lambda: stockholm)
         == "It runs until Wed 2026-07-01 09:00 CEST, and 2026-07-01 is a day."
     )
 

@@ -13,9 +13,9 @@ import pytest
 import yaml
 
 from booking.cli.__main__ import gpu
+from booking.durations import Duration
 from booking.policy.policy import Policy
-from booking.spans import Span
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.booking.cli.conftest import Screen, Terminal
 from tests.booking.web.served import Served
 from tests.fakes.objects import A100, A6000
@@ -26,7 +26,7 @@ class OfPools(Served):
 
     def ruling(self) -> Policy:
         """A week at most."""
-        return Policy(pools={A100: {"longest": Span(days=7)}})
+        return Policy(pools={A100: {"longest": Duration(days=7)}})
 
 
 EXAMPLE = CHECKOUT / "docs" / "examples" / "policy-cases.yaml"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from booking.cli import reach
+from booking.cli import server_connection
 from booking.cli.__main__ import gpu
-from cluster.runtime.probes import serve
+from cluster.process.probes import serve
 from tests.booking.web.pages.site import Site
 from tests.browser.story import live, tell
 from tests.fakes.objects import a_pod
@@ -36,7 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]
 
 def run(site: tuple[Site, str], *words: str) -> Result:
     """One command of alice's."""
-    given = {reach.URL: site[1], reach.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
+    given = {server_connection.URL: site[1], server_connection.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
     return CliRunner().invoke(gpu, words, env=given, obj=site[0].clock, catch_exceptions=False)
 
 
@@ -88,18 +88,18 @@ def test_who_goes_next_is_told_of_the_model_that_was_asked_for(site: tuple[Site,
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         (("gpu-zz",), "No node with GPUs is called gpu-zz: there are gpu-a1, gpu-a2, gpu-b1, gpu-h1."),
         (("gpu-a1", "--model", "h100"), "No GPU's model contains 'h100': there are NVIDIA-A100-SXM4-80GB."),
     ],
 )
 def test_what_is_mistyped_is_told_with_what_there_is(
-    site: tuple[Site, str], words: tuple[str, ...], sentence: str
+    site: tuple[Site, str], words: tuple[str, ...], message: str
 ) -> None:
     done = run(site, "status", *words)
     assert done.exit_code == 1
-    assert sentence in done.stderr
+    assert message in done.stderr
 
 
 def test_a_pod_is_explained_by_the_clocks_of_the_site(site: tuple[Site, str]) -> None:
@@ -140,7 +140,7 @@ def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
 def test_the_state_of_a_gpu_says_by_what_right_its_pod_has_it(tmp_path: Path) -> None:
     with served(tmp_path) as own:
         daemon = a_pod("monitor").of("erin").created(own[0].clock.now()).asks(1).of_a_daemon_set()
-        own[0].picture.apply_pod(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
+        own[0].cache.apply_pod(daemon.on("gpu-b1", {"main": ("GPU-gpu-b1-1",)}).obj)
         rows = [line.split() for line in run(own, "status").stdout.splitlines()[1:]]
         wide = run(own, "status", "gpu-b1", "-o", "wide").stdout
     states = {(row[0], row[1]): row[3] for row in rows}

@@ -35,7 +35,7 @@ class MemorySource:
         self.store_id = store_id
         self.records: dict[str, Record] = {}
         self.changes = 0
-        self.trouble: StoreError | None = None
+        self.problem: StoreError | None = None
         """What is raised instead of an answer."""
 
     def put(self, record: Record) -> int:
@@ -46,8 +46,8 @@ class MemorySource:
 
     def check(self) -> None:
         """Raise the trouble."""
-        if self.trouble:
-            raise self.trouble
+        if self.problem:
+            raise self.problem
 
     def change(self) -> int:
         """The newest change."""

@@ -164,20 +164,20 @@ class TestFailures:
         world.source.put(a_record("b-1"))
         world.kube.down = True
         assert not world.mirror.round()
-        assert "connection refused" in (world.mirror.obstacle() or "")
+        assert "connection refused" in (world.mirror.unready_reason() or "")
 
         world.kube.down = False
         assert world.mirror.round()
-        assert world.mirror.obstacle() is None
+        assert world.mirror.unready_reason() is None
         assert list(world.objects) == ["b-1"]
 
     def test_a_database_error_writes_nothing_and_sounds_no_alarm(self, world: World) -> None:
-        world.source.trouble = StoreError("The database is locked.")
+        world.source.problem = StoreError("The database is locked.")
 
         assert not world.mirror.round()
         assert not world.mirror.is_stopped
         assert world.writes == []
-        assert "The database is locked." in (world.mirror.obstacle() or "")
+        assert "The database is locked." in (world.mirror.unready_reason() or "")
 
 
 class TestLaw9:
@@ -187,7 +187,7 @@ class TestLaw9:
         there, before = world.objects, list(world.writes)
         assert not world.mirror.round()
         assert world.mirror.is_stopped
-        assert because in (world.mirror.obstacle() or "")
+        assert because in (world.mirror.unready_reason() or "")
         assert world.writes == before
         assert world.objects == there
 
@@ -216,7 +216,7 @@ class TestLaw9:
     def test_l9_a_database_that_vanished_stops_it(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
-        world.source.trouble = StoreGoneError("The database file /db is missing.")
+        world.source.problem = StoreGoneError("The database file /db is missing.")
 
         self.expect_stopped(world, because="The database file /db is missing.")
 
@@ -230,7 +230,7 @@ class TestLaw9:
 
     def test_l9_a_database_that_vanishes_while_it_is_read_writes_nothing(self, world: World) -> None:
         world.source.put(a_record("b-1"))
-        world.kube.before("LIST", lambda: setattr(world.source, "trouble", StoreGoneError("gone")))
+        world.kube.before("LIST", lambda: setattr(world.source, "problem", StoreGoneError("gone")))
 
         self.expect_stopped(world, because="gone")
 
@@ -251,22 +251,22 @@ class TestLaw9:
 
         assert world.mirror.round()
         assert not world.mirror.is_stopped
-        assert world.mirror.obstacle() is None
+        assert world.mirror.unready_reason() is None
         assert list(world.objects) == ["b-1"]
 
 
 class TestHealth:
     def test_before_the_first_round_nothing_is_promised(self, world: World) -> None:
-        assert world.mirror.obstacle() == "The bookings have not been written to the cluster yet."
+        assert world.mirror.unready_reason() == "The bookings have not been written to the cluster yet."
 
     def test_a_complete_round_is_good_for_thirty_seconds(self, world: World) -> None:
         world.mirror.round()
         world.clock.advance(30)
-        assert world.mirror.obstacle() is None
+        assert world.mirror.unready_reason() is None
 
         world.clock.advance(1)
         assert (
-            world.mirror.obstacle()
+            world.mirror.unready_reason()
             == "The bookings have not been written to the cluster for more than 30 seconds."
         )
 
@@ -274,7 +274,7 @@ class TestHealth:
         world.kube.fail("POST", Unprocessable(REQUEST, Refusal(422, "Invalid", "no such namespace")))
 
         assert not world.mirror.round()
-        assert "no such namespace" in (world.mirror.obstacle() or "")
+        assert "no such namespace" in (world.mirror.unready_reason() or "")
 
 
 class TestLease:
@@ -360,7 +360,7 @@ class TestThread:
             world.clock.until_waiting()
             world.kube.down = False
             world.clock.advance(5)
-            eventually(lambda: world.mirror.obstacle() is None)
+            eventually(lambda: world.mirror.unready_reason() is None)
 
         assert list(world.objects) == ["b-1"]
 

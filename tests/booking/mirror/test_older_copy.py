@@ -36,7 +36,7 @@ def expect_stopped(world: World, *, because: str) -> None:
     before, there = world.writes, world.objects
     assert not world.mirror.round()
     assert world.mirror.is_stopped
-    assert because in (world.mirror.obstacle() or "")
+    assert because in (world.mirror.unready_reason() or "")
     assert world.writes == before
     assert world.objects == there
 

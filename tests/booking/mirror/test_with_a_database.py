@@ -123,7 +123,7 @@ def test_l9_a_server_that_is_started_without_its_file_deletes_nothing(site: Site
 
     _, again = site.server()
     site.expect_stopped(again)
-    assert f"kubectl delete bookings.{names.DOMAIN} b-1" in (again.obstacle() or "")
+    assert f"kubectl delete bookings.{names.DOMAIN} b-1" in (again.unready_reason() or "")
 
 
 def test_l9_a_server_that_is_started_on_an_older_copy_deletes_nothing(site: Site) -> None:
@@ -142,10 +142,10 @@ def test_l9_a_server_that_is_started_on_an_older_copy_deletes_nothing(site: Site
 
     _, again = site.server()
     site.expect_stopped(again)
-    assert "(b-2)" in (again.obstacle() or "")
+    assert "(b-2)" in (again.unready_reason() or "")
     site.kube.delete(BOOKINGS, "b-2")
     site.expect_stopped(again)
-    assert "kubectl delete lease gpu-booking-mirror -n gpu-booking" in (again.obstacle() or "")
+    assert "kubectl delete lease gpu-booking-mirror -n gpu-booking" in (again.unready_reason() or "")
     site.kube.delete(LEASES, names.MIRROR_LEASE, namespace=names.NAMESPACE)
     assert again.round()
     assert site.objects == ["b-1"]

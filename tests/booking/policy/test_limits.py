@@ -1,14 +1,14 @@
 import pytest
 
+from booking.durations import Duration
 from booking.policy.limits import Limits, told, zone_of
-from booking.spans import Span
 
-DAY = Span(days=1)
+DAY = Duration(days=1)
 
 
 def test_the_limits_are_the_manuals_unless_somebody_says_otherwise() -> None:
     limits = Limits()
-    assert (limits.cooldown, limits.shortest, limits.longest) == (Span(days=14), DAY, Span(days=14))
+    assert (limits.cooldown, limits.shortest, limits.longest) == (Duration(days=14), DAY, Duration(days=14))
     assert (limits.max_active, limits.max_planned, limits.max_live) == (1, 1, 1)
     assert (
         limits.horizon
@@ -22,18 +22,18 @@ def test_the_limits_are_the_manuals_unless_somebody_says_otherwise() -> None:
 @pytest.mark.parametrize(
     "limits",
     [
-        {"cooldown": Span(days=36526)},
-        {"shortest": Span()},
-        {"shortest": Span(days=3), "longest": Span(days=2)},
-        {"shortest": Span(seconds=3 * 86400), "longest": Span(days=2)},
-        {"longest": Span(days=1_000_000)},
+        {"cooldown": Duration(days=36526)},
+        {"shortest": Duration()},
+        {"shortest": Duration(days=3), "longest": Duration(days=2)},
+        {"shortest": Duration(seconds=3 * 86400), "longest": Duration(days=2)},
+        {"longest": Duration(days=1_000_000)},
         {"max_active": 0},
         {"max_planned": 0},
         {"max_gpus_per_booking": -1},
         {"buffer": -1},
-        {"granularity": Span(days=2)},
-        {"granularity": Span(seconds=7000)},
-        {"granularity": Span()},
+        {"granularity": Duration(days=2)},
+        {"granularity": Duration(seconds=7000)},
+        {"granularity": Duration()},
     ],
 )
 def test_limits_that_nobody_could_keep_are_refused(limits: dict[str, object]) -> None:
@@ -47,7 +47,7 @@ def test_several_at_a_time_bound_what_somebody_ever_has() -> None:
 
 
 def test_programs_are_told_lengths_by_iso_8601() -> None:
-    found = told(Limits(horizon=Span(days=90), may_extend=False))
+    found = told(Limits(horizon=Duration(days=90), may_extend=False))
     assert found["cooldown"] == "P14D"
     assert found["tolerance"] == "PT5M"
     assert found["horizon"] == "P90D"

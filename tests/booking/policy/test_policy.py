@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy, meaning, read_exemption
 from booking.policy.reading import read_policy
 from booking.policy.resolution import Group, Scope, resolved
 from booking.policy.values import ValueMistakeError, Values
-from booking.spans import Span
-from booking.stored import Exemption
+from booking.store_records import Exemption
 from tests.fakes.objects import A100, A6000
 from tests.fakes.records import day
 
@@ -68,11 +68,11 @@ def test_the_narrowest_scope_that_says_something_wins() -> None:
 
 def test_what_a_narrow_scope_does_not_say_comes_from_a_wider_one() -> None:
     policy = Policy(
-        defaults={"cooldown": Span(3), "buffer": 1},
+        defaults={"cooldown": Duration(3), "buffer": 1},
         users={"alice": Scope(values={"buffer": 2})},
     )
     found = limits_of(policy)
-    assert (found.cooldown, found.buffer, found.longest) == (Span(3), 2, Span(14))
+    assert (found.cooldown, found.buffer, found.longest) == (Duration(3), 2, Duration(14))
 
 
 def test_somebody_is_in_a_group_by_the_policy_or_by_signing_in() -> None:
@@ -101,11 +101,11 @@ def test_what_any_group_says_about_a_model_is_narrower_than_what_another_says_ab
 
 def test_an_exemption_holds_between_its_instants_and_for_its_model() -> None:
     exemptions = [an_exemption({"cooldown": "P0D"}, -1, 1, A100)]
-    assert limits_of(Policy(), exemptions=exemptions).cooldown == Span()
-    assert limits_of(Policy(), exemptions=exemptions, model=A6000).cooldown == Span(14)
-    assert limits_of(Policy(), exemptions=exemptions, now=day(-1)).cooldown == Span()
-    assert limits_of(Policy(), exemptions=exemptions, now=day(1)).cooldown == Span(14)
-    assert limits_of(Policy(), exemptions=exemptions, now=day(-2)).cooldown == Span(14)
+    assert limits_of(Policy(), exemptions=exemptions).cooldown == Duration()
+    assert limits_of(Policy(), exemptions=exemptions, model=A6000).cooldown == Duration(14)
+    assert limits_of(Policy(), exemptions=exemptions, now=day(-1)).cooldown == Duration()
+    assert limits_of(Policy(), exemptions=exemptions, now=day(1)).cooldown == Duration(14)
+    assert limits_of(Policy(), exemptions=exemptions, now=day(-2)).cooldown == Duration(14)
 
 
 def test_of_two_exemptions_the_one_for_the_model_wins_and_then_the_newer() -> None:
@@ -117,7 +117,7 @@ def test_of_two_exemptions_the_one_for_the_model_wins_and_then_the_newer() -> No
 
 def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understood() -> None:
     found = limits_of(Policy(), exemptions=[an_exemption({"teleport": True, "buffer": 3, "cooldown": 9})])
-    assert (found.buffer, found.cooldown) == (3, Span(14))
+    assert (found.buffer, found.cooldown) == (3, Duration(14))
 
 
 @pytest.mark.parametrize(
@@ -139,11 +139,14 @@ def test_an_exemption_that_makes_no_sense_is_refused(written: dict[str, Any], to
 
 
 def test_an_exemption_may_set_one_end_alone() -> None:
-    assert read_exemption({"longest": "12h", "horizon": None}) == {"longest": Span(0, 43200), "horizon": None}
+    assert read_exemption({"longest": "12h", "horizon": None}) == {
+        "longest": Duration(0, 43200),
+        "horizon": None,
+    }
     found = limits_of(Policy(), exemptions=[an_exemption({"longest": "PT12H"})])
-    assert (found.shortest, found.longest) == (Span(0, 43200), Span(0, 43200))
+    assert (found.shortest, found.longest) == (Duration(0, 43200), Duration(0, 43200))
     found = limits_of(Policy(), exemptions=[an_exemption({"shortest": "P20D"})])
-    assert (found.shortest, found.longest) == (Span(20), Span(20))
+    assert (found.shortest, found.longest) == (Duration(20), Duration(20))
 
 
 def test_the_version_says_whether_anything_that_counts_is_different() -> None:
@@ -162,13 +165,15 @@ def test_the_version_says_whether_anything_that_counts_is_different() -> None:
 
 
 def test_a_policy_is_told_to_programs_as_a_file_could_say_it() -> None:
-    policy = Policy(defaults={"cooldown": Span(3)}, groups=(Group(name="g", members=frozenset({"b", "a"})),))
+    policy = Policy(
+        defaults={"cooldown": Duration(3)}, groups=(Group(name="g", members=frozenset({"b", "a"})),)
+    )
     told = msgspec.json.decode(msgspec.json.encode(meaning(policy)))
     assert told["defaults"] == {"cooldown": "P3D"}
     assert told["groups"] == [{"name": "g", "members": ["a", "b"], "limits": {}, "pools": {}}]
 
 
-SPANS = st.builds(Span, st.integers(0, 30), st.sampled_from([0, 3600, 43200])).filter(bool)
+SPANS = st.builds(Duration, st.integers(0, 30), st.sampled_from([0, 3600, 43200])).filter(bool)
 LAYERS = st.lists(
     st.fixed_dictionaries(
         {},

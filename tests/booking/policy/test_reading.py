@@ -2,10 +2,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.policy.reading import LONGEST, PolicyError, read_policy
 from booking.policy.resolution import Group, Scope
-from booking.spans import Span
 from cluster import names
 from docs.tables.markdown import ROOT
 
@@ -47,8 +47,8 @@ users:
         zone="Europe/Stockholm",
         visibility="names",
         defaults={
-            "cooldown": Span(7),
-            "horizon": Span(90),
+            "cooldown": Duration(7),
+            "horizon": Duration(90),
             "max_gpus_per_booking": 2,
             "may_extend": False,
         },
@@ -57,9 +57,9 @@ users:
             Group(
                 name="staff",
                 members=frozenset({"alice", "bob"}),
-                scope=Scope(values={"longest": Span(28)}, pools={"NVIDIA-RTX-A6000": {"buffer": 0}}),
+                scope=Scope(values={"longest": Duration(28)}, pools={"NVIDIA-RTX-A6000": {"buffer": 0}}),
             ),
-            Group(name="students", scope=Scope(values={"shortest": Span(0, 7200)})),
+            Group(name="students", scope=Scope(values={"shortest": Duration(0, 7200)})),
         ),
         users={"alice": Scope(values={"max_planned": 3}), "0123": Scope()},
     )
@@ -87,10 +87,10 @@ def test_a_policy_may_say_that_it_is_of_version_1(text: str) -> None:
 def test_another_version_is_refused_with_what_to_do_and_nothing_else_is_judged(
     written: str, told: str
 ) -> None:
-    (sentence,) = refused(f"zone: Europe/Nowhere\nversion: {written}\nquotas: {{}}")
-    assert sentence.startswith("Line 2, version: ")
-    assert told in sentence
-    assert "a file of a later version needs the release" in sentence
+    (message,) = refused(f"zone: Europe/Nowhere\nversion: {written}\nquotas: {{}}")
+    assert message.startswith("Line 2, version: ")
+    assert told in message
+    assert "a file of a later version needs the release" in message
 
 
 def test_the_example_is_a_policy() -> None:
@@ -175,8 +175,8 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_st
     ],
 )
 def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str, told: str) -> None:
-    (sentence,) = refused(f"defaults: {{{knob}: 1}}")
-    assert told in sentence
+    (message,) = refused(f"defaults: {{{knob}: 1}}")
+    assert told in message
 
 
 @pytest.mark.parametrize(
@@ -208,8 +208,8 @@ def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str
 )
 def test_what_is_no_policy_is_refused_in_a_sentence(text: str, told: str) -> None:
     found = refused(text)
-    assert any(told in sentence for sentence in found), found
-    assert all(len(sentence) < 400 and sentence.endswith(".") for sentence in found)
+    assert any(told in message for message in found), found
+    assert all(len(message) < 400 and message.endswith(".") for message in found)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))

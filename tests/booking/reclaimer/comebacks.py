@@ -3,14 +3,14 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from booking.reclaimer.departing.departure import Departure
-from booking.reclaimer.departing.seen import SELECTED
-from booking.reclaimer.leaving import Back, ProtectedError, Reason, Why
+from booking.reclaimer.evictions.comeback_cache import SELECTED
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, Reason
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, Resource, T
 from cluster.objects.pods import Pod, is_live, is_terminating
 
@@ -188,9 +188,9 @@ class World:
     ) -> None:
         self.clock = FakeClock(self_advancing=True)
         self.kube = Mortal(self.clock)
-        self.why = Why(
+        self.why = EvictionCause(
             reason=reason,
-            sentence="A booked pod needs the GPU.",
+            message="A booked pod needs the GPU.",
             grace_seconds=20,
             back=back,
             notice=notice,
@@ -202,9 +202,9 @@ class World:
         self.wanted = True
         self.kubelet_works = True
 
-    def process(self) -> Departure:
+    def process(self) -> PodEvictor:
         """A process that knows nothing yet."""
-        return Departure(self.kube, self.clock, self.ears)
+        return PodEvictor(self.kube, self.clock, self.ears)
 
     def restart(self) -> None:
         self.kube.dies_after = None
@@ -234,7 +234,7 @@ class World:
         uid = self.victim.metadata.uid
         is_meant = self.wanted and self.why.reason != "refused"  # those it finds itself
         wanted = is_meant and now is not None and now.metadata.uid == uid and is_live(now)
-        self.departure.look(frozenset({uid} if wanted else ()))
+        self.departure.reconcile(frozenset({uid} if wanted else ()))
         if wanted and now is not None:
             self.departure.leave(now, self.why)
 

@@ -2,22 +2,22 @@
 
 from itertools import chain, combinations
 
-from booking.reclaimer.planning.asking import Asking
 from booking.reclaimer.planning.search import Search
-from cluster.decide.evicting.choice import Choice, taking
+from booking.reclaimer.planning.waiting_pod import WaitingPod
+from cluster.decide.eviction.victim_selection import VictimSelection, taking
 
 
 class Everything(Search):
     """Tries out every set of victims on every node."""
 
-    def best(self, asking: Asking) -> Choice | None:
+    def best(self, asking: WaitingPod) -> VictimSelection | None:
         found = (one for node in asking.snapshot.nodes for one in self._on(asking, node))
         return min(found, key=lambda choice: choice.rank, default=None)
 
-    def _on(self, asking: Asking, node: str) -> list[Choice]:
+    def _on(self, asking: WaitingPod, node: str) -> list[VictimSelection]:
         if not asking.is_open(node):
             return []
-        site = self._sites.site(node, asking.model, asking.wished)
+        site = self._sites.site(node, asking.model, asking.selector)
         there = len(site.free) + len(site.leaving) + len(site.coming)
         found = []
         for some in chain.from_iterable(

@@ -4,14 +4,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, Final, Literal, get_args
 
-from booking.reclaimer.aside import Aside, in_turn
-from booking.reclaimer.departing.departure import Departure
-from booking.reclaimer.leaving import Leaving
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.evictor import Evictor
+from booking.reclaimer.executor import Executor, in_turn
 from cluster import names
-from cluster.decide.ledger.kept import standing_hold
+from cluster.decide.ledger.holds import standing_hold
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS, Resource
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.hold import hold_of
@@ -85,9 +85,9 @@ class Story(Scene):
     Kubelet and scheduler do their part in every round, and time passes.
     """
 
-    def __init__(self, *, on_evict: str | None = None, aside: Aside = in_turn) -> None:
-        """Args: on_evict: how bob's pods wish to come back; aside: when what is asked aside is asked."""
-        super().__init__(aside=aside)
+    def __init__(self, *, on_evict: str | None = None, executor: Executor = in_turn) -> None:
+        """Args: on_evict: how bob's pods wish to come back; executor: when what is asked aside is asked."""
+        super().__init__(executor=executor)
         self.released = False
         self.deaths = 0
         self.add_node()
@@ -104,10 +104,10 @@ class Story(Scene):
             self.brittle = Brittle(self.kube)
             self.kube = self.brittle
         self.brittle.ours = False
-        self.departure = Departure(self.kube, self.clock, Ears(), aside=self.aside)
+        self.departure = PodEvictor(self.kube, self.clock, Ears(), executor=self.executor)
         super().restart()
 
-    def departures(self) -> Leaving:
+    def departures(self) -> Evictor:
         """The real ones."""
         return self.departure
 
@@ -140,7 +140,7 @@ class Story(Scene):
         self.sync()
         self.brittle.ours = True
         try:
-            self.reclaimer.look()
+            self.reclaimer.reconcile()
         except Killed:
             self.deaths += 1
             self.restart()

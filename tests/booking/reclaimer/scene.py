@@ -6,25 +6,33 @@ from typing import Any
 
 from prometheus_client import CollectorRegistry
 
-from booking.reclaimer.aside import Aside, in_turn
-from booking.reclaimer.leaving import Back, Leaving, ProtectedError, TooLateError, Why, always, nothing
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.evictor import (
+    Back,
+    EvictionCause,
+    Evictor,
+    ProtectedError,
+    TooLateError,
+    always,
+    nothing,
+)
+from booking.reclaimer.executor import Executor, in_turn
 from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.reclaimer import Guards, Reclaimer
 from booking.reclaimer.snapshot import Snapshot, take
-from booking.terms import Terms
 from cluster import names
+from cluster.cache import ClusterCache
+from cluster.cache.informers import LIVING
 from cluster.fake.clock import FakeClock
 from cluster.fake.merging import merged
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
 from cluster.objects.bookings import Booking
 from cluster.objects.hold import Hold, encode_hold, hold_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
-from cluster.picture.following import LIVING
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
 Json = dict[str, Any]
@@ -39,7 +47,7 @@ class FakeLeaving:
         """Name and reason of every pod that was told to go."""
         self.foreseen: list[tuple[str, Back]] = []
         """Name of every pod that was likely to go, and how it was to come back."""
-        self.why: dict[str, Why] = {}
+        self.why: dict[str, EvictionCause] = {}
         """Name -> why it was last told to go."""
         self.withdrawn: list[str] = []
         self.pardoned: list[str] = []
@@ -49,7 +57,7 @@ class FakeLeaving:
         self.failing: list[ApiError] = []
         """What the next calls of ``leave`` raise."""
         self.stuck: ApiError | None = None
-        """What every call of ``look`` raises."""
+        """What every call of ``reconcile`` raises."""
         self.meanwhile: Callable[[], object] = lambda: None
         """What happens between the decision and the moment at which the pod would be told to go."""
 
@@ -57,7 +65,12 @@ class FakeLeaving:
         self.foreseen.append((pod.metadata.name, back))
 
     def leave(
-        self, pod: Pod, why: Why, *, still: Callable[[], bool] = always, soon: Callable[[], None] = nothing
+        self,
+        pod: Pod,
+        why: EvictionCause,
+        *,
+        still: Callable[[], bool] = always,
+        soon: Callable[[], None] = nothing,
     ) -> None:
         soon()
         self.meanwhile()
@@ -85,7 +98,7 @@ class FakeLeaving:
     def pardon(self, pod: Pod) -> None:
         self.pardoned.append(pod.metadata.name)
 
-    def look(self, wanted: frozenset[str]) -> None:
+    def reconcile(self, wanted: frozenset[str]) -> None:
         if self.stuck:
             raise self.stuck
         self.wanted = wanted
@@ -94,16 +107,16 @@ class FakeLeaving:
 class Scene:
     """A cluster with one reclaimer, and short words for what tests do."""
 
-    def __init__(self, *, terms: Terms | None = None, aside: Aside = in_turn) -> None:
+    def __init__(self, *, terms: EvictionSettings | None = None, executor: Executor = in_turn) -> None:
         self.clock = FakeClock(EPOCH)
         self.kube = FakeKube(self.clock)
         self.leaving = FakeLeaving(self.kube)
         self.told: list[tuple[str, str, str]] = []
         """Name, reason and sentence of every Event."""
-        self.aside = aside
+        self.executor = executor
         self.leads = True
-        self.obstacle: str | None = None
-        self.terms = terms or Terms()
+        self.unready_reason: str | None = None
+        self.terms = terms or EvictionSettings()
         self._nodes: list[str] = []
         self._mirrored = True
         self.restart()
@@ -113,24 +126,24 @@ class Scene:
     def restart(self) -> None:
         """Another process goes on: nothing is left but the objects."""
         self.metrics = ReclaimerMetrics(CollectorRegistry())
-        self.picture = Picture(self.clock)
+        self.cache = ClusterCache(self.clock)
         self.reclaimer = Reclaimer(
             self.api(),
             self.clock,
-            self.picture,
-            guards=Guards(leads=lambda: self.leads, obstacle=lambda: self.obstacle),
+            self.cache,
+            guards=Guards(leads=lambda: self.leads, unready_reason=lambda: self.unready_reason),
             leaving=self.departures(),
-            tell=lambda pod, reason, sentence: self.told.append((pod.metadata.name, reason, sentence)),
+            tell=lambda pod, reason, message: self.told.append((pod.metadata.name, reason, message)),
             terms=self.terms,
             metrics=self.metrics,
-            aside=self.aside,
+            executor=self.executor,
         )
 
     def api(self) -> Kube:
         """The API server as the process under test sees it."""
         return self.kube
 
-    def departures(self) -> Leaving:
+    def departures(self) -> Evictor:
         """How pods leave."""
         return self.leaving
 
@@ -138,28 +151,28 @@ class Scene:
         """Let the picture catch up with the API server."""
         pods = self.kube.list(PODS, Selection(field_selector=LIVING))
         nodes, leases, bookings = self.kube.list(NODES), self.kube.list(LEASES), self.kube.list(BOOKINGS)
-        self.picture.replace_nodes(nodes.items, nodes.resource_version)
-        self.picture.replace_leases(leases.items, leases.resource_version)
-        self.picture.replace_bookings(bookings.items, bookings.resource_version)
-        self.picture.replace_pods(pods.items, pods.resource_version)
+        self.cache.replace_nodes(nodes.items, nodes.resource_version)
+        self.cache.replace_leases(leases.items, leases.resource_version)
+        self.cache.replace_bookings(bookings.items, bookings.resource_version)
+        self.cache.replace_pods(pods.items, pods.resource_version)
 
-    def look(self, times: int = 1) -> None:
+    def reconcile(self, times: int = 1) -> None:
         """Passes of the reclaimer, each with a picture that has caught up."""
         for _ in range(times):
             self.sync()
-            self.reclaimer.look()
+            self.reclaimer.reconcile()
         self.sync()
 
     def after(self, seconds: float) -> None:
         """Time passes while agents and mirror are well; then one pass."""
         self.clock.advance(seconds)
         self.renew()
-        self.look()
+        self.reconcile()
 
     def snapshot(self) -> Snapshot:
         """This instant."""
         self.sync()
-        return take(self.picture, self.clock)
+        return take(self.cache, self.clock)
 
     # --- the cluster ---------------------------------------------------------------------------------
     def add_node(self, name: str = "n0", *devices: Device, **spec: object) -> None:

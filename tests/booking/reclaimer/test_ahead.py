@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.reclaimer.ending.ahead import Warned, encode_warned, next_warning, warned_of
-from booking.terms import WARNINGS, EndAction, Terms
+from booking.eviction_settings import WARNINGS, EndAction, EvictionSettings
+from booking.reclaimer.ending.end_warnings import Warned, encode_warned, next_warning, warned_of
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
@@ -31,7 +31,7 @@ def scene() -> Scene:
     scene.book(count=2, end=EPOCH + 2 * DAY)
     scene.waiting("a")
     scene.bind("a", 0)
-    scene.look()
+    scene.reconcile()
     return scene
 
 
@@ -46,7 +46,7 @@ def go_to(scene: Scene, before_the_end: timedelta, *, end: datetime = EPOCH + 2 
 
 def settle(scene: Scene) -> None:
     """Whoever was also written to for another reason is told in the next second."""
-    scene.look()
+    scene.reconcile()
     scene.after(2)
 
 
@@ -78,7 +78,9 @@ def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
     ],
 )
 def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, *, owned: bool) -> None:
-    scene = Scene(terms=Terms(end_action_owned=action) if owned else Terms(end_action_bare=action))
+    scene = Scene(
+        terms=EvictionSettings(end_action_owned=action) if owned else EvictionSettings(end_action_bare=action)
+    )
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.create(a_pod("a").of("alice").asks(1), OWNED if owned else None)
@@ -115,7 +117,7 @@ def test_a_process_that_starts_again_tells_nothing_twice(scene: Scene) -> None:
 def test_a_booking_that_is_prolonged_starts_over(scene: Scene) -> None:
     go_to(scene, HOUR)
     scene.end_booking(at=EPOCH + 4 * DAY)
-    scene.look(2)
+    scene.reconcile(2)
     assert len(warnings(scene)) == 1
     go_to(scene, HOUR, end=EPOCH + 4 * DAY)
     assert "2026-11-27 09:00 UTC, in less than 1 hour" in warnings(scene)[-1]
@@ -163,9 +165,9 @@ def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(sc
     scene.renew()
     scene.sync()
     scene.annotate("a", names.WARNED, encode_warned(Warned(EPOCH + 2 * DAY, HOUR)))  # by another leader
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert warnings(scene) == []
-    scene.look(3)
+    scene.reconcile(3)
     assert warnings(scene) == []
 
 
@@ -173,7 +175,7 @@ def test_a_warning_that_could_not_be_written_is_not_told_and_tried_again(scene: 
     scene.clock.advance(2 * 86400 - 3600)
     scene.renew()
     scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
-    scene.look()
+    scene.reconcile()
     assert warnings(scene) == []
     scene.after(2)
     assert len(warnings(scene)) == 1
@@ -187,7 +189,7 @@ def test_a_mark_that_cannot_be_read_counts_for_nothing(scene: Scene, text: str) 
 
 
 def test_who_wants_no_warnings_gets_none() -> None:
-    scene = Scene(terms=Terms(warn_before=()))
+    scene = Scene(terms=EvictionSettings(warn_before=()))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")

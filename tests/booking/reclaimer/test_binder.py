@@ -2,10 +2,10 @@
 
 import pytest
 
-from booking.reclaimer.holding.binder import BEHIND_AT_MOST
-from booking.reclaimer.holding.holds import BOUND_WITHIN
+from booking.reclaimer.holds.hold_controller import BOUND_WITHIN
+from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST
 from cluster import names
-from cluster.decide.predicates import FREED
+from cluster.decide.predicates import HELD_NOT_FREE
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
 from tests.booking.reclaimer.scene import Scene
@@ -28,9 +28,9 @@ def scene() -> Scene:
     scene.fill()
     scene.book()
     scene.waiting("a")
-    scene.look(2)
+    scene.reconcile(2)
     scene.gone("b3")
-    scene.look()
+    scene.reconcile()
     return scene
 
 
@@ -56,7 +56,7 @@ def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
 def test_an_extender_that_has_not_heard_yet_that_the_victim_has_left_costs_the_pod_nothing(
     scene: Scene,
 ) -> None:
-    told(scene, "Unschedulable", f"0/2 nodes are available: {FREED}.")
+    told(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
     for _ in range(10):
         scene.after(BOUND_WITHIN)
     assert scene.held() is not None
@@ -66,7 +66,7 @@ def test_an_extender_that_has_not_heard_yet_that_the_victim_has_left_costs_the_p
 def test_an_extender_that_sees_it_otherwise_for_longer_than_news_may_take_keeps_no_gpu_idle(
     scene: Scene,
 ) -> None:
-    told(scene, "Unschedulable", f"0/2 nodes are available: {FREED}.")
+    told(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
     for _ in range(2 + int((BEHIND_AT_MOST + BOUND_WITHIN) / BOUND_WITHIN)):
         scene.after(BOUND_WITHIN)
     assert scene.annotation("a", names.BARRED) == "n0"

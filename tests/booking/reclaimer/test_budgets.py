@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.kube.errors import Refusal, Request, refused
 from tests.booking.reclaimer.scene import Scene
@@ -16,7 +16,7 @@ BOBS = ("b0", "b1", "b2", "b3")
 
 def scene_of(*protected: str, limit: float | None = LIMIT) -> Scene:
     """Alice's booked pod waits; bob's four have all A100s, some are protected by budgets."""
-    scene = Scene(terms=Terms(budget_override_seconds=limit))
+    scene = Scene(terms=EvictionSettings(budget_override_seconds=limit))
     scene.add_node()
     scene.fill()
     scene.book()
@@ -29,7 +29,7 @@ def wait(scene: Scene, seconds: float) -> None:
     """Time passes in small steps, two passes in each."""
     for _ in range(int(seconds)):
         scene.after(1)
-        scene.look()
+        scene.reconcile()
 
 
 def since(scene: Scene) -> str | None:
@@ -87,7 +87,7 @@ def test_a_process_that_starts_again_between_hold_and_eviction_finds_it_out_agai
     scene = scene_of(*BOBS)
     wait(scene, 10)
     scene.annotate("a", names.BUDGETS_SINCE, f"{EPOCH - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}")
-    scene.look()
+    scene.reconcile()
     scene.restart()
     wait(scene, 5)
     assert overridden(scene) == ["b3"]

@@ -12,8 +12,8 @@ from typing import Final
 import pytest
 
 from cluster import names
-from cluster.fake.asked import Call
-from cluster.kube.port import Kube
+from cluster.fake.core import Call
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_live
 from tests.booking.reclaimer.test_chain import Chain
@@ -82,13 +82,13 @@ def scene() -> Chain:
 
 def served(scene: Chain, victim: str) -> None:
     """The victim leaves and ends, and the booked pod is bound as the extender does it: with an empty hold."""
-    scene.look(2)
+    scene.reconcile(2)
     assert not is_live(scene.pod(victim))
     scene.end(victim)
-    scene.look(3)
+    scene.reconcile(3)
     scene.annotate("a", names.HOLD, "")
     scene.bind("a", 3)
-    scene.look(5)
+    scene.reconcile(5)
 
 
 def with_a_quick_watch(scene: Chain) -> None:

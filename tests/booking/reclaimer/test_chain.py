@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from booking.reclaimer.departing.departure import Departure
-from booking.reclaimer.leaving import Leaving
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.evictor import Evictor
 from cluster import names
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS
 from cluster.objects.pods import Pod, container_needs, is_live
 from tests.booking.reclaimer.scene import Scene
@@ -35,10 +35,10 @@ class Chain(Scene):
         """Another process goes on."""
         self.heard: list[tuple[str, str, str]] = []
         """Name, reason and sentence of every Event about leaving and coming back."""
-        self.departure = Departure(self.api(), self.clock, Heard(self.heard), aside=self.aside)
+        self.departure = PodEvictor(self.api(), self.clock, Heard(self.heard), executor=self.executor)
         super().restart()
 
-    def departures(self) -> Leaving:
+    def departures(self) -> Evictor:
         """The real ones."""
         return self.departure
 
@@ -77,7 +77,7 @@ def test_the_victim_leaves_alice_is_served_and_bob_comes_back_without_a_gpu(
     *,
     restarts: bool,
 ) -> None:
-    step: Callable[[], None] = chain.look
+    step: Callable[[], None] = chain.reconcile
 
     def passes(number: int) -> None:
         for _ in range(number):
@@ -114,20 +114,20 @@ def test_the_victim_leaves_alice_is_served_and_bob_comes_back_without_a_gpu(
 
 
 def test_what_is_said_of_an_eviction_is_still_true_on_the_pod_that_came_back(chain: Chain) -> None:
-    chain.look(3)
+    chain.reconcile(3)
     chain.end("b3")
-    chain.look(3)
+    chain.reconcile(3)
     because = "The booked pod default/a needed the GPUs of this pod."
     assert chain.heard == [
         ("b3", names.EVICTED_FOR_BOOKING, because),
         ("b3", names.CAME_BACK, f"This pod came back without a GPU. {because}"),
     ]
-    assert chain.annotation("b3", names.COMEBACK_SENTENCE) == because
+    assert chain.annotation("b3", names.COMEBACK_MESSAGE) == because
 
 
 def test_a_victim_behind_a_disruption_budget_is_left_as_it_was(chain: Chain) -> None:
     chain.kube.protect("uid-b3")
-    chain.look(8)
+    chain.reconcile(8)
     spared = chain.pod("b3")
     assert is_live(spared)
     assert not spared.metadata.finalizers

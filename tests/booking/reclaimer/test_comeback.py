@@ -4,7 +4,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.reclaimer.departing.comeback import (
+from booking.reclaimer.evictions.comeback import (
     MEANINGS,
     Comeback,
     has_ended,

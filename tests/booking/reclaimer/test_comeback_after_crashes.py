@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.reclaimer.departing.comeback import how
+from booking.reclaimer.evictions.comeback import how
 from cluster import names
 from cluster.kube.errors import Conflict
 from cluster.kube.resources import PODS

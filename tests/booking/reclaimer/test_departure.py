@@ -1,7 +1,7 @@
 import pytest
 
-from booking.reclaimer.departing.rehearsals import REHEARSALS
-from booking.reclaimer.leaving import ProtectedError, RehearsalError, TooLateError
+from booking.reclaimer.evictions.dry_runs import REHEARSALS
+from booking.reclaimer.evictor import DryRunError, ProtectedError, TooLateError
 from cluster import names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate
@@ -34,7 +34,7 @@ def test_law_l4_a_bare_pod_comes_back_without_a_gpu(reason: str) -> None:
     pod = came_back(world)
     assert pod.metadata.annotation(names.RECREATED_FROM) == world.victim.metadata.uid
     assert pod.metadata.annotation(names.USER) == "bob"
-    assert pod.metadata.annotation(names.COMEBACK_SENTENCE) == world.why.sentence
+    assert pod.metadata.annotation(names.COMEBACK_MESSAGE) == world.why.message
     assert pod.metadata.annotation(names.ASSIGNED) is None
     cause = names.BOOKING_ENDED if reason == "ended" else names.EVICTED_FOR_BOOKING
     assert world.ears.reasons == [cause, names.CAME_BACK]
@@ -77,7 +77,7 @@ def test_what_ends_says_why_beside_its_other_conditions() -> None:
     ready, disrupted = pod.status["conditions"]
     assert ready["type"] == "Ready"
     assert (disrupted["type"], disrupted["reason"]) == ("DisruptionTarget", names.BOOKING_ENDED)
-    assert disrupted["message"] == world.why.sentence
+    assert disrupted["message"] == world.why.message
     assert pod.metadata.deletion_timestamp
 
 
@@ -135,7 +135,7 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
     if by == "withdraw":
         world.departure.withdraw(world.victim.metadata.uid)
     else:
-        world.departure.look(frozenset())
+        world.departure.reconcile(frozenset())
     pod = world.pod()
     assert pod is not None
     assert (pod.metadata.finalizers, pod.metadata.labels) == (None, None)
@@ -159,7 +159,7 @@ def test_leaving_again_and_again_asks_nothing_more() -> None:
     asked = len(world.asked)
     for _ in range(3):
         world.departure.leave(world.victim, world.why)
-        world.departure.look(frozenset({world.victim.metadata.uid}))
+        world.departure.reconcile(frozenset({world.victim.metadata.uid}))
     assert len(world.asked) == asked
 
 
@@ -202,7 +202,7 @@ def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
     name = f"{names.COMEBACK_PREFIX}x"
     world.kube.put(POD_TEMPLATES, {"metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}})
     world.news()
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     assert world.templates == 2
 
 
@@ -215,12 +215,12 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     world.kubelet()
     world.news()
     world.kube.fail("POST", refused())
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     world.news()
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     world.kube.fail("POST", refused())
     world.news()
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     found = [world.pod(name) for name in "pq"]
     assert [pod is not None and not asks_for_gpus(pod) for pod in found].count(True) == 1
 
@@ -240,7 +240,7 @@ def test_a_failing_dry_run_is_tried_again() -> None:
     world = World()
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
     world.news()
-    with pytest.raises(RehearsalError):
+    with pytest.raises(DryRunError):
         world.departure.leave(world.victim, world.why)
     assert world.templates == 0
     world.play()
@@ -252,7 +252,7 @@ def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
     world.news()
     for _ in range(REHEARSALS - 1):
         world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
-        with pytest.raises(RehearsalError):
+        with pytest.raises(DryRunError):
             world.departure.leave(world.victim, world.why)
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
     world.departure.leave(world.victim, world.why)
@@ -352,7 +352,7 @@ def test_a_victim_that_is_told_but_not_guarded_yet_is_asked_for_ever_more_rarely
     wanted = frozenset({world.victim.metadata.uid})
     asked = len(world.asked)
     for _ in range(100):
-        world.departure.look(wanted)
+        world.departure.reconcile(wanted)
         world.clock.advance(0.1)
     assert 1 < len(world.asked) - asked <= 10
 
@@ -393,7 +393,7 @@ def test_law_l4_a_leader_whose_watches_lag_behind_brings_nobody_back_twice() -> 
     world.play()
     came_back(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
-    behind.look(frozenset())
+    behind.reconcile(frozenset())
     assert world.pod() is None
     assert behind.seen.victims() == []
 
@@ -407,7 +407,7 @@ def test_law_l4_late_news_of_a_template_bring_nobody_back_twice() -> None:
     world.news(templates=False)
     world.departure.seen.templates.upsert(template)
     asked = len(world.asked)
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     assert world.pod() is None
     assert len(world.asked) == asked
 

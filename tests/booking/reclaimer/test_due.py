@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.reclaimer.holding.due import Notice, has_saved, is_due, notice_seconds
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.holds.notice_due import Notice, has_saved, is_due, notice_seconds
 from cluster import names
-from cluster.kube.skew import LARGEST_SKEW
+from cluster.kube.clock_skew import LARGEST_SKEW
 from cluster.objects.pods import Pod
 from tests.fakes.objects import EPOCH, a_pod
 
@@ -18,7 +18,7 @@ GARBAGE = ["", "5 minutes", "300", "PT", "-PT5M", "P1Y", "PT5M, please", "null",
 
 
 def victim(**annotations: str) -> Pod:
-    keys = {"wish": names.NOTICE_WISH, "done": names.CHECKPOINT_DONE}
+    keys = {"wish": names.REQUESTED_NOTICE, "done": names.CHECKPOINT_DONE}
     builder = a_pod("b").of("bob").asks(1)
     for name, text in annotations.items():
         builder = builder.with_annotation(keys[name], text)
@@ -35,7 +35,7 @@ def test_the_longer_of_policy_and_wish_counts_and_the_wish_up_to_the_limit(
     policy: float, longest: float, wish: int
 ) -> None:
     seconds = notice_seconds(
-        victim(wish=f"PT{wish}S"), Terms(notice_seconds=policy, longest_notice_seconds=longest)
+        victim(wish=f"PT{wish}S"), EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest)
     )
     assert seconds >= policy
     assert seconds == max(policy, min(float(wish), longest))
@@ -45,18 +45,18 @@ def test_the_longer_of_policy_and_wish_counts_and_the_wish_up_to_the_limit(
 def test_whatever_a_pod_wishes_it_gets_the_policy_s_notice_and_no_more_than_the_limit(
     policy: float, longest: float, wish: str
 ) -> None:
-    terms = Terms(notice_seconds=policy, longest_notice_seconds=longest)
+    terms = EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest)
     assert policy <= notice_seconds(victim(wish=wish), terms) <= max(policy, longest)
 
 
 @pytest.mark.parametrize("wish", GARBAGE)
 def test_a_wish_that_cannot_be_read_is_none(wish: str) -> None:
-    assert notice_seconds(victim(wish=wish), Terms(notice_seconds=7)) == 7
+    assert notice_seconds(victim(wish=wish), EvictionSettings(notice_seconds=7)) == 7
 
 
 @pytest.mark.parametrize(("wish", "seconds"), [("PT5M", 300), (" PT90S\n", 90), ("P1D", 600), ("PT0S", 7)])
 def test_a_wish_is_a_duration_as_iso_8601_writes_it(wish: str, seconds: float) -> None:
-    assert notice_seconds(victim(wish=wish), Terms(notice_seconds=7)) == seconds
+    assert notice_seconds(victim(wish=wish), EvictionSettings(notice_seconds=7)) == seconds
 
 
 @given(over=SECONDS, after=st.floats(-10_000, 10_000, allow_nan=False), done=st.booleans())

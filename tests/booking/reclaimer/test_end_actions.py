@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from booking.reclaimer.ending.ends import MIRROR_SILENT_AFTER
-from booking.terms import EndAction, Terms
+from booking.eviction_settings import EndAction, EvictionSettings
+from booking.reclaimer.ending.booking_ends import MIRROR_SILENT_AFTER
 from cluster import names
 from cluster.kube.resources import BOOKINGS
 from cluster.objects.bookings import Booking
@@ -20,7 +20,7 @@ OWNED: dict[str, Any] = {
 }
 
 
-def ended(terms: Terms, *, minutes: float = 0) -> Scene:
+def ended(terms: EvictionSettings, *, minutes: float = 0) -> Scene:
     """Alice's bare pod and one of a controller ran on her booking of two, which has just ended."""
     scene = Scene(terms=terms)
     scene.add_node()
@@ -29,9 +29,9 @@ def ended(terms: Terms, *, minutes: float = 0) -> Scene:
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("bare", 0)
     scene.bind("owned", 1)
-    scene.look()
+    scene.reconcile()
     scene.after(3600 + 60 * minutes)
-    scene.look(2)
+    scene.reconcile(2)
     return scene
 
 
@@ -45,7 +45,7 @@ def stamps(scene: Scene, name: str) -> tuple[str | None, str | None]:
 
 
 def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays() -> None:
-    scene = ended(Terms())
+    scene = ended(EvictionSettings())
     assert decided(scene) == (("uid-bare",), "without-gpu")
     assert scene.ended() == ["bare"]
     assert scene.leaving.why["bare"].back == "without-gpu"
@@ -53,7 +53,7 @@ def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays(
 
 
 def test_a_pod_that_stays_is_told_once_what_it_is_from_now_on() -> None:
-    scene = ended(Terms())
+    scene = ended(EvictionSettings())
     scene.restart()
     scene.after(60)
     assert stamps(scene, "owned") == (None, None)
@@ -66,7 +66,7 @@ def test_a_pod_that_stays_is_told_once_what_it_is_from_now_on() -> None:
 
 
 def test_a_pod_that_stays_is_evicted_when_a_booked_pod_needs_its_gpu_and_not_before() -> None:
-    scene = ended(Terms())
+    scene = ended(EvictionSettings())
     scene.after(600)
     assert scene.evicted() == []
     for index in (0, 2, 3):
@@ -74,45 +74,45 @@ def test_a_pod_that_stays_is_evicted_when_a_booked_pod_needs_its_gpu_and_not_bef
     scene.book("b-2", user="bob", start=EPOCH, end=EPOCH + 48 * HOUR)
     scene.waiting("hers", user="carol")
     scene.book("b-3", user="carol", start=EPOCH, end=EPOCH + 48 * HOUR)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["owned"]
 
 
 def test_nobody_is_spared_for_a_pod_that_stays_and_a_booked_pod_need_not_wait_for_it() -> None:
-    scene = Scene(terms=Terms())
+    scene = Scene(terms=EvictionSettings())
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("owned", 0)
     for index in (1, 2, 3):
         scene.opportunist(f"b{index}", index, minutes=600)
-    scene.look()
+    scene.reconcile()
     scene.book("b-3", user="carol", start=EPOCH + HOUR, end=EPOCH + 48 * HOUR)
     scene.waiting("hers", user="carol")
     scene.after(3600)
     assert scene.kept("hers").victims == ("uid-owned",)
-    scene.look()
+    scene.reconcile()
     assert scene.evicted() == ["owned"]
 
 
 @pytest.mark.parametrize("action", ["recreate-without-gpu", "delete"])
 def test_a_controllers_pod_may_be_ended_too_and_is_left_to_its_controller(action: EndAction) -> None:
-    scene = ended(Terms(end_action_owned=action))
+    scene = ended(EvictionSettings(end_action_owned=action))
     assert decided(scene)[0] == ("uid-bare", "uid-owned")
     assert sorted(scene.ended()) == ["bare", "owned"]
-    assert "Its controller may make another pod" in scene.leaving.why["owned"].sentence
+    assert "Its controller may make another pod" in scene.leaving.why["owned"].message
 
 
 def test_a_bare_pod_may_be_gone_for_good() -> None:
-    scene = ended(Terms(end_action_bare="delete"))
+    scene = ended(EvictionSettings(end_action_bare="delete"))
     assert decided(scene) == (("uid-bare",), "never")
     why = scene.leaving.why["bare"]
     assert why.back == "never"
-    assert why.sentence.endswith("It does not come back.")
+    assert why.message.endswith("It does not come back.")
 
 
 def test_bare_pods_may_stay_as_well() -> None:
-    scene = ended(Terms(end_action_bare="demote"))
+    scene = ended(EvictionSettings(end_action_bare="demote"))
     assert decided(scene)[0] == ()
     assert scene.ended() == []
     assert stamps(scene, "bare") == (None, None)
@@ -121,32 +121,32 @@ def test_bare_pods_may_stay_as_well() -> None:
 
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
 def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAction) -> None:
-    scene = Scene(terms=Terms(end_action_bare="delete"))
+    scene = Scene(terms=EvictionSettings(end_action_bare="delete"))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")
     scene.bind("a", 0)
-    scene.look()
+    scene.reconcile()
     scene.after(3600)
     assert decided(scene) == (("uid-a",), "never")
     assert scene.ended() == []
     scene.terms = replace(scene.terms, end_action_bare=later)
     scene.restart()
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["a"]
     assert scene.leaving.why["a"].back == "never"
 
 
 def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() -> None:
-    scene = Scene(terms=Terms(end_action_bare="delete"))
+    scene = Scene(terms=EvictionSettings(end_action_bare="delete"))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")
     scene.bind("a", 0)
-    scene.look()
+    scene.reconcile()
     scene.kube.patch(BOOKINGS, "b-1", {"status": {"ending": ["uid-a"]}}, subresource="status")
     scene.after(3600)
-    scene.look()
+    scene.reconcile()
     assert scene.leaving.why["a"].back == "without-gpu"
 
 
@@ -155,9 +155,9 @@ def test_a_pod_that_waits_is_told_that_it_goes_on_waiting() -> None:
     scene.add_node(unschedulable=True)
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")
-    scene.look()
+    scene.reconcile()
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     said = [text for _, reason, text in scene.told if reason == names.BOOKING_ENDED]
     assert [text.partition("UTC. ")[2] for text in said] == ["It goes on waiting, without a booking."]
 
@@ -168,10 +168,10 @@ def test_nobody_is_demoted_while_the_mirror_is_silent() -> None:
     scene.book(end=EPOCH + HOUR)
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("owned", 0)
-    scene.look()
+    scene.reconcile()
     scene.silence_mirror()
     scene.after(3600)
-    scene.look(3)
+    scene.reconcile(3)
     assert decided(scene) == (None, None)
     assert stamps(scene, "owned")[0] == "b-1"
     assert names.BOOKING_ENDED not in scene.reasons("owned")
@@ -183,13 +183,13 @@ def test_an_end_that_was_moved_a_moment_ago_demotes_nobody() -> None:
     scene.book(end=EPOCH + HOUR)
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("owned", 0)
-    scene.look()
+    scene.reconcile()
     scene.clock.advance(3600)
     scene.renew()
     scene.sync()
     scene.end_booking(at=EPOCH + 2 * HOUR)
-    scene.reclaimer.look()  # the picture still shows the old end
-    scene.look(2)
+    scene.reclaimer.reconcile()  # the picture still shows the old end
+    scene.reconcile(2)
     assert decided(scene) == (None, None)
     assert stamps(scene, "owned") == ("b-1", "2026-11-23T11:00:00Z")
 
@@ -201,9 +201,9 @@ def test_a_pod_that_the_next_booking_covers_at_once_is_not_told_that_it_lost_one
     scene.book("b-2", start=EPOCH + HOUR, end=EPOCH + 2 * HOUR)
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("owned", 0)
-    scene.look()
+    scene.reconcile()
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert stamps(scene, "owned")[0] == "b-2"
     assert names.BOOKING_ENDED not in scene.reasons("owned")
 
@@ -216,11 +216,11 @@ def test_who_is_not_heard_in_time_is_ended_when_the_mirror_is_heard_again() -> N
     scene.create(a_pod("owned").of("alice").asks(1), OWNED)
     scene.bind("bare", 0)
     scene.bind("owned", 1)
-    scene.look()
+    scene.reconcile()
     scene.silence_mirror()
     scene.after(3600 + MIRROR_SILENT_AFTER)
     assert scene.ended() == []
     scene.hear_mirror()
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.ended() == ["bare"]
     assert stamps(scene, "owned") == (None, None)

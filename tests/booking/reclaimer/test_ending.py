@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from booking.reclaimer.ending.ends import MIRROR_SILENT_AFTER
-from booking.reclaimer.leaving import DECIDED_WITHIN
+from booking.reclaimer.ending.booking_ends import MIRROR_SILENT_AFTER
+from booking.reclaimer.evictor import DECIDED_WITHIN
 from cluster import names
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import BOOKINGS
@@ -24,7 +24,7 @@ def scene() -> Scene:
     scene.waiting("a")
     scene.bind("a", 0)
     scene.opportunist("b", 1)
-    scene.look()
+    scene.reconcile()
     return scene
 
 
@@ -42,7 +42,7 @@ def test_nothing_ends_before_the_end(scene: Scene) -> None:
 def test_the_covered_pod_ends_at_the_end_and_nobody_else(scene: Scene) -> None:
     scene.after(3600)
     assert ending(scene) == ["uid-a"]
-    scene.look()
+    scene.reconcile()
     assert scene.ended() == ["a"]
     assert scene.exists("b")
 
@@ -51,7 +51,7 @@ def test_a_booking_that_is_released_ends_its_pod(scene: Scene) -> None:
     scene.clock.advance(60)
     scene.renew()
     scene.end_booking()
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["a"]
 
 
@@ -61,7 +61,7 @@ def test_a_pod_that_was_never_bound_goes_on_waiting_without_a_booking() -> None:
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert ending(scene) == []
     assert scene.ended() == []
     assert scene.exists("a")
@@ -76,17 +76,17 @@ def test_nothing_is_decided_while_our_watch_has_not_shown_yet_that_the_covered_p
     scene.renew()
     scene.sync()
     scene.bind("a", 0)
-    scene.reclaimer.look()  # the picture still shows that it waits
+    scene.reclaimer.reconcile()  # the picture still shows that it waits
     assert ending(scene) is None
     scene.after(1)
     assert ending(scene) == ["uid-a"]
-    scene.look()
+    scene.reconcile()
     assert scene.ended() == ["a"]
 
 
 def test_a_pod_is_told_once_and_looked_after_while_it_goes(scene: Scene) -> None:
     scene.after(3600)
-    scene.look(3)
+    scene.reconcile(3)
     scene.after(5)
     assert scene.ended() == ["a"]
 
@@ -104,7 +104,7 @@ def test_who_ends_is_decided_once(scene: Scene) -> None:
 def test_a_pod_that_another_booking_covers_by_now_goes_on(scene: Scene) -> None:
     scene.book("b-2", start=EPOCH + HOUR, end=EPOCH + 2 * HOUR)
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == []
     assert scene.annotation("a", names.BOOKING) == "b-2"
 
@@ -112,7 +112,7 @@ def test_a_pod_that_another_booking_covers_by_now_goes_on(scene: Scene) -> None:
 def test_a_pod_that_was_to_end_is_spared_when_a_booking_covers_it_at_the_last_moment(scene: Scene) -> None:
     scene.after(3600)
     scene.book("b-2", start=EPOCH + HOUR, end=EPOCH + 2 * HOUR)
-    scene.look(2)
+    scene.reconcile(2)
     assert ending(scene) == ["uid-a"]
     assert scene.ended() == []
 
@@ -123,7 +123,7 @@ def test_a_pod_that_was_created_after_the_end_does_not_end(scene: Scene) -> None
     later = {"metadata": {"creationTimestamp": "2026-11-23T10:00:00Z"}}
     scene.create(a_pod("new").of("alice").asks(1), later)
     scene.renew()
-    scene.look(2)
+    scene.reconcile(2)
     assert ending(scene) == []
 
 
@@ -132,24 +132,24 @@ def test_an_end_that_was_moved_a_moment_ago_ends_nobody(scene: Scene) -> None:
     scene.renew()
     scene.sync()
     scene.end_booking(at=EPOCH + 2 * HOUR)
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert ending(scene) is None
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == []
 
 
 def test_an_end_that_is_moved_after_the_decision_spares_the_pod(scene: Scene) -> None:
     scene.after(3600)
     scene.end_booking(at=EPOCH + 2 * HOUR)
-    scene.reclaimer.look()  # the picture still shows the old end
-    scene.look(2)
+    scene.reclaimer.reconcile()  # the picture still shows the old end
+    scene.reconcile(2)
     assert scene.ended() == []
 
 
 def test_nothing_is_decided_or_ended_while_the_mirror_is_silent(scene: Scene) -> None:
     scene.silence_mirror()
     scene.after(3600)
-    scene.look(3)
+    scene.reconcile(3)
     assert ending(scene) is None
 
 
@@ -159,7 +159,7 @@ def test_what_was_decided_waits_for_the_mirror(scene: Scene) -> None:
     scene.silence_mirror()
     scene.clock.advance(MIRROR_SILENT_AFTER)
     scene.renew()
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == []
     assert scene.leaving.wanted == frozenset()
 
@@ -172,7 +172,7 @@ def test_evictions_go_on_while_the_mirror_is_silent() -> None:
     scene.waiting("a")
     scene.silence_mirror()
     scene.after(600)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["b3"]
 
 
@@ -181,14 +181,14 @@ def test_a_booking_that_is_gone_from_the_api_server_ends_nobody(scene: Scene) ->
     scene.renew()
     scene.sync()
     scene.kube.delete(BOOKINGS, "b-1")
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.ended() == []
 
 
 def test_an_end_that_fails_is_tried_again(scene: Scene) -> None:
     scene.after(3600)
     scene.leaving.failing.append(Unreachable(Request("DELETE", "/"), "connection refused"))
-    scene.look()
+    scene.reconcile()
     assert scene.ended() == []
     scene.after(1)
     assert scene.ended() == ["a"]
@@ -196,7 +196,7 @@ def test_an_end_that_fails_is_tried_again(scene: Scene) -> None:
 
 def test_a_booking_of_one_gpu_ends_the_one_pod_that_it_covered(scene: Scene) -> None:
     scene.create(a_pod("early").of("alice").asks(1).on("n0", {"main": ("GPU-n0-2",)}), older(hours=5))
-    scene.look()
+    scene.reconcile()
     assert scene.annotation("a", names.BOOKING) == "b-1"
     assert scene.annotation("early", names.BOOKING) is None
     scene.after(3600)
@@ -207,9 +207,9 @@ def test_a_process_that_starts_again_between_the_steps_goes_on(scene: Scene) -> 
     scene.restart()
     scene.after(3600)
     scene.restart()
-    scene.look()
+    scene.reconcile()
     scene.restart()
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["a"]
 
 
@@ -218,7 +218,7 @@ def test_a_reclaimer_that_comes_days_later_still_ends_the_pod(scene: Scene) -> N
     scene.after(3 * 86400)
     assert ending(scene) is None
     scene.leads = True
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["a"]
 
 
@@ -234,15 +234,15 @@ def test_who_stood_still_between_decision_and_end_looks_again_first(scene: Scene
 
     scene.after(3600)
     scene.leaving.meanwhile = booked_meanwhile
-    scene.look()
+    scene.reconcile()
     scene.leaving.meanwhile = lambda: None
     scene.renew()
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.ended() == []
 
 
 def test_an_end_that_took_long_to_prepare_is_looked_at_again_and_done(scene: Scene) -> None:
     scene.after(3600)
     scene.leaving.meanwhile = lambda: scene.clock.advance(DECIDED_WITHIN + 0.1)
-    scene.look()
+    scene.reconcile()
     assert scene.ended() == ["a"]

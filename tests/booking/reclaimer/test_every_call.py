@@ -10,31 +10,31 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.reclaimer.aside import Aside, in_turn
+from booking.reclaimer.executor import Executor, in_turn
 from tests.booking.reclaimer.perishing import FAULTS, KILLS, Fault, Story
 from tests.fakes.aside import afterwards
 
 
 @functools.cache
-def undisturbed(on_evict: str | None = None, aside: Aside = in_turn) -> Story:
-    story = Story(on_evict=on_evict, aside=aside)
+def undisturbed(on_evict: str | None = None, executor: Executor = in_turn) -> Story:
+    story = Story(on_evict=on_evict, executor=executor)
     story.play()
     return story
 
 
-def disturbed(faults: dict[int, Fault], on_evict: str | None = None, aside: Aside = in_turn) -> Story:
-    story = Story(on_evict=on_evict, aside=aside)
+def disturbed(faults: dict[int, Fault], on_evict: str | None = None, executor: Executor = in_turn) -> Story:
+    story = Story(on_evict=on_evict, executor=executor)
     story.brittle.faults = faults
     story.play(lambda now: now.ending() == undisturbed(on_evict).ending())
     return story
 
 
-def points(on_evict: str | None = None, aside: Aside = in_turn) -> range:
-    return range(1, len(undisturbed(on_evict, aside).brittle.calls) + 1)
+def points(on_evict: str | None = None, executor: Executor = in_turn) -> range:
+    return range(1, len(undisturbed(on_evict, executor).brittle.calls) + 1)
 
 
 def test_what_is_asked_aside_is_asked_in_another_order_and_nothing_else_changes() -> None:
-    first, last = undisturbed(), undisturbed(aside=afterwards)
+    first, last = undisturbed(), undisturbed(executor=afterwards)
     assert first.brittle.calls != last.brittle.calls
     assert set(first.brittle.calls) == set(last.brittle.calls)
     assert [call for call in first.brittle.calls if _is_write(call)] == [
@@ -82,12 +82,12 @@ def test_whatever_becomes_of_any_one_call_the_end_is_the_same(fault: Fault, call
     assert story.deaths == (1 if fault in KILLS else 0)
 
 
-@pytest.mark.parametrize("call", points(aside=afterwards))
+@pytest.mark.parametrize("call", points(executor=afterwards))
 @pytest.mark.parametrize("fault", FAULTS)
 def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_asked_aside_comes_last(
     fault: Fault, call: int
 ) -> None:
-    story = disturbed({call: fault}, aside=afterwards)
+    story = disturbed({call: fault}, executor=afterwards)
     assert story.ending() == undisturbed().ending()
     assert story.deaths == (1 if fault in KILLS else 0)
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.decide.protection import HANGS_AFTER
 from cluster.fake.merging import merged
@@ -23,7 +23,7 @@ def scene() -> Scene:
     scene.fill()
     scene.book()
     scene.waiting("a")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["b3"]
     until = scene.pod("b3").metadata.deletion_timestamp
     assert until == scene.clock.now() + GRACE
@@ -34,7 +34,7 @@ def test_a_victim_that_hangs_is_not_waited_for_and_another_is_found(scene: Scene
     scene.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     assert scene.kept().victims == ("uid-b3",)
     scene.after(1)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.kept().victims == ("uid-b2",)
     assert scene.evicted() == ["b3", "b2"]
     assert "default/b3 should have gone long ago" in " ".join(said for _, _, said in scene.told)
@@ -42,10 +42,10 @@ def test_a_victim_that_hangs_is_not_waited_for_and_another_is_found(scene: Scene
 
 def test_what_a_hanging_pod_holds_is_planned_with_for_nobody(scene: Scene) -> None:
     scene.after((GRACE + HANGS_AFTER).total_seconds())
-    scene.look(2)
+    scene.reconcile(2)
     scene.book("b-2")
     scene.waiting("c")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.kept("c").victims == ("uid-b1",)
 
 
@@ -53,17 +53,17 @@ def test_a_process_that_starts_again_does_not_begin_to_wait_anew(scene: Scene) -
     scene.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     scene.restart()
     scene.after(1)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.kept().victims == ("uid-b2",)
 
 
 def test_one_that_goes_at_last_leaves_a_free_gpu(scene: Scene) -> None:
     scene.after((GRACE + HANGS_AFTER).total_seconds())
-    scene.look(2)
+    scene.reconcile(2)
     scene.gone("b3")
     scene.book("b-2")
     scene.waiting("c")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.held("c") is None
     assert scene.evicted() == ["b3", "b2"]
 
@@ -71,8 +71,8 @@ def test_one_that_goes_at_last_leaves_a_free_gpu(scene: Scene) -> None:
 @pytest.fixture
 def tight() -> Scene:
     """Alice's pod needs half of the CPUs of either node; on each, bob's pod with a GPU has all of them."""
-    scene = Scene(terms=Terms())
-    scene.picture.keep_surroundings()
+    scene = Scene(terms=EvictionSettings())
+    scene.cache.keep_surroundings()
     for node in ("n0", "n1"):
         scene.add_node(node)
         status = {"status": {"allocatable": {"cpu": "8", "pods": "9"}}}
@@ -101,15 +101,15 @@ def without_gpu(scene: Scene, name: str, node: str, cpu: str = "8") -> None:
 
 
 def test_room_that_a_returned_victim_takes_costs_nobody_else_on_that_node_for_a_while(tight: Scene) -> None:
-    tight.look()
+    tight.reconcile()
     tight.after(3)
     assert tight.evicted() == ["b0"]
     without_gpu(tight, "b0", "n0")
     tight.opportunist("b2", 1, node="n0", minutes=0)
-    tight.look()
+    tight.reconcile()
     assert tight.annotation("a", names.BARRED) == "n0"
     assert "Nothing is kept for it on node n0 for a while" in " ".join(said for _, _, said in tight.told)
-    tight.look(2)
+    tight.reconcile(2)
     tight.after(3)
     assert tight.kept().node == "n1"
 
@@ -117,12 +117,12 @@ def test_room_that_a_returned_victim_takes_costs_nobody_else_on_that_node_for_a_
 def test_however_often_room_is_taken_each_node_costs_a_victim_once(tight: Scene) -> None:
     with_cpu(tight, "a", "6")
     for name, node in (("b0", "n0"), ("b1", "n1")):
-        tight.look()
+        tight.reconcile()
         tight.after(3)
         without_gpu(tight, name, node, cpu="2")
         tight.opportunist(f"{name}-new", 1, node=node, minutes=0)
         with_cpu(tight, f"{name}-new", "6")
-        tight.look(2)
+        tight.reconcile(2)
     for _ in range(20):
         tight.after(3)
     assert tight.evicted() == ["b0", "b1"]
@@ -130,8 +130,8 @@ def test_however_often_room_is_taken_each_node_costs_a_victim_once(tight: Scene)
 
 
 def test_a_node_that_is_closed_meanwhile_is_not_barred(tight: Scene) -> None:
-    tight.look()
+    tight.reconcile()
     tight.after(3)
     tight.kube.put(NODES, merged(tight.kube.raw(NODES, "n0"), {"spec": {"unschedulable": True}}))
-    tight.look()
+    tight.reconcile()
     assert tight.annotation("a", names.BARRED) is None

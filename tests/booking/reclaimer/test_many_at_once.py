@@ -5,7 +5,7 @@ from typing import Final
 import pytest
 
 from cluster import names
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
 from cluster.objects.pods import is_terminal, is_terminating
 from tests.booking.reclaimer.perishing import Brittle
@@ -61,7 +61,7 @@ def scene() -> Slow:
 def test_who_has_left_comes_back_though_others_still_have_to_be_told_to_go(scene: Slow) -> None:
     for _ in range(MANY):
         scene.sync()
-        scene.reclaimer.look()
+        scene.reclaimer.reconcile()
         scene.kubelets()
         if any(map(scene.has_returned, HIS)):
             break
@@ -83,7 +83,7 @@ def over() -> Slow:
         slow.waiting(name)
         slow.bind(name, number % 4, node=NODES[number // 4])
     slow.sync()
-    slow.reclaimer.look()
+    slow.reclaimer.reconcile()
     for name in ("b-all", *(f"b-{number}" for number in range(MANY // 2))):
         slow.end_booking(name)
     return slow
@@ -97,7 +97,7 @@ def test_who_ends_with_a_booking_and_who_comes_back_does_so_in_turn_and_nobody_i
         over.kubelets()
         over.sync()
         begun = over.clock.monotonic()
-        over.reclaimer.look()
+        over.reclaimer.reconcile()
         longest, looks = max(longest, over.clock.monotonic() - begun), looks + 1
         over.clock.advance(1)
         over.renew()

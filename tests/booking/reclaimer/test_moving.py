@@ -2,8 +2,8 @@
 
 import pytest
 
-from booking.reclaimer.holding.holds import BIND_DEADLINE
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.holds.hold_controller import BIND_DEADLINE
 from cluster import names
 from cluster.kube.resources import PODS
 from tests.booking.reclaimer.scene import Scene
@@ -12,12 +12,12 @@ from tests.booking.reclaimer.scene import Scene
 @pytest.fixture
 def scene() -> Scene:
     """Alice's booked pod waits; ``b3`` has been told that it must leave for it in five minutes."""
-    scene = Scene(terms=Terms(notice_seconds=300))
+    scene = Scene(terms=EvictionSettings(notice_seconds=300))
     scene.add_node()
     scene.fill()
     scene.book()
     scene.waiting("a")
-    scene.look(2)
+    scene.reconcile(2)
     return scene
 
 
@@ -75,7 +75,7 @@ def test_what_another_booked_pod_counts_on_ends_no_hold(scene: Scene) -> None:
 def test_of_two_that_wait_for_victims_one_takes_what_became_free(scene: Scene) -> None:
     scene.book("b-2")
     scene.waiting("c")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.kept("c").victims == ("uid-b2",)
     scene.gone("b0")
     scene.after(1)
@@ -93,13 +93,13 @@ def test_a_gpu_of_a_node_that_is_barred_for_the_pod_ends_no_hold(scene: Scene) -
 
 
 def test_a_pod_of_two_is_moved_where_its_own_free_device_and_another_are_enough() -> None:
-    scene = Scene(terms=Terms(notice_seconds=300))
+    scene = Scene(terms=EvictionSettings(notice_seconds=300))
     scene.add_node()
     scene.fill()
     scene.gone("b3")
     scene.book(count=2)
     scene.waiting("a", 2)
-    scene.look()
+    scene.reconcile()
     scene.after(BIND_DEADLINE)
     assert scene.kept().victims == ("uid-b2",)
     scene.gone("b0")
@@ -110,7 +110,7 @@ def test_a_pod_of_two_is_moved_where_its_own_free_device_and_another_are_enough(
 def test_a_process_that_starts_again_during_the_notice_moves_as_well(scene: Scene) -> None:
     scene.restart()
     scene.gone("b0")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.kept().victims == ()
     assert scene.evicted() == []
 
@@ -120,7 +120,7 @@ def test_a_move_that_is_refused_is_tried_again(scene: Scene) -> None:
     scene.sync()
     raw = scene.kube.raw(PODS, "a", namespace="default")
     scene.kube.put(PODS, raw | {"status": {"phase": "Pending", "message": "somebody writes to it"}})
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.kept().victims == ("uid-b3",)
     scene.after(1)
     assert scene.kept().victims == ()

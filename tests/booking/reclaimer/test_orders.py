@@ -7,7 +7,7 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import PODS
-from cluster.objects.orders import EvictOrder, encode_order
+from cluster.objects.evict_orders import EvictOrder, encode_order
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH
 
@@ -23,59 +23,59 @@ def scene() -> Scene:
     scene.waiting("a")
     scene.bind("a", 0)
     scene.opportunist("b", 1)
-    scene.look(2)
+    scene.reconcile(2)
     return scene
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
 def test_whom_an_order_names_is_evicted_once_and_told_by_whom_and_why(scene: Scene, name: str) -> None:
     scene.annotate(name, names.EVICT, ORDER)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.leaving.left == [(name, "evicted")]
     why = scene.leaving.why[name]
     assert why.told == names.EVICTED_BY_ADMINISTRATOR
-    assert why.sentence == "The administrator root has ordered that this pod must go: the rack is on fire"
+    assert why.message == "The administrator root has ordered that this pod must go: the rack is on fire"
     assert why.back == "without-gpu"
 
 
 def test_it_comes_back_as_it_wishes(scene: Scene) -> None:
     scene.annotate("a", names.ON_EVICT, "requeue")
     scene.annotate("a", names.EVICT, ORDER)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.why["a"].back == "as-it-was"
 
 
 @pytest.mark.parametrize("text", ["", "true", "{}", '{"by": "root"}', '{"by": 1, "reason": 2, "at": 3}'])
 def test_what_is_no_order_evicts_nobody(scene: Scene, text: str) -> None:
     scene.annotate("a", names.EVICT, text)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.leaving.left == []
 
 
 def test_an_order_that_is_taken_back_is_none(scene: Scene) -> None:
     scene.annotate("a", names.EVICT, ORDER)
     scene.leaving.meanwhile = lambda: (scene.annotate("a", names.EVICT, None), scene.sync())
-    scene.look()
+    scene.reconcile()
     assert scene.leaving.left == []
 
 
 def test_a_disruption_budget_is_waited_for(scene: Scene) -> None:
     scene.leaving.protected.add("b")
     scene.annotate("b", names.EVICT, ORDER)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.left == []
     assert scene.pod("b").metadata.uid in scene.leaving.wanted
     scene.leaving.protected.clear()
     scene.clock.advance(2)
     scene.renew()
-    scene.look()
+    scene.reconcile()
     assert scene.leaving.left == [("b", "evicted")]
 
 
 def test_on_a_node_that_is_silent_nobody_is_evicted(scene: Scene) -> None:
     scene.clock.advance(timedelta(minutes=5).total_seconds())
     scene.annotate("a", names.EVICT, ORDER)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.leaving.left == []
 
 
@@ -89,5 +89,5 @@ def test_on_a_node_that_is_silent_nobody_is_evicted(scene: Scene) -> None:
 def test_what_never_leaves_does_not_leave_by_order(scene: Scene, metadata: dict[str, Any]) -> None:
     scene.kube.patch(PODS, "a", {"metadata": metadata}, namespace="default")
     scene.annotate("a", names.EVICT, ORDER)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.leaving.left == []

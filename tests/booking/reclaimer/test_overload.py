@@ -12,7 +12,7 @@ def test_law_l3_an_overload_does_not_make_another_pod_the_victim() -> None:
     scene.waiting("a")
     overload = Refusal(code=429, reason="TooManyRequests", message="slow down", retry_after=1)
     scene.leaving.failing += [refused(Request("POST", "/"), overload)] * 6
-    scene.look()
+    scene.reconcile()
     planned = scene.kept()
     for _ in range(8):
         scene.after(1.5)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.leaving import Back
+from booking.reclaimer.evictor import Back
 from cluster import names
 from cluster.kube.resources import PODS, WHOLE_PODS
 from cluster.objects.pods import has_condition
@@ -85,7 +85,7 @@ def test_a_pod_that_nothing_of_ours_guards_is_pardoned_too_and_others_words_stay
     condition = {"type": names.DISRUPTION_TARGET, "status": "True", "reason": reason}
     status = {"phase": "Running", "conditions": [condition]}
     chain.create(pod, {"metadata": {"ownerReferences": [OWNER]}, "status": status})
-    chain.look(2)
+    chain.reconcile(2)
     assert has_condition(chain.pod("owned"), names.DISRUPTION_TARGET) != ours
     stands = chain.kube.raw(PODS, "owned", namespace="default")["status"]["conditions"]
     assert [one["reason"] for one in stands] == [reason]

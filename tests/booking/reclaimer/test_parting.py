@@ -4,8 +4,8 @@ from datetime import datetime, timedelta
 
 import pytest
 
-from booking.reclaimer.leaving import DECIDED_WITHIN
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.evictor import DECIDED_WITHIN
 from cluster import names
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from tests.booking.reclaimer.scene import Scene
@@ -13,7 +13,7 @@ from tests.booking.reclaimer.scene import Scene
 LOST = Unreachable(Request("PATCH", "/"), "connection refused")
 
 
-def scene_of(terms: Terms | None = None, *, gpus: int = 1, **wishes: str) -> Scene:
+def scene_of(terms: EvictionSettings | None = None, *, gpus: int = 1, **wishes: str) -> Scene:
     """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least. Wishes: for notice."""
     scene = Scene(terms=terms)
     scene.add_node()
@@ -21,7 +21,7 @@ def scene_of(terms: Terms | None = None, *, gpus: int = 1, **wishes: str) -> Sce
     scene.book(count=gpus)
     scene.waiting("a", gpus)
     for name, wish in wishes.items():
-        scene.annotate(name, names.NOTICE_WISH, wish)
+        scene.annotate(name, names.REQUESTED_NOTICE, wish)
     return scene
 
 
@@ -36,7 +36,7 @@ def test_a_victim_leaves_in_the_very_pass_in_which_the_hold_was_written_if_our_w
     scene = scene_of()
     scene.leaving.meanwhile = scene.sync
     scene.sync()
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.evicted() == ["b3"]
     assert "default/a" in (scene.annotation("b3", names.NOTICE) or "")
     assert scene.reasons("b3") == [names.EVICTION_NOTICE]
@@ -45,10 +45,10 @@ def test_a_victim_leaves_in_the_very_pass_in_which_the_hold_was_written_if_our_w
 def test_while_our_watch_has_not_brought_the_hold_nobody_leaves_and_then_at_once() -> None:
     scene = scene_of()
     scene.sync()
-    scene.reclaimer.look()
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
+    scene.reclaimer.reconcile()
     assert (scene.held() is not None, scene.evicted()) == (True, [])
-    scene.look()
+    scene.reconcile()
     assert scene.evicted() == ["b3"]
 
 
@@ -60,7 +60,7 @@ def test_law_l2_who_is_booked_while_the_hold_is_written_stays() -> None:
         scene.sync()
 
     scene.leaving.meanwhile = booked_meanwhile
-    scene.look(4)
+    scene.reconcile(4)
     assert scene.evicted() == []
     assert scene.annotation("b3", names.NOTICE) is None
 
@@ -74,7 +74,7 @@ def test_who_has_lost_the_lead_while_the_hold_was_written_evicts_nobody() -> Non
 
     scene.leaving.meanwhile = deposed
     scene.sync()
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.evicted() == []
 
 
@@ -89,7 +89,7 @@ def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
 
     scene.leaving.meanwhile = slowly
     scene.sync()
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.evicted() == []
 
 
@@ -97,7 +97,7 @@ def test_free_devices_are_waited_for_before_anybody_is_even_told() -> None:
     scene = scene_of(gpus=2)
     scene.gone("b0")
     scene.leaving.meanwhile = scene.sync
-    scene.look()
+    scene.reconcile()
     assert scene.kept().devices == ("GPU-n0-0", "GPU-n0-3")
     assert (scene.evicted(), scene.reasons("b3")) == ([], [])
 
@@ -114,7 +114,7 @@ def test_how_long_a_decision_takes_is_measured_from_the_change_that_made_it_need
     scene.sync()
     scene.clock.advance(0.25)
     scene.leaving.meanwhile = scene.sync
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.evicted() == ["b3"]
     assert decisions(scene) == [1, 0.25]
 
@@ -123,19 +123,19 @@ def test_a_hold_that_is_refused_since_somebody_wrote_to_the_new_pod_counts_from_
     scene = scene_of()
     scene.sync()
     scene.annotate("a", "note", "the scheduler has looked at it")
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.held() is None
     scene.clock.advance(0.125)
     scene.sync()
     scene.leaving.meanwhile = scene.sync
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.evicted() == ["b3"]
     assert decisions(scene) == [1, 0.125]
 
 
 def test_a_notice_is_not_counted_as_time_that_a_decision_takes() -> None:
-    scene = scene_of(Terms(notice_seconds=5))
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=5))
+    scene.reconcile(2)
     scene.after(5)
     assert scene.evicted() == ["b3"]
     assert decisions(scene) == [0, 0]
@@ -145,8 +145,8 @@ def test_a_notice_is_not_counted_as_time_that_a_decision_takes() -> None:
 
 
 def test_two_victims_of_one_hold_have_their_own_times() -> None:
-    scene = scene_of(Terms(notice_seconds=10), gpus=2, b2="PT60S")
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=10), gpus=2, b2="PT60S")
+    scene.reconcile(2)
     assert "09:00:10Z" in (scene.annotation("b3", names.NOTICE) or "")
     assert "09:01:00Z" in (scene.annotation("b2", names.NOTICE) or "")
     scene.after(10)
@@ -160,13 +160,13 @@ def test_two_victims_of_one_hold_have_their_own_times() -> None:
 @pytest.mark.parametrize("wish", ["never", "-PT5M", "P1000Y", ""])
 def test_a_wish_that_cannot_be_read_is_no_wish(wish: str) -> None:
     scene = scene_of(b3=wish)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["b3"]
 
 
 def test_a_pod_may_wish_up_to_the_limit() -> None:
-    scene = scene_of(Terms(longest_notice_seconds=30), b3="PT1H")
-    scene.look(2)
+    scene = scene_of(EvictionSettings(longest_notice_seconds=30), b3="PT1H")
+    scene.reconcile(2)
     assert "09:00:30Z" in (scene.annotation("b3", names.NOTICE) or "")
     scene.after(29)
     assert scene.evicted() == []
@@ -176,15 +176,15 @@ def test_a_pod_may_wish_up_to_the_limit() -> None:
 
 def test_what_was_promised_is_kept_though_the_pod_wishes_otherwise_later() -> None:
     scene = scene_of(b3="PT20S")
-    scene.look(2)
-    scene.annotate("b3", names.NOTICE_WISH, "PT9M")
+    scene.reconcile(2)
+    scene.annotate("b3", names.REQUESTED_NOTICE, "PT9M")
     scene.after(20)
     assert scene.evicted() == ["b3"]
 
 
 def test_a_process_that_starts_again_keeps_what_was_promised() -> None:
-    scene = scene_of(Terms(notice_seconds=60))
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=60))
+    scene.reconcile(2)
     scene.after(40)
     scene.restart()
     scene.after(0)
@@ -197,10 +197,10 @@ def test_a_process_that_starts_again_keeps_what_was_promised() -> None:
 
 
 def test_a_victim_that_could_not_be_told_at_once_has_its_whole_time_from_then() -> None:
-    scene = scene_of(Terms(notice_seconds=30))
+    scene = scene_of(EvictionSettings(notice_seconds=30))
     scene.sync()
     scene.kube.before("PATCH", lambda: scene.kube.fail("PATCH", LOST))  # the hold is written, the notice not
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.annotation("b3", names.NOTICE) is None
     scene.after(20)
     assert "09:00:50Z" in (scene.annotation("b3", names.NOTICE) or "")
@@ -211,15 +211,15 @@ def test_a_victim_that_could_not_be_told_at_once_has_its_whole_time_from_then() 
 
 
 def test_a_notice_of_an_earlier_hold_shortens_no_later_one() -> None:
-    scene = scene_of(Terms(notice_seconds=30))
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=30))
+    scene.reconcile(2)
     old = scene.annotation("b3", names.NOTICE)
     scene.end_booking()
-    scene.look(2)
+    scene.reconcile(2)
     scene.after(60)
     scene.annotate("b3", names.NOTICE, old)
     scene.book("b-9")
-    scene.look(3)
+    scene.reconcile(3)
     assert "09:01:30Z" in (scene.annotation("b3", names.NOTICE) or "")
     scene.after(29)
     assert scene.evicted() == []
@@ -229,8 +229,8 @@ def test_a_notice_of_an_earlier_hold_shortens_no_later_one() -> None:
 
 
 def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
-    scene = scene_of(Terms(notice_seconds=600))
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=600))
+    scene.reconcile(2)
     scene.clock.advance(12)
     scene.annotate("b3", names.CHECKPOINT_DONE, said(scene.clock.now()))
     scene.after(0)
@@ -238,8 +238,8 @@ def test_a_pod_that_has_saved_its_work_leaves_at_once() -> None:
 
 
 def test_one_that_has_saved_leaves_and_the_other_victim_keeps_its_time() -> None:
-    scene = scene_of(Terms(notice_seconds=60), gpus=2)
-    scene.look(2)
+    scene = scene_of(EvictionSettings(notice_seconds=60), gpus=2)
+    scene.reconcile(2)
     scene.annotate("b2", names.CHECKPOINT_DONE, said(scene.clock.now()))
     scene.after(1)
     assert scene.evicted() == ["b2"]
@@ -249,9 +249,9 @@ def test_one_that_has_saved_leaves_and_the_other_victim_keeps_its_time() -> None
 
 @pytest.mark.parametrize("offset", [timedelta(seconds=-1), timedelta(minutes=2)])
 def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: timedelta) -> None:
-    scene = scene_of(Terms(notice_seconds=60))
+    scene = scene_of(EvictionSettings(notice_seconds=60))
     scene.annotate("b3", names.CHECKPOINT_DONE, said(scene.clock.now() + offset))
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.kept().victims
     assert scene.evicted() == []
 
@@ -262,7 +262,7 @@ def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: 
 def test_a_protected_pod_that_was_given_no_time_hears_nothing_of_it() -> None:
     scene = scene_of()
     scene.leaving.protected.add("b3")
-    scene.look(4)
+    scene.reconcile(4)
     assert scene.evicted() == ["b2"]
     assert scene.reasons("b3") == []
 
@@ -272,8 +272,8 @@ def test_a_refusal_in_the_very_pass_of_the_hold_counts_like_any() -> None:
     refusal = Refusal(code=500, message="this pod has more than one PodDisruptionBudget")
     scene.leaving.failing += [refused(Request("POST", "/"), refusal)] * 3
     scene.leaving.meanwhile = scene.sync
-    scene.look()
+    scene.reconcile()
     scene.after(1)
     scene.after(1)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["b2"]

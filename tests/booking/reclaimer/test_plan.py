@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
-from booking.reclaimer.planning.sites import Outlook
 from booking.reclaimer.snapshot import Snapshot, take
-from booking.terms import Terms
 from cluster import names
-from cluster.decide.evicting.costs import lost_work
+from cluster.decide.eviction.costs import lost_work
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.hold import Hold, encode_versions
@@ -38,8 +38,8 @@ def scene() -> Scene:
     return scene
 
 
-def holds(scene: Scene, outlook: Outlook | None = None) -> dict[str, Hold]:
-    made = plan(scene.snapshot(), outlook or Outlook())
+def holds(scene: Scene, outlook: PlanningInputs | None = None) -> dict[str, Hold]:
+    made = plan(scene.snapshot(), outlook or PlanningInputs())
     return {one.pod.metadata.name: one.hold for one in made}
 
 
@@ -181,7 +181,7 @@ def test_the_cheapest_node_is_taken(scene: Scene) -> None:
         devices=("GPU-n1-0",),
         victims=("uid-cheap",),
         at=scene.clock.now(),
-        state=encode_versions(scene.picture.reached),
+        state=encode_versions(scene.cache.reached),
     )
 
 
@@ -206,7 +206,7 @@ def test_free_devices_are_kept_first_then_those_of_pods_that_leave_then_victims(
         devices=("GPU-n0-3", "GPU-n0-1", "GPU-n0-2"),
         victims=("uid-cheap",),
         at=scene.clock.now(),
-        state=encode_versions(scene.picture.reached),
+        state=encode_versions(scene.cache.reached),
     )
 
 
@@ -244,8 +244,8 @@ def test_what_one_victim_has_left_over_is_waited_for_instead_of_another_victim()
     scene.waiting("a")
     scene.waiting("a2")
     assert {name: hold.victims for name, hold in holds(scene).items()} == {"a": ("uid-large",)}
-    scene.look(2)
-    scene.look(2)
+    scene.reconcile(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["large"]
     assert scene.kept("a2").victims == ()
 
@@ -263,7 +263,7 @@ def test_what_is_kept_for_another_pod_is_not_planned_with(scene: Scene) -> None:
 
 
 def test_spared_pods_stay(scene: Scene) -> None:
-    found = holds(scene, Outlook(spared=frozenset({"uid-b3", "uid-b2"})))
+    found = holds(scene, PlanningInputs(excluded=frozenset({"uid-b3", "uid-b2"})))
     assert found["a"].victims == ("uid-b1",)
 
 
@@ -302,7 +302,7 @@ def scenes(draw: st.DrawFn) -> Scene:
 
 def supply(snapshot: Snapshot, node: str, without: Iterable[str] = (), kept: Iterable[str] = ()) -> int:
     """Devices of a node that are free once terminating pods and these have left."""
-    view = snapshot.looks[node][0]
+    view = snapshot.node_snapshots[node][0]
     gone = {uid for uid, pod in snapshot.pods.items() if not is_live(pod)} | set(without)
     return sum(
         device.uuid not in set(kept) and gone.issuperset(view.holders(device.uuid)) for device in view.devices
@@ -316,7 +316,7 @@ def asked(pod: Pod) -> int:
 def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
     """What the cheapest set of victims on any node loses, None when no set is enough."""
     costs = []
-    for node in snapshot.looks:
+    for node in snapshot.node_snapshots:
         here = [
             pod
             for pod in snapshot.pods.values()
@@ -324,9 +324,13 @@ def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
         ]
         for some in chain.from_iterable(combinations(here, size) for size in range(len(here) + 1)):
             if supply(snapshot, node, [pod.metadata.uid for pod in some]) >= need:
-                claims = [(pod, snapshot.claim(pod)) for pod in some]
+                holdings = [(pod, snapshot.holding(pod)) for pod in some]
                 costs.append(
-                    sum(lost_work(pod, len(claim.devices), snapshot.now) for pod, claim in claims if claim)
+                    sum(
+                        lost_work(pod, len(holding.devices), snapshot.now)
+                        for pod, holding in holdings
+                        if holding
+                    )
                 )
     return min(costs, default=None)
 
@@ -334,7 +338,7 @@ def cheapest_by_force(snapshot: Snapshot, need: int) -> int | None:
 def free_somewhere(snapshot: Snapshot, need: int) -> bool:
     return any(
         sum(not view.holders(device.uuid) for device in view.devices) >= need
-        for view, _ in snapshot.looks.values()
+        for view, _ in snapshot.node_snapshots.values()
     )
 
 
@@ -425,15 +429,15 @@ def test_free_devices_that_are_enough_for_all_cost_nobody_anything(scene: Scene)
 def test_what_is_waited_for_by_one_is_not_waited_for_by_the_next(scene: Scene) -> None:
     scene.book(count=2)
     scene.waiting("later")
-    made = holds(scene, Outlook(ending=frozenset({"uid-b0"})))
+    made = holds(scene, PlanningInputs(ending=frozenset({"uid-b0"})))
     assert {name: hold.victims for name, hold in made.items()} == {"later": ("uid-b3",)}
 
 
 def test_a_plan_names_the_state_that_it_was_made_on(scene: Scene) -> None:
     scene.sync()
-    assert holds(scene)["a"].state == encode_versions(scene.picture.reached)
-    newest = max(int(pod.metadata.resource_version) for pod in scene.picture.pods.values())
-    assert int(scene.picture.reached["pods"]) >= newest
+    assert holds(scene)["a"].state == encode_versions(scene.cache.reached)
+    newest = max(int(pod.metadata.resource_version) for pod in scene.cache.pods.values())
+    assert int(scene.cache.reached["pods"]) >= newest
 
 
 def test_a_pod_that_was_evicted_before_is_spared_where_others_lose_as_little(scene: Scene) -> None:
@@ -451,5 +455,5 @@ def test_starting_again_costs_a_large_pod_more() -> None:
     scene.book()
     scene.waiting("a")
     assert victims(scene) == ["uid-large"]
-    dear = take(scene.picture, scene.clock, Terms(restart_cost_seconds=60))
+    dear = take(scene.cache, scene.clock, EvictionSettings(restart_cost_seconds=60))
     assert [one.hold.victims for one in plan(dear)] == [("uid-small",)]

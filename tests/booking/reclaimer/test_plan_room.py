@@ -31,7 +31,7 @@ def size(scene: Scene, node: str, cpu: str) -> None:
 def tight() -> Scene:
     """Two of bob's pods have half of the GPUs of a node and all of its CPUs; alice's pod needs some."""
     scene = Scene()
-    scene.picture.keep_surroundings()
+    scene.cache.keep_surroundings()
     scene.add_node()
     size(scene, "n0", "8")
     scene.opportunist("large", 0, minutes=60)
@@ -76,21 +76,21 @@ def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: Scene) -> Non
 
 def test_a_victim_who_makes_room_is_told_to_go_and_waited_for(tight: Scene) -> None:
     with_cpu(tight, "a", "2")
-    tight.look(2)
+    tight.reconcile(2)
     assert tight.kept("a").victims == ("uid-small",)
     tight.after(3)
     assert tight.evicted() == ["small"]
     tight.after(11)
     assert tight.held("a") is not None, "the room is not free yet, so the node is not to blame"
     tight.gone("small")
-    tight.look()
+    tight.reconcile()
     tight.after(11)
     assert tight.annotation("a", names.BARRED) == "n0"
 
 
 def test_a_victim_who_makes_room_is_spared_when_there_is_room_anyway(tight: Scene) -> None:
     with_cpu(tight, "a", "2")
-    tight.look(2)
+    tight.reconcile(2)
     tight.gone("large")
     tight.after(3)
     assert tight.evicted() == []

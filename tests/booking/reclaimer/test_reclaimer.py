@@ -28,22 +28,22 @@ def writes(scene: Scene) -> list[str]:
 
 def test_who_does_not_lead_does_nothing(scene: Scene) -> None:
     scene.leads = False
-    scene.look(3)
+    scene.reconcile(3)
     assert writes(scene) == []
 
 
 def test_nothing_is_done_while_the_picture_cannot_be_trusted(scene: Scene) -> None:
-    scene.obstacle = "There has been no news of pods from the API server for 150 seconds."
-    scene.look(3)
+    scene.unready_reason = "There has been no news of pods from the API server for 150 seconds."
+    scene.reconcile(3)
     assert writes(scene) == []
-    scene.obstacle = None
-    scene.look(2)
+    scene.unready_reason = None
+    scene.reconcile(2)
     assert scene.evicted() == ["b3"]
 
 
 def test_comebacks_that_cannot_be_carried_on_keep_nothing_else_waiting(scene: Scene) -> None:
     scene.leaving.stuck = Unreachable(Request("GET", "/"), "connection refused")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.evicted() == ["b3"]
 
 
@@ -51,7 +51,7 @@ def test_a_pod_that_cannot_be_written_keeps_no_other_waiting(scene: Scene) -> No
     scene.book(count=2)
     scene.waiting("a2")
     scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
-    scene.look(3)
+    scene.reconcile(3)
     assert sorted(scene.evicted()) == ["b2", "b3"]
 
 
@@ -65,10 +65,10 @@ def test_nobody_else_leaves_for_devices_that_a_pod_gives_back_at_its_end(scene: 
     scene.bind("c", 0)
     scene.book("dave", user="dave", start=scene.clock.now().replace(hour=10))
     scene.waiting("d", user="dave")
-    scene.look()
+    scene.reconcile()
     assert scene.held("d") is None
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["c"]
     assert scene.evicted() == []
     held = scene.held("d")
@@ -84,11 +84,11 @@ def test_a_device_that_is_not_kept_any_more_is_planned_with_when_everybody_can_s
     scene.hold("c", Hold(node="n0", devices=("GPU-n0-1",), victims=("uid-none",), at=scene.clock.now()))
     scene.end_booking()
     scene.sync()
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert (scene.held("a"), scene.held("c")) == (None, None)
-    scene.reclaimer.look()
+    scene.reclaimer.reconcile()
     assert scene.held("c") is None
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.held("c") is None  # a device is free for it
 
 

@@ -17,7 +17,7 @@ def scene() -> Scene:
     for index in range(4):
         scene.opportunist(f"costly-{index}", index, node="n0", minutes=100)
         scene.opportunist(f"cheap-{index}", index, node="n1", minutes=1 + index)
-    scene.look()
+    scene.reconcile()
     return scene
 
 
@@ -32,24 +32,24 @@ def test_l3_after_an_outage_a_plan_waits_until_every_agent_had_time_to_be_heard(
     outage(scene)
     scene.book()
     scene.create(a_pod("hers").of("alice").asks(1))
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.left == []
 
     scene.start_agent("n1")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.left == [("cheap-0", "evicted")]
 
 
 def test_l3_a_hold_outlives_an_agent_that_could_not_be_heard(scene: Scene) -> None:
     scene.book()
     scene.create(a_pod("hers").of("alice").asks(1))
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.left == [("cheap-0", "evicted")]
 
     outage(scene)
-    scene.look(2)
+    scene.reconcile(2)
     scene.start_agent("n1")
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.leaving.left == [("cheap-0", "evicted")]
     assert [hold.node for hold in scene.snapshot().holds.values()] == ["n1"]
 
@@ -67,18 +67,18 @@ def test_l3_after_an_outage_a_node_that_kubernetes_does_not_hear_yet_is_waited_f
 ) -> None:
     scene.book()
     scene.create(a_pod("hers").of("alice").asks(1))
-    scene.reclaimer.look()
-    scene.look()
+    scene.reclaimer.reconcile()
+    scene.reconcile()
     before = scene.kube.raw(NODES, "n1")
     scene.clock.advance(90)
     status = {"conditions": [{"type": "Ready", "status": ready}]}
     scene.kube.put(NODES, {**before, "spec": spec, "status": status})
     scene.renew()
-    scene.look(3)
+    scene.reconcile(3)
     assert [hold.node for hold in scene.snapshot().holds.values()] == ["n1"]
 
     scene.kube.put(NODES, {**scene.kube.raw(NODES, "n1"), "spec": {}, "status": {}})
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.leaving.left == [("cheap-0", "evicted")]
 
 
@@ -88,5 +88,5 @@ def test_an_agent_that_stays_silent_is_not_waited_for_longer(scene: Scene) -> No
     scene.create(a_pod("hers").of("alice").asks(1))
     for _ in range(4):
         scene.after(RECOVERS_WITHIN / 3)
-    scene.look(2)
+    scene.reconcile(2)
     assert [name for name, _ in scene.leaving.left] == ["costly-0"]

@@ -2,20 +2,20 @@
 
 import pytest
 
-from booking.reclaimer.departing.pauses import SAID_AGAIN_AFTER
+from booking.reclaimer.evictions.backoffs import SAID_AGAIN_AFTER
 from cluster import names
 from cluster.kube.errors import Forbidden, Refusal, Request, ServerError, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
-from cluster.objects.pods import Pod, asks_for_gpus, born
-from cluster.objects.replaced import Replaced, encode_replaced
+from cluster.objects.pods import Pod, asks_for_gpus, first_created
+from cluster.objects.replaced_fields import Replaced, encode_replaced
 from tests.booking.reclaimer.comebacks import NAMESPACE, REFUSED, World, gpu_pod, refused_pod
 
 WORDS = "Allocate failed due to no healthy devices present"
 
 
-def look(world: World) -> None:
+def reconcile(world: World) -> None:
     world.news()
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
 
 
 def came_back(world: World) -> Pod:
@@ -41,10 +41,10 @@ def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
     world.play()
     pod = came_back(world)
     assert asks_for_gpus(pod)
-    assert born(pod) == world.victim.metadata.creation_timestamp
+    assert first_created(pod) == world.victim.metadata.creation_timestamp
     kept = pod.metadata.annotations or {}
     ours = {key for key in kept if names.is_ours(key)}
-    told = {names.COMEBACK_REASON, names.COMEBACK_SENTENCE, names.RECREATED_FROM, names.BORN}
+    told = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
     assert ours == {names.USER, names.EVICTIONS, names.REFUSALS} | told
     assert (kept[names.EVICTIONS], kept[names.REFUSALS]) == ("2", "1")
     assert kept[names.MODEL] == "A100"
@@ -65,13 +65,13 @@ def test_its_owner_hears_twice_of_it_in_the_kubelets_words() -> None:
 
 def test_it_waits_longer_with_each_refusal() -> None:
     world = World("refused", annotations={names.USER: "bob", names.REFUSALS: "3"})
-    look(world)
+    reconcile(world)
     world.clock.advance(7.5)
-    look(world)
+    reconcile(world)
     assert world.pod() == world.victim
     world.clock.advance(1)
     for _ in range(3):
-        look(world)
+        reconcile(world)
     assert came_back(world).metadata.annotation(names.REFUSALS) == "4"
 
 
@@ -88,12 +88,12 @@ def test_one_that_was_refused_again_is_counted_up_and_keeps_its_first_instant() 
     assert again is not None
     assert again.metadata.annotation(names.RECREATED_FROM) == first.metadata.uid
     assert again.metadata.annotation(names.REFUSALS) == "2"
-    assert born(again) == world.victim.metadata.creation_timestamp
+    assert first_created(again) == world.victim.metadata.creation_timestamp
 
 
 def test_a_user_who_deletes_it_while_it_waits_wins() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE)
     world.play()
     assert world.pod() is None
@@ -102,7 +102,7 @@ def test_a_user_who_deletes_it_while_it_waits_wins() -> None:
 
 def test_somebody_elses_pod_of_that_name_stays() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE)
     theirs = world.kube.put(PODS, gpu_pod())
     world.play()
@@ -142,11 +142,11 @@ def test_one_that_may_run_once_and_has_begun_stays_and_that_is_told_once() -> No
 
 def test_while_the_api_server_would_not_take_it_it_stays_and_why_is_told() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     for _ in range(3):
         world.kube.fail("POST", forbidden("a policy forbids it"))
         world.clock.advance(60)
-        look(world)
+        reconcile(world)
     assert world.pod() == world.victim
     assert events(world, names.COMEBACK_REFUSED) == [
         "This pod cannot come back yet, and it is tried again: a policy forbids it"
@@ -157,10 +157,10 @@ def test_while_the_api_server_would_not_take_it_it_stays_and_why_is_told() -> No
 
 def test_a_quota_of_objects_that_is_full_while_it_is_there_does_not_keep_it() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     world.clock.advance(2)
     world.kube.fail("POST", forbidden("exceeded quota: count/pods=5"))
-    look(world)
+    reconcile(world)
     assert world.templates == 1
     world.play()
     came_back(world)
@@ -168,12 +168,12 @@ def test_a_quota_of_objects_that_is_full_while_it_is_there_does_not_keep_it() ->
 
 def test_a_webhook_that_is_down_keeps_it_for_ever_and_that_is_told_again_after_a_while() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
     for _ in range(40):
         world.kube.fail("POST", down)
         world.clock.advance(SAID_AGAIN_AFTER / 20)
-        look(world)
+        reconcile(world)
     assert world.pod() == world.victim
     assert len(events(world, names.COMEBACK_REFUSED)) == 2
     world.play()
@@ -182,11 +182,11 @@ def test_a_webhook_that_is_down_keeps_it_for_ever_and_that_is_told_again_after_a
 
 def test_an_api_server_that_is_away_is_said_so() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     world.clock.advance(2)
     world.kube.down = True
     with pytest.raises(Unreachable):
-        world.departure.look(frozenset())
+        world.departure.reconcile(frozenset())
     world.kube.down = False
     world.play()
     came_back(world)
@@ -195,11 +195,11 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
 def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     world = World("refused")
     world.kube.put(PODS, refused_pod("q"))
-    look(world)
+    reconcile(world)
     world.clock.advance(2)
     world.kube.fail("POST", forbidden("a policy forbids it"))
     for _ in range(3):
-        look(world)
+        reconcile(world)
     found = [world.pod(name) for name in "pq"]
     came = [pod for pod in found if pod and pod.metadata.annotation(names.RECREATED_FROM)]
     assert [pod.metadata.name for pod in came] == ["q"]
@@ -229,7 +229,7 @@ def test_the_condition_on_it_says_that_it_was_not_its_user() -> None:
 
 def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
     world = World("refused")
-    look(world)
+    reconcile(world)
     assert world.departure.failed.refused != ()
     (one,) = world.departure.failed.refused
     world.departure.failed.remove(one.pod)
@@ -239,6 +239,6 @@ def test_failed_pods_that_are_not_refused_are_not_remembered() -> None:
 def test_nothing_is_asked_while_it_waits() -> None:
     world = World("refused", annotations={names.REFUSALS: "9"})
     for _ in range(10):
-        look(world)
+        reconcile(world)
         world.clock.advance(1)
     assert world.asked == []

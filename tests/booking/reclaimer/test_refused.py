@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from booking.reclaimer.departing.refused import coming_back, not_again, pause, verdict
+from booking.reclaimer.evictions.rejected_pod import coming_back, not_again, pause, verdict
 from cluster import names
-from cluster.objects.failed import FailedPod
-from cluster.objects.refused import is_refused
+from cluster.objects.failed_pods import FailedPod
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
 
 LIMITS = {"limits": {names.GPU_RESOURCE: "1"}}
 KILLED = [{"name": "c", "state": {"terminated": {"finishedAt": "2026-11-20T08:00:00Z"}}}]
@@ -60,7 +60,7 @@ def test_a_pod_that_failed_otherwise_stays_failed(reason: str | None) -> None:
 
 
 def test_a_pod_that_has_not_failed_is_not_refused_whatever_its_reason() -> None:
-    assert not is_refused(failed(status={"phase": "Pending"}))
+    assert not is_rejected_by_kubelet(failed(status={"phase": "Pending"}))
 
 
 def test_a_pod_with_a_controller_is_left_to_it() -> None:

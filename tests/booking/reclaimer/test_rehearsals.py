@@ -2,8 +2,8 @@
 
 import pytest
 
-from booking.reclaimer.departing.rehearsals import MOST_AHEAD
-from booking.reclaimer.leaving import DECIDED_WITHIN
+from booking.reclaimer.evictions.dry_runs import MOST_AHEAD
+from booking.reclaimer.evictor import DECIDED_WITHIN
 from cluster import names
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import PODS, WHOLE_PODS
@@ -61,7 +61,7 @@ def test_an_answer_that_is_too_old_is_not_used() -> None:
 def test_an_answer_outlives_a_pass_in_which_the_hold_was_refused() -> None:
     world = World()
     world.departure.foresee(world.victim, back="without-gpu")
-    world.departure.look(frozenset())
+    world.departure.reconcile(frozenset())
     world.departure.foresee(world.victim, back="without-gpu")
     told(world)
     assert world.asked.count("POST pods?dryRun=All") == 1

@@ -8,23 +8,23 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.evicting.stocks import Stocks
+from booking.eviction.holder_cache import HolderCache
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
-from booking.reclaimer.planning.sites import Outlook
 from booking.reclaimer.snapshot import Snapshot, take
-from booking.terms import Terms
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.fake.merging import merged
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
 from tests.booking.reclaimer.everything import Everything
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_booking, a_lease, a_node, a_pod
 
 NODES: Final = 4
-TERMS: Final = Terms(restart_cost_seconds=60)
+TERMS: Final = EvictionSettings(restart_cost_seconds=60)
 
 
 class World:
@@ -33,13 +33,13 @@ class World:
     def __init__(self, random: Random) -> None:
         self.random = random
         self.clock = FakeClock(EPOCH)
-        self.picture = Picture(self.clock)
-        self.picture.keep_surroundings()
+        self.cache = ClusterCache(self.clock)
+        self.cache.keep_surroundings()
         self.version = 100
         self.created = 0
         self.nodes = {f"n{index}": self._a_node(f"n{index}") for index in range(NODES)}
         for count, model in ((6, A100), (3, A6000)):
-            self.picture.apply_booking(a_booking(f"b-{model}", model=model, count=count))
+            self.cache.apply_booking(a_booking(f"b-{model}", model=model, count=count))
 
     def _a_node(self, name: str) -> Node:
         devices = [self.random.choice((a100, a100, a6000))(index, name) for index in range(4)]
@@ -47,15 +47,15 @@ class World:
         status = {"allocatable": {"cpu": self.random.choice(("8", "16", "64")), "pods": "9"}}
         labels = {"zone": name[-1] if self.random.random() < 0.5 else "0", "name": name}
         node = msgspec.convert(merged(raw, {"metadata": {"labels": labels}, "status": status}), Node)
-        self.picture.apply_node(node)
-        self.picture.apply_lease(a_lease(name))
+        self.cache.apply_node(node)
+        self.cache.apply_lease(a_lease(name))
         return node
 
     def tell(self, raw: dict[str, Any]) -> None:
         """A pod has changed."""
         self.version += 1
         raw = merged(raw, {"metadata": {"resourceVersion": str(self.version)}})
-        self.picture.apply_pod(msgspec.convert(raw, Pod))
+        self.cache.apply_pod(msgspec.convert(raw, Pod))
 
     def a_pod(self, user: str, gpus: int) -> dict[str, Any]:
         """With some CPU, and sometimes with wishes about its neighbours."""
@@ -98,7 +98,7 @@ class World:
             case 6:
                 self.clock.advance(self.random.choice((0, 7, 3600)))
                 for name in self.nodes:
-                    self.picture.apply_lease(a_lease(name, renewed=self.clock.now(), version=self.version))
+                    self.cache.apply_lease(a_lease(name, renewed=self.clock.now(), version=self.version))
             case 7:
                 self._namespace()
             case _:
@@ -106,7 +106,7 @@ class World:
 
     def _bound(self) -> None:
         name = self.random.choice(list(self.nodes))
-        ((view, _),) = self.picture.look([name])
+        ((view, _),) = self.cache.snapshot([name])
         free = [device.uuid for device in view.devices if not view.holders(device.uuid)]
         if free:
             mine = self.random.sample(free, self.random.randint(1, len(free)))
@@ -119,7 +119,7 @@ class World:
             self.tell(raw)
 
     def _leaves(self) -> None:
-        pods = list(self.picture.pods.values())
+        pods = list(self.cache.pods.values())
         if pods:
             raw = msgspec.to_builtins(self.random.choice(pods))
             if self.random.random() < 0.5:
@@ -128,7 +128,7 @@ class World:
                 self.tell(merged(raw, {"status": {"phase": "Succeeded"}}))
 
     def _changes(self) -> None:
-        pods = list(self.picture.pods.values())
+        pods = list(self.cache.pods.values())
         if pods:
             key, value = self.random.choice(
                 (
@@ -144,7 +144,7 @@ class World:
     def _namespace(self) -> None:
         said = {names.NEVER_EVICT: self.random.choice(("true", "no"))}
         raw = {"metadata": {"name": "calm", "uid": "c", "annotations": said}}
-        self.picture.apply_namespace(msgspec.convert(raw, Namespace))
+        self.cache.apply_namespace(msgspec.convert(raw, Namespace))
 
     def write(self, made: list[Plan]) -> None:
         """The holds, as the reclaimer would."""
@@ -154,7 +154,7 @@ class World:
             self.tell(merged(raw, {"metadata": {"annotations": {names.HOLD: text}}}))
 
 
-def tried_out(snapshot: Snapshot, outlook: Outlook) -> list[Plan]:
+def tried_out(snapshot: Snapshot, outlook: PlanningInputs) -> list[Plan]:
     """What is planned when every set on every node is looked at."""
     return plan(snapshot, outlook, search=Everything)
 
@@ -162,13 +162,13 @@ def tried_out(snapshot: Snapshot, outlook: Outlook) -> list[Plan]:
 @settings(max_examples=12)
 @given(st.randoms(use_true_random=True))
 def test_l3_the_fast_search_finds_what_trying_out_everything_finds(random: Random) -> None:
-    world, stocks = World(random), Stocks()
+    world, stocks = World(random), HolderCache()
     for _ in range(50):
         world.happens()
-        snapshot = take(world.picture, world.clock, TERMS)
+        snapshot = take(world.cache, world.clock, TERMS)
         uids = sorted(snapshot.pods)
-        outlook = Outlook(
-            spared=frozenset(uid for uid in uids if random.random() < 0.05),
+        outlook = PlanningInputs(
+            excluded=frozenset(uid for uid in uids if random.random() < 0.05),
             ending=frozenset(uid for uid in uids if random.random() < 0.05),
         )
         made = plan(snapshot, outlook, stocks)

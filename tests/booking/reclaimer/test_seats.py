@@ -5,15 +5,15 @@ from itertools import product
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.evicting.stocks import Stocks
-from booking.reclaimer.planning.asking import Asking, asking
-from booking.reclaimer.planning.seats import Seats
-from booking.reclaimer.planning.sites import Outlook, Sites
+from booking.eviction.holder_cache import HolderCache
+from booking.reclaimer.planning.free_placement import FreePlacement
+from booking.reclaimer.planning.node_candidates import NodeCandidates, PlanningInputs
+from booking.reclaimer.planning.waiting_pod import WaitingPod, waiting_pod
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster import names
-from cluster.decide.fitting import prepared
+from cluster.cache import ClusterCache
+from cluster.decide.scheduler_filters import checker_for
 from cluster.fake.clock import FakeClock
-from cluster.picture import Picture
 from tests.fakes.objects import EPOCH, a100, a_booking, a_lease, a_node, a_pod
 
 Waiting = tuple[int, frozenset[str]]
@@ -23,17 +23,17 @@ Waiting = tuple[int, frozenset[str]]
 def cluster(free: list[int], waiting: list[Waiting]) -> Snapshot:
     """Nodes with so many free devices, and alice's booked pods, in their order."""
     clock = FakeClock(EPOCH)
-    picture = Picture(clock)
+    cache = ClusterCache(clock)
     for index, devices in enumerate(free):
         name = f"n{index}"
-        picture.apply_node(a_node(name, *(a100(number, name) for number in range(devices))))
-        picture.apply_lease(a_lease(name))
-    picture.apply_booking(a_booking("b-1", count=99))
+        cache.apply_node(a_node(name, *(a100(number, name) for number in range(devices))))
+        cache.apply_lease(a_lease(name))
+    cache.apply_booking(a_booking("b-1", count=99))
     for index, (need, nodes) in enumerate(waiting):
         closed = {f"n{number}" for number in range(len(free))} - nodes
         pod = a_pod(f"p{index}").of("alice").asks(need).created(EPOCH)
-        picture.apply_pod(pod.with_annotation(names.BARRED, ",".join(closed)).obj)
-    return take(picture, clock)
+        cache.apply_pod(pod.with_annotation(names.BARRED, ",".join(closed)).obj)
+    return take(cache, clock)
 
 
 def could_all_be_served(free: list[int], waiting: list[Waiting]) -> bool:
@@ -47,9 +47,9 @@ def could_all_be_served(free: list[int], waiting: list[Waiting]) -> bool:
     return False
 
 
-def asks(snapshot: Snapshot) -> list[Asking]:
+def asks(snapshot: Snapshot) -> list[WaitingPod]:
     pods = sorted(snapshot.pods.values(), key=lambda pod: pod.metadata.name)
-    return [asking(pod, snapshot, prepared(pod, snapshot.around)) for pod in pods]
+    return [waiting_pod(pod, snapshot, checker_for(pod, snapshot.around)) for pod in pods]
 
 
 @settings(max_examples=200)
@@ -65,7 +65,7 @@ def test_l3_whoever_is_turned_down_could_not_be_served_with_those_before(
     free: list[int], waiting: list[Waiting]
 ) -> None:
     snapshot = cluster(free, waiting)
-    seats = Seats(Sites(snapshot, Outlook(), Stocks()))
+    seats = FreePlacement(NodeCandidates(snapshot, PlanningInputs(), HolderCache()))
     before: list[Waiting] = []
     for one, wanted in zip(asks(snapshot), waiting, strict=True):
         seating, node = seats.take(one, one.checker)
@@ -82,9 +82,9 @@ def test_l3_whoever_is_turned_down_could_not_be_served_with_those_before(
 def test_who_has_a_place_in_mind_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
     anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
     waiting = [anywhere, there, there]
-    seats = Seats(Sites(cluster([1, 1, 1], waiting), Outlook(), Stocks()))
+    seats = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))
     taken = [seats.take(one, one.checker) for one in asks(cluster([1, 1, 1], waiting))]
     assert taken == [("seated", "n0"), ("perhaps", None), ("perhaps", None)]
     elsewhere = cluster([1, 0, 1], waiting[1:])  # the first was bound to n1
-    seats = Seats(Sites(elsewhere, Outlook(), Stocks()))
+    seats = FreePlacement(NodeCandidates(elsewhere, PlanningInputs(), HolderCache()))
     assert [seats.take(one, one.checker)[0] for one in asks(elsewhere)] == ["seated", "full"]

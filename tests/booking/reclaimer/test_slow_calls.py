@@ -2,9 +2,9 @@
 
 import pytest
 
-from booking.reclaimer.aside import Aside, in_turn
-from booking.reclaimer.leaving import DECIDED_WITHIN
-from cluster.kube.port import Kube
+from booking.reclaimer.evictor import DECIDED_WITHIN
+from booking.reclaimer.executor import Executor, in_turn
+from cluster.kube.interface import Kube
 from cluster.objects.pods import is_terminating
 from tests.booking.reclaimer.perishing import Brittle, Story
 from tests.booking.reclaimer.test_chain import Chain
@@ -13,17 +13,17 @@ from tests.fakes.aside import afterwards
 PASSES = 8
 
 
-def told_with(seconds: float, aside: Aside = in_turn) -> Story:
-    story = Story(aside=aside)
+def told_with(seconds: float, executor: Executor = in_turn) -> Story:
+    story = Story(executor=executor)
     story.brittle.takes = lambda: story.clock.advance(seconds)
     story.play()
     return story
 
 
-@pytest.mark.parametrize("aside", [in_turn, afterwards])
+@pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.0, 1.5])
-def test_an_eviction_and_an_end_are_not_put_off_for_ever(seconds: float, aside: Aside) -> None:
-    ending = told_with(seconds, aside).ending()
+def test_an_eviction_and_an_end_are_not_put_off_for_ever(seconds: float, executor: Executor) -> None:
+    ending = told_with(seconds, executor).ending()
     assert (ending["created"], ending["released"], ending["templates"]) == (["a", "b3"], True, 0)
 
 
@@ -36,9 +36,9 @@ def test_nobody_goes_by_a_look_that_is_too_old_when_it_is_answered() -> None:
 class Slow(Chain):
     """A chain whose controller waits for each answer, while the watches tell what has been written."""
 
-    def __init__(self, seconds: float, aside: Aside) -> None:
+    def __init__(self, seconds: float, executor: Executor) -> None:
         self._seconds = seconds
-        super().__init__(aside=aside)
+        super().__init__(executor=executor)
 
     def api(self) -> Kube:
         """The process asks one that takes its time."""
@@ -52,13 +52,13 @@ class Slow(Chain):
         self.sync()
 
 
-@pytest.mark.parametrize("aside", [in_turn, afterwards])
+@pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.5])
 @pytest.mark.parametrize("pods", [1, 4])
 def test_with_several_victims_each_pass_goes_on_where_the_last_one_was_too_late(
-    pods: int, seconds: float, aside: Aside
+    pods: int, seconds: float, executor: Executor
 ) -> None:
-    slow = Slow(seconds, aside)
+    slow = Slow(seconds, executor)
     slow.add_node()
     slow.fill()
     slow.book(count=4)
@@ -68,6 +68,6 @@ def test_with_several_victims_each_pass_goes_on_where_the_last_one_was_too_late(
         slow.clock.advance(1.1)
         slow.renew()
         slow.sync()
-        slow.reclaimer.look()
+        slow.reclaimer.reconcile()
     assert all(is_terminating(slow.pod(f"b{number}")) for number in range(4))
     assert all(slow.held(f"a{number}") for number in range(pods))

@@ -1,12 +1,12 @@
 """Who could not be evicted is left out of the plans, each time for longer."""
 
-from booking.reclaimer.holding.spared import SPARED_AT_MOST, SPARED_FOR, Spared
+from booking.reclaimer.holds.unevictable import SPARED_AT_MOST, SPARED_FOR, UnevictablePods
 from cluster.fake.clock import FakeClock
 
 
 def test_a_pod_is_spared_for_a_while_and_longer_each_time() -> None:
     clock = FakeClock()
-    spared = Spared(clock)
+    spared = UnevictablePods(clock)
     for pause in (SPARED_FOR, 2 * SPARED_FOR, 4 * SPARED_FOR):
         spared.add("p")
         clock.advance(pause - 1)
@@ -17,7 +17,7 @@ def test_a_pod_is_spared_for_a_while_and_longer_each_time() -> None:
 
 def test_no_pause_is_longer_than_the_longest() -> None:
     clock = FakeClock()
-    spared = Spared(clock)
+    spared = UnevictablePods(clock)
     for _ in range(20):
         spared.add("p")
     clock.advance(SPARED_AT_MOST)
@@ -26,7 +26,7 @@ def test_no_pause_is_longer_than_the_longest() -> None:
 
 def test_what_is_known_of_a_pod_goes_with_it() -> None:
     clock = FakeClock()
-    spared = Spared(clock)
+    spared = UnevictablePods(clock)
     spared.add("p")
     spared.add("p")
     spared.forget_all_but(frozenset())

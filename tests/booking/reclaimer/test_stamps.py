@@ -17,7 +17,7 @@ def scene() -> Scene:
     scene.add_node()
     scene.waiting("a")
     scene.bind("a", 0)
-    scene.look()
+    scene.reconcile()
     return scene
 
 
@@ -36,17 +36,17 @@ def test_a_pod_without_cover_says_nothing_and_is_not_written(scene: Scene) -> No
 
 def test_a_running_pod_is_adopted_by_one_write(scene: Scene) -> None:
     scene.book()
-    scene.look(3)
+    scene.reconcile(3)
     assert stamps(scene) == ("b-1", "2026-11-25T09:00:00Z")
     assert patches(scene) == 1
 
 
 def test_a_prolonged_booking_moves_the_end_and_touches_nothing_else(scene: Scene) -> None:
     scene.book()
-    scene.look(2)
+    scene.reconcile(2)
     before = scene.pod("a")
     scene.end_booking(at=EPOCH + timedelta(days=3))
-    scene.look(2)
+    scene.reconcile(2)
     after = scene.pod("a")
     assert stamps(scene) == ("b-1", "2026-11-26T09:00:00Z")
     assert (after.spec, after.status) == (before.spec, before.status)
@@ -56,7 +56,7 @@ def test_stamps_that_say_the_same_in_other_words_are_left_alone(scene: Scene) ->
     scene.annotate("a", names.BOOKING, "b-1")
     scene.annotate("a", names.TERMINATE_AT, "2026-11-25T10:00:00.5+01:00")
     scene.book()
-    scene.look(2)
+    scene.reconcile(2)
     assert patches(scene) == 0
 
 
@@ -65,32 +65,32 @@ def test_a_wrong_end_is_put_right(scene: Scene, text: str) -> None:
     scene.annotate("a", names.BOOKING, "b-1")
     scene.annotate("a", names.TERMINATE_AT, text)
     scene.book()
-    scene.look(2)
+    scene.reconcile(2)
     assert stamps(scene) == ("b-1", "2026-11-25T09:00:00Z")
 
 
 def test_a_forged_stamp_is_removed(scene: Scene) -> None:
     scene.annotate("a", names.BOOKING, "b-of-somebody")
     scene.annotate("a", names.TERMINATE_AT, "2099-01-01T00:00:00Z")
-    scene.look(2)
+    scene.reconcile(2)
     assert stamps(scene) == (None, None)
 
 
 def test_the_stamp_stays_until_it_is_decided_who_ends(scene: Scene) -> None:
     scene.book(end=EPOCH + timedelta(hours=1))
-    scene.look()
+    scene.reconcile()
     scene.silence_mirror()
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.annotation("a", names.BOOKING) == "b-1"
 
 
 def test_a_pod_that_does_not_end_with_its_booking_loses_the_stamp(scene: Scene) -> None:
     scene.book(end=EPOCH + timedelta(hours=1))
-    scene.look()
+    scene.reconcile()
     scene.create(a_pod("forger").of("alice").asks(1).with_annotation(names.BOOKING, "b-1"))
     scene.after(3600)
-    scene.look(2)
+    scene.reconcile(2)
     assert scene.ended() == ["a"]
     assert scene.annotation("forger", names.BOOKING) is None
 
@@ -99,7 +99,7 @@ def test_a_write_that_fails_is_tried_again_and_keeps_no_other_pod_waiting(scene:
     scene.book(count=2)
     scene.waiting("a2")
     scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
-    scene.look()
+    scene.reconcile()
     assert {stamps(scene)[0], stamps(scene, "a2")[0]} == {"b-1", None}
     scene.after(1)
     assert {stamps(scene)[0], stamps(scene, "a2")[0]} == {"b-1"}
@@ -108,5 +108,5 @@ def test_a_write_that_fails_is_tried_again_and_keeps_no_other_pod_waiting(scene:
 def test_a_terminating_pod_is_not_written(scene: Scene) -> None:
     scene.create(a_pod("t").of("alice").asks(1).on("n0", {"main": ("GPU-n0-1",)}).terminating())
     scene.book()
-    scene.look(2)
+    scene.reconcile(2)
     assert stamps(scene, "t") == (None, None)

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from booking.reclaimer.departing.successor import successor
+from booking.reclaimer.evictions.replacement_pod import replacement_pod
 from cluster import names
 from cluster.kube.resources import WholePod
-from cluster.objects.replaced import Replaced, encode_replaced
+from cluster.objects.replaced_fields import Replaced, encode_replaced
 
 Json = dict[str, Any]
 
@@ -27,12 +27,12 @@ def spec_after(**spec: Any) -> Json:
 
 
 def spec_after_of(pod: WholePod) -> Json:
-    after: Json = successor(pod, back="without-gpu", reason="evicted")["spec"]
+    after: Json = replacement_pod(pod, back="without-gpu", reason="evicted")["spec"]
     return after
 
 
 def metadata_after(**metadata: Any) -> Json:
-    after: Json = successor(whole({}, **metadata), back="without-gpu", reason="evicted")["metadata"]
+    after: Json = replacement_pod(whole({}, **metadata), back="without-gpu", reason="evicted")["metadata"]
     return after
 
 
@@ -229,7 +229,7 @@ def test_labels_and_wishes_stay_and_our_own_keys_do_not() -> None:
         names.MODEL: "NVIDIA-RTX-A6000",
         names.HUB_USER: "bob",
         names.RECREATED_FROM: "v",
-        names.BORN: "2026-11-20T08:00:00Z",
+        names.FIRST_CREATED: "2026-11-20T08:00:00Z",
     }
 
 
@@ -240,7 +240,7 @@ def test_what_maia_has_granted_counts_for_a_pod_that_comes_back_as_it_was(
     booking: dict[str, str], kept: set[str | None]
 ) -> None:
     pod = whole({}, annotations={names.TERMINATE_AT: "2026-11-24T09:00:00Z", **booking})
-    after = successor(pod, back="as-it-was", reason="refused")["metadata"]["annotations"]
+    after = replacement_pod(pod, back="as-it-was", reason="refused")["metadata"]["annotations"]
     assert {after.get(names.TERMINATE_AT)} == kept
 
 
@@ -250,5 +250,7 @@ def test_why_a_pod_is_nobodys_stays_with_it() -> None:
 
 
 def test_a_pod_that_came_back_before_keeps_its_first_birthday() -> None:
-    meta = metadata_after(annotations={names.BORN: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "older"})
-    assert meta["annotations"] == {names.BORN: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "v"}
+    meta = metadata_after(
+        annotations={names.FIRST_CREATED: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "older"}
+    )
+    assert meta["annotations"] == {names.FIRST_CREATED: "2026-10-01T00:00:00Z", names.RECREATED_FROM: "v"}

@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.holding.standing import examine
+from booking.reclaimer.holds.hold_status import hold_status
 from booking.reclaimer.planning.plan import plan
 from cluster import names
 from cluster.objects.hold import Hold
@@ -54,9 +54,9 @@ def test_a_free_device_that_does_not_do_spares_nobody(scene: Scene) -> None:
 def test_a_hold_on_what_is_not_wished_any_more_is_let_go_of(scene: Scene) -> None:
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",))
     pod = scene.snapshot().pods["uid-a"]
-    assert examine(pod, hold, scene.snapshot()).trouble is None
+    assert hold_status(pod, hold, scene.snapshot()).problem is None
     scene.annotate("a", names.UUID, "GPU-n0-0")
     snapshot = scene.snapshot()
-    trouble = examine(snapshot.pods["uid-a"], hold, snapshot).trouble
-    assert trouble == "a device of it is not healthy any more, or not one that the pod is to have"
+    problem = hold_status(snapshot.pods["uid-a"], hold, snapshot).problem
+    assert problem == "a device of it is not healthy any more, or not one that the pod is to have"
     assert snapshot.cover["uid-a"].spec.model == A100

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from booking.reclaimer.ending.unadopted import sentence
+from booking.reclaimer.ending.not_covered import message
 from cluster import names
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH, a100
@@ -32,14 +32,14 @@ def scene() -> Scene:
         start=EPOCH + HOUR,
         end=EPOCH + 20 * HOUR,
     )
-    scene.look(3)
+    scene.reconcile(3)
     return scene
 
 
 def test_it_is_told_once_and_carries_no_booking(scene: Scene) -> None:
     assert scene.annotation("a", names.BOOKING) is None
     told = [text for name, reason, text in scene.told if (name, reason) == ("a", names.NOT_ADOPTED)]
-    assert told == [sentence(scene.pod("a"), "b-1")]
+    assert told == [message(scene.pod("a"), "b-1")]
     assert "b-1" in told[0]
     assert "n0" in told[0]
 
@@ -47,9 +47,9 @@ def test_it_is_told_once_and_carries_no_booking(scene: Scene) -> None:
 def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(scene: Scene) -> None:
     scene.after(3600)
     scene.waiting("b", 2, user="bob")
-    scene.look()
+    scene.reconcile()
     scene.after(3)
-    scene.look()
+    scene.reconcile()
     assert scene.evicted() == ["a"]
     assert scene.leaving.why["a"].back == "as-it-was"
 
@@ -59,22 +59,22 @@ def test_what_it_wishes_for_that_is_done(scene: Scene, wish: str, back: str) -> 
     scene.annotate("a", names.ON_EVICT, wish)
     scene.after(3600)
     scene.waiting("b", 2, user="bob")
-    scene.look()
+    scene.reconcile()
     scene.after(3)
-    scene.look()
+    scene.reconcile()
     assert scene.leaving.why["a"].back == back
 
 
 def test_it_does_not_end_with_the_booking(scene: Scene) -> None:
     scene.after(9 * 3600)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.ended() == []
 
 
 def test_it_stays_when_the_booking_before_that_covered_it_ends(scene: Scene) -> None:
     scene.annotate("a", names.BOOKING, "b-0")
     scene.book("b-0", start=EPOCH - HOUR, end=EPOCH + timedelta(minutes=5))
-    scene.look(3)
+    scene.reconcile(3)
     scene.after(600)
-    scene.look(3)
+    scene.reconcile(3)
     assert scene.ended() == []

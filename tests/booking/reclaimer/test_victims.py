@@ -2,9 +2,9 @@
 
 import pytest
 
-from booking.evicting.victims import protection
+from booking.eviction.victims import protection
+from booking.eviction_settings import EvictionSettings
 from booking.reclaimer.snapshot import take
-from booking.terms import Terms
 from cluster import names
 from cluster.fake.merging import merged
 from cluster.kube.resources import PODS
@@ -12,8 +12,8 @@ from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from tests.booking.reclaimer.scene import Json, Scene
 
-WITH_MAIA = Terms(maia=True)
-WITHOUT = Terms()
+WITH_MAIA = EvictionSettings(maia=True)
+WITHOUT = EvictionSettings()
 
 
 @pytest.fixture
@@ -25,15 +25,15 @@ def scene() -> Scene:
     return scene
 
 
-def why(scene: Scene, more: Json, terms: Terms = WITHOUT) -> str | None:
+def why(scene: Scene, more: Json, terms: EvictionSettings = WITHOUT) -> str | None:
     """Why the pod may not be evicted, once this is written on it."""
     raw = merged(scene.kube.raw(PODS, "b", namespace="default"), more)
     scene.gone("b")
     scene.kube.put(PODS, raw)
     scene.sync()
-    now = take(scene.picture, scene.clock, terms)
+    now = take(scene.cache, scene.clock, terms)
     pod = now.pods["uid-b"]
-    return protection(pod, now.claim(pod), now)
+    return protection(pod, now.holding(pod), now)
 
 
 def in_namespace(name: str) -> Json:
@@ -58,13 +58,13 @@ def test_pods_of_the_system_and_of_the_product_stay(scene: Scene, name: str) -> 
 
 
 def test_the_products_namespace_is_the_one_of_the_settings(scene: Scene) -> None:
-    assert why(scene, in_namespace("gpus"), Terms(namespace="gpus")) is not None
+    assert why(scene, in_namespace("gpus"), EvictionSettings(namespace="gpus")) is not None
 
 
 @pytest.mark.parametrize(("said", "stays"), [("true", True), (" True ", True), ("false", False), ("", False)])
 def test_an_administrator_may_spare_a_namespace(scene: Scene, said: str, *, stays: bool) -> None:
     meta = Meta(name="calm", uid="c", annotations={names.NEVER_EVICT: said})
-    scene.picture.apply_namespace(Namespace(metadata=meta))
+    scene.cache.apply_namespace(Namespace(metadata=meta))
     assert (why(scene, in_namespace("calm")) is not None) == stays
 
 

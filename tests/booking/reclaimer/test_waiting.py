@@ -7,13 +7,13 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from booking.reclaimer.shown import Seen, show
+from booking.reclaimer.gauges import Seen, show
 from booking.reclaimer.waiting import Waiting, waiting
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.objects.nodes import Lease
 from cluster.objects.pods import Gate, Pod
-from cluster.picture import Picture
 from tests.fakes.objects import EPOCH, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
 HOUR = timedelta(hours=1)
@@ -61,11 +61,11 @@ class Shown:
 
     def __init__(self) -> None:
         self.clock = FakeClock(EPOCH)
-        self.picture = Picture(self.clock)
-        self.trouble: str | None = None
+        self.cache = ClusterCache(self.clock)
+        self.problem: str | None = None
         self.age: float | None = None
         self._registry = CollectorRegistry()
-        show(Seen(self.picture, self.clock, lambda: self.age, lambda: self.trouble), self._registry)
+        show(Seen(self.cache, self.clock, lambda: self.age, lambda: self.problem), self._registry)
 
     def says(self, name: str) -> float:
         value = self._registry.get_sample_value(f"{names.METRICS_PREFIX}_controller_{name}")
@@ -75,7 +75,7 @@ class Shown:
     def mirror_renews(self) -> None:
         lease = a_lease(renewed=self.clock.now())
         named = msgspec.structs.replace(lease.metadata, name=names.MIRROR_LEASE, uid="mirror")
-        self.picture.apply_lease(Lease(metadata=named, spec=lease.spec))
+        self.cache.apply_lease(Lease(metadata=named, spec=lease.spec))
 
 
 @pytest.fixture
@@ -84,31 +84,31 @@ def shown() -> Shown:
 
 
 def test_the_wait_of_a_booked_pod_is_shown_and_grows_until_it_is_bound(shown: Shown) -> None:
-    shown.picture.apply_node(a_node("n0", a100(0)))
-    shown.picture.apply_booking(MINE)
+    shown.cache.apply_node(a_node("n0", a100(0)))
+    shown.cache.apply_booking(MINE)
     pod = a_pod("mine").of("alice").asks(1).created(EPOCH)
-    shown.picture.apply_pod(pod.obj)
+    shown.cache.apply_pod(pod.obj)
     shown.clock.advance(400)
     assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (1, 400)
-    shown.picture.apply_pod(pod.at(2).on("n0", {"main": (a100(0).uuid,)}).obj)
+    shown.cache.apply_pod(pod.at(2).on("n0", {"main": (a100(0).uuid,)}).obj)
     assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (0, 0)
 
 
 def test_an_opportunistic_pod_may_wait_for_ever(shown: Shown) -> None:
-    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
+    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
     assert shown.says("booked_pods_waiting") == 0
 
 
 def test_who_is_behind_our_gate_is_counted(shown: Shown) -> None:
-    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).behind().obj)
-    shown.picture.apply_pod(a_pod("loose").of("bob").asks(1).obj)
+    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).behind().obj)
+    shown.cache.apply_pod(a_pod("loose").of("bob").asks(1).obj)
     assert shown.says("pods_queued") == 1
-    shown.picture.apply_pod(a_pod("anybodys").of("bob").asks(1).at(2).obj)
+    shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).at(2).obj)
     assert shown.says("pods_queued") == 0
 
 
 def test_l6_while_the_cluster_is_not_known_nobody_is_said_to_wait(shown: Shown) -> None:
-    shown.trouble = "There has been no news of pods."
+    shown.problem = "There has been no news of pods."
     assert isnan(shown.says("booked_pods_waiting"))
     assert isnan(shown.says("longest_booked_wait_seconds"))
 

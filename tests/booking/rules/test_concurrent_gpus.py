@@ -1,6 +1,6 @@
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.concurrent_gpus import concurrent_gpus
-from booking.spans import Span
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
@@ -40,7 +40,7 @@ def test_without_a_limit_there_is_none() -> None:
 
 
 def test_what_begins_soon_enough_may_be_more() -> None:
-    limits = Limits(max_concurrent_gpus=4, spontaneous=Span(days=1))
+    limits = Limits(max_concurrent_gpus=4, spontaneous=Duration(days=1))
     assert concurrent_gpus(a_case(day(1), count=9, limits=limits)) is None
 
 

@@ -3,10 +3,10 @@ from datetime import UTC, datetime, timedelta
 from hypothesis import given
 from hypothesis import strategies as st
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.records import Record, Violation
 from booking.rules.cooldown import cooldown
-from booking.spans import Span
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
@@ -65,7 +65,7 @@ def test_a_booking_that_an_administrator_pardoned_does_not_count() -> None:
 
 def test_without_a_cooldown_there_is_nothing_to_break() -> None:
     running = a_record(day(-1), day(3))
-    assert cooldown(a_case(day(0), history=[running], limits=Limits(cooldown=Span()))) is None
+    assert cooldown(a_case(day(0), history=[running], limits=Limits(cooldown=Duration()))) is None
 
 
 def test_a_change_that_leaves_the_start_alone_is_not_asked_again() -> None:
@@ -134,7 +134,7 @@ def test_days_are_the_sites_days_when_the_clocks_are_turned_forward() -> None:
 
 def test_hours_are_elapsed_whatever_the_clocks_do() -> None:
     end = datetime(2026, 10, 17, 22, tzinfo=UTC)
-    limits = Limits(zone="Europe/Stockholm", cooldown=Span(seconds=336 * 3600))
+    limits = Limits(zone="Europe/Stockholm", cooldown=Duration(seconds=336 * 3600))
     start = datetime(2026, 10, 31, 22, tzinfo=UTC)
     assert cooldown(a_case(start, history=[a_record(day(0), end)], limits=limits)) is None
 

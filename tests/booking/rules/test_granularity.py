@@ -1,13 +1,13 @@
 from datetime import UTC, datetime, timedelta
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.granularity import granularity
-from booking.spans import Span
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
 
-HOURS = Limits(granularity=Span(seconds=3600), shortest=Span(seconds=3600))
-DAYS = Limits(granularity=Span(days=1), zone="Europe/Stockholm")
+HOURS = Limits(granularity=Duration(seconds=3600), shortest=Duration(seconds=3600))
+DAYS = Limits(granularity=Duration(days=1), zone="Europe/Stockholm")
 MINUTE = timedelta(minutes=1)
 
 

@@ -1,12 +1,12 @@
 from datetime import timedelta
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.horizon import horizon
-from booking.spans import Span
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
 
-MONTH = Limits(horizon=Span(days=30))
+MONTH = Limits(horizon=Duration(days=30))
 SECOND = timedelta(seconds=1)
 
 

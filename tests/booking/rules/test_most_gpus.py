@@ -1,8 +1,8 @@
 from datetime import timedelta
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.rules.most_gpus import most_gpus
-from booking.spans import Span
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
 
@@ -27,7 +27,7 @@ def test_with_a_limit_of_nothing_the_model_is_not_to_be_booked() -> None:
 
 
 def test_what_begins_soon_enough_may_be_more() -> None:
-    limits = Limits(max_gpus_per_booking=2, spontaneous=Span(days=1))
+    limits = Limits(max_gpus_per_booking=2, spontaneous=Duration(days=1))
     assert most_gpus(a_case(day(1), count=3, limits=limits)) is None
     assert most_gpus(a_case(day(1) + timedelta(seconds=1), count=3, limits=limits))
 
@@ -39,7 +39,7 @@ def test_a_change_may_not_add_to_what_is_over_the_limit_but_may_keep_it() -> Non
 
 
 def test_what_was_had_at_short_notice_is_not_moved_out_of_it() -> None:
-    limits = Limits(max_gpus_per_booking=2, spontaneous=Span(days=1))
+    limits = Limits(max_gpus_per_booking=2, spontaneous=Duration(days=1))
     mine = a_record(day(0.5), day(3), count=4)
     assert most_gpus(a_case(day(20), day(22), count=4, changing=mine, limits=limits))
     assert most_gpus(a_case(day(0.7), day(4), count=4, changing=mine, limits=limits)) is None

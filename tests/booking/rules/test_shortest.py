@@ -2,10 +2,10 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
 from booking.records import Violation
 from booking.rules.shortest import shortest
-from booking.spans import Span
 from tests.fakes.records import a_record, day
 from tests.fakes.wishes import a_case
 
@@ -52,7 +52,7 @@ def test_a_booking_is_not_shortened_to_less_but_what_is_short_already_may_grow()
 
 
 def test_as_many_days_as_before_are_no_less_where_the_clocks_are_turned_forward() -> None:
-    stockholm = Limits(zone="Europe/Stockholm", shortest=Span(days=2))
+    stockholm = Limits(zone="Europe/Stockholm", shortest=Duration(days=2))
     mine = a_record(datetime(2026, 3, 10, 8, tzinfo=UTC), datetime(2026, 3, 11, 8, tzinfo=UTC))
     moved, end = datetime(2026, 3, 28, 8, tzinfo=UTC), datetime(2026, 3, 29, 7, tzinfo=UTC)
     assert shortest(a_case(moved, end, changing=mine, limits=stockholm)) is None
@@ -60,6 +60,6 @@ def test_as_many_days_as_before_are_no_less_where_the_clocks_are_turned_forward(
 
 
 def test_the_limit_may_be_hours() -> None:
-    limits = Limits(shortest=Span(seconds=7200))
+    limits = Limits(shortest=Duration(seconds=7200))
     assert shortest(a_case(day(1), day(1) + timedelta(hours=2), limits=limits)) is None
     assert shortest(a_case(day(1), day(1) + timedelta(hours=1), limits=limits))

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from booking.durations import Duration
 from booking.errors import (
     NotAllowedError,
     RefusedError,
@@ -15,9 +16,8 @@ from booking.errors import (
 )
 from booking.records import Change, Record, SlotRequest
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import Store
-from booking.stored import Filters
+from booking.store_records import Filters
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100, A6000
 from tests.fakes.principals import an_administrator, somebody
@@ -66,8 +66,8 @@ def test_a_question_is_no_demand_that_was_denied(service: BookingService) -> Non
     planned = service.create(ALICE, a_request(day(1)))
     assert not service.dry_run(ALICE, a_request(day(30))).is_accepted
     assert not service.dry_run_change(ALICE, planned.id, Change(end=day(40))).is_accepted
-    wish = SlotRequest(model=A100, duration=Span(days=1), deadline=day(0.5))
-    assert rules(lambda: service.earliest(BOB, wish)) == ["after-the-deadline"]
+    request = SlotRequest(model=A100, duration=Duration(days=1), deadline=day(0.5))
+    assert rules(lambda: service.earliest(BOB, request)) == ["after-the-deadline"]
     assert service.denied(ROOT).entries == ()
     assert rules(lambda: service.change(ALICE, planned.id, Change(end=day(40)))) == ["longest"]
     assert [each.rules for each in service.denied(ROOT).entries] == [("longest",)]
@@ -245,10 +245,10 @@ def test_an_exemption_holds_for_its_user_and_its_time_alone(
     service: BookingService, clock: FakeClock
 ) -> None:
     exemption = an_exemption(service)
-    wish = a_request(day(1), day(21))
-    assert service.dry_run(ALICE, wish).is_accepted
-    assert service.dry_run(ROOT, wish, user="alice").is_accepted
-    assert not service.dry_run(BOB, wish).is_accepted
+    request = a_request(day(1), day(21))
+    assert service.dry_run(ALICE, request).is_accepted
+    assert service.dry_run(ROOT, request, user="alice").is_accepted
+    assert not service.dry_run(BOB, request).is_accepted
     assert service.limits(ALICE)["longest"] == "P30D"
     assert service.limits(BOB)["longest"] == "P14D"
     assert service.exemptions(ALICE) == (exemption,) == service.exemptions(ROOT)

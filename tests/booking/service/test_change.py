@@ -6,11 +6,11 @@ from datetime import timedelta
 import pytest
 
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.errors import RefusedError, StaleError, UnknownBookingError
 from booking.policy.limits import Limits
 from booking.records import Change, Place, Record
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100
@@ -137,7 +137,7 @@ def test_what_only_gives_back_is_granted_when_devices_are_gone_and_limits_are_ti
     record = service.create(ALICE, a_request(end=day(14), count=4))
     clock.advance(DAY)
     there[0] = Capacity({A100: {"n0": 3, "n1": 1}})
-    tighter = BookingService(store, clock, Limits(longest=Span(days=3)), lambda: there[0])
+    tighter = BookingService(store, clock, Limits(longest=Duration(days=3)), lambda: there[0])
     after = tighter.change(ALICE, record.id, Change(end=day(10), count=3))
     assert (after.end, after.count, sum(place.count for place in after.plan)) == (day(10), 3, 3)
 

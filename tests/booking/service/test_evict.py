@@ -7,14 +7,14 @@ import pytest
 from booking.errors import ClusterError, NotAllowedError, RefusedError, UnknownPodError
 from booking.policy.limits import Limits
 from booking.service import BookingService
-from booking.service.orders import PodOrders
+from booking.service.evict_orders import PodOrders
 from booking.store import Store
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import NAMESPACES, PODS
-from cluster.objects.orders import EvictOrder, order_of
+from cluster.objects.evict_orders import EvictOrder, order_of
 from tests.fakes.objects import a_pod
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER

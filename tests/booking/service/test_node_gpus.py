@@ -5,14 +5,14 @@ import pytest
 from booking.errors import ClusterError, NotAllowedError, RefusedError, UnknownGpuError
 from booking.policy.limits import Limits
 from booking.service import BookingService
-from booking.service.nodegpus import NodeGpus, ordered, uuid_of
+from booking.service.device_orders import NodeGpus, ordered, uuid_of
 from booking.store import Store
 from cluster import names
 from cluster.fake.clock import START, FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Request, Unreachable
 from cluster.kube.resources import NODES
-from cluster.objects.deviceorders import DeviceOrder, device_orders_of
+from cluster.objects.device_orders import DeviceOrder, device_orders_of
 from cluster.objects.inventory import Device, encode_inventory
 from tests.fakes.principals import an_administrator, somebody
 from tests.fakes.records import CLUSTER

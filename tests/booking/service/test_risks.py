@@ -39,11 +39,11 @@ LEFT = {
 class World:
     """Alice's booking, three days later."""
 
-    def __init__(self, url: str, wish: BookingRequest, left: Capacity, stack: ExitStack) -> None:
+    def __init__(self, url: str, request: BookingRequest, left: Capacity, stack: ExitStack) -> None:
         there, clock = [CLUSTER], FakeClock()
         store = stack.enter_context(closing(open_store(url)))
         self.service = BookingService(store, clock, Limits(), lambda: there[0])
-        self.lost = self.service.create(ALICE, wish)
+        self.lost = self.service.create(ALICE, request)
         self.service.create(BOB, a_request(day(4), day(6), count=2, topology="any", model=A6000))
         clock.advance((day(3) - day(0)).total_seconds())
         there[0] = left
@@ -58,8 +58,8 @@ class World:
         """By a change; or anew, after a cancellation."""
         lost = self.lost
         if offer.model == lost.model and offer.topology == lost.topology:
-            wish = Change(start=offer.start, end=offer.end, count=offer.count)
-            return self.service.change(ALICE, lost.id, wish)
+            change = Change(start=offer.start, end=offer.end, count=offer.count)
+            return self.service.change(ALICE, lost.id, change)
         self.service.cancel(ALICE, lost.id)
         anew = BookingRequest(
             model=offer.model,

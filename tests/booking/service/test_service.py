@@ -13,7 +13,7 @@ from booking.principals import Principal
 from booking.records import Place, Record
 from booking.service import BookingService
 from booking.store import Store
-from booking.stored import Filters
+from booking.store_records import Filters
 from cluster.decide.identity import Rule
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100, A6000

@@ -17,11 +17,11 @@ import pytest
 
 from booking.calendar import peak
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Record
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import Store, open_store
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100
@@ -29,7 +29,7 @@ from tests.fakes.principals import somebody
 from tests.fakes.records import a_request, day
 
 THREADS = 16
-FREE_FOR_ALL = Limits(cooldown=Span(), shortest=Span(seconds=3600))
+FREE_FOR_ALL = Limits(cooldown=Duration(), shortest=Duration(seconds=3600))
 CAPACITY = Capacity({A100: {"n0": 4}})
 
 
@@ -94,8 +94,8 @@ def test_one_person_in_many_windows_has_one_planned_booking(store: Store) -> Non
 
     def book(number: int) -> list[Record]:
         # Each a month later than the other, so that nothing but the rule is in the way.
-        wish = a_request(day(30 * (THREADS - number)))
-        return tried(lambda: service.create(somebody("alice"), wish), "one-planned")
+        request = a_request(day(30 * (THREADS - number)))
+        return tried(lambda: service.create(somebody("alice"), request), "one-planned")
 
     assert len(at_once(book)) == 1
 
@@ -110,8 +110,8 @@ def test_l5_sixteen_writers_on_a_tight_calendar_overbook_no_instant_and_lose_not
         wishes = [a_wish(seed, number, attempt) for attempt in range(50)]
         return [
             record
-            for attempt, wish in enumerate(wishes)
-            for record in tried(partial(service.create, somebody(f"u{number}-{attempt}"), wish))
+            for attempt, request in enumerate(wishes)
+            for record in tried(partial(service.create, somebody(f"u{number}-{attempt}"), request))
         ]
 
     got = at_once(book)

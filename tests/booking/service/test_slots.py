@@ -5,12 +5,12 @@ from datetime import timedelta
 
 import pytest
 
+from booking.durations import Duration
 from booking.errors import NotAllowedError, RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Slot, SlotRequest
 from booking.service import BookingService
-from booking.service.once import Key
-from booking.spans import Span
+from booking.service.idempotency import Key
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.objects import A100
@@ -22,21 +22,21 @@ HOUR = timedelta(hours=1)
 
 
 def a_wish(count: int = 4, days: int = 3, **more: object) -> SlotRequest:
-    return SlotRequest(model=A100, count=count, duration=Span(days=days), **more)
+    return SlotRequest(model=A100, count=count, duration=Duration(days=days), **more)
 
 
-def rules(service: BookingService, wish: SlotRequest) -> list[str]:
+def rules(service: BookingService, request: SlotRequest) -> list[str]:
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, wish)
+        service.earliest(ALICE, request)
     return [violation.rule for violation in refused.value.violations]
 
 
 def booked(service: BookingService, slot: Slot) -> None:
     """Every slot can be booked."""
-    wish = BookingRequest(
+    request = BookingRequest(
         model=slot.model, count=slot.count, start=slot.start, end=slot.end, topology=slot.topology
     )
-    assert service.dry_run(ALICE, wish).is_accepted
+    assert service.dry_run(ALICE, request).is_accepted
 
 
 def test_the_first_slots_are_of_different_days_and_each_can_be_booked(service: BookingService) -> None:
@@ -59,9 +59,9 @@ def test_a_slot_from_now_on_is_now(service: BookingService) -> None:
 
 
 def test_slots_that_are_shorter_than_a_day_follow_each_other(store: Store, clock: FakeClock) -> None:
-    service = BookingService(store, clock, Limits(shortest=Span(seconds=3600)), lambda: CLUSTER)
-    wish = SlotRequest(model=A100, duration=Span(seconds=7200), not_before=day(1))
-    assert [slot.start for slot in service.earliest(ALICE, wish)] == [
+    service = BookingService(store, clock, Limits(shortest=Duration(seconds=3600)), lambda: CLUSTER)
+    request = SlotRequest(model=A100, duration=Duration(seconds=7200), not_before=day(1))
+    assert [slot.start for slot in service.earliest(ALICE, request)] == [
         day(1),
         day(1) + 2 * HOUR,
         day(1) + 4 * HOUR,
@@ -92,7 +92,7 @@ def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> 
 
 
 @pytest.mark.parametrize(
-    ("wish", "rule"),
+    ("booking_request", "rule"),
     [
         (a_wish(count=0), "count-below-one"),
         (a_wish(count=5), "more-than-one-node-has"),
@@ -103,13 +103,13 @@ def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> 
         (a_wish(not_before=day(1).replace(tzinfo=None)), "no-offset"),
         (a_wish(deadline=day(1).replace(tzinfo=None)), "no-offset"),
         (a_wish(not_before=day(9).replace(year=9999)), "too-far-ahead"),
-        (SlotRequest(model="H100", duration=Span(days=2)), "unknown-model"),
+        (SlotRequest(model="H100", duration=Duration(days=2)), "unknown-model"),
     ],
 )
 def test_what_no_instant_could_grant_is_refused(
-    service: BookingService, wish: SlotRequest, rule: str
+    service: BookingService, booking_request: SlotRequest, rule: str
 ) -> None:
-    assert rule in rules(service, wish)
+    assert rule in rules(service, booking_request)
 
 
 def test_administrators_ask_for_others(service: BookingService) -> None:
@@ -146,7 +146,7 @@ def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_reco
 
 def test_that_the_first_slot_is_too_late_hides_nothing_of_why(store: Store, clock: FakeClock) -> None:
     """Also not a cooldown; which step it would begin on is no reason."""
-    limits = Limits(granularity=Span(seconds=3600))
+    limits = Limits(granularity=Duration(seconds=3600))
     service = BookingService(store, clock, limits, lambda: CLUSTER)
     service.create(ALICE, a_request(end=day(1)))
     clock.advance(86400 + 60)
@@ -189,9 +189,11 @@ def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingServi
     """Three days of four GPUs begin after two: what is over by the fourth day has fewer of them."""
     service.create(BOB, a_request(end=day(2), count=2))
     service.create(CAROL, a_request(end=day(2), count=2))
-    wish = SlotRequest(model=A100, count=4, duration=Span(days=3), topology="single-node", deadline=day(4))
+    request = SlotRequest(
+        model=A100, count=4, duration=Duration(days=3), topology="single-node", deadline=day(4)
+    )
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, wish)
+        service.earliest(ALICE, request)
     assert [each.rule for each in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert all(each.end <= day(4) for each in refused.value.alternatives)
     assert why(refused)

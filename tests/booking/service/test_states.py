@@ -9,7 +9,7 @@ import pytest
 from booking.errors import RefusedError
 from booking.records import Change, Record, State
 from booking.service import BookingService
-from booking.service.states import STATES, TABLE, VERBS, Next, Verb, Why, obstacle
+from booking.service.states import STATES, TABLE, VERBS, Next, Verb, Why, rejection
 from booking.store import Store
 from cluster.fake.clock import START, FakeClock
 from tests.fakes.principals import somebody
@@ -79,7 +79,7 @@ def test_each_verb_does_in_each_state_what_the_table_says(
 def test_a_state_begins_with_its_instant(instant: datetime, state: State) -> None:
     record = a_record(day(0), day(2))
     refused = {verb for verb in VERBS if isinstance(TABLE[state][verb], Why)}
-    assert {verb for verb in VERBS if obstacle(record, verb, instant)} == refused
+    assert {verb for verb in VERBS if rejection(record, verb, instant)} == refused
 
 
 def test_a_released_booking_has_ended_though_its_last_second_is_still_counted() -> None:

@@ -20,17 +20,17 @@ from msgspec import UNSET
 
 from booking.calendar import peak
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.errors import RefusedError
 from booking.policy.limits import Limits
 from booking.records import BookingRequest, Change, Record
 from booking.service import BookingService
-from booking.spans import Span
 from booking.store import Store, open_store
 from cluster.fake.clock import FakeClock
 from cluster.objects.bookings import Topology
-from cluster.runtime.clock import Clock
-from tests.booking.promises.trying import has_a_placement
-from tests.booking.promises.world import World
+from cluster.process.clock import Clock
+from tests.booking.availability.trying import has_a_placement
+from tests.booking.availability.world import World
 from tests.fakes.dice import Dice
 from tests.fakes.objects import A100
 from tests.fakes.principals import somebody
@@ -39,7 +39,7 @@ from tests.fakes.records import a_record, day
 WRITERS: Final = 16
 DAYS: Final = 40
 LONGEST: Final = 8
-LIMITS: Final = Limits(cooldown=Span(), shortest=Span(seconds=3600))
+LIMITS: Final = Limits(cooldown=Duration(), shortest=Duration(seconds=3600))
 LONG: Final = 2000
 """Days in which there is always room for whoever is killed again and again."""
 EVERY: Final = 0.05
@@ -199,9 +199,9 @@ class Crowd:
                 return
 
     def _create(self, dice: Dice, user: str) -> Record | None:
-        wish, now = a_wish(dice, self._scene), self._clock.now()
-        wanted = Wanted(user, wish.start or now, wish.end, wish.count)
-        return self._asked(wanted, lambda: self._service.create(somebody(user), wish))
+        request, now = a_wish(dice, self._scene), self._clock.now()
+        wanted = Wanted(user, request.start or now, request.end, request.count)
+        return self._asked(wanted, lambda: self._service.create(somebody(user), request))
 
     def _change(self, dice: Dice, record: Record) -> Record:
         wish = msgspec.structs.asdict(a_change(dice, self._scene, record))
@@ -251,8 +251,8 @@ def wrong(store: Store, scene: Scene, told: Told) -> Iterator[str]:
     states = told.states()
     stored = store.read(lambda reading: {each.id: each for each in reading.ending_after(day(-1))})
     for at, seen in told.seen:
-        if trouble := spoilt(seen, scene, at):
-            yield trouble
+        if problem := spoilt(seen, scene, at):
+            yield problem
     if {key: _fixed(each) for key, each in stored.items()} != {each.id: _fixed(each) for each in states[-1]}:
         yield "what is stored is not what was answered"
     for change, record in told.kept.items():

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from booking.store import open_store
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.booking.store.crowd import MISSED, ON_ONE_NODE, SCENES, crowd, unfounded, wrong
 from tests.databases import KINDS, NEEDS_A_SERVER, a_database
 

@@ -18,7 +18,7 @@ from booking.records import Place
 from booking.server_metrics import ServerMetrics
 from booking.store import Store, StoreError, StoreGoneError, open_store
 from booking.store.backup import back_up, restore
-from booking.stored import AuditEntry, Block, Denied, Exemption, Guard, Replay, Session
+from booking.store_records import AuditEntry, Block, Denied, Exemption, Guard, Replay, Session
 from cluster import names
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube

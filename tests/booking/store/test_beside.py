@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from booking.store import Store, StoreError
-from booking.stored import AuditEntry, Block, Denied, Exemption, Replay, Session
+from booking.store_records import AuditEntry, Block, Denied, Exemption, Replay, Session
 from tests.fakes.objects import A100
 from tests.fakes.records import day
 

@@ -12,7 +12,7 @@ import pytest
 from booking.records import Place, Record
 from booking.store import Store, StoreError, open_store
 from booking.store.opening import engine_of, migrated
-from booking.stored import AuditEntry, Block, Guard
+from booking.store_records import AuditEntry, Block, Guard
 from tests.fakes.records import a_record, day
 
 DUMP = Path("tests/fixtures/bookings-schema-1.sql")

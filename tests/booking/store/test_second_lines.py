@@ -11,7 +11,7 @@ import pytest
 from booking.calendar import peak
 from booking.records import Record
 from booking.store import Store, StoreError, open_store
-from booking.stored import AuditEntry, Guard
+from booking.store_records import AuditEntry, Guard
 from tests.databases import KINDS, NEEDS_A_SERVER, a_database
 from tests.fakes.dice import Dice
 from tests.fakes.objects import A6000

@@ -8,7 +8,7 @@ import pytest
 
 from booking.records import Place, Record
 from booking.store import Reading, Store, StoreError, Writing, open_store
-from booking.stored import ANSWERED, NOT_GRANTED, Filters, Replay
+from booking.store_records import ANSWERED, NOT_GRANTED, Filters, Replay
 from tests.databases import EACH_KIND, a_database
 from tests.fakes.objects import A6000
 from tests.fakes.records import a_record, day

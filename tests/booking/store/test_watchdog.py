@@ -24,7 +24,7 @@ class Line:
     def look_after(self, seconds: float) -> None:
         """So much later."""
         self.clock.advance(seconds)
-        self.watchdog.look()
+        self.watchdog.reconcile()
 
     def is_open(self) -> bool:
         """Whether what we send arrives."""

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from booking.reclaimer.departing.departure import Departure
-from booking.reclaimer.leaving import ProtectedError, Why
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.evictor import EvictionCause, ProtectedError
 from booking.uninstall.marks import STORY
 from cluster import names
 from cluster.fake import Attributes
@@ -18,18 +18,20 @@ from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
 from tests.booking.reclaimer.comebacks import Ears, gpu_pod
 from tests.booking.uninstall.world import OTHERS, TEAM, World
 
-EVICTED = Why(reason="evicted", sentence="Alice's pod needs the GPU.", grace_seconds=20)
-REQUEUED = Why(reason="evicted", sentence="Alice's pod needs it.", grace_seconds=20, back="as-it-was")
+EVICTED = EvictionCause(reason="evicted", message="Alice's pod needs the GPU.", grace_seconds=20)
+REQUEUED = EvictionCause(
+    reason="evicted", message="Alice's pod needs it.", grace_seconds=20, back="as-it-was"
+)
 
 
 def named(world: World, name: str = "p") -> Pod:
     return next(pod for pod in world.pods if pod.metadata.name == name)
 
 
-def taken_away(world: World, why: Why = EVICTED, name: str = "p") -> str:
+def taken_away(world: World, why: EvictionCause = EVICTED, name: str = "p") -> str:
     """A pod that the controller has just told to go; its uid."""
     victim = world.kube.put(PODS, gpu_pod(name))
-    departure = Departure(world.kube, world.clock, Ears())
+    departure = PodEvictor(world.kube, world.clock, Ears())
     departure.leave(victim, why)
     assert is_terminating(named(world, name))
     return victim.metadata.uid
@@ -51,11 +53,11 @@ def test_where_bookings_are_not_kept_the_word_of_how_new_they_are_goes_too() -> 
     world.put_lease(names.MIRROR_LEASE)
     assert world.uninstall(), world.said
     assert world.left() == []
-    assert not any("bookings" in sentence for sentence in world.said)
+    assert not any("bookings" in message for message in world.said)
 
 
 @pytest.mark.parametrize("why", [EVICTED, REQUEUED], ids=["without a GPU", "as it was"])
-def test_who_was_told_to_go_comes_back_once(why: Why) -> None:
+def test_who_was_told_to_go_comes_back_once(why: EvictionCause) -> None:
     world = World()
     uid = taken_away(world, why)
     assert world.uninstall(), world.said
@@ -64,13 +66,13 @@ def test_who_was_told_to_go_comes_back_once(why: Why) -> None:
     assert asks_for_gpus(back) == (why is REQUEUED)
     assert not is_terminating(back)
     assert world.left() == []
-    assert any("came back" in sentence for sentence in world.said)
+    assert any("came back" in message for message in world.said)
 
 
 def test_who_was_only_made_ready_to_go_stays_where_it_runs() -> None:
     world = World()
     victim = world.kube.put(PODS, gpu_pod("p"))
-    departure = Departure(world.kube, world.clock, Ears())
+    departure = PodEvictor(world.kube, world.clock, Ears())
     world.kube.protect(victim.metadata.uid)
     with pytest.raises(ProtectedError):
         departure.leave(victim, EVICTED)
@@ -114,7 +116,7 @@ def test_nothing_is_touched_while_somebody_outside_the_release_may_reclaim() -> 
 
     world.clock.meanwhile = renewing
     assert not world.uninstall()
-    assert any(names.CONTROLLER_LEASE in sentence and "stop" in sentence for sentence in world.said)
+    assert any(names.CONTROLLER_LEASE in message and "stop" in message for message in world.said)
     assert all(pod.metadata.uid == uid for pod in world.pods)
     world.clock.meanwhile = world.others_act
     assert world.uninstall(), world.said
@@ -126,7 +128,7 @@ def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
     taken_away(world)
     world.kubelets_work = False
     assert not world.uninstall()
-    assert any("team/p still ends on node n0" in sentence for sentence in world.said)
+    assert any("team/p still ends on node n0" in message for message in world.said)
     assert "uninstall again" in world.said[-1]
     world.kubelets_work = True
     assert world.uninstall(), world.said
@@ -170,8 +172,8 @@ def test_those_who_wait_for_our_scheduler_are_named() -> None:
     world.kube.put(PODS, gpu_pod("waits", node=None))
     world.kube.put(PODS, gpu_pod("runs"))
     assert world.uninstall()
-    assert any("team/waits" in sentence and names.SCHEDULER_NAME in sentence for sentence in world.said)
-    assert any(sentence.startswith("1 pods keep their GPUs") for sentence in world.said)
+    assert any("team/waits" in message and names.SCHEDULER_NAME in message for message in world.said)
+    assert any(message.startswith("1 pods keep their GPUs") for message in world.said)
 
 
 @pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "beside somebody's"])
@@ -244,7 +246,7 @@ def test_whatever_state_it_is_called_in_nothing_of_ours_remains(
 
 
 def put_template(world: World, what: str, uid: str) -> None:
-    annotations = {names.COMEBACK_REASON: "evicted", names.COMEBACK_SENTENCE: "Why."}
+    annotations = {names.COMEBACK_REASON: "evicted", names.COMEBACK_MESSAGE: "Why."}
     if what.startswith("due"):
         annotations[names.COMEBACK_DUE] = "2026-03-02T09:00:00Z"
     name = "p0" if what.endswith("p0") else "gone"

@@ -4,13 +4,13 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from booking.reclaimer.departing.comeback import is_guarded
+from booking.reclaimer.evictions.comeback import is_guarded
 from booking.uninstall.__main__ import uninstall
 from booking.uninstall.kinds import CAPACITIES, DAEMON_SETS, DEPLOYMENTS, POLICY_BINDINGS
 from booking.uninstall.settings import UninstallSettings
 from cluster import names
 from cluster.fake import FakeClock, FakeKube
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import LEASES, MUTATING_WEBHOOKS, NODES, POD_TEMPLATES, PODS, SECRETS
 from cluster.objects.pods import Pod, is_terminating
 
@@ -53,7 +53,7 @@ class World:
             self.put_our_pod(part)
         self.kube.put(MUTATING_WEBHOOKS, {"metadata": {"name": names.WEBHOOK}})
         self.kube.put(POLICY_BINDINGS, {"metadata": {"name": names.GPU_PODS_POLICY}})
-        for resource, name in ((SECRETS, names.WEBHOOK_KEYS), (CAPACITIES, names.WAKE)):
+        for resource, name in ((SECRETS, names.WEBHOOK_KEYS), (CAPACITIES, names.REQUEUE_TRIGGER)):
             self.kube.put(resource, {"metadata": {"name": name, "namespace": names.NAMESPACE}})
         self.put_node()
 
@@ -128,7 +128,7 @@ class World:
         named += [(name, resource, names.NAMESPACE) for resource, name in WORKLOADS.values()]
         named += [
             (names.WEBHOOK_KEYS, SECRETS, names.NAMESPACE),
-            (names.WAKE, CAPACITIES, names.NAMESPACE),
+            (names.REQUEUE_TRIGGER, CAPACITIES, names.NAMESPACE),
         ]
         return found + [name for name, resource, where in named if self.is_there(resource, name, where)]
 

@@ -12,31 +12,31 @@ from prometheus_client import CollectorRegistry
 from werkzeug.test import TestResponse
 
 from booking.capacity import Capacity
+from booking.cluster_status import ClusterStatus
 from booking.errors import UnknownGpuError, UnknownPodError
-from booking.live import Live
+from booking.eviction_settings import EvictionSettings
 from booking.policy.policy import Policy as BookingPolicy
 from booking.policy.visibility import Visibility
 from booking.principals import Principal
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
-from booking.service.ground import GpuOrder
+from booking.service.context import GpuOrder
 from booking.store import open_store
-from booking.terms import Terms
+from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
 from booking.web.authentication import Authenticator
-from booking.web.door import Door
-from booking.web.peers import networks_of
-from booking.web.ports import Parts, Policy
+from booking.web.client_address import networks_of
+from booking.web.interfaces import Parts, Policy
 from booking.web.rate_limits import RateLimits
+from booking.web.request_guard import RequestGuard
 from booking.web.roles import Roles
-from booking.web.strangers import Strangers
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.decide.identity import DEFAULT_RULES
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError
-from cluster.kube.tokens import Subject
-from cluster.picture import Picture
+from cluster.kube.token_review import Subject
 from tests.fakes.bearers import BearerTokens
 from tests.fakes.objects import A100, A6000
 
@@ -56,13 +56,13 @@ class FakeTokens:
         self.names = {f"{name}-token": name for name in ("alice", "bob")}
         self.groups: frozenset[str] = frozenset()
         self.asked: Counter[str] = Counter()
-        self.trouble: ApiError | None = None
+        self.problem: ApiError | None = None
 
     def owner_of(self, token: str) -> Subject | None:
         """Whose it is."""
         self.asked[token] += 1
-        if self.trouble:
-            raise self.trouble
+        if self.problem:
+            raise self.problem
         name = self.names.get(token)
         return Subject(name, self.groups) if name else None
 
@@ -73,14 +73,14 @@ class FakeAccess:
     def __init__(self) -> None:
         self.administrators: set[str] = set()
         self.asked: Counter[Subject] = Counter()
-        self.trouble: ApiError | None = None
+        self.problem: ApiError | None = None
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
         """Whether one is."""
         assert (verb, group, resource) == ("administer", names.DOMAIN, "bookings")
         self.asked[who] += 1
-        if self.trouble:
-            raise self.trouble
+        if self.problem:
+            raise self.problem
         return not self.administrators.isdisjoint({who.name, *who.groups})
 
 
@@ -148,9 +148,11 @@ class FakeMirror:
 class Served:
     """A booking server without its threads."""
 
-    def __init__(self, folder: Path, *, url: str | None = None, terms: Terms | None = None) -> None:
+    def __init__(
+        self, folder: Path, *, url: str | None = None, terms: EvictionSettings | None = None
+    ) -> None:
         self.clock = FakeClock()
-        self.terms = terms or Terms()
+        self.terms = terms or EvictionSettings()
         self.tokens = FakeTokens()
         self.mirror = FakeMirror()
         self.registry = CollectorRegistry()
@@ -171,14 +173,14 @@ class Served:
             gpus=self.gpus,
         )
         self.zone: tzinfo = UTC
-        self.picture, self.kube = Picture(self.clock), FakeKube(self.clock)
-        self.live = Live(
-            self.picture,
+        self.cache, self.kube = ClusterCache(self.clock), FakeKube(self.clock)
+        self.live = ClusterStatus(
+            self.cache,
             self.kube,
             self.clock,
             self.terms,
             visibility=lambda: self.visibility,
-            obstacle=lambda: self.unknown_capacity,
+            unready_reason=lambda: self.unknown_capacity,
         )
         self.parts = Parts(
             bookings=service,
@@ -199,21 +201,21 @@ class Served:
         )
         self.signing_in = FakeSigningIn(self.authenticator)
         often = RateLimits(self.clock, per_second=1, burst=BURST)
-        self.door = Door(self.signing_in, often, self.strangers())
+        self.guard = RequestGuard(self.signing_in, often, self.strangers())
         self.client = self.client_of(self.parts)
 
     def ruling(self) -> BookingPolicy:
         """The policy that is in force."""
         return BookingPolicy(visibility=self.visibility)
 
-    def strangers(self, *proxies: str) -> Strangers:
+    def strangers(self, *proxies: str) -> AnonymousLimits:
         """Who counts those who are not signed in."""
         limits = RateLimits(self.clock, per_second=1, burst=STRANGERS)
-        return Strangers(limits, networks_of(proxies))
+        return AnonymousLimits(limits, networks_of(proxies))
 
     def client_of(self, parts: Parts) -> FlaskClient:
         """A client of an API that is made of these parts."""
-        return create_app(parts, self.door, audience="gpu-booking").test_client()
+        return create_app(parts, self.guard, audience="gpu-booking").test_client()
 
     def ask(self, method: str, path: str, *, user: str = "alice", **named: Any) -> TestResponse:
         """A request of somebody's."""

@@ -21,7 +21,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.bench.child import child
 from tests.booking.web.soak_server import LOOK, PEOPLE
 from tests.databases import KINDS, a_database

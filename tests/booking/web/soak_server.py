@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Final
 
 from booking.capacity import Capacity
+from booking.durations import Duration
 from booking.policy.policy import Policy
 from booking.server import LONGEST_BODY, THREADS
-from booking.spans import Span
-from cluster.runtime import logs
-from cluster.runtime.arenas import one_arena
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.probes import serve
+from cluster.process import logs
+from cluster.process.clock import SystemClock
+from cluster.process.malloc import use_one_malloc_arena
+from cluster.process.probes import serve
 from tests.bench.child import tell, until_told
 from tests.booking.web.pages.site import Site
 from tests.fakes.objects import A100, A6000
@@ -35,10 +35,10 @@ LOOK: Final = 2.0
 _TICK: Final = 0.01
 _HOW_FAST: Final = 24 * 60 * 4
 POLICY: Final = {
-    "cooldown": Span(),
-    "shortest": Span(seconds=3600),
-    "longest": Span(days=5),
-    "farthest": Span(days=9),
+    "cooldown": Duration(),
+    "shortest": Duration(seconds=3600),
+    "longest": Duration(days=5),
+    "farthest": Duration(days=9),
 }
 
 
@@ -77,7 +77,7 @@ def _look(file: Path, end: threading.Event) -> None:
 def main(folder: Path, url: str) -> None:
     """Serve until standard input ends."""
     logs.configure(level="error")
-    one_arena()
+    use_one_malloc_arena()
     site, end = Crowded(folder, url), threading.Event()
     with closing(site.store):
         server = serve(site.app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)

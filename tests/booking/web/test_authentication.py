@@ -3,9 +3,9 @@
 import pytest
 
 from booking.web.authentication import Authenticator
-from booking.web.memory import REMEMBERED
 from booking.web.problems import ProblemError
 from booking.web.roles import Roles
+from booking.web.ttl_cache import REMEMBERED
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import FakeClock
 from cluster.kube.errors import Request, Unreachable
@@ -96,12 +96,12 @@ def test_a_name_that_cannot_be_written_into_the_cluster_is_nobodys(door: Door, r
 
 
 def test_an_api_server_that_cannot_be_asked_is_no_refusal(served: Served) -> None:
-    served.tokens.trouble = DOWN
+    served.tokens.problem = DOWN
     answer = served.ask("GET", BOOKINGS)
 
     problem(answer, 503)
     assert int(answer.headers["Retry-After"]) > 0
-    served.tokens.trouble = None
+    served.tokens.problem = None
     assert served.ask("GET", BOOKINGS).status_code == 200
 
 
@@ -126,10 +126,10 @@ class TestMemory:
         assert door.tokens.asked == {"guess": 1}
 
     def test_a_failure_is_not_remembered(self, door: Door) -> None:
-        door.tokens.trouble = DOWN
+        door.tokens.problem = DOWN
         with pytest.raises(ProblemError):
             door.user("alice-token")
-        door.tokens.trouble = None
+        door.tokens.problem = None
 
         assert door.user("alice-token") == "alice"
 
@@ -186,10 +186,10 @@ class TestRoles:
         assert door.authenticator.principal("Bearer second").is_administrator
 
     def test_no_answer_is_no_role_for_nobody_but_another_try(self, served: Served) -> None:
-        served.access.trouble = DOWN
+        served.access.problem = DOWN
         answer = served.ask("GET", BOOKINGS)
 
         assert "what you may do" in problem(answer, 503)["detail"]
         assert int(answer.headers["Retry-After"]) > 0
-        served.access.trouble = None
+        served.access.problem = None
         assert served.ask("GET", BOOKINGS).status_code == 200

@@ -12,7 +12,7 @@ from booking.records import Record
 from booking.server import LONGEST_BODY
 from booking.service import BookingService
 from booking.web.app import create_app
-from cluster.runtime.probes import serve
+from cluster.process.probes import serve
 from tests.booking.web.raw_http import raw_request
 from tests.booking.web.served import BOOKINGS, Served, about, problem
 from tests.fakes.objects import A100
@@ -183,7 +183,7 @@ def test_requests_are_counted_by_endpoint_and_status(served: Served) -> None:
 
 
 def test_over_a_socket_a_large_body_is_refused_and_the_next_request_served(served: Served) -> None:
-    app = create_app(served.parts, served.door, audience="gpu-booking")
+    app = create_app(served.parts, served.guard, audience="gpu-booking")
     server = serve(app, "127.0.0.1", 0, longest_body=LONGEST_BODY)
     try:
         status, headers, _ = raw_request(server.port, "POST", BOOKINGS, body=b" " * 70_000)

@@ -8,13 +8,13 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from booking.terms import Terms
+from booking.eviction_settings import EvictionSettings
 from cluster import names
 from cluster.objects.bookings import Booking
+from cluster.objects.cover_annotations import text_of
 from cluster.objects.meta import Meta
 from cluster.objects.namespaces import Namespace
 from cluster.objects.pods import Pod
-from cluster.objects.stamps import text_of
 from tests.booking.web.pages.site import Site, said
 from tests.booking.web.served import Served
 from tests.fakes.objects import A6000, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
@@ -27,12 +27,12 @@ NOTHING_PROMISED: Final = datetime(1900, 1, 1, tzinfo=UTC)
 
 def cluster(served: Served, *pods: PodBuilder | Pod, bookings: tuple[Booking, ...] = ()) -> None:
     """A node whose GPUs these pods have, the first the first."""
-    served.picture.replace_nodes([a_node("n0", *(a100(index) for index in range(4)))])
-    served.picture.apply_lease(a_lease("n0", renewed=served.clock.now()))
+    served.cache.replace_nodes([a_node("n0", *(a100(index) for index in range(4)))])
+    served.cache.apply_lease(a_lease("n0", renewed=served.clock.now()))
     for booking in bookings:
-        served.picture.apply_booking(booking)
+        served.cache.apply_booking(booking)
     for pod in pods:
-        served.picture.apply_pod(pod if isinstance(pod, Pod) else pod.obj)
+        served.cache.apply_pod(pod if isinstance(pod, Pod) else pod.obj)
 
 
 def holding(served: Served, name: str = "train", *, index: int = 0, hours: float = 3) -> PodBuilder:
@@ -130,7 +130,7 @@ def of_maia(served: Served, name: str, index: int, until: datetime) -> PodBuilde
 
 
 def test_what_maia_has_granted_is_granted_until_then_where_its_word_counts(tmp_path: Path) -> None:
-    served = Served(tmp_path, terms=Terms(maia=True))
+    served = Served(tmp_path, terms=EvictionSettings(maia=True))
     with closing(served.store):
         now = served.clock.now()
         pods = [
@@ -156,7 +156,7 @@ def test_whom_nobody_may_evict_is_protected_for_whatever_reason(served: Served) 
     spared = msgspec.structs.replace(
         spared, metadata=msgspec.structs.replace(spared.metadata, namespace="spared")
     )
-    served.picture.apply_namespace(
+    served.cache.apply_namespace(
         Namespace(metadata=Meta(name="spared", annotations={names.NEVER_EVICT: "true"}))
     )
     partly = holding(served, "partly", index=2).asks(1, container="second")
@@ -176,7 +176,7 @@ def test_a_protected_pod_that_is_booked_is_booked(served: Served) -> None:
 
 
 def test_the_class_of_a_pod_is_told_to_everybody_and_its_end_is_not(tmp_path: Path) -> None:
-    served = Served(tmp_path, terms=Terms(maia=True))
+    served = Served(tmp_path, terms=EvictionSettings(maia=True))
     with closing(served.store):
         cluster(served, of_maia(served, "p", 0, served.clock.now() + HOUR))
         assert holders(served, "bob")[0] == {
@@ -202,7 +202,7 @@ def test_the_document_names_every_class(served: Served) -> None:
 
 
 def test_the_page_says_in_a_word_by_what_right_a_pod_has_its_gpu(tmp_path: Path) -> None:
-    site = Site(tmp_path, terms=Terms(maia=True))
+    site = Site(tmp_path, terms=EvictionSettings(maia=True))
     with closing(site.store):
         now = site.clock.now()
         cluster(

@@ -10,7 +10,7 @@ from prometheus_client import generate_latest
 from booking.mirror.plan import fields_of, spec_of
 from cluster.decide.identity import Rule, Source, user_of
 from cluster.fake.clock import START
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 from tests.booking.web.served import BOOKINGS
 from tests.booking.web.test_harm import requests
 from tests.booking.web.test_maia import WISH, Maia

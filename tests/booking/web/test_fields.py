@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
-from booking import spans
+from booking import durations
 from booking.web.fields import (
     DURATION,
     LONGEST_TEXT,
@@ -105,7 +105,7 @@ def test_a_length_of_more_than_a_century_is_beyond_the_calendar(text: str) -> No
 def test_whatever_the_pattern_of_lengths_allows_can_be_read(text: str) -> None:
     """The OpenAPI document promises that pattern."""
     try:
-        assert spans.read(length_of(text)) is not None
+        assert durations.read(length_of(text)) is not None
     except BeyondError:
         assert len(text) >= len("5300W"), "no shorter text says more than a century"
 

@@ -6,9 +6,9 @@ import pytest
 
 from booking.web.free_gpus import free_gpus
 from cluster import names
+from cluster.cache import ClusterCache
 from cluster.fake.clock import FakeClock
 from cluster.objects.hold import Hold, encode_hold
-from cluster.picture import Picture
 from tests.fakes.objects import A100, A6000, a100, a6000, a_lease, a_node, a_pod
 
 
@@ -17,22 +17,22 @@ class Seen:
 
     def __init__(self) -> None:
         self.clock = FakeClock()
-        self.picture = Picture(self.clock)
-        self.picture.apply_node(a_node("n0", a100(0), a100(1), a6000(2)))
-        self.picture.apply_node(a_node("n1", a100(0, "n1")))
+        self.cache = ClusterCache(self.clock)
+        self.cache.apply_node(a_node("n0", a100(0), a100(1), a6000(2)))
+        self.cache.apply_node(a_node("n1", a100(0, "n1")))
         self.heard("n0", "n1")
 
     def heard(self, *nodes: str, version: int = 1, stopping: bool = False) -> None:
         for node in nodes:
             lease = a_lease(node, renewed=self.clock.now(), version=version, stopping=stopping)
-            self.picture.apply_lease(lease)
+            self.cache.apply_lease(lease)
 
     def on(self, node: str, *devices: str, asks: int = 1) -> None:
         pod = a_pod(f"p-{node}").of("alice").asks(max(asks, len(devices)))
-        self.picture.apply_pod(pod.on(node, {"main": devices} if devices else None).obj)
+        self.cache.apply_pod(pod.on(node, {"main": devices} if devices else None).obj)
 
     def free(self, *cordoned: str) -> dict[str, int]:
-        return free_gpus(self.picture.looks(), cordoned)
+        return free_gpus(self.cache.node_snapshots(), cordoned)
 
 
 def test_free_gpus_are_added_up_over_the_nodes_by_model() -> None:
@@ -48,13 +48,13 @@ def test_what_a_pod_holds_is_not_free() -> None:
 def test_what_is_kept_for_a_booked_pod_is_not_free() -> None:
     seen = Seen()
     hold = encode_hold(Hold(node="n0", devices=("GPU-n0-0",)))
-    seen.picture.apply_pod(a_pod("waits").of("alice").asks(1).with_annotation(names.HOLD, hold).obj)
+    seen.cache.apply_pod(a_pod("waits").of("alice").asks(1).with_annotation(names.HOLD, hold).obj)
     assert seen.free() == {A100: 2, A6000: 1}
 
 
 def test_a_sick_gpu_is_known_and_not_free() -> None:
     seen = Seen()
-    seen.picture.apply_node(a_node("n1", a100(0, "n1", health="unhealthy"), version=2))
+    seen.cache.apply_node(a_node("n1", a100(0, "n1", health="unhealthy"), version=2))
     assert seen.free()[A100] == 2
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from cluster import names
 from cluster.decide import reasons
-from cluster.decide.predicates import PROMISED
+from cluster.decide.predicates import BOOKED_BY_OTHERS
 from cluster.kube.resources import PODS
-from cluster.objects.use import DeviceUse, Squatter, Use, encode_use
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, encode_use
 from tests.booking.web.served import Served, problem
 from tests.fakes.objects import A100, PodBuilder, a100, a_booking, a_lease, a_node, a_pod
 
@@ -21,16 +21,16 @@ def busy(served: Served) -> Served:
     """Alice has a booked pod, bob one without a booking and one that waits; a GPU is sick, one is free."""
     now = served.clock.now()
     sick = a100(2, health="unhealthy", reason="XID 79: fallen off the bus")
-    served.picture.replace_nodes([a_node("n0", a100(0), a100(1), sick, a100(3)), a_node("n1", a100(0, "n1"))])
-    served.picture.apply_lease(a_lease("n0", renewed=now))
-    served.picture.apply_booking(a_booking(start=now, end=now + timedelta(days=2)))
+    served.cache.replace_nodes([a_node("n0", a100(0), a100(1), sick, a100(3)), a_node("n1", a100(0, "n1"))])
+    served.cache.apply_lease(a_lease("n0", renewed=now))
+    served.cache.apply_booking(a_booking(start=now, end=now + timedelta(days=2)))
     for pod in (
         a_pod("train").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}),
         a_pod("play").of("bob").asks(1).on("n0", {"main": ("GPU-n0-1",)}),
         a_pod("wait").of("bob").asks(8),
         a_pod("stray").asks(8),
     ):
-        served.picture.apply_pod(pod.created(now).obj)
+        served.cache.apply_pod(pod.created(now).obj)
     return served
 
 
@@ -75,12 +75,12 @@ def test_names_of_others_are_hidden_unless_the_policy_shows_them(busy: Served) -
 def used(served: Served, **more: Any) -> str:
     """What an agent tells of one GPU; ``more`` replaces parts of it."""
     return encode_use(
-        Use(
+        NodeUsage(
             **{
                 "at": served.clock.now(),
                 "devices": (
-                    DeviceUse(uuid="GPU-n0-0", utilisation=87, memory=40000, temperature=61, power=288),
-                    DeviceUse(uuid="GPU-n0-1", utilisation=0, memory=900, pods={"uid-play": 700}),
+                    DeviceUsage(uuid="GPU-n0-0", utilisation=87, memory=40000, temperature=61, power=288),
+                    DeviceUsage(uuid="GPU-n0-1", utilisation=0, memory=900, pods={"uid-play": 700}),
                 ),
                 **more,
             }
@@ -89,7 +89,7 @@ def used(served: Served, **more: Any) -> str:
 
 
 def beating(served: Served, text: str) -> None:
-    served.picture.apply_lease(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
+    served.cache.apply_lease(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
 
 
 def test_how_a_gpu_is_used_is_told_with_its_units(busy: Served) -> None:
@@ -123,9 +123,7 @@ def test_what_cannot_be_read_is_not_told_and_harms_nothing(busy: Served, text: s
 
 def test_what_a_silent_agent_has_told_is_not_told(busy: Served) -> None:
     beating(busy, used(busy))
-    busy.picture.apply_lease(
-        a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=used(busy))
-    )
+    busy.cache.apply_lease(a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=used(busy)))
     assert of(seen(busy), 0)["use"] is None
 
 
@@ -164,20 +162,18 @@ def test_a_pod_is_explained_to_its_owner_and_to_administrators_alone(busy: Serve
 
 def test_a_booked_pod_is_told_of_gpus_that_are_promised_to_others(served: Served) -> None:
     now = served.clock.now()
-    served.picture.replace_nodes([a_node("n0", a100(0), a100(1))])
-    served.picture.apply_lease(a_lease("n0", renewed=now))
+    served.cache.replace_nodes([a_node("n0", a100(0), a100(1))])
+    served.cache.apply_lease(a_lease("n0", renewed=now))
     end = now + timedelta(days=2)
-    served.picture.apply_booking(a_booking(start=now, end=end))
+    served.cache.apply_booking(a_booking(start=now, end=end))
     whole = {"count": 2, "topology": "single-node", "places": [{"node": "n0", "count": 2}]}
-    served.picture.apply_booking(
-        a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole)
-    )
-    served.picture.apply_pod(a_pod("wait").of("alice").asks(1).created(now).obj)
+    served.cache.apply_booking(a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole))
+    served.cache.apply_pod(a_pod("wait").of("alice").asks(1).created(now).obj)
 
     told = why(served, "wait", "alice").get_json()
 
-    assert f"n0: {PROMISED}." in told["because"]
-    assert f"n0: {reasons.PROMISED.change}." in told["would_change"]
+    assert f"n0: {BOOKED_BY_OTHERS}." in told["because"]
+    assert f"n0: {reasons.BOOKED_BY_OTHERS.change}." in told["would_change"]
 
 
 def test_whoever_knows_nobodys_pod_is_told_why_it_is_nobodys(busy: Served) -> None:

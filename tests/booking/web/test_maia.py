@@ -11,8 +11,8 @@ from werkzeug.test import TestResponse
 
 from booking.records import Record
 from booking.web.app import create_app
-from booking.web.guarantee import Guarantee
 from booking.web.maia import MaiaParts, maia
+from booking.web.mirror_barrier import MirrorBarrier
 from cluster.decide.identity import Rule
 from cluster.fake.clock import START
 from tests.booking.web.served import STRANGERS, Served
@@ -43,13 +43,13 @@ class Maia(Served):
             bookings=self.parts.bookings,
             store=self.store,
             strangers=self.strangers(),
-            guarantee=Guarantee(self.mirror, lambda: self.no_promises, lambda: self.unknown_capacity),
+            guarantee=MirrorBarrier(self.mirror, lambda: self.no_promises, lambda: self.unknown_capacity),
             rules=RULES,
             free=lambda: self.free,
             unknown_capacity=lambda: self.unknown_capacity,
             token_file=token,
         )
-        return create_app(self.parts, self.door, audience="x", blueprints=[maia(parts)]).test_client()
+        return create_app(self.parts, self.guard, audience="x", blueprints=[maia(parts)]).test_client()
 
     def post(self, path: str = ASK, **body: Any) -> TestResponse:
         return self.door_of_maia.post(path, json={**ALICE, **body})

@@ -13,11 +13,11 @@ from hypothesis import settings
 from jsonschema import Draft202012Validator
 
 from booking.server import LONGEST_BODY
+from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
-from booking.web.door import Door
 from booking.web.rate_limits import RateLimits
-from booking.web.strangers import Strangers
-from cluster.runtime.probes import Server, serve
+from booking.web.request_guard import RequestGuard
+from cluster.process.probes import Server, serve
 from tests.booking.web.served import Served
 
 EXAMPLES: Final = 5
@@ -32,8 +32,8 @@ def server(served: Served) -> Iterator[Server]:
     """The API on a real port; alice is an administrator, and nobody asks too often."""
     served.signing_in.administrators.add("alice")
     often = RateLimits(served.clock, per_second=1, burst=10**9)
-    door = Door(served.signing_in, often, Strangers(often))
-    app = create_app(served.parts, door, audience="gpu-booking")
+    guard = RequestGuard(served.signing_in, often, AnonymousLimits(often))
+    app = create_app(served.parts, guard, audience="gpu-booking")
     made = serve(app, "127.0.0.1", 0, threads=4, longest_body=LONGEST_BODY)
     yield made
     made.close()
@@ -56,7 +56,7 @@ def test_the_document_is_there_for_everybody_and_is_openapi_3_1(served: Served) 
 def test_every_address_of_the_api_stands_in_the_document_and_no_other(served: Served) -> None:
     told = document(served)
     addresses = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
-    app = create_app(served.parts, served.door, audience="gpu-booking")
+    app = create_app(served.parts, served.guard, audience="gpu-booking")
     rules = {
         (method, re.sub(r"<(\w+)>", r"{\1}", rule.rule))
         for rule in app.url_map.iter_rules()

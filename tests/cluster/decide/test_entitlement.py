@@ -79,7 +79,7 @@ def test_a_forged_stamp_reaches_nobody_elses_booking() -> None:
 
 
 def test_a_pod_that_came_back_keeps_its_place() -> None:
-    returned = of_alice("returned", minutes=9).with_annotation(names.BORN, "2026-11-23T09:00:00Z")
+    returned = of_alice("returned", minutes=9).with_annotation(names.FIRST_CREATED, "2026-11-23T09:00:00Z")
     assert set(covered(returned, of_alice("other", minutes=1))) == {"returned"}
 
 
@@ -121,7 +121,7 @@ candidates = st.builds(
     name=st.sampled_from(["a", "b", "c"]),
     user=st.sampled_from(["alice", "bob"]),
     namespace=st.sampled_from(["lab", "class"]),
-    born=st.integers(0, 5).map(lambda minutes: EPOCH + timedelta(minutes=minutes)),
+    first_created=st.integers(0, 5).map(lambda minutes: EPOCH + timedelta(minutes=minutes)),
     stamped=st.sampled_from([None, "b-0", "b-1", "b-2"]),
     gpus=st.integers(1, 4),
     accepts=st.sampled_from([frozenset(), frozenset({A100}), frozenset({A6000})]),

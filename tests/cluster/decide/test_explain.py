@@ -1,7 +1,7 @@
 from cluster import names
 from cluster.decide.explain import kept_for, why_waiting
 from cluster.decide.ledger import Ledger
-from cluster.decide.wish import wish_of
+from cluster.decide.request import gpu_request_of
 from cluster.objects.hold import Hold
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a6000, a_node, a_pod
 
@@ -14,7 +14,7 @@ def a_ledger() -> Ledger:
 
 
 def why(pod: PodBuilder, ledger: Ledger) -> str | None:
-    return why_waiting(wish_of(pod.obj), ledger.views(ledger.nodes()))
+    return why_waiting(gpu_request_of(pod.obj), ledger.views(ledger.nodes()))
 
 
 def holding(node: str, *indices: int) -> PodBuilder:
@@ -107,7 +107,7 @@ def test_of_a_pod_for_which_gpus_are_kept_the_hold_says_it_all() -> None:
 def test_every_sentence_has_the_code_under_which_the_table_says_what_would_change_it() -> None:
     ledger = a_ledger()
     codes = [
-        getattr(why_waiting(wish_of(pod.obj), ledger.views(ledger.nodes())), "code", None)
+        getattr(why_waiting(gpu_request_of(pod.obj), ledger.views(ledger.nodes())), "code", None)
         for pod in (
             a_pod().asks(9),
             a_pod().asks(3).wants(A100),

@@ -9,17 +9,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
+from cluster.cache import NodeSnapshot
 from cluster.decide.entitlement import candidate, entitlement
-from cluster.decide.explain import Explanation, Scene, explain_pod
+from cluster.decide.explain import Explanation, ExplanationSnapshot, explain_pod
 from cluster.decide.ledger import Ledger
 from cluster.objects.assignment import assignment_of
 from cluster.objects.bookings import Booking
+from cluster.objects.evict_orders import EvictOrder, encode_order
 from cluster.objects.hold import Hold
 from cluster.objects.namespaces import Namespace
 from cluster.objects.nodes import Node
-from cluster.objects.orders import EvictOrder, encode_order
 from cluster.objects.pods import Gate, asks_for_gpus, is_terminal
-from cluster.picture import Look
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 NOW = EPOCH + timedelta(hours=1)
@@ -31,7 +31,7 @@ UNTIL = (
 
 def scene(
     *pods: PodBuilder, bookings: tuple[Booking, ...] = (), holds: Mapping[str, Hold] | None = None
-) -> Scene:
+) -> ExplanationSnapshot:
     """Two nodes of two A100 and one A6000; each pod and booking as given."""
     ledger = Ledger()
     for node in ("n0", "n1"):
@@ -44,10 +44,10 @@ def scene(
     candidates = [
         one for pod in living.values() if (one := candidate(pod, held=assignment_of(pod), models=models))
     ]
-    return Scene(
+    return ExplanationSnapshot(
         now=NOW,
         pods=living,
-        looks={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
+        node_snapshots={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
         bookings={one.name: one for one in bookings},
         cover=entitlement(bookings, candidates, NOW),
         holds={**ledger.holds, **(holds or {})},
@@ -117,7 +117,7 @@ def test_why_a_running_booking_does_not_cover_the_pod() -> None:
     pod = alices().asks(2).wants(A6000)
     for words, booking in cases.items():
         found = told(pod, bookings=(booking,))
-        assert any(f"does not cover it: {words}" in sentence for sentence in found.because), found
+        assert any(f"does not cover it: {words}" in message for message in found.because), found
         assert found.state == "waiting, not booked"
 
 
@@ -175,7 +175,7 @@ def test_a_bound_pod_is_told_who_chose_its_gpus_and_by_what() -> None:
     assert f"{chose}it asks for {A100}." in told(running().wants(A100)).because
     two = alices().asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")})
     assert "GPU Booking chose them when the pod was bound: it takes any model." in told(two).because
-    foreign = replace(scene(running()), looks=scene(running()).looks)
+    foreign = replace(scene(running()), node_snapshots=scene(running()).node_snapshots)
     unchosen = alices().asks(1).on("n0")
     assert (
         "The kubelet chose among its GPUs: the pod was bound by somebody else than GPU Booking."
@@ -213,7 +213,7 @@ def test_names_of_other_peoples_pods_are_told_only_to_who_may_know_them() -> Non
         " default/booked until 2026-11-25 09:00 UTC and default/mine."
     )
     nothing = explain_pod(pods[0].obj, seen, may_name=lambda _pod: False).because
-    assert not any("default/" in sentence for sentence in nothing)
+    assert not any("default/" in message for message in nothing)
 
 
 def test_gpus_that_are_kept_for_a_booked_pod_are_told_of() -> None:
@@ -235,7 +235,7 @@ def test_what_the_schedulers_own_filters_say_is_told_without_what_is_told_alread
     only_ours = told(
         alices().asks(9).unschedulable("0/2 nodes are available: 2 Insufficient nvidia.com/gpu.")
     )
-    assert not any("own filters" in sentence for sentence in only_ours.because)
+    assert not any("own filters" in text for text in only_ours.because)
 
 
 def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() -> None:
@@ -245,7 +245,7 @@ def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() ->
         " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims found."
     )
     found = told(alices().asks(9).unschedulable(message))
-    assert not any("own filters" in sentence for sentence in found.because)
+    assert not any("own filters" in text for text in found.because)
 
 
 def test_what_the_scheduler_says_of_the_pod_and_of_no_node_is_told() -> None:
@@ -325,7 +325,9 @@ def tainted(name: str) -> Node:
 def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
     pod = alices().asks(1)
     seen = scene(pod)
-    seen = replace(seen, looks={"n0": (seen.looks["n0"][0], "silent"), "n1": seen.looks["n1"]})
+    seen = replace(
+        seen, node_snapshots={"n0": (seen.node_snapshots["n0"][0], "silent"), "n1": seen.node_snapshots["n1"]}
+    )
     seen = replace(seen, nodes={"n1": tainted("n1")})
     found = explain_pod(pod.obj, seen)
     assert "n0: the GPU agent of the node is silent." in found.because
@@ -341,8 +343,10 @@ def test_a_node_whose_agent_has_written_what_nobody_can_read_is_told_of() -> Non
     ledger.apply_node(a_node("n0", a100(0), drift="{"))
     ledger.apply_node(a_node("n1", a6000(0, "n1")))
     pod = alices().asks(1).wants(A100, A6000)
-    looks: dict[str, Look] = {view.name: (view, "alive") for view in ledger.views(ledger.nodes())}
-    found = explain_pod(pod.obj, replace(scene(pod), looks=looks))
+    node_snapshots: dict[str, NodeSnapshot] = {
+        view.name: (view, "alive") for view in ledger.views(ledger.nodes())
+    }
+    found = explain_pod(pod.obj, replace(scene(pod), node_snapshots=node_snapshots))
     assert "n0: what the node agent says about drifted pods cannot be read." in found.because
 
 
@@ -368,12 +372,12 @@ def holding_all() -> list[PodBuilder]:
 def test_devices_that_the_node_does_not_know_or_nobody_has_named_are_told_of() -> None:
     lost = told(alices().asks(1).on("n0", {"main": ("GPU-gone",)}))
     assert "Of what it was given, n0 does not know GPU-gone any more." in lost.because
-    assert not any("holds GPUs" in sentence for sentence in lost.because)
+    assert not any("holds GPUs" in message for message in lost.because)
     ledger = Ledger()
     pod = alices().asks(2).on("n0")
     ledger.apply_node(a_node("n0", a100(0), a100(1), drift='{"uid-p":{"main":["GPU-n0-0"]}}'))
     ledger.apply_pod(pod.obj)
-    partly = explain_pod(pod.obj, replace(scene(pod), looks={"n0": (ledger.view("n0"), "alive")}))
+    partly = explain_pod(pod.obj, replace(scene(pod), node_snapshots={"n0": (ledger.view("n0"), "alive")}))
     assert f"It is on n0 and holds GPU 0 ({A100})." in partly.because
     assert "Of 1 more GPU that it asks for, nobody has said which it holds." in partly.because
 
@@ -384,7 +388,7 @@ def test_a_part_of_a_gpu_is_called_by_its_profile() -> None:
     pod = alices().asks(1, resource="nvidia.com/mig-1g.5gb").on("n0", {"main": ("MIG-a",)})
     ledger.apply_node(a_node("n0", part))
     ledger.apply_pod(pod.obj)
-    found = explain_pod(pod.obj, replace(scene(pod), looks={"n0": (ledger.view("n0"), "alive")}))
+    found = explain_pod(pod.obj, replace(scene(pod), node_snapshots={"n0": (ledger.view("n0"), "alive")}))
     assert f"It is on n0 and holds GPU 0 ({A100}, 1g.5gb)." in found.because
 
 
@@ -441,7 +445,7 @@ def test_pods_that_leave_have_ended_or_have_no_gpu() -> None:
 
 def test_a_pod_that_came_back_is_told_why() -> None:
     found = told(
-        alices().asks(1).with_annotation(names.COMEBACK_SENTENCE, "The booked pod x needed its GPUs.")
+        alices().asks(1).with_annotation(names.COMEBACK_MESSAGE, "The booked pod x needed its GPUs.")
     )
     assert "It stands in for a pod that had to go: The booked pod x needed its GPUs." in found.because
 
@@ -484,7 +488,7 @@ def test_every_pod_is_told_something_and_nothing_contradicts_itself(
         assert found == explain_pod(pod, seen)
         text = " ".join(found.because)
         assert found.because
-        assert all(sentence.endswith(".") for sentence in (*found.because, *found.would_change))
+        assert all(message.endswith(".") for message in (*found.because, *found.would_change))
         is_covered = pod.metadata.uid in seen.cover
         if is_covered:
             assert "covers it until" in text

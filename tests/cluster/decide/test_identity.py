@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cluster.decide.hublabels import labels_of
 from cluster.decide.identity import DEFAULT_RULES, Rule, Source, is_account, user_of, users_by_label
+from cluster.decide.jupyterhub_labels import labels_of
 
 ANYBODY = (Rule(source="jupyterhub", match=".+"),)
 

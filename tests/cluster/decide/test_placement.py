@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.decide.ledger import WHOLE, Ledger, NodeView
 from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import obstacle
-from cluster.decide.wish import wish_of
+from cluster.decide.predicates import rejection
+from cluster.decide.request import gpu_request_of
 from cluster.objects.assignment import Assignment, devices_of
 from cluster.objects.inventory import Device
 from tests.cluster.decide import kubelet
@@ -25,7 +25,7 @@ def a_view(*devices: Device, held: tuple[int, ...] = ()) -> NodeView:
 
 
 def chosen(pod: PodBuilder, view: NodeView) -> list[int]:
-    return sorted(int(uuid.rsplit("-", 1)[1]) for uuid in devices_of(choose(wish_of(pod.obj), view)))
+    return sorted(int(uuid.rsplit("-", 1)[1]) for uuid in devices_of(choose(gpu_request_of(pod.obj), view)))
 
 
 def linked(index: int, *others: int) -> Device:
@@ -84,20 +84,23 @@ def test_devices_of_one_numa_node_go_together() -> None:
 
 def test_nothing_is_chosen_where_too_little_is_free() -> None:
     with pytest.raises(NoPlaceError):
-        choose(wish_of(a_pod().asks(2).wants(A100).obj), a_view(*MIXED, held=(0,)))
+        choose(gpu_request_of(a_pod().asks(2).wants(A100).obj), a_view(*MIXED, held=(0,)))
 
 
 def test_a_pod_for_gpus_and_mig_devices_gets_both() -> None:
     mig = a100(2, uuid="MIG-a", model="1g.5gb", parent="GPU-n0-1", profile="1g.5gb")
     pod = a_pod().asks(1, container="a").asks(1, container="b", resource="nvidia.com/mig-1g.5gb")
 
-    assert choose(wish_of(pod.obj), a_view(a100(0), a100(1), mig)) == {"a": ("GPU-n0-0",), "b": ("MIG-a",)}
+    assert choose(gpu_request_of(pod.obj), a_view(a100(0), a100(1), mig)) == {
+        "a": ("GPU-n0-0",),
+        "b": ("MIG-a",),
+    }
 
 
 def test_an_app_container_uses_its_init_containers_device_first() -> None:
     pod = a_pod().init("setup", 1).asks(2)
 
-    assert choose(wish_of(pod.obj), a_view(*MIXED)) == {
+    assert choose(gpu_request_of(pod.obj), a_view(*MIXED)) == {
         "setup": ("GPU-n0-0",),
         "main": ("GPU-n0-0", "GPU-n0-1"),
     }
@@ -106,7 +109,7 @@ def test_an_app_container_uses_its_init_containers_device_first() -> None:
 def test_the_devices_that_are_kept_for_a_pod_are_the_ones_that_it_gets() -> None:
     pod = a_pod().asks(1, container="a").asks(1, container="b").kept("n0", "GPU-n0-3", "GPU-n0-2")
 
-    assert choose(wish_of(pod.obj), a_view(*MIXED)) == {"a": ("GPU-n0-2",), "b": ("GPU-n0-3",)}
+    assert choose(gpu_request_of(pod.obj), a_view(*MIXED)) == {"a": ("GPU-n0-2",), "b": ("GPU-n0-3",)}
 
 
 def test_nobody_else_gets_kept_devices() -> None:
@@ -116,12 +119,12 @@ def test_nobody_else_gets_kept_devices() -> None:
 
     assert chosen(a_pod().asks(1).wants(A100), ledger.view("n0")) == [1]
     with pytest.raises(NoPlaceError):
-        choose(wish_of(a_pod().asks(2).wants(A100).obj), ledger.view("n0"))
+        choose(gpu_request_of(a_pod().asks(2).wants(A100).obj), ledger.view("n0"))
 
 
 def test_a_kept_device_that_is_not_free_is_not_given() -> None:
     with pytest.raises(NoPlaceError):
-        choose(wish_of(a_pod().asks(1).kept("n0", "GPU-n0-0").obj), a_view(*MIXED, held=(0,)))
+        choose(gpu_request_of(a_pod().asks(1).kept("n0", "GPU-n0-0").obj), a_view(*MIXED, held=(0,)))
 
 
 # --- properties ------------------------------------------------------------------------------------------
@@ -168,18 +171,18 @@ def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
     healthy = {device.uuid for device in devices if device.is_healthy}
     for pod in arriving:
         before = ledger.view("n0")
-        wish = wish_of(pod.obj)
-        if obstacle(wish, before, "alive"):
+        request = gpu_request_of(pod.obj)
+        if rejection(request, before, "alive"):
             continue
 
-        assignment: Assignment = choose(wish, before)
+        assignment: Assignment = choose(request, before)
 
         got = devices_of(assignment)
         assert not got & set(before.held), "no device is given twice"
         assert got <= healthy, "no sick device is given"
-        assert len(got) == sum(wish.demand.values())
+        assert len(got) == sum(request.demand.values())
         kubelet.check(pod.obj, assignment, resource_of)
-        assert choose(wish, before) == assignment, "equal questions have equal answers"
+        assert choose(request, before) == assignment, "equal questions have equal answers"
         ledger.apply_pod(pod.on("n0", assignment).obj)
         assert all(amount <= WHOLE for amount in ledger.view("n0").held.values())
         assert ledger.view("n0").conflicts == ()
@@ -197,15 +200,15 @@ def test_what_is_kept_goes_to_its_pod_and_to_nobody_else(
     for pod in arriving:
         ledger.apply_pod(pod.obj)
     for pod in data.draw(st.permutations(arriving)):
-        view, wish = ledger.view("n0"), wish_of(pod.obj)
-        if obstacle(wish, view, "alive"):
+        view, request = ledger.view("n0"), gpu_request_of(pod.obj)
+        if rejection(request, view, "alive"):
             continue
 
-        got = devices_of(choose(wish, view))
+        got = devices_of(choose(request, view))
 
-        assert all(view.kept.get(uuid, wish.uid) == wish.uid for uuid in got)
-        assert wish.pin is None or got <= set(wish.pin.devices)
-        ledger.apply_pod(pod.on("n0", choose(wish, view)).at(2).obj)
+        assert all(view.kept.get(uuid, request.uid) == request.uid for uuid in got)
+        assert request.hold is None or got <= set(request.hold.devices)
+        ledger.apply_pod(pod.on("n0", choose(request, view)).at(2).obj)
         assert ledger.view("n0").conflicts == ()
 
 
@@ -226,17 +229,17 @@ def cut_alike(*held: str) -> NodeView:
 
 def test_where_mig_devices_are_gpus_a_pod_that_asks_for_gpus_gets_them() -> None:
     view = cut_alike("MIG-0-0")
-    given = devices_of(choose(wish_of(a_pod().asks(3).obj), view))
+    given = devices_of(choose(gpu_request_of(a_pod().asks(3).obj), view))
     assert sorted(given) == ["MIG-0-1", "MIG-1-0", "MIG-1-1"]
-    assert obstacle(wish_of(a_pod().asks(4).obj), view, "alive") is not None
+    assert rejection(gpu_request_of(a_pod().asks(4).obj), view, "alive") is not None
 
 
 def test_a_pod_that_is_to_have_a_whole_gpu_of_the_model_gets_no_part_of_one() -> None:
     view = cut_alike()
-    assert obstacle(wish_of(a_pod().asks(1).wants(A100).obj), view, "alive") is not None
+    assert rejection(gpu_request_of(a_pod().asks(1).wants(A100).obj), view, "alive") is not None
     wished = a_pod().asks(1).wants("3g.40gb")
-    assert len(list(devices_of(choose(wish_of(wished.obj), view)))) == 1
-    assert obstacle(wish_of(wished.obj), view, "alive") is None
+    assert len(list(devices_of(choose(gpu_request_of(wished.obj), view)))) == 1
+    assert rejection(gpu_request_of(wished.obj), view, "alive") is None
 
 
 def test_nodes_whose_devices_are_asked_for_in_different_ways_are_not_built_alike() -> None:
@@ -244,5 +247,5 @@ def test_nodes_whose_devices_are_asked_for_in_different_ways_are_not_built_alike
     mixed = Ledger()
     devices = tuple(msgspec.structs.replace(device, resource=None) for device in single.devices)
     mixed.apply_node(a_node("n0", *devices))
-    assert single.build is cut_alike().build
-    assert single.build is not mixed.view("n0").build
+    assert single.shape is cut_alike().shape
+    assert single.shape is not mixed.view("n0").shape

@@ -6,9 +6,9 @@ import pytest
 from cluster import names
 from cluster.decide import predicates, reasons
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.ledger.liveness import State
-from cluster.decide.predicates import obstacle
-from cluster.decide.wish import wish_of
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.predicates import rejection
+from cluster.decide.request import gpu_request_of
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
@@ -27,8 +27,8 @@ def holding(name: str, *indices: int) -> PodBuilder:
     return a_pod(name).asks(len(indices)).on("n0", {"main": devices})
 
 
-def why(pod: PodBuilder, view: NodeView, agent: State = "alive") -> str | None:
-    return obstacle(wish_of(pod.obj), view, agent)
+def why(pod: PodBuilder, view: NodeView, agent: AgentState = "alive") -> str | None:
+    return rejection(gpu_request_of(pod.obj), view, agent)
 
 
 def test_a_pod_fits_where_its_devices_are_free() -> None:
@@ -117,7 +117,7 @@ def test_the_pod_with_the_hold_fits_on_its_devices_and_nobody_else_does() -> Non
 def test_the_pod_with_the_hold_waits_until_all_of_its_devices_are_free() -> None:
     view = a_view(BOOKED, holding("victim", 1))
 
-    assert why(BOOKED, view) == predicates.FREED
+    assert why(BOOKED, view) == predicates.HELD_NOT_FREE
     assert why(a_pod().asks(1).wants(A100), view) == predicates.KEPT
 
 
@@ -136,7 +136,7 @@ def test_the_pod_with_the_hold_fits_on_no_other_node() -> None:
 
 def test_a_hold_that_we_have_not_heard_of_counts_for_its_pod() -> None:
     assert why(BOOKED, a_view()) is None
-    assert why(BOOKED, a_view(holding("q", 0))) == predicates.FREED
+    assert why(BOOKED, a_view(holding("q", 0))) == predicates.HELD_NOT_FREE
 
 
 def test_a_device_with_two_holds_is_kept_for_the_older_one() -> None:
@@ -152,14 +152,14 @@ def test_a_kept_device_that_falls_ill_is_not_given() -> None:
     ledger.apply_node(a_node("n0", a100(0, health="unhealthy"), a100(1), a100(2), a100(3)))
     ledger.apply_pod(BOOKED.obj)
 
-    assert why(BOOKED, ledger.view("n0")) == predicates.SICK
+    assert why(BOOKED, ledger.view("n0")) == predicates.HELD_UNHEALTHY
 
 
 @pytest.mark.parametrize("devices", [("GPU-n0-0",), ("GPU-n0-0", "GPU-n0-2"), ("GPU-n0-0", "GPU-elsewhere")])
 def test_a_hold_that_is_not_what_the_pod_asks_for_gives_it_nothing(devices: tuple[str, ...]) -> None:
     pod = a_pod("booked").asks(2).wants(A100).kept("n0", *devices)
 
-    assert why(pod, a_view(pod)) == predicates.MISFIT
+    assert why(pod, a_view(pod)) == predicates.HELD_MISMATCH
 
 
 def test_a_kept_device_that_a_stranger_may_hold_is_not_given() -> None:
@@ -177,7 +177,7 @@ def test_a_node_that_has_published_nothing() -> None:
 
 
 @pytest.mark.parametrize("agent", ["silent", "stopping", "unseen"])
-def test_l6_a_node_whose_agent_is_not_alive_gets_no_pod(agent: State) -> None:
+def test_l6_a_node_whose_agent_is_not_alive_gets_no_pod(agent: AgentState) -> None:
     assert why(a_pod().asks(1), a_view(), agent) == predicates.AGENT[agent]
 
 
@@ -239,6 +239,6 @@ def test_a_cordoned_node_gets_no_new_pod_but_one_that_bears_it() -> None:
     bears = msgspec.convert({**plain.raw, "spec": {**plain.raw["spec"], "tolerations": [toleration]}}, Pod)
 
     assert why(plain, ledger.view("n0")) == predicates.CORDONED
-    assert obstacle(wish_of(bears), ledger.view("n0"), "alive") is None
+    assert rejection(gpu_request_of(bears), ledger.view("n0"), "alive") is None
     ledger.apply_node(a_node("n0", a100(0), version=2))
     assert why(plain, ledger.view("n0")) is None

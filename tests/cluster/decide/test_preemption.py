@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 from cluster import names
 from cluster.decide.ledger import Ledger
-from cluster.decide.predicates import obstacle
-from cluster.decide.preemption import Ground, preempted
-from cluster.decide.wish import wish_of
+from cluster.decide.predicates import rejection
+from cluster.decide.preemption import PreemptionNode, victims_of
+from cluster.decide.request import gpu_request_of
 from cluster.objects.inventory import Device
 from cluster.objects.pods import PodStatus
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_node, a_pod
@@ -36,22 +36,24 @@ def part_holder(name: str, part: Device) -> PodBuilder:
     return asks.on("n0", {"main": (part.uuid,)})
 
 
-def ground(devices: tuple[Device, ...], *pods: PodBuilder, protected: frozenset[str] = frozenset()) -> Ground:
+def ground(
+    devices: tuple[Device, ...], *pods: PodBuilder, protected: frozenset[str] = frozenset()
+) -> PreemptionNode:
     ledger = Ledger()
     ledger.apply_node(a_node("n0", *devices))
     objects = {f"uid-{pod.name}": pod.obj for pod in pods}
     for pod in objects.values():
         ledger.apply_pod(pod)
-    return Ground(
+    return PreemptionNode(
         view=ledger.view("n0"), agent="alive", pods=objects, protected=protected, now=NOW, restart_seconds=60
     )
 
 
-def asked(wanting: PodBuilder, here: Ground, *proposed: str) -> tuple[str, ...] | None:
-    return preempted(wish_of(wanting.obj), HIGH, here, proposed)
+def asked(wanting: PodBuilder, here: PreemptionNode, *proposed: str) -> tuple[str, ...] | None:
+    return victims_of(gpu_request_of(wanting.obj), HIGH, here, proposed)
 
 
-def started(here: Ground) -> Ground:
+def started(here: PreemptionNode) -> PreemptionNode:
     """The same, all its pods running since an hour."""
     since = PodStatus(start_time=EPOCH)
     return replace(
@@ -179,7 +181,7 @@ def test_nobody_is_evicted_of_whom_nobody_knows_which_devices_it_holds() -> None
 
 
 @st.composite
-def grounds(draw: st.DrawFn) -> tuple[Ground, list[str]]:
+def grounds(draw: st.DrawFn) -> tuple[PreemptionNode, list[str]]:
     """A node of six devices on which pods sit, and what kube-scheduler may offer there."""
     devices = (a100(0), a100(1), a100(2), a6000(3), a6000(4), a6000(5))
     pods, free = [], list(draw(st.permutations(devices)))
@@ -197,11 +199,11 @@ def grounds(draw: st.DrawFn) -> tuple[Ground, list[str]]:
     return here, offer
 
 
-def leaving(here: Ground) -> set[str]:
+def leaving(here: PreemptionNode) -> set[str]:
     return {uid for uid, pod in here.pods.items() if pod.metadata.deletion_timestamp}
 
 
-def fits(wanting: PodBuilder, here: Ground, gone: Iterable[str]) -> bool:
+def fits(wanting: PodBuilder, here: PreemptionNode, gone: Iterable[str]) -> bool:
     """Worked out from the objects that stay."""
     away = leaving(here).union(gone)
     ledger = Ledger()
@@ -209,10 +211,10 @@ def fits(wanting: PodBuilder, here: Ground, gone: Iterable[str]) -> bool:
     for uid, pod in here.pods.items():
         if uid not in away:
             ledger.apply_pod(pod)
-    return obstacle(wish_of(wanting.obj), ledger.view("n0"), "alive") is None
+    return rejection(gpu_request_of(wanting.obj), ledger.view("n0"), "alive") is None
 
 
-def cores(here: Ground, uids: Iterable[str]) -> int:
+def cores(here: PreemptionNode, uids: Iterable[str]) -> int:
     return sum(
         int((container.resources.requests or {}).get("cpu", 0))
         for uid in uids
@@ -227,7 +229,7 @@ def subsets(uids: list[str]) -> Iterator[tuple[str, ...]]:
 
 @given(grounds(), st.integers(1, 4), st.sampled_from([(), (A100,)]))
 def test_whoever_is_named_may_go_is_enough_and_could_not_be_spared(
-    drawn: tuple[Ground, list[str]], gpus: int, models: tuple[str, ...]
+    drawn: tuple[PreemptionNode, list[str]], gpus: int, models: tuple[str, ...]
 ) -> None:
     here, offer = drawn
     wanting = a_pod("wants").asks(gpus).wants(*models) if models else a_pod("wants").asks(gpus)

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 from cluster import names
 from cluster.decide.ledger import Ledger
 from cluster.decide.placement import choose
-from cluster.decide.predicates import obstacle
-from cluster.decide.queueing import AHEAD, MOST, Line, everybody, step
-from cluster.decide.wish import wish_of
-from cluster.objects.gates import is_queued, other_gates
+from cluster.decide.predicates import rejection
+from cluster.decide.queueing import AHEAD, MOST, GateQueue, everybody, step
+from cluster.decide.request import gpu_request_of
 from cluster.objects.nodes import Node
-from cluster.objects.pods import Pod, born
+from cluster.objects.pods import Pod, first_created
+from cluster.objects.scheduling_gates import is_queued, other_gates
 from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a100, a6000, a_booking, a_node, a_pod
 
 OTHERS = "kueue.x-k8s.io/admission"
@@ -28,20 +28,20 @@ def waiting(name: str, *, age: int = 0, gpus: int = 1, wants: str | None = None)
     return pod.wants(wants) if wants else pod
 
 
-def line(*pods: PodBuilder, free: int = 0, booked: Sequence[str] = ()) -> Line:
+def line(*pods: PodBuilder, free: int = 0, booked: Sequence[str] = ()) -> GateQueue:
     """One node with so many free GPUs, and everybody who waits; alice's booking covers some."""
     ledger = Ledger()
     node = a_node("n0", *(a100(index) for index in range(free)))
     ledger.apply_node(node)
-    return Line(
+    return GateQueue(
         pods=[pod.obj for pod in pods],
-        looks={"n0": (ledger.view("n0"), "alive")},
+        node_snapshots={"n0": (ledger.view("n0"), "alive")},
         nodes={"n0": node},
         cover={f"uid-{name}": a_booking() for name in booked},
     )
 
 
-def let_go(found: Line) -> list[str]:
+def let_go(found: GateQueue) -> list[str]:
     return [pod.metadata.name for pod in step(found).let_go]
 
 
@@ -77,7 +77,7 @@ class TestInTheirTurn:
 
     def test_who_came_back_keeps_its_place(self) -> None:
         long_ago = (EPOCH - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
-        back = waiting("back").with_annotation(names.BORN, long_ago).behind()
+        back = waiting("back").with_annotation(names.FIRST_CREATED, long_ago).behind()
         assert let_go(line(waiting("old", age=9).behind(), back, free=1))[0] == "back"
 
     def test_who_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
@@ -89,8 +89,8 @@ class TestInTheirTurn:
 
     def test_a_node_whose_agent_is_silent_has_nothing_for_anybody(self) -> None:
         found = line(waiting("p").behind(), waiting("x"), waiting("y"), free=1)
-        view, _ = found.looks["n0"]
-        assert let_go(replace(found, looks={"n0": (view, "silent")})) == []
+        view, _ = found.node_snapshots["n0"]
+        assert let_go(replace(found, node_snapshots={"n0": (view, "silent")})) == []
 
 
 class TestOthers:
@@ -137,15 +137,15 @@ class World:
     averse: set[tuple[str, str]] = field(default_factory=set)
     bound: dict[str, Pod] = field(default_factory=dict)
 
-    def line(self) -> Line:
+    def line(self) -> GateQueue:
         ledger = Ledger()
         for node in self.nodes.values():
             ledger.apply_node(node)
         for pod in self.bound.values():
             ledger.apply_pod(pod)
-        return Line(
+        return GateQueue(
             pods=self.pods.values(),
-            looks={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
+            node_snapshots={view.name: (view, "alive") for view in ledger.views(ledger.nodes())},
             nodes=self.nodes,
             cover={uid: a_booking() for uid in self.booked & self.pods.keys()},
             averse=frozenset(self.averse),
@@ -161,11 +161,11 @@ class World:
         """Bind one pod that has been let go, the last that fits and not the first; whether one did."""
         found = self.line()
         for uid, pod in sorted(self.pods.items(), reverse=True):
-            wish = wish_of(pod, found.cover.get(uid))
-            for name, (view, _) in found.looks.items():
-                if pod.spec.scheduling_gates or name in self.refused or obstacle(wish, view, "alive"):
+            request = gpu_request_of(pod, found.cover.get(uid))
+            for name, (view, _) in found.node_snapshots.items():
+                if pod.spec.scheduling_gates or name in self.refused or rejection(request, view, "alive"):
                     continue
-                taken = {"main": tuple(d for one in choose(wish, view).values() for d in one)}
+                taken = {"main": tuple(d for one in choose(request, view).values() for d in one)}
                 self.bound[uid] = PodBuilder(pod.metadata.name).asks(len(taken["main"])).on(name, taken).obj
                 del self.pods[uid]
                 return True
@@ -203,7 +203,7 @@ def test_a_step_is_bounded_and_when_it_is_done_nothing_is_left_to_do(world: Worl
 
 @given(world=worlds())
 def test_no_more_are_let_go_than_find_room_but_a_few(world: World) -> None:
-    free = sum(len(view.devices) for view, _ in world.line().looks.values())
+    free = sum(len(view.devices) for view, _ in world.line().node_snapshots.values())
     opportunists = [pod for pod in step(world.line()).let_go if pod.metadata.uid not in world.booked]
     assert len(opportunists) <= free + AHEAD
 
@@ -217,14 +217,17 @@ def test_nobody_is_let_go_before_an_older_one_that_wishes_the_same(world: World)
     for pod in gone:
         for other in left:
             is_like = (
-                wish_of(pod).key == wish_of(other).key
+                gpu_request_of(pod).key == gpu_request_of(other).key
                 and not {
                     pod.metadata.uid,
                     other.metadata.uid,
                 }
                 & world.booked
             )
-            assert not is_like or (born(pod), pod.metadata.uid) < (born(other), other.metadata.uid)
+            assert not is_like or (first_created(pod), pod.metadata.uid) < (
+                first_created(other),
+                other.metadata.uid,
+            )
 
 
 @given(world=worlds())
@@ -250,6 +253,8 @@ def test_nobody_waits_behind_the_gate_while_a_gpu_is_free_that_the_scheduler_wou
     last = world.line()
     for uid, pod in world.pods.items():
         if is_queued(pod) and not other_gates(pod):
-            wish = wish_of(pod, last.cover.get(uid))
-            open_to_it = [view for name, (view, _) in last.looks.items() if name not in world.refused]
-            assert all(obstacle(wish, view, "alive") for view in open_to_it), pod.key
+            request = gpu_request_of(pod, last.cover.get(uid))
+            open_to_it = [
+                view for name, (view, _) in last.node_snapshots.items() if name not in world.refused
+            ]
+            assert all(rejection(request, view, "alive") for view in open_to_it), pod.key

@@ -3,7 +3,7 @@ from datetime import datetime, timedelta
 import msgspec
 
 from cluster import names
-from cluster.decide.renewals import DEAF_AFTER, Renewals
+from cluster.decide.renewals import WATCH_STALE_AFTER, Renewals
 from cluster.objects.nodes import Lease
 from tests.fakes.objects import EPOCH
 
@@ -143,19 +143,19 @@ def test_a_lease_made_anew_under_the_old_name_counts_by_its_text() -> None:
 
 def test_a_time_without_any_renewal_is_told_from_its_beginning_until_long_after() -> None:
     reader = Reader()
-    assert reader.renewals.since_deaf(monotonic=1000) is None
+    assert reader.renewals.since_watch_stale(monotonic=1000) is None
     reader.sees(renewed_after(0, 1), 0)
     reader.sees(renewed_after(10, 2), 10)
-    assert reader.renewals.since_deaf(monotonic=1010 + DEAF_AFTER) is None
-    assert reader.renewals.since_deaf(monotonic=1011 + DEAF_AFTER) == 0
+    assert reader.renewals.since_watch_stale(monotonic=1010 + WATCH_STALE_AFTER) is None
+    assert reader.renewals.since_watch_stale(monotonic=1011 + WATCH_STALE_AFTER) == 0
     reader.sees(renewed_after(70, 3), 70)
-    assert reader.renewals.since_deaf(monotonic=1070) == 0
+    assert reader.renewals.since_watch_stale(monotonic=1070) == 0
     reader.sees(renewed_after(75, 4), 75)
-    assert reader.renewals.since_deaf(monotonic=1080) == 10
+    assert reader.renewals.since_watch_stale(monotonic=1080) == 10
 
 
 def test_who_begins_to_listen_after_an_outage_knows_of_it_by_the_leases_own_words() -> None:
     reader = Reader()
     reader.sees(renewed_after(-60, 1), 0)
     reader.sees(renewed_after(1, 2), 1)
-    assert reader.renewals.since_deaf(monotonic=1001) == 0
+    assert reader.renewals.since_watch_stale(monotonic=1001) == 0

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.ledger.liveness import State
+from cluster.decide.ledger.liveness import AgentState
 from cluster.decide.serving import LONGEST_PAUSE, MISSED_AFTER, Refusal, Serving, awaits_answer
 from cluster.objects.pods import Pod
 from tests.extender.cluster import Cluster
@@ -54,7 +54,7 @@ class Node:
         """A pod runs."""
         self.says(a_pod("r").asks(1).on("n0", GIVEN).ended("Running").obj, seconds, started=started)
 
-    def state(self, seconds: float) -> State:
+    def state(self, seconds: float) -> AgentState:
         """How it is doing."""
         return self.serving.state("n0", monotonic=seconds)
 

@@ -2,7 +2,7 @@ import pytest
 
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import NotFound, TooManyRequests
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
 from tests.contracts.kube import KubeContract, pod_body

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from cluster.fake.server import FakeKube, News
+from cluster.fake.server import ChangeView, FakeKube
 from cluster.kube.errors import Gone, Request, Unprocessable, Unreachable
-from cluster.kube.port import Selection, WatchOptions
+from cluster.kube.interface import Selection, WatchOptions
 from cluster.kube.resources import LEASES, PODS
 from tests.contracts.kube import pod_body
 
@@ -35,7 +35,7 @@ class TestListeners:
         assert told == [("pods", False, True), ("leases", False, True), ("leases", True, False)]
 
     def test_they_see_what_was_and_what_is(self, kube: FakeKube) -> None:
-        seen: list[News] = []
+        seen: list[ChangeView] = []
         kube.put(PODS, pod_body("a", namespace="team"))
         kube.on_change(seen.append)
         annotate(kube, "1")
@@ -48,7 +48,7 @@ class TestListeners:
         assert [news.version for news in seen] == sorted(news.version for news in seen)
 
     def test_what_they_do_to_what_they_see_changes_nothing(self, kube: FakeKube) -> None:
-        def vandal(news: News) -> None:
+        def vandal(news: ChangeView) -> None:
             assert news.after
             news.after["metadata"]["name"] = "other"
 
@@ -57,7 +57,7 @@ class TestListeners:
         assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
 
     def test_what_they_raise_reaches_the_writer_and_the_change_stays(self, kube: FakeKube) -> None:
-        def watcher(_news: News) -> None:
+        def watcher(_news: ChangeView) -> None:
             raise BrokenLawError
 
         kube.on_change(watcher)
@@ -70,7 +70,7 @@ class TestListeners:
     def test_one_that_writes_is_told_of_it_after_the_others_were_told(self, kube: FakeKube) -> None:
         heard: list[tuple[str, str]] = []
 
-        def scheduler(news: News) -> None:
+        def scheduler(news: ChangeView) -> None:
             heard.append(("scheduler", news.plural))
             if news.plural == "pods":
                 kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")

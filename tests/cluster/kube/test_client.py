@@ -23,7 +23,7 @@ from cluster.kube.errors import (
     Unreachable,
     Unsent,
 )
-from cluster.kube.port import INITIAL_EVENTS_END, Selection, WatchOptions
+from cluster.kube.interface import INITIAL_EVENTS_END, Selection, WatchOptions
 from cluster.kube.resources import LEASES, NODES, PODS
 from cluster.kube.transport import Timeouts
 from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
@@ -54,7 +54,7 @@ class Tokens:
     def token(self) -> str | None:
         return self.current
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         self.current = "new"
 
 
@@ -65,7 +65,7 @@ class SlowTokens(Tokens):
         super().__init__()
         self._clock, self._seconds = clock, seconds
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         self._clock.advance(self._seconds)
 
 
@@ -104,11 +104,11 @@ class TestReading:
         assert (page.items, page.continue_) == ((), None)
         assert server.received[0].target == "/api/v1/nodes?continue=t"
 
-    @pytest.mark.parametrize("trouble", [BROKEN, Answer(status=503, body=b""), Answer(status=429)])
+    @pytest.mark.parametrize("problem", [BROKEN, Answer(status=503, body=b""), Answer(status=429)])
     def test_a_read_is_tried_again_when_the_server_is_in_trouble(
-        self, server: ScriptedServer, trouble: Answer
+        self, server: ScriptedServer, problem: Answer
     ) -> None:
-        server.answers(trouble, trouble, Answer(body=POD))
+        server.answers(problem, problem, Answer(body=POD))
         assert client(server).get(PODS, "a", namespace="team").metadata.uid == "u1"
 
     def test_a_read_gives_up_after_some_attempts(self, server: ScriptedServer) -> None:

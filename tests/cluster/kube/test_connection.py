@@ -4,7 +4,7 @@ import pytest
 
 from cluster.fake.clock import FakeClock
 from cluster.kube.connection import BadConnectionError, Connection, TokenFile
-from cluster.kube.incluster import in_cluster
+from cluster.kube.in_cluster import in_cluster
 
 POD = {"KUBERNETES_SERVICE_HOST": "10.96.0.1", "KUBERNETES_SERVICE_PORT": "443"}
 
@@ -39,10 +39,10 @@ class TestInCluster:
         with pytest.raises(BadConnectionError, match="KUBERNETES_SERVICE_HOST is not set"):
             in_cluster(FakeClock(), {}, mounted=mounted)
 
-    @pytest.mark.parametrize(("file", "sentence"), [("ca.crt", "authority file"), ("token", "token file")])
-    def test_a_missing_file_is_named(self, mounted: Path, file: str, sentence: str) -> None:
+    @pytest.mark.parametrize(("file", "message"), [("ca.crt", "authority file"), ("token", "token file")])
+    def test_a_missing_file_is_named(self, mounted: Path, file: str, message: str) -> None:
         (mounted / file).unlink()
-        with pytest.raises(BadConnectionError, match=f"{sentence} {mounted / file}"):
+        with pytest.raises(BadConnectionError, match=f"{message} {mounted / file}"):
             in_cluster(FakeClock(), POD, mounted=mounted)
 
     def test_an_address_without_a_scheme_is_refused(self) -> None:
@@ -63,7 +63,7 @@ class TestTokenFile:
     def test_a_refused_token_is_read_again_at_once(self, mounted: Path) -> None:
         token = TokenFile(mounted / "token", FakeClock())
         (mounted / "token").write_text("second")
-        token.refused()
+        token.invalidate()
         assert token.token() == "second"
 
     def test_a_file_that_vanishes_leaves_the_old_token(self, mounted: Path) -> None:

@@ -71,7 +71,7 @@ def test_of_two_files_the_first_that_says_something_counts_and_a_missing_one_say
 
 
 @pytest.mark.parametrize(
-    ("text", "sentence"),
+    ("text", "message"),
     [
         ("contexts: []", "No context is chosen"),
         ("current-context: lab", "has no context 'lab'; there are: none"),
@@ -86,9 +86,9 @@ def test_of_two_files_the_first_that_says_something_counts_and_a_missing_one_say
         ),
     ],
 )
-def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path: Path, text: str, sentence: str) -> None:
+def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "config").write_text(text)
-    with pytest.raises(BadConnectionError, match=sentence):
+    with pytest.raises(BadConnectionError, match=message):
         kubeconfig.choose([tmp_path / "config"])
 
 
@@ -109,7 +109,7 @@ def test_a_program_makes_the_token_and_is_told_what_is_asked(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "message"),
     [
         ({"command": "no-such-program", "installHint": "Ask alice."}, "not installed. Ask alice."),
         ({"command": "false"}, "false, which makes the credentials of the kubeconfig, failed"),
@@ -117,9 +117,9 @@ def test_a_program_makes_the_token_and_is_told_what_is_asked(tmp_path: Path) -> 
     ],
 )
 def test_a_program_that_makes_no_token_is_told(
-    tmp_path: Path, words: dict[str, object], sentence: str
+    tmp_path: Path, words: dict[str, object], message: str
 ) -> None:
-    with pytest.raises(BadConnectionError, match=sentence):
+    with pytest.raises(BadConnectionError, match=message):
         token_of(written(tmp_path / "config", exec=words))
 
 

@@ -120,7 +120,7 @@ def test_whatever_is_more_urgent_goes_before_each_piece_of_news(*, streams: bool
         assert world.ways_given > listed
 
 
-def trouble() -> ServerError:
+def problem() -> ServerError:
     return ServerError(Request("WATCH", "/api/v1/pods"), Refusal(code=500, message="etcd has no leader"))
 
 
@@ -163,7 +163,7 @@ def test_a_server_that_does_not_stream_lists_is_read_in_pages() -> None:
 def test_a_page_that_fails_starts_the_list_anew() -> None:
     world = World(streams_lists=False, page_size=1)
     world.pod("a")
-    world.kube.fail("LIST", trouble())
+    world.kube.fail("LIST", problem())
     world._thread.start()
     world.clock.until_waiting()
     assert not world.reflector.is_synced
@@ -305,7 +305,7 @@ def test_a_handler_that_fails_gets_the_whole_truth_again(world: World) -> None:
 
 
 def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> None:
-    world.kube.fail("WATCH", trouble())
+    world.kube.fail("WATCH", problem())
     world._thread.start()
     world.clock.until_waiting()
     assert world.cache.told == []

@@ -23,14 +23,14 @@ def test_a_name_cannot_break_out_of_its_path() -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "sentence"),
+    ("arguments", "message"),
     [
         ((None, "a", None), "needs its namespace"),
         (("team", None, "binding"), "needs the object's name"),
     ],
 )
-def test_an_impossible_path_is_refused(arguments: tuple[str | None, ...], sentence: str) -> None:
-    with pytest.raises(ValueError, match=sentence):
+def test_an_impossible_path_is_refused(arguments: tuple[str | None, ...], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
         PODS.path(*arguments)
 
 

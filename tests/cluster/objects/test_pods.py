@@ -1,6 +1,6 @@
 import pytest
 
-from cluster.objects.pods import asks_for_gpus, container_needs, is_terminal, wished_models
+from cluster.objects.pods import asks_for_gpus, container_needs, is_terminal, requested_models
 from cluster.objects.quantity import QuantityError, parse_count
 from tests.fakes.objects import a_pod
 
@@ -23,11 +23,11 @@ def test_a_pod_without_gpu_limits_does_not_ask() -> None:
 def test_models_are_accepted_in_both_spellings() -> None:
     pod = a_pod().wants("NVIDIA A100-SXM4-80GB", " NVIDIA-RTX-A6000 ", "").obj
 
-    assert wished_models(pod) == {"NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"}
+    assert requested_models(pod) == {"NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"}
 
 
 def test_no_wish_means_any_model() -> None:
-    assert wished_models(a_pod().obj) == frozenset()
+    assert requested_models(a_pod().obj) == frozenset()
 
 
 @pytest.mark.parametrize(("phase", "ended"), [("Running", False), ("Succeeded", True), ("Failed", True)])

@@ -4,19 +4,19 @@ import subprocess
 import sys
 
 MODULES = (
-    "booking.admission.wire",
+    "booking.admission.admission_review",
     "cluster.kube.client",
-    "cluster.kube.tokens",
+    "cluster.kube.token_review",
     "cluster.objects.hold",
     "cluster.objects.inventory",
-    "cluster.objects.replaced",
-    "deviceplugin.checkpoint",
+    "cluster.objects.replaced_fields",
+    "deviceplugin.kubelet.checkpoint",
     "extender.wire",
 )
 """Of everything that is read off the wire by several threads."""
 ONLY_WRITTEN = {
-    *("Answer", "BindingResult", "ContainerNeed"),
-    *("HostPriority", "Partial", "PreemptionResult", "Response", "_Wire"),
+    *("Answer", "ExtenderBindingResult", "ContainerNeed"),
+    *("HostPriority", "Partial", "ExtenderPreemptionResult", "Response", "_Wire"),
 }
 SCRIPT = """
 import importlib, sys

@@ -1,6 +1,6 @@
 import pytest
 
-from devcluster.binaries.failures import LINES_SHOWN, sentence
+from devcluster.binaries.failures import LINES_SHOWN, message
 
 
 @pytest.mark.parametrize(
@@ -18,16 +18,16 @@ from devcluster.binaries.failures import LINES_SHOWN, sentence
     ],
 )
 def test_a_known_failure_says_what_to_do(said: str, advice: str) -> None:
-    assert advice in sentence("Building it", 1, said.splitlines())
+    assert advice in message("Building it", 1, said.splitlines())
 
 
 def test_a_failure_names_what_failed_and_ends_with_gos_last_words() -> None:
     lines = [f"line {number}" for number in range(100)]
-    told = sentence("Building etcd v3.6.8", 2, lines)
+    told = message("Building etcd v3.6.8", 2, lines)
     assert told.startswith("Building etcd v3.6.8 failed with exit status 2. Go said:\n")
     assert told.splitlines()[1:] == [f"    {line}" for line in lines[-LINES_SHOWN:]]
 
 
 def test_words_that_go_repeats_are_told_once() -> None:
-    told = sentence("Building it", 1, ["refused", "refused", "", "refused", "no such host"])
+    told = message("Building it", 1, ["refused", "refused", "", "refused", "no such host"])
     assert told.splitlines()[1:] == ["    refused", "    no such host"]

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from devcluster.bundle import lent, packages
-from devcluster.failure import ClusterError
-from devcluster.places import CHECKOUT
+from devcluster.bundle import host_programs, packages
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
 
 LOCK = CHECKOUT / "requirements/dev.txt"
 
@@ -37,5 +37,5 @@ def test_a_version_that_is_none_is_refused(tmp_path: Path) -> None:
 
 
 def test_the_c_library_stays_at_home() -> None:
-    names = {path.name for path in lent.libraries_of(Path(sys.executable).resolve())}
+    names = {path.name for path in host_programs.libraries_of(Path(sys.executable).resolve())}
     assert not {name for name in names if name.startswith(("libc.so", "ld-linux", "linux-vdso"))}

@@ -11,7 +11,7 @@ import pytest
 
 from devcluster.bundle import run
 from devcluster.bundle.run import CannotPlayError, Played
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 RIGHT = Played("a pod computes", "right", 12.3, "")
@@ -27,15 +27,15 @@ def manifest(folder: Path, **changed: object) -> dict[str, object]:
 
 
 @pytest.mark.parametrize(
-    ("changed", "sentence"),
+    ("changed", "message"),
     [
         ({"python": "3.99"}, "the packages are for 3.99"),
         ({"machine": "vax"}, "the binaries are for vax"),
         ({}, "not what was packed"),
     ],
 )
-def test_it_says_why_it_cannot_play_here(tmp_path: Path, changed: dict[str, object], sentence: str) -> None:
-    with pytest.raises(CannotPlayError, match=sentence):
+def test_it_says_why_it_cannot_play_here(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+    with pytest.raises(CannotPlayError, match=message):
         run.check(manifest(tmp_path, **changed), tmp_path / "unpacked", tmp_path, root=True)
 
 
@@ -91,7 +91,7 @@ def test_what_becomes_of_tests_is_noted(tmp_path: Path) -> None:
     (tmp_path / "test_played.py").write_text(PLAYED)
     noted = tmp_path / "noted"
     environment = {**os.environ, "NOTED_TESTS": str(noted), "PYTHONPATH": str(CHECKOUT)}
-    plugins = ("-p", "devcluster.bundle.noting", "-p", "no:randomly", "-p", "no:cacheprovider")
+    plugins = ("-p", "devcluster.bundle.report_plugin", "-p", "no:randomly", "-p", "no:cacheprovider")
     command = [sys.executable, "-m", "pytest", *plugins, "test_played.py"]
     subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, check=False)
     first, second, third = [Played(**json.loads(line)) for line in noted.read_text().splitlines()]

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.fakenvml import A100_80GB, FakeNvml, gpu
 from tests.patience import PATIENCE
 

@@ -11,10 +11,10 @@ from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.errors import Conflict, Forbidden, Gone, ServerError, TooManyRequests, Unreachable
-from cluster.kube.port import WatchOptions
+from cluster.kube.interface import WatchOptions
 from cluster.kube.resources import NODES, PODS
 from cluster.kube.transport import Timeouts
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.faultproxy import Answer, Call, Cut, FaultProxy, Lose, Match, Refuse, Rule, Slow, Stall
 from tests.devcluster.faultproxy.upstream import Upstream, upstream
 
@@ -26,7 +26,7 @@ class Token:
     def token(self) -> str:
         return "secret"
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """There is no other."""
 
 

@@ -12,7 +12,7 @@ from devcluster.images import product
 from devcluster.images.builders import Buildah, Docker, choose
 from devcluster.images.product import SOURCES, TARGETS, build, compressed, key
 from devcluster.images.rootfs import run
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 CHANGES: dict[str, Callable[[Path], object]] = {
     "a line of the Dockerfile": lambda tree: _append(tree / "Dockerfile"),

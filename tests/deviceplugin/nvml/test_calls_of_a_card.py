@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from devcluster.fakenvml import FakeNvml, default_gpus, library
-from deviceplugin.nvml.port import Nvml
+from deviceplugin.nvml.interface import Nvml
 from deviceplugin.nvml.real import RealNvml
 from tests.gpu import calls
 

@@ -2,16 +2,17 @@
 
 import pytest
 
-from deviceplugin.allocate import Nodes, Strategy
-from deviceplugin.mig.strategy import MigStrategy
+from deviceplugin.advertised import IN_ITS_PLACE, TAKEN_IN_PARTS, AdvertisingOptions, advertised
+from deviceplugin.device_nodes import DeviceNodes
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.nvml.fault_file import Known
+from deviceplugin.nvml.interface import MigFacts
 from deviceplugin.nvml.inventory import MIG_GONE
-from deviceplugin.nvml.port import MigFacts
-from deviceplugin.nvml.remembered import Known
-from deviceplugin.nvml.watch import GpuWatch, NoGpusError, Report
-from deviceplugin.offer import IN_ITS_PLACE, TAKEN_IN_PARTS, Way, offered
+from deviceplugin.nvml.mig_strategy import MigStrategy
+from deviceplugin.nvml.watch import GpuWatch, NoGpusError, NvmlReport
 from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu, no_driver
 
-WAY = Way(strategy=Strategy.ENVIRONMENT, mig=MigStrategy.MIXED)
+WAY = AdvertisingOptions(strategy=Strategy.ENVIRONMENT, mig=MigStrategy.MIXED)
 
 
 class Notes:
@@ -30,9 +31,9 @@ class Notes:
         self.known = known
 
 
-def a_life(notes: Notes, *gpus: MemoryGpu) -> Report:
+def a_life(notes: Notes, *gpus: MemoryGpu) -> NvmlReport:
     """What an agent has reported last."""
-    nvml, told = MemoryNvml(list(gpus)), list[Report]()
+    nvml, told = MemoryNvml(list(gpus)), list[NvmlReport]()
     nvml.script.append(lambda: None)
     GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, memory=notes).run(nvml.stop)
     return told[-1]
@@ -44,9 +45,12 @@ def cut_gpu(**instances: int) -> MemoryGpu:
     return gpu
 
 
-def reasons(report: Report) -> dict[str, str | None]:
+def reasons(report: NvmlReport) -> dict[str, str | None]:
     """As it is published while a pod has the MIG device that is gone."""
-    return {device.uuid: device.reason for device in offered(report.devices, Nodes(), WAY, held={"MIG_old"})}
+    return {
+        device.uuid: device.reason
+        for device in advertised(report.devices, DeviceNodes(), WAY, held={"MIG_old"})
+    }
 
 
 def test_a_gpu_that_is_whole_again_waits_for_the_pod_of_a_part() -> None:
@@ -73,14 +77,16 @@ def test_one_whose_gpu_is_away_is_known_when_the_gpu_is_back() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1), a_gpu(1))
     report = a_life(notes, a_gpu(1))
-    assert [device.uuid for device in offered(report.devices, Nodes(), WAY)] == ["GPU-1"], "nobody has it"
+    assert [device.uuid for device in advertised(report.devices, DeviceNodes(), WAY)] == ["GPU-1"], (
+        "nobody has it"
+    )
     assert reasons(a_life(notes, a_gpu(0), a_gpu(1)))["GPU-0"] == TAKEN_IN_PARTS
 
 
 def test_what_was_cut_is_not_forgotten_while_no_gpu_answers() -> None:
     notes = Notes()
     a_life(notes, cut_gpu(MIG_old=1))
-    told: list[Report] = []
+    told: list[NvmlReport] = []
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
         watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False, memory=notes)
         with pytest.raises(NoGpusError):

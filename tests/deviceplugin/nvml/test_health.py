@@ -4,18 +4,18 @@ import pytest
 
 from deviceplugin.nvml.health import (
     TABLE,
-    Answered,
-    Cleared,
-    Failed,
-    Happened,
+    EventSeen,
+    FaultCleared,
+    HealthSignal,
     HealthState,
     Observation,
+    ProbeAnswered,
+    ProbeFailed,
     Scope,
-    Sign,
     State,
 )
-from deviceplugin.nvml.port import EventKind, GpuEvent, Rows
-from deviceplugin.nvml.xids import Heeded
+from deviceplugin.nvml.interface import EventKind, GpuEvent, RemappedRows
+from deviceplugin.nvml.xids import XidPolicy
 
 A, B = "GPU-a", "GPU-b"
 LOST = "the GPU is lost"
@@ -23,11 +23,11 @@ LOST = "the GPU is lost"
 
 def xid(
     number: int, *, gpu: str = A, at: float = 0.0, gi: int | None = None, ci: int | None = None
-) -> Happened:
-    return Happened(GpuEvent(gpu, EventKind.XID, number, gi, ci), at)
+) -> EventSeen:
+    return EventSeen(GpuEvent(gpu, EventKind.XID, number, gi, ci), at)
 
 
-def after(*seen: Observation, heeded: Heeded | None = None) -> HealthState:
+def after(*seen: Observation, heeded: XidPolicy | None = None) -> HealthState:
     state = HealthState() if heeded is None else HealthState(heeded=heeded)
     for one in seen:
         state = state.apply(one)
@@ -35,7 +35,7 @@ def after(*seen: Observation, heeded: Heeded | None = None) -> HealthState:
 
 
 def test_the_table_says_something_for_every_sign_in_every_state() -> None:
-    assert {state: set(row) for state, row in TABLE.items()} == {state: set(Sign) for state in State}
+    assert {state: set(row) for state, row in TABLE.items()} == {state: set(HealthSignal) for state in State}
 
 
 def test_a_gpu_of_which_nothing_is_known_is_healthy() -> None:
@@ -55,7 +55,7 @@ def test_an_xid_of_a_program_changes_nothing() -> None:
 
 
 def test_an_ignored_xid_changes_nothing_and_an_added_one_counts() -> None:
-    heeded = Heeded(ignored=frozenset({79}), added=frozenset({31}))
+    heeded = XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
     assert after(xid(79), heeded=heeded).reason(Scope(A)) is None
     assert after(xid(31), heeded=heeded).reason(Scope(A)) == "XID 31: memory page fault of a program"
 
@@ -66,7 +66,7 @@ def test_a_critical_xid_of_the_gpu_concerns_all_its_mig_devices() -> None:
 
 
 def test_a_critical_xid_of_an_instance_concerns_that_instance_alone() -> None:
-    state = after(xid(95, gi=1), Answered(A, 0, 1.0))
+    state = after(xid(95, gi=1), ProbeAnswered(A, 0, 1.0))
     assert state.state(Scope(A, 1, 0)) is State.UNHEALTHY
     assert state.state(Scope(A, 1, 1)) is State.UNHEALTHY
     assert state.state(Scope(A, 2, 0)) is State.HEALTHY
@@ -87,29 +87,31 @@ def test_instances_are_compared_each_for_itself() -> None:
     ],
 )
 def test_other_critical_events_are_told_by_name(kind: EventKind, reason: str) -> None:
-    assert after(Happened(GpuEvent(A, kind, 0), 0.0)).reason(Scope(A)) == reason
+    assert after(EventSeen(GpuEvent(A, kind, 0), 0.0)).reason(Scope(A)) == reason
 
 
 def test_it_recovers_with_the_first_answer_and_is_healthy_after_a_quiet_minute() -> None:
-    state = after(xid(48, at=100.0), Answered(A, 0, 105.0))
+    state = after(xid(48, at=100.0), ProbeAnswered(A, 0, 105.0))
     assert state.state(Scope(A)) is State.RECOVERING
     assert state.reason(Scope(A)) == "XID 48: double-bit memory error; recovering"
-    assert state.apply(Answered(A, 0, 159.0)).state(Scope(A)) is State.RECOVERING
-    assert state.apply(Answered(A, 0, 160.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 159.0)).state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 160.0)) == HealthState()
 
 
 def test_another_critical_xid_begins_the_quiet_minute_anew() -> None:
-    state = after(xid(48, at=100.0), Answered(A, 0, 105.0), xid(48, at=150.0), Answered(A, 0, 200.0))
+    state = after(
+        xid(48, at=100.0), ProbeAnswered(A, 0, 105.0), xid(48, at=150.0), ProbeAnswered(A, 0, 200.0)
+    )
     assert state.state(Scope(A)) is State.RECOVERING
-    assert state.apply(Answered(A, 0, 210.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 210.0)) == HealthState()
 
 
 def test_quiet_alone_does_not_heal() -> None:
-    assert after(xid(48, at=0.0), Answered(B, 0, 1000.0)).state(Scope(A)) is State.UNHEALTHY
+    assert after(xid(48, at=0.0), ProbeAnswered(B, 0, 1000.0)).state(Scope(A)) is State.UNHEALTHY
 
 
 def test_an_xid_that_needs_a_reset_stays_however_long_it_was_quiet() -> None:
-    state = after(xid(79), *(Answered(A, 0, 1000.0 * n) for n in range(1, 9)))
+    state = after(xid(79), *(ProbeAnswered(A, 0, 1000.0 * n) for n in range(1, 9)))
     assert state.state(Scope(A)) is State.UNHEALTHY
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
@@ -117,11 +119,11 @@ def test_an_xid_that_needs_a_reset_stays_however_long_it_was_quiet() -> None:
 def test_it_is_over_after_a_new_start_of_the_driver_and_an_answer() -> None:
     state = after(xid(79)).renewed()
     assert state.state(Scope(A)) is State.SUSPECT
-    assert state.apply(Answered(A, 0, 1.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 1.0)) == HealthState()
 
 
 def test_a_lesser_fault_does_not_hide_that_a_reset_is_needed() -> None:
-    state = after(xid(79), xid(48, at=1.0), Answered(A, 0, 100.0), Answered(A, 0, 200.0))
+    state = after(xid(79), xid(48, at=1.0), ProbeAnswered(A, 0, 100.0), ProbeAnswered(A, 0, 200.0))
     assert state.reason(Scope(A)) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
 
@@ -134,66 +136,66 @@ def test_what_needs_a_reset_can_be_told_to_another_process() -> None:
 
 
 def test_an_administrator_clears_one_gpu_and_no_other() -> None:
-    state = after(xid(79), xid(79, gi=1), xid(79, gpu=B), Cleared(A))
+    state = after(xid(79), xid(79, gi=1), xid(79, gpu=B), FaultCleared(A))
     assert state.state(Scope(A)) is State.SUSPECT
-    cleared = state.apply(Answered(A, 0, 1.0))
+    cleared = state.apply(ProbeAnswered(A, 0, 1.0))
     assert cleared.reason(Scope(A, 1, 0)) is None
     assert cleared.state(Scope(B)) is State.UNHEALTHY
 
 
 def test_clearing_a_gpu_that_does_not_answer_does_not_make_it_healthy() -> None:
-    state = after(xid(79), Cleared(A), Failed(A, LOST, 1.0))
+    state = after(xid(79), FaultCleared(A), ProbeFailed(A, LOST, 1.0))
     assert state.state(Scope(A)) is State.SUSPECT
     assert state.reason(Scope(A)) == LOST
 
 
 def test_clearing_a_healthy_gpu_changes_nothing() -> None:
-    assert after(Cleared(A)) == HealthState()
+    assert after(FaultCleared(A)) == HealthState()
 
 
 def test_a_wanted_reset_keeps_it_unhealthy_until_a_quiet_minute_after_it() -> None:
-    state = after(xid(48, at=0.0), Answered(A, 1, 1000.0))
+    state = after(xid(48, at=0.0), ProbeAnswered(A, 1, 1000.0))
     assert state.state(Scope(A)) is State.UNHEALTHY
-    assert state.apply(Answered(A, 0, 1001.0)).state(Scope(A)) is State.RECOVERING
-    assert state.apply(Answered(A, 0, 1001.0)).apply(Answered(A, 0, 1060.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 1001.0)).state(Scope(A)) is State.RECOVERING
+    assert state.apply(ProbeAnswered(A, 0, 1001.0)).apply(ProbeAnswered(A, 0, 1060.0)) == HealthState()
 
 
 def test_a_wanted_reset_makes_it_unhealthy_without_any_event() -> None:
-    assert after(Answered(A, 2, 0.0)).reason(Scope(A)) == "The driver asks for a reboot of the node"
+    assert after(ProbeAnswered(A, 2, 0.0)).reason(Scope(A)) == "The driver asks for a reboot of the node"
 
 
 def test_memory_rows_that_cannot_be_replaced_make_it_unhealthy() -> None:
-    state = after(Answered(A, 0, 0.0, Rows(failed=True)))
+    state = after(ProbeAnswered(A, 0, 0.0, RemappedRows(failed=True)))
     assert state.reason(Scope(A)) == "Memory rows are damaged and cannot be replaced"
 
 
 def test_memory_rows_that_wait_for_a_reset_leave_a_healthy_gpu_in_use() -> None:
-    assert after(Answered(A, 0, 0.0, Rows(pending=True))) == HealthState()
+    assert after(ProbeAnswered(A, 0, 0.0, RemappedRows(pending=True))) == HealthState()
 
 
 def test_memory_rows_that_wait_for_a_reset_keep_a_sick_gpu_from_recovering() -> None:
-    state = after(xid(48), Answered(A, 0, 100.0, Rows(pending=True)))
+    state = after(xid(48), ProbeAnswered(A, 0, 100.0, RemappedRows(pending=True)))
     assert state.state(Scope(A)) is State.UNHEALTHY
-    assert state.apply(Answered(A, 0, 101.0)).apply(Answered(A, 0, 160.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 101.0)).apply(ProbeAnswered(A, 0, 160.0)) == HealthState()
 
 
 def test_a_probe_that_fails_once_makes_suspect_until_the_next_answer() -> None:
-    state = after(Failed(A, LOST))
+    state = after(ProbeFailed(A, LOST))
     assert state.state(Scope(A)) is State.SUSPECT
     assert state.reason(Scope(A)) == state.reason(Scope(A, 1, 0)) == LOST
-    assert state.apply(Answered(A, 0, 0.0)) == HealthState()
+    assert state.apply(ProbeAnswered(A, 0, 0.0)) == HealthState()
 
 
 def test_three_failed_probes_in_a_row_make_unhealthy_and_a_quiet_minute_heals() -> None:
-    state = after(Failed(A, LOST, 0.0), Failed(A, LOST, 5.0), Failed(A, LOST, 10.0))
+    state = after(ProbeFailed(A, LOST, 0.0), ProbeFailed(A, LOST, 5.0), ProbeFailed(A, LOST, 10.0))
     assert state.state(Scope(A)) is State.UNHEALTHY
-    assert state.silent == {A}
-    recovering = state.apply(Answered(A, 0, 20.0))
+    assert state.unresponsive == {A}
+    recovering = state.apply(ProbeAnswered(A, 0, 20.0))
     assert recovering.reason(Scope(A)) == f"{LOST}; recovering"
-    assert recovering.silent == frozenset()
-    assert recovering.apply(Answered(A, 0, 70.0)) == HealthState()
+    assert recovering.unresponsive == frozenset()
+    assert recovering.apply(ProbeAnswered(A, 0, 70.0)) == HealthState()
 
 
 def test_failures_with_answers_in_between_are_not_in_a_row() -> None:
-    seen = [one for n in range(9) for one in (Failed(A, LOST, n), Answered(A, 0, n))]
+    seen = [one for n in range(9) for one in (ProbeFailed(A, LOST, n), ProbeAnswered(A, 0, n))]
     assert after(*seen) == HealthState()

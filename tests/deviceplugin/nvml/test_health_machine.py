@@ -8,17 +8,17 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from deviceplugin.nvml.health import (
     PATIENCE,
     TABLE,
-    Answered,
-    Cleared,
-    Failed,
-    Happened,
+    EventSeen,
+    FaultCleared,
+    HealthSignal,
     HealthState,
     Observation,
+    ProbeAnswered,
+    ProbeFailed,
     Scope,
-    Sign,
     State,
 )
-from deviceplugin.nvml.port import EventKind, GpuEvent, Rows
+from deviceplugin.nvml.interface import EventKind, GpuEvent, RemappedRows
 from deviceplugin.nvml.xids import DEFAULT
 
 QUIET = 60.0
@@ -48,7 +48,7 @@ class HealthMachine(RuleBasedStateMachine):
 
     @rule(gpu=gpus, number=st.sampled_from([13, 48, 79, 95, 154]), instance=st.none() | st.integers(1, 2))
     def xid(self, gpu: str, number: int, instance: int | None) -> None:
-        self.see(gpu, Happened(GpuEvent(gpu, EventKind.XID, number, instance), self.now))
+        self.see(gpu, EventSeen(GpuEvent(gpu, EventKind.XID, number, instance), self.now))
         scope = Scope(gpu, instance)
         if DEFAULT.is_critical(number):
             assert self.health.state(scope) is State.UNHEALTHY
@@ -57,7 +57,7 @@ class HealthMachine(RuleBasedStateMachine):
 
     @rule(gpu=gpus)
     def probe_fails(self, gpu: str) -> None:
-        self.see(gpu, Failed(gpu, "the GPU is lost", self.now))
+        self.see(gpu, ProbeFailed(gpu, "the GPU is lost", self.now))
         self.failures[gpu] += 1
         if self.failures[gpu] >= PATIENCE:
             assert self.health.state(Scope(gpu)) is State.UNHEALTHY
@@ -66,7 +66,7 @@ class HealthMachine(RuleBasedStateMachine):
     @rule(gpu=gpus, action=st.sampled_from([0, 0, 0, 1, 2]), pending=st.booleans())
     def probe_is_answered(self, *, gpu: str, action: int, pending: bool) -> None:
         before = self.health.state(Scope(gpu))
-        self.see(gpu, Answered(gpu, action, self.now, Rows(pending=pending)))
+        self.see(gpu, ProbeAnswered(gpu, action, self.now, RemappedRows(pending=pending)))
         self.failures[gpu] = 0
         if action:
             assert self.health.state(Scope(gpu)) is State.UNHEALTHY
@@ -75,7 +75,7 @@ class HealthMachine(RuleBasedStateMachine):
 
     @rule(gpu=gpus)
     def it_is_cleared(self, gpu: str) -> None:
-        self.see(gpu, Cleared(gpu))
+        self.see(gpu, FaultCleared(gpu))
         self.locked = {at for at in self.locked if at.gpu != gpu}
         self.failures[gpu] = 0
 
@@ -121,7 +121,7 @@ class HealthMachine(RuleBasedStateMachine):
         health = self.health
         for at in (self.now + QUIET, self.now + QUIET + 5):
             for gpu in GPUS:
-                health = health.apply(Answered(gpu, 0, at))
+                health = health.apply(ProbeAnswered(gpu, 0, at))
         assert {
             at for at, record in health.records.items() if record.state is not State.HEALTHY
         } == self.locked
@@ -134,4 +134,4 @@ def test_nothing_but_an_answer_leads_back_to_healthy() -> None:
     ways = {
         sign for state, row in TABLE.items() for sign, to in row.items() if to is State.HEALTHY is not state
     }
-    assert ways == {Sign.EARLY, Sign.QUIET, Sign.PENDING}
+    assert ways == {HealthSignal.EARLY, HealthSignal.QUIET, HealthSignal.PENDING}

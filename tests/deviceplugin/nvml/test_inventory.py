@@ -2,9 +2,9 @@
 
 from dataclasses import replace
 
-from deviceplugin.nvml.health import Failed, HealthState
+from deviceplugin.nvml.health import HealthState, ProbeFailed
+from deviceplugin.nvml.interface import MigFacts
 from deviceplugin.nvml.inventory import MOST_GONE, NodeDevice, read_inventory, with_health
-from deviceplugin.nvml.port import MigFacts
 from tests.fakes.nvml import MemoryGpu, MemoryNvml, a_gpu
 
 
@@ -109,13 +109,13 @@ def test_a_gpu_that_was_never_known_and_does_not_answer_is_not_listed() -> None:
 
 def test_a_gpu_that_is_back_is_listed_as_new() -> None:
     gpu = a_gpu(0)
-    known = tuple(device.sick("it was lost") for device in read(gpu))
+    known = tuple(device.as_unhealthy("it was lost") for device in read(gpu))
     assert read(gpu, known=known) == read(gpu)
 
 
 def test_health_marks_the_gpu_and_its_mig_devices() -> None:
     gpu = a_gpu(0)
     gpu.mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
-    health = HealthState().apply(Failed("GPU-0", "the GPU is lost"))
+    health = HealthState().apply(ProbeFailed("GPU-0", "the GPU is lost"))
     devices = with_health(read(gpu, a_gpu(1)), health)
     assert [device.published.reason for device in devices] == ["the GPU is lost", "the GPU is lost", None]

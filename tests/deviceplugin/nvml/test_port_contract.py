@@ -8,11 +8,18 @@ import pytest
 
 from devcluster.fakenvml import FakeNvml, default_gpus, library
 from devcluster.fakenvml.fake import RunningProcess
-from deviceplugin.nvml.port import DriverMissingError, GpuLostError, GpuProcess, Load, Nvml, NvmlError
+from deviceplugin.nvml.interface import (
+    DriverMissingError,
+    GpuLostError,
+    GpuProcess,
+    GpuUsage,
+    Nvml,
+    NvmlError,
+)
 from deviceplugin.nvml.real import RealNvml
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver
 
-BUSY = Load(
+BUSY = GpuUsage(
     utilisation=87,
     memory_activity=43,
     memory_used=20 << 30,
@@ -32,7 +39,7 @@ class Bench:
     recover: Callable[[int], None]
     ask_for: Callable[[int, int], object]
     unload: Callable[[], None]
-    use_up: Callable[[int, Load], None]
+    use_up: Callable[[int, GpuUsage], None]
 
 
 def in_memory() -> Bench:
@@ -49,7 +56,7 @@ def in_memory() -> Bench:
     def unload() -> None:
         nvml.fault = no_driver()
 
-    def use_up(index: int, load: Load) -> None:
+    def use_up(index: int, load: GpuUsage) -> None:
         nvml.gpus[index].load = load
 
     return Bench(
@@ -63,7 +70,7 @@ def simulated(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bench:
     for name, value in fake.environment().items():
         monkeypatch.setenv(name, value)
 
-    def use_up(index: int, load: Load) -> None:
+    def use_up(index: int, load: GpuUsage) -> None:
         assert load.utilisation is not None
         assert load.temperature is not None
         fake.used(index, percent=load.utilisation, degrees=load.temperature, watts=int(load.power or 0))
@@ -113,7 +120,7 @@ def test_what_labels_are_made_of_is_said(bench: Bench) -> None:
     bench.nvml.open()
     assert bench.nvml.cuda_version() == (13, 0)
     ends = bench.nvml.uuid(0), bench.nvml.uuid(2)
-    assert bench.nvml.way(*ends) in {None, 50}
+    assert bench.nvml.topology_level(*ends) in {None, 50}
 
 
 def test_links_name_the_far_end(bench: Bench) -> None:

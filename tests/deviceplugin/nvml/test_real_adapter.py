@@ -9,12 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.fakenvml import FakeNvml, default_gpus, library, mig
 from devcluster.fakenvml.fake import RunningProcess
-from deviceplugin.nvml.inventory import NodeDevice, read_inventory
-from deviceplugin.nvml.numa import numa_from_sysfs
-from deviceplugin.nvml.port import (
+from deviceplugin.nvml.interface import (
     DriverMissingError,
     EventKind,
     GpuEvent,
@@ -23,8 +21,10 @@ from deviceplugin.nvml.port import (
     LibraryMissingError,
     NvmlError,
 )
+from deviceplugin.nvml.inventory import NodeDevice, read_inventory
+from deviceplugin.nvml.numa import numa_from_sysfs
 from deviceplugin.nvml.real import RealNvml
-from deviceplugin.nvml.watch import GpuWatch, Periods, Report
+from deviceplugin.nvml.watch import GpuWatch, NvmlReport, Periods
 
 
 @pytest.fixture
@@ -83,7 +83,7 @@ def test_mig_devices_are_read_with_profile_and_instances(nvml: RealNvml, fake: F
 def test_events_name_their_gpu_though_it_is_lost(nvml: RealNvml, fake: FakeNvml) -> None:
     uuids = [nvml.uuid(index) for index in range(4)]
     stream = nvml.events(uuids)
-    assert stream.deaf == {}
+    assert stream.events_unavailable == {}
     fake.xid(2, 79)
     fake.lose(2)
     assert stream.wait(5) == GpuEvent(uuids[2], EventKind.XID, 79)
@@ -104,7 +104,7 @@ def test_a_gpu_that_cannot_be_listened_to_is_named_and_the_others_are_heard(
     uuids = [nvml.uuid(index) for index in range(2)]
     fake.error("nvmlDeviceRegisterEvents", 0, 999)
     stream = nvml.events(uuids)
-    assert {uuid: error.code for uuid, error in stream.deaf.items()} == {uuids[0]: 999}
+    assert {uuid: error.code for uuid, error in stream.events_unavailable.items()} == {uuids[0]: 999}
     fake.xid(1, 62)
     assert stream.wait(5) == GpuEvent(uuids[1], EventKind.XID, 62)
     stream.close()
@@ -204,7 +204,7 @@ def test_without_a_library_it_says_so_and_finds_one_that_comes_later(fake: FakeN
     code = """
 import os
 from pathlib import Path
-from deviceplugin.nvml.port import LibraryMissingError
+from deviceplugin.nvml.interface import LibraryMissingError
 from deviceplugin.nvml.real import RealNvml
 try:
     RealNvml().open()
@@ -219,8 +219,8 @@ print(nvml.count())
     done = subprocess.run(
         [sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True, timeout=60
     )
-    sentence, count = done.stdout.splitlines()
-    assert sentence.startswith("There is no NVML library (libnvidia-ml.so.1) on this node: install")
+    message, count = done.stdout.splitlines()
+    assert message.startswith("There is no NVML library (libnvidia-ml.so.1) on this node: install")
     assert count == "4"
 
 
@@ -229,7 +229,7 @@ class Watched:
 
     def __init__(self, fake: FakeNvml) -> None:
         self.fake = fake
-        self.told: list[Report] = []
+        self.told: list[NvmlReport] = []
         self.clock = SystemClock()
         self.stop = threading.Event()
         self.watch = GpuWatch(
@@ -291,9 +291,9 @@ def test_the_thread_tells_of_a_lost_gpu_and_of_its_return(watched: Watched) -> N
 
 def test_a_driver_that_hangs_stops_the_thread_alone_and_is_seen_by_its_silence(watched: Watched) -> None:
     watched.fake.hang("nvmlDeviceGetFieldValues")
-    watched.until(lambda: watched.watch.silent_for() > 0.5)
+    watched.until(lambda: watched.watch.unresponsive_for() > 0.5)
     watched.fake.release("nvmlDeviceGetFieldValues")
-    watched.until(lambda: watched.watch.silent_for() < 0.5)
+    watched.until(lambda: watched.watch.unresponsive_for() < 0.5)
 
 
 def test_the_thread_finds_a_driver_that_comes_back(watched: Watched) -> None:

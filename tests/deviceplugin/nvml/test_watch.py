@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
+from deviceplugin.nvml.fault_file import Known
 from deviceplugin.nvml.health import State
-from deviceplugin.nvml.port import EventKind, GpuEvent, GpuProcess, Load, MigFacts, Rows
-from deviceplugin.nvml.remembered import Known
-from deviceplugin.nvml.watch import GpuWatch, Loads, NoGpusError, Periods, Report
+from deviceplugin.nvml.interface import EventKind, GpuEvent, GpuProcess, GpuUsage, MigFacts, RemappedRows
+from deviceplugin.nvml.watch import GpuWatch, NoGpusError, NvmlReport, Periods, UsageReport
 from tests.fakes.nvml import MemoryNvml, a_gpu, no_driver, no_library, xid
 
 EVERY_SECOND = Periods(wait=1.0)
@@ -18,15 +18,15 @@ def nothing() -> None:
     """A wait in which nothing happens."""
 
 
-def watched(nvml: MemoryNvml, *script: Step) -> list[Report]:
+def watched(nvml: MemoryNvml, *script: Step) -> list[NvmlReport]:
     """What is reported while the script happens."""
     nvml.script.extend(script)
-    told: list[Report] = []
+    told: list[NvmlReport] = []
     GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND).run(nvml.stop)
     return told
 
 
-def reasons(report: Report) -> dict[str, str | None]:
+def reasons(report: NvmlReport) -> dict[str, str | None]:
     return {device.uuid: device.published.reason for device in report.devices}
 
 
@@ -38,13 +38,13 @@ def test_the_gpus_are_reported_at_once() -> None:
 
 def test_a_gpu_whose_events_cannot_be_had_is_told_and_probed_all_the_same() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    nvml.gpus[0].deaf = True
+    nvml.gpus[0].events_unavailable = True
 
     def lose() -> None:
         nvml.gpus[0].lost = True
 
     told = watched(nvml, lose, *[nothing] * 10)
-    assert told[1].deaf == ("Events of GPU-0 cannot be had: No permission.",)
+    assert told[1].events_unavailable == ("Events of GPU-0 cannot be had: No permission.",)
     assert reasons(told[2])["GPU-0"] == "The GPU is lost"
 
 
@@ -222,7 +222,7 @@ def test_waits_that_fail_for_ever_are_no_silence() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)], waiting_fails=True)
     watch = GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml)
     silences: list[float] = []
-    nvml.script.extend([lambda: silences.append(watch.silent_for())] * 200)
+    nvml.script.extend([lambda: silences.append(watch.unresponsive_for())] * 200)
     watch.run(nvml.stop)
     assert max(silences) <= 10
 
@@ -231,14 +231,14 @@ def test_silence_is_measured_since_nvml_last_gave_control_back() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     watch = GpuWatch(nvml, lambda _: None, lambda _: None, clock=nvml)
     nvml.seconds += 30
-    assert watch.silent_for() == 30
+    assert watch.unresponsive_for() == 30
     watch.run(nvml.stop)
-    assert watch.silent_for() == 0
+    assert watch.unresponsive_for() == 0
 
 
 def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
     nvml = MemoryNvml([a_gpu(0)])
-    told: list[Report] = []
+    told: list[NvmlReport] = []
     watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND)
     nvml.script.extend([lambda: xid("GPU-0", 79), nothing, lambda: watch.clear("GPU-0", "now"), nothing])
     watch.run(nvml.stop)
@@ -251,7 +251,7 @@ def test_memory_rows_are_asked_for_with_every_probe() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def wear_out() -> None:
-        nvml.gpus[0].rows = Rows(failed=True)
+        nvml.gpus[0].rows = RemappedRows(failed=True)
 
     told = watched(nvml, wear_out, *[nothing] * 10)
     assert reasons(told[-1]) == {"GPU-0": "Memory rows are damaged and cannot be replaced"}
@@ -274,9 +274,9 @@ class Notes:
         self.known = known
 
 
-def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[Report]:
+def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[NvmlReport]:
     nvml.script.extend(script)
-    told: list[Report] = []
+    told: list[NvmlReport] = []
     GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes).run(nvml.stop)
     return told
 
@@ -313,7 +313,7 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_starts_anew() -> N
 
     def played(*script: Step) -> str | None:
         nvml = MemoryNvml([a_gpu(0)])
-        told: list[Report] = []
+        told: list[NvmlReport] = []
         watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes)
         # The Node says it again to every agent that starts.
         nvml.script.extend([lambda: watch.clear("GPU-0", "the first order"), nothing, *script, nothing])
@@ -328,7 +328,7 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_starts_anew() -> N
 
 def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_sentence() -> None:
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
-        told: list[Report] = []
+        told: list[NvmlReport] = []
         watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False)
         with pytest.raises(NoGpusError) as ended:
             watch.run(nvml.stop)
@@ -342,15 +342,15 @@ def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> Non
         nvml.fault = no_driver()
 
     nvml.script.extend([unload, *[nothing] * 7210])
-    told: list[Report] = []
+    told: list[NvmlReport] = []
     GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False).run(nvml.stop)
     assert told[-1].problem == "The NVIDIA driver is not loaded"
 
 
-def measured(nvml: MemoryNvml, *script: Step) -> list[Loads]:
+def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
     """What is measured while the script happens."""
     nvml.script.extend(script)
-    heard: list[Loads] = []
+    heard: list[UsageReport] = []
     GpuWatch(nvml, lambda _: 0, lambda _: None, clock=nvml, periods=EVERY_SECOND, measured=heard.append).run(
         nvml.stop
     )
@@ -359,10 +359,10 @@ def measured(nvml: MemoryNvml, *script: Step) -> list[Loads]:
 
 def test_how_every_gpu_is_used_is_measured_every_ten_seconds() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    nvml.gpus[0].load = Load(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
+    nvml.gpus[0].load = GpuUsage(utilisation=87, processes=(GpuProcess(7, 1 << 30),))
 
     def rest() -> None:
-        nvml.gpus[0].load = Load(utilisation=0)
+        nvml.gpus[0].load = GpuUsage(utilisation=0)
 
     heard = measured(nvml, *[nothing] * 5, rest, *[nothing] * 20)
     assert [one.of["GPU-0"].utilisation for one in heard] == [87, 0, 0]
@@ -383,7 +383,7 @@ def test_a_gpu_that_is_lost_is_not_measured_and_the_others_are() -> None:
 def test_the_memory_of_every_part_is_measured() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-0", "1g.10gb", 1, 0, 9856)]
-    nvml.gpus[0].load = Load(parts={"MIG-0": 5, "MIG-of-another": 6})
+    nvml.gpus[0].load = GpuUsage(parts={"MIG-0": 5, "MIG-of-another": 6})
     (heard,) = measured(nvml, nothing)
     assert heard.of["GPU-0"].parts == {"MIG-0": 5}
 

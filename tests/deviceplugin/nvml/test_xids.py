@@ -17,11 +17,11 @@ def test_a_hardware_error_is_critical(number: int) -> None:
 
 def test_an_unknown_number_is_critical() -> None:
     assert xids.DEFAULT.is_critical(4242)
-    assert xids.sentence(4242) == "XID 4242: critical GPU error"
+    assert xids.xid_message(4242) == "XID 4242: critical GPU error"
 
 
 def test_a_known_number_says_what_it_means() -> None:
-    assert xids.sentence(79) == "XID 79: GPU has fallen off the bus"
+    assert xids.xid_message(79) == "XID 79: GPU has fallen off the bus"
 
 
 def test_no_number_stands_in_two_tables() -> None:
@@ -34,7 +34,7 @@ def test_what_needs_a_reset_is_critical() -> None:
 
 
 def test_an_administrator_takes_numbers_out_and_adds_others() -> None:
-    heeded = xids.Heeded(ignored=frozenset({79}), added=frozenset({31}))
+    heeded = xids.XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
     assert not heeded.is_critical(79)
     assert not heeded.needs_reset(79)
     assert heeded.is_critical(31)
@@ -43,4 +43,4 @@ def test_an_administrator_takes_numbers_out_and_adds_others() -> None:
 
 def test_a_number_cannot_be_ignored_and_heeded_at_once() -> None:
     with pytest.raises(xids.ContradictionError, match=r"ignored and heeded at once: \[79\]"):
-        xids.Heeded(ignored=frozenset({79, 1}), added=frozenset({79}))
+        xids.XidPolicy(ignored=frozenset({79, 1}), added=frozenset({79}))

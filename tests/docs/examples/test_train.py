@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 PROGRAM = CHECKOUT / "docs" / "examples" / "train.py"
 UNFINISHED = 75

@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 
 from cluster.decide.ledger import Ledger, NodeView
-from cluster.decide.wish import Wish, wish_of
+from cluster.decide.request import GpuRequest, gpu_request_of
 from cluster.objects.inventory import Device
 from tests.fakes.objects import a100, a_node, a_pod
 
@@ -38,9 +38,9 @@ def plain(count: int, used: int, unknown: int = 0) -> NodeView:
     return view(devices({}, [None] * count), frozenset(range(used)), unknown=unknown)
 
 
-def asking(count: int) -> Wish:
+def asking(count: int) -> GpuRequest:
     """A pod that wants any so many devices."""
-    return wish_of(a_pod().asks(count).obj)
+    return gpu_request_of(a_pod().asks(count).obj)
 
 
 @st.composite

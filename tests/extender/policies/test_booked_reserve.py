@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cluster import names
-from cluster.decide.wish import wish_of
+from cluster.decide.request import gpu_request_of
 from extender.policies.binpack import binpack
 from extender.policies.booked_reserve import HALF, booked_reserve
 from extender.wire import MAX_SCORE
@@ -22,9 +22,9 @@ def test_a_node_where_the_pod_can_stay_beats_every_node_where_it_is_in_the_way(
     here, there = data.draw(fills(need)), data.draw(fills(need))
     taken_here = max(0, need - max(0, here[0] - here[1] - planned_here))
     taken_there = max(0, need - max(0, there[0] - there[1] - planned_there))
-    wish = asking(need)
-    score_here = booked_reserve(wish, plain(*here), {A100: planned_here})
-    score_there = booked_reserve(wish, plain(*there), {A100: planned_there})
+    request = asking(need)
+    score_here = booked_reserve(request, plain(*here), {A100: planned_here})
+    score_there = booked_reserve(request, plain(*there), {A100: planned_there})
 
     if taken_here == 0 < taken_there:
         assert score_here > score_there
@@ -35,17 +35,17 @@ def test_a_node_where_the_pod_can_stay_beats_every_node_where_it_is_in_the_way(
 @given(NEEDS, st.data())
 def test_where_nothing_is_planned_it_is_binpack(need: int, data: st.DataObject) -> None:
     one, other = plain(*data.draw(fills(need))), plain(*data.draw(fills(need)))
-    wish = asking(need)
+    request = asking(need)
 
-    if binpack(wish, one, {}) >= binpack(wish, other, {}):
-        assert booked_reserve(wish, one, {}) >= booked_reserve(wish, other, {A6000: 3})
+    if binpack(request, one, {}) >= binpack(request, other, {}):
+        assert booked_reserve(request, one, {}) >= booked_reserve(request, other, {A6000: 3})
 
 
 def test_a_pod_that_takes_one_device_alone_is_in_nobodys_way_where_others_are_left() -> None:
-    wish = wish_of(a_pod().asks(1).with_annotation(names.UUID, "GPU-n-3").obj)
+    request = gpu_request_of(a_pod().asks(1).with_annotation(names.UUID, "GPU-n-3").obj)
 
-    assert booked_reserve(wish, plain(4, 0), {A100: 3}) >= HALF
-    assert booked_reserve(wish, plain(4, 0), {A100: 4}) < HALF
+    assert booked_reserve(request, plain(4, 0), {A100: 3}) >= HALF
+    assert booked_reserve(request, plain(4, 0), {A100: 4}) < HALF
 
 
 def test_devices_of_which_nobody_has_said_who_holds_them_are_left_to_nobody() -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from deviceplugin import __main__ as agent
-from deviceplugin.plugin import Streams
+from deviceplugin.kubelet.streams import Streams
 
 
 def watch(sign: Path) -> None:

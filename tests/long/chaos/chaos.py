@@ -8,13 +8,13 @@ from functools import partial
 from typing import Final
 
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, WHOLE_PODS
-from cluster.runtime.clock import SystemClock
-from devcluster.demo.milestones import is_running
+from cluster.process.clock import SystemClock
+from devcluster.demo.pod_status import is_running
+from devcluster.demo.reporter import Reporter
 from devcluster.demo.rest import Json
-from devcluster.demo.teller import Teller
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from tests.e2e.playground import Playground
 from tests.laws.live import LiveWatch
 from tests.long.chaos.falls import Falls
@@ -40,7 +40,7 @@ class Chaos:
     def __init__(self, ground: Ground, laws: LiveWatch, seed: str) -> None:
         self._ground = ground
         self._laws = laws
-        self._teller = Teller(sys.stdout)
+        self._reporter = Reporter(sys.stdout)
         self.load = Load(ground, laws, seed)
         self.striking = Striking(ground, fault=laws.fault, say=lambda line: self._say(f"! {line}"))
         self.falls = Falls(ground.kube)
@@ -63,10 +63,10 @@ class Chaos:
             self._compare()
         self._laws.finish()
         broken, lost = self._broken_promises(), list(self.load.lost.values())
-        fallen = self.falls.by_themselves(self.striking.struck)
+        crashed = self.falls.by_themselves(self.striking.struck)
         assert not broken, broken
         assert not lost, lost
-        assert not fallen, fallen
+        assert not crashed, crashed
 
     # --- afterwards ------------------------------------------------------------------------------------
     def _broken_promises(self) -> list[str]:
@@ -117,4 +117,4 @@ class Chaos:
         self._say(f"{what}: {self.load.telling()}")
 
     def _say(self, line: str) -> None:
-        self._teller.say("chaos", line)
+        self._reporter.say("chaos", line)

@@ -8,9 +8,9 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import WHOLE_PODS, WholePod
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 TOLD: Final = frozenset({0, 137, 143})
 """Exit codes of who was asked to end, or was killed, by the kubelet as by us."""

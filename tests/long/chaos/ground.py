@@ -10,7 +10,7 @@ from cluster.kube.client import KubeClient
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import default_gpus
-from devcluster.parts.installed import Installed
+from devcluster.product.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.long import accounts

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from cluster import names
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import LEASES, WHOLE_PODS, WholePod
 from tests.long.chaos.plan import AGENT, CONTROLLER, EXTENDER, SCHEDULER, SERVER
 

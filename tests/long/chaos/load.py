@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import PODS, WHOLE_PODS, WholePod
 from cluster.objects.pods import Pod, asks_for_gpus
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
-from devcluster.demo.milestones import is_running
+from devcluster.demo.pod_status import is_running
 from devcluster.demo.rest import Json
 from tests.e2e.persons import A100
 from tests.laws.live import LiveWatch

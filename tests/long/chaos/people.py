@@ -5,10 +5,10 @@ from datetime import timedelta
 from typing import Final
 
 from cluster.kube.errors import ApiError
-from cluster.objects.stamps import text_of
-from cluster.runtime.clock import SystemClock
+from cluster.objects.cover_annotations import text_of
+from cluster.process.clock import SystemClock
 from devcluster.demo.rest import Json
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from tests.long.accounts import Account
 from tests.long.chaos.promises import BOOKINGS, moment
 from tests.long.fire.harm import share

@@ -13,7 +13,7 @@ from typing import Any, Final
 
 from cluster.objects.bookings import Booking
 from devcluster.demo.rest import Answer, Json, Rest
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 
 BOOKINGS: Final = "/bookings"
 OVER: Final = {"release": "ended", "cancel": "cancelled"}

@@ -8,11 +8,11 @@ from typing import Final, TypeVar
 
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import PODS
-from cluster.runtime.clock import SystemClock
-from devcluster.failure import ClusterError
-from devcluster.waiting import Stopwatch, poll
+from cluster.process.clock import SystemClock
+from devcluster.errors import ClusterError
+from devcluster.wait import Stopwatch, poll
 from tests.long.chaos.ground import GPUS, Ground
 from tests.long.chaos.instances import COMPONENTS, Instance, chosen, instances
 from tests.long.chaos.plan import AGENT, CONTROLLER, SERVER, Harm, group_of, is_ours, part_of
@@ -140,9 +140,9 @@ class Striking:
 
         return poll(ask, seconds=BACK_WITHIN, every=ASKS_EVERY)
 
-    def _tell(self, sentence: str) -> None:
-        self._fault(sentence)
-        self._say(sentence)
+    def _tell(self, message: str) -> None:
+        self._fault(message)
+        self._say(message)
 
     def _wait(self, seconds: float) -> None:
         self._clock.wait(threading.Event(), seconds)

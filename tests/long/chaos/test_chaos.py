@@ -10,7 +10,7 @@ from typing import Final
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.chaos.chaos import Chaos

@@ -42,8 +42,8 @@ def test_what_is_as_promised_is_no_breach(promises: Promises) -> None:
 def test_a_booking_that_is_gone_or_another_is_a_breach(
     promises: Promises, shown: dict[str, Any] | None
 ) -> None:
-    (sentence,) = promises.broken({"b-1": shown}, NOW)
-    assert "b-1" in sentence
+    (message,) = promises.broken({"b-1": shown}, NOW)
+    assert "b-1" in message
 
 
 def test_an_answered_change_must_be_there(promises: Promises) -> None:
@@ -87,5 +87,5 @@ def test_a_running_booking_must_be_in_the_cluster_as_it_is() -> None:
     spec = BookingSpec(user="alice", model="A", count=2, start=START, end=END)
     assert not unmirrored(shown, {"b-1": Booking(spec=spec)})
     for wrong in ({}, {"b-1": Booking(spec=msgspec.structs.replace(spec, end=SOONER))}):
-        (sentence,) = unmirrored(shown, wrong)
-        assert "b-1" in sentence
+        (message,) = unmirrored(shown, wrong)
+        assert "b-1" in message

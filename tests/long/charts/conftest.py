@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.parts import chart
+from devcluster.product import chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.charts.conftest import program, render
 from tests.clusters import own

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
+from devcluster.errors import ClusterError
+from devcluster.product import chart
 from tests.charts.conftest import Document, Render
 from tests.charts.custom_resources import resources
 

@@ -7,8 +7,8 @@ import pytest
 
 from cluster import names
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
+from devcluster.errors import ClusterError
+from devcluster.product import chart
 from tests.charts.conftest import Render
 from tests.charts.matrix import MATRIX
 from tests.long.charts.conftest import NO_PULL
@@ -62,7 +62,7 @@ def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: 
 
 
 @pytest.mark.parametrize(
-    ("change", "sentence"),
+    ("change", "message"),
     [
         ({"count": 0}, "should be greater than or equal to 1"),
         ({"count": 1.5}, "must be of type integer"),
@@ -79,9 +79,9 @@ def test_a_booking_is_stored_with_its_defaults_and_listed_in_columns(installed: 
     ],
 )
 def test_a_booking_that_makes_no_sense_is_refused(
-    installed: Cluster, change: dict[str, Any], sentence: str
+    installed: Cluster, change: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ClusterError, match=sentence):
+    with pytest.raises(ClusterError, match=message):
         create(installed, "b-2", {**BOOKING, **change}, "--dry-run=server")
 
 

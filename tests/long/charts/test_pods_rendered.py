@@ -10,12 +10,12 @@ import yaml
 
 from booking.settings import ControllerSettings, ServerSettings
 from cluster import names
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from cluster.version import VERSION
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
+from devcluster.product import chart
 from deviceplugin.settings import Settings as AgentSettings
 from extender.settings import Settings as ExtenderSettings
 from tests.architecture import commands

@@ -9,12 +9,12 @@ import pytest
 from booking.uninstall.settings import UninstallSettings
 from cluster import names
 from cluster.kube.resources import BOOKINGS
-from cluster.runtime.settings import load
+from cluster.process.settings import load
 from devcluster.cluster import Cluster
 from devcluster.commands import output
-from devcluster.failure import ClusterError
-from devcluster.parts import chart
-from devcluster.places import CHECKOUT
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
+from devcluster.product import chart
 from tests.architecture import commands
 from tests.charts.conftest import Document, Render
 from tests.charts.matrix import MATRIX

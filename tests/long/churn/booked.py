@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from cluster.kube.errors import ApiError
-from cluster.runtime.clock import SystemClock
-from devcluster.failure import ClusterError
+from cluster.process.clock import SystemClock
+from devcluster.errors import ClusterError
 from tests.fakes.objects import A100
 from tests.long.accounts import Account
 from tests.long.churn.keeper import Body, Keeper
@@ -53,7 +53,7 @@ class Booked:
         self._pods = Keeper(account, sight, [f"{account.name}-{number:02d}" for number in range(count)], body)
         self.served = 0
         """Times that every pod has run at once."""
-        self.trouble = ""
+        self.problem = ""
         """What was said last by somebody who did not do as asked."""
 
     def run(self, leaves: threading.Event, stop: threading.Event) -> None:
@@ -111,7 +111,7 @@ class Booked:
         try:
             return deed()
         except (ApiError, ClusterError) as error:
-            self.trouble = str(error)
+            self.problem = str(error)
             return False
 
     # --- deeds -----------------------------------------------------------------------------------------

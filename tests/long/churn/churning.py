@@ -13,9 +13,9 @@ from typing import Final
 from cluster.kube.errors import ApiError
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from devcluster.demo.milestones import describe
-from devcluster.demo.teller import Teller
-from devcluster.waiting import Stopwatch
+from devcluster.demo.pod_status import describe
+from devcluster.demo.reporter import Reporter
+from devcluster.wait import Stopwatch
 from tests.fakes.objects import A100
 from tests.laws.live import LiveWatch
 from tests.long.churn.booked import Booked
@@ -67,7 +67,7 @@ class Churning:
         self._laws = laws
         self._seed = seed
         self._scale = scale
-        self._teller = Teller(sys.stdout)
+        self._reporter = Reporter(sys.stdout)
         people = ground.people(CROWD + BOOKERS)
         self._sight = Sight(laws, NAMESPACE)
         self.crowd = Crowd(people[:CROWD], self._sight, seed, scale.crowd)
@@ -176,8 +176,8 @@ class Churning:
         pods = self._sight.pods
         waiting = [line for one in self.bookers for line in one.waiting()]
         told = [f"{line}: {describe(pods.get(line.split()[0]))}" for line in waiting]
-        troubles = {one.trouble for one in self.bookers if one.trouble}
+        troubles = {one.problem for one in self.bookers if one.problem}
         return "\n".join([self.telling(), *told, *troubles])
 
     def _say(self, line: str) -> None:
-        self._teller.say("churn", line)
+        self._reporter.say("churn", line)

@@ -6,9 +6,9 @@ from typing import Final
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.demo.access import administrator
-from devcluster.parts import gpu_scheduler
+from devcluster.product import gpu_scheduler
 from tests.laws.live import LiveWatch, checkpoints_of
 from tests.long.churn.churning import Churning, Scale
 from tests.long.churn.ground import ground

@@ -16,9 +16,9 @@ from typing import Final
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import ApiError, Conflict
 from cluster.kube.resources import PODS
+from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod
-from cluster.objects.stamps import text_of
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.long.accounts import Account
 from tests.long.churn.ground import NAMESPACE, body
 from tests.long.churn.racing import Racing

@@ -18,16 +18,16 @@ from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import (
+from devcluster.product import (
     Parts,
     booking_controller,
     booking_server,
     extender,
     node_agent,
 )
-from devcluster.parts.part import Part
+from devcluster.product.part import Part
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.clusters import own
 from tests.long import accounts
 from tests.long.accounts import Account

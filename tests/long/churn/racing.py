@@ -11,12 +11,12 @@ from contextlib import suppress
 from typing import Final
 
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import SystemClock
-from devcluster.demo.milestones import is_evicted
+from cluster.process.clock import SystemClock
+from devcluster.demo.pod_status import is_evicted
 from tests.long.churn.ground import NAMESPACE
 
 RACES: Final = 4

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
-from devcluster.demo import milestones
+from devcluster.demo import pod_status
 
 Stand = Literal["missing", "taken", "leaving", "over", "waits", "starts", "runs", "without"]
 """``taken``: told to go, and not by its user; ``without``: it came back without a GPU."""
@@ -25,14 +25,14 @@ class Tally:
 def stand_of(pod: Pod) -> Stand:
     """How a pod stands."""
     if is_terminating(pod):
-        return "taken" if milestones.is_evicted(pod) else "leaving"
+        return "taken" if pod_status.is_evicted(pod) else "leaving"
     if is_terminal(pod):
         return "over"
     if not asks_for_gpus(pod):
         return "without"
     if not pod.spec.node_name:
         return "waits"
-    return "runs" if milestones.is_running(pod) else "starts"
+    return "runs" if pod_status.is_running(pod) else "starts"
 
 
 def tally(stands: Iterable[Stand]) -> Tally:

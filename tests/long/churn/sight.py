@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
 
 from cluster.objects.pods import Pod
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.laws.state import State
 from tests.long.churn.seen import Stand, stand_of
 

@@ -7,7 +7,7 @@ nodes vanish, clocks are wrong. Each kind comes once in every round.
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from devcluster.parts import booking_server, extender, gpu_scheduler
+from devcluster.product import booking_server, extender, gpu_scheduler
 from tests.long.churn.ground import AGENT, AGENTS, CONTROLLERS, KUBELETS
 from tests.long.fire.harm import share
 

@@ -7,12 +7,12 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.lease import micro_time
+from cluster.kube.node_lease import micro_time
 from cluster.kube.resources import LEASES, NODES
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
-from devcluster.failure import ClusterError
-from devcluster.waiting import Stopwatch, poll
+from devcluster.errors import ClusterError
+from devcluster.wait import Stopwatch, poll
 from tests.long.churn.ground import CONTROLLERS, MODULES, Ground
 from tests.long.churn.recoveries import Recovery
 from tests.long.churn.strikes import GONE_SILENTLY, Strike, group_of
@@ -227,9 +227,9 @@ class Striking:
 
         assert poll(done, seconds=PATIENCE, every=0.5), "the API server does not answer"
 
-    def _tell(self, sentence: str) -> None:
-        self._fault(sentence)
-        self._say(sentence)
+    def _tell(self, message: str) -> None:
+        self._fault(message)
+        self._say(message)
 
     def _wait(self, seconds: float) -> None:
         self._clock.wait(threading.Event(), seconds)

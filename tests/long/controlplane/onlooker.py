@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from cluster.runtime.probes import serve
+from cluster.process.probes import serve
 from devcluster.cluster import Cluster
-from extender.wire import Arguments, FilterResult
+from extender.wire import ExtenderArgs, ExtenderFilterResult
 
 if TYPE_CHECKING:
     from wsgiref.types import StartResponse, WSGIEnvironment
@@ -38,11 +38,11 @@ class Onlooker:
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
         """Answer ``filter``: none of them."""
         body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
-        asked = msgspec.json.decode(body, type=Arguments)
+        asked = msgspec.json.decode(body, type=ExtenderArgs)
         nodes = asked.node_names or ()
         with self._lock:
             self._found[asked.pod.metadata.uid] = frozenset(nodes)
-        answer = FilterResult(failed_and_unresolvable_nodes=dict.fromkeys(nodes, "just looking"))
+        answer = ExtenderFilterResult(failed_and_unresolvable_nodes=dict.fromkeys(nodes, "just looking"))
         start_response("200 OK", [("Content-Type", "application/json")])
         return [msgspec.json.encode(answer)]
 

@@ -17,14 +17,14 @@ import urllib3
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import BOOKINGS, NODES, PODS
 from cluster.objects.inventory import Device, encode_inventory
 from cluster.objects.pods import Pod
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.demo.access import administrator
-from devcluster.parts import (
+from devcluster.product import (
     chart,
     extender,
     gpu_scheduler,

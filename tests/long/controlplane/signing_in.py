@@ -16,8 +16,8 @@ from cluster import names
 from cluster.fake.clock import eventually
 from cluster.objects.inventory import encode_inventory
 from devcluster.cluster import Cluster
-from devcluster.parts import chart
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
+from devcluster.product import chart
 from tests.booking.web.login.entrance import CLIENT, free_port
 from tests.e2e.playground import PATIENCE
 from tests.fakes.objects import a100

@@ -13,27 +13,27 @@ import pytest
 import urllib3
 from prometheus_client import CollectorRegistry
 
-from booking.admission.admit import Admit, Reply
+from booking.admission.cluster_view import CachedClusterView
 from booking.admission.endpoint import PATH, Endpoint
-from booking.admission.installed import Installed
 from booking.admission.metrics import Metrics
 from booking.admission.owner import Creators
 from booking.admission.review import Review
-from booking.admission.sight import Sight
+from booking.admission.webhook import Reply, Webhook
+from booking.admission.webhook_installer import WebhookInstaller
 from cluster import names
+from cluster.cache import ClusterCache
+from cluster.cache.handlers import Namespaces
 from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import NAMESPACES, PODS
 from cluster.objects.bookings import Booking, BookingSpec
+from cluster.objects.cover_annotations import text_of
 from cluster.objects.meta import Meta
-from cluster.objects.stamps import text_of
-from cluster.picture import Picture
-from cluster.picture.handlers import Namespaces
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.https import TlsServer
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec
@@ -79,11 +79,11 @@ def priority_class(name: str, value: int) -> Json:
 
 
 @dataclass
-class Webhook:
+class ServedWebhook:
     """The webhook under test, what it sees, and how often it was asked."""
 
-    admit: Admit
-    picture: Picture
+    admit: Webhook
+    cache: ClusterCache
     asked: int = 0
 
     def __call__(self, body: bytes) -> Reply:
@@ -170,26 +170,26 @@ def kube(cluster: Cluster) -> Iterator[KubeClient]:
 
 
 @pytest.fixture(scope="module")
-def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[Webhook]:
+def webhook(cluster: Cluster, kube: KubeClient) -> Iterator[ServedWebhook]:
     """Served on the host, installed as the controller does it."""
-    metrics, picture = Metrics(CollectorRegistry()), Picture(CLOCK)
-    picture.apply_booking(BOOKING)
+    metrics, cache = Metrics(CollectorRegistry()), ClusterCache(CLOCK)
+    cache.apply_booking(BOOKING)
     rules = (Rule(source="jupyterhub", match=r"(\w+)@kth[.]se", user=r"\1"), *DEFAULT_RULES)
     review = Review(creators=Creators(rules=rules, trusted=frozenset({HUB}), ourselves=OURSELVES))
-    sight = Sight(picture, rules=rules, known=["alice@kth.se"])
-    admit = Admit(review, sight, CLOCK, metrics, obstacle=lambda: None, read_bookings=lambda: None)
-    webhook = Webhook(admit, picture)
+    view = CachedClusterView(cache, rules=rules, known=["alice@kth.se"])
+    admit = Webhook(review, view, CLOCK, metrics, unready_reason=lambda: None, read_bookings=lambda: None)
+    webhook = ServedWebhook(admit, cache)
     host = address_towards(cluster.address)
     server = TlsServer(Endpoint(webhook, CLOCK, metrics), CLOCK, host=host, port=0)
     made = configuration(f"https://{host}:{server.port}{PATH}")
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
-    installed = Installed(kube, CLOCK, server.present, namespace=names.NAMESPACE, hosts=[host])
+    installed = WebhookInstaller(kube, CLOCK, server.present, namespace=names.NAMESPACE, hosts=[host])
     stop = Event()
-    namespaces = Reflector(kube, NAMESPACES, Namespaces(picture), CLOCK)
+    namespaces = Reflector(kube, NAMESPACES, Namespaces(cache), CLOCK)
     threads = [Thread(target=one.run, args=(stop,), daemon=True) for one in (installed, namespaces)]
     for thread in threads:
         thread.start()
-    eventually(lambda: installed.trouble() is None, deadline=PATIENCE)
+    eventually(lambda: installed.problem() is None, deadline=PATIENCE)
     people = People(cluster)
     # The API server reads its webhooks by a watch: it is asked at the latest when it has seen the newest.
     eventually(lambda: names.USER in created_or_empty(people), deadline=PATIENCE)
@@ -206,7 +206,7 @@ def created_or_empty(people: People) -> Json:
 
 
 @pytest.fixture
-def people(cluster: Cluster, webhook: Webhook) -> People:
+def people(cluster: Cluster, webhook: ServedWebhook) -> People:
     webhook.asked = 0
     return People(cluster)
 
@@ -257,7 +257,7 @@ def test_l7_forged_keys_are_overwritten_or_removed(people: People) -> None:
     }
     assert pod.body["metadata"]["labels"] == {"app": "x"}
     assert pod.body["metadata"]["finalizers"] == ["example.org/kept"]
-    assert any("only GPU Booking writes such keys" in sentence for sentence in pod.warnings)
+    assert any("only GPU Booking writes such keys" in message for message in pod.warnings)
 
 
 @pytest.mark.parametrize(
@@ -286,14 +286,14 @@ def test_l7_forged_keys_on_a_pod_without_gpus_are_removed(people: People, forged
         a_pod(gpus=0, labels={"app": "x"}, finalizers=["example.org/x"]),
     ],
 )
-def test_other_pods_never_reach_the_webhook(people: People, webhook: Webhook, pod: Json) -> None:
+def test_other_pods_never_reach_the_webhook(people: People, webhook: ServedWebhook, pod: Json) -> None:
     assert people.create("bob", pod).status == 201
     assert webhook.asked == 0
 
 
 @pytest.mark.parametrize("where", ["containers", "initContainers"])
 @pytest.mark.parametrize("resource", [names.GPU_RESOURCE, "nvidia.com/mig-1g.10gb"])
-def test_gpus_anywhere_reach_it(people: People, webhook: Webhook, where: str, resource: str) -> None:
+def test_gpus_anywhere_reach_it(people: People, webhook: ServedWebhook, where: str, resource: str) -> None:
     pod = a_pod(where=where)
     pod["spec"][where][0]["resources"]["limits"] = {resource: "1"}
     assert people.create("bob", pod).annotations[names.USER] == "bob"
@@ -322,9 +322,11 @@ def test_a_hubs_pod_with_nothing_but_a_label_is_its_users(people: People, label:
     assert people.create("bob", pod).annotations[names.USER] == "bob"
 
 
-def test_a_notebook_for_which_no_gpu_is_free_starts_without_one(people: People, webhook: Webhook) -> None:
+def test_a_notebook_for_which_no_gpu_is_free_starts_without_one(
+    people: People, webhook: ServedWebhook
+) -> None:
     notebook = a_pod(annotations={names.HUB_USER: "bob"})
-    with full(webhook.picture):
+    with full(webhook.cache):
         pod, other = people.create(HUB, notebook), people.create("bob", a_pod())
     (asks,) = pod.spec["containers"]
     assert not asks["resources"].get("limits")
@@ -337,34 +339,34 @@ def test_a_notebook_for_which_no_gpu_is_free_starts_without_one(people: People, 
 
 
 @contextmanager
-def full(picture: Picture) -> Iterator[None]:
+def full(cache: ClusterCache) -> Iterator[None]:
     """One node, whose one GPU is held."""
     node, lease = a_node("n0", a100(0)), a_lease("n0", renewed=CLOCK.now())
     held = a_held_pod("held").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj
-    picture.apply_node(node)
-    picture.apply_lease(lease)
-    picture.apply_pod(held)
+    cache.apply_node(node)
+    cache.apply_lease(lease)
+    cache.apply_pod(held)
     yield
-    picture.remove_pod(held)
-    picture.remove_lease(lease)
-    picture.remove_node(node)
+    cache.remove_pod(held)
+    cache.remove_lease(lease)
+    cache.remove_node(node)
 
 
 @pytest.mark.parametrize(
-    ("who", "sentence"),
+    ("who", "message"),
     [
         ("alice", f"Warning: Your booking of 1 x {A100} (b-1) covers this pod until "),
         ("bob", "Warning: No running booking: this pod may be evicted when a booked pod needs its GPU."),
     ],
 )
 @pytest.mark.usefixtures("webhook")
-def test_kubectl_shows_what_they_got(cluster: Cluster, who: str, sentence: str) -> None:
+def test_kubectl_shows_what_they_got(cluster: Cluster, who: str, message: str) -> None:
     argv, environment = cluster.kubectl_command("create", "-f", "-", f"--as={who}")
     pod = {"apiVersion": "v1", "kind": "Pod", **a_pod()}
     done = subprocess.run(
         argv, input=msgspec.json.encode(pod), env=environment, capture_output=True, check=True
     )
-    assert sentence in done.stderr.decode()
+    assert message in done.stderr.decode()
 
 
 def test_nobody_names_gpus_to_the_runtime(people: People) -> None:
@@ -378,7 +380,7 @@ def test_nobody_names_gpus_to_the_runtime(people: People) -> None:
 
 
 def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
-    ours = {names.USER: "alice", names.RECREATED_FROM: "uid-1", names.BORN: text_of(TODAY)}
+    ours = {names.USER: "alice", names.RECREATED_FROM: "uid-1", names.FIRST_CREATED: text_of(TODAY)}
     back = a_pod(gpus=0, annotations=ours, labels={names.COMEBACK: "true"}, finalizers=[names.COMEBACK])
     pod = people.create(OURSELVES, back)
     assert pod.annotations == ours
@@ -389,7 +391,7 @@ def test_what_our_reclaimer_creates_keeps_everything(people: People) -> None:
 
 
 @pytest.mark.parametrize("kind", ["Job", "Deployment"])
-def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: Webhook, kind: str) -> None:
+def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: ServedWebhook, kind: str) -> None:
     namespace = f"unowned-{kind.lower()}"
     pod = made_by_a_controller(cluster, webhook, kind, namespace=namespace)
     told = f"no administrator has set {names.OWNER} on namespace {namespace}."
@@ -401,7 +403,7 @@ def test_a_controllers_pod_is_nobodys(cluster: Cluster, webhook: Webhook, kind: 
     assert pod["spec"]["priorityClassName"] == names.OPPORTUNISTIC_CLASS
 
 
-def test_in_a_namespace_with_an_owner_it_is_the_owners(cluster: Cluster, webhook: Webhook) -> None:
+def test_in_a_namespace_with_an_owner_it_is_the_owners(cluster: Cluster, webhook: ServedWebhook) -> None:
     pod = made_by_a_controller(cluster, webhook, "Deployment", namespace="owned", owner="alice")
     assert pod["metadata"]["annotations"][names.USER] == "alice"
     assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"
@@ -409,14 +411,14 @@ def test_in_a_namespace_with_an_owner_it_is_the_owners(cluster: Cluster, webhook
 
 
 def made_by_a_controller(
-    cluster: Cluster, webhook: Webhook, kind: str, *, namespace: str, owner: str | None = None
+    cluster: Cluster, webhook: ServedWebhook, kind: str, *, namespace: str, owner: str | None = None
 ) -> Json:
     """A pod that says that it is Bob's, made by Kubernetes in a namespace of its own."""
     annotations = {names.OWNER: owner} if owner else {}
     given = {"apiVersion": "v1", "kind": "Namespace"}
     made = {**given, "metadata": {"name": namespace, "annotations": annotations}}
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
-    eventually(lambda: namespace in webhook.picture.namespaces, deadline=PATIENCE)
+    eventually(lambda: namespace in webhook.cache.namespaces, deadline=PATIENCE)
     template = a_pod(annotations={names.USER: "bob"}, labels={"app": "x"})
     template["spec"]["restartPolicy"] = "Never" if kind == "Job" else "Always"
     selector = {} if kind == "Job" else {"selector": {"matchLabels": {"app": "x"}}}
@@ -436,14 +438,16 @@ def made_by_a_controller(
 
 
 def test_before_the_first_picture_gpu_pods_are_refused_and_others_are_not(
-    people: People, webhook: Webhook
+    people: People, webhook: ServedWebhook
 ) -> None:
     whole = webhook.admit
     unread = "The pods of the cluster have not been read yet."
     review = Review(creators=Creators(ourselves=OURSELVES))
     metrics = Metrics(CollectorRegistry())
-    sight = Sight(Picture(CLOCK))
-    webhook.admit = Admit(review, sight, CLOCK, metrics, obstacle=lambda: unread, read_bookings=lambda: None)
+    view = CachedClusterView(ClusterCache(CLOCK))
+    webhook.admit = Webhook(
+        review, view, CLOCK, metrics, unready_reason=lambda: unread, read_bookings=lambda: None
+    )
     try:
         refused = people.create("bob", a_pod())
         assert refused.status == 500

@@ -19,16 +19,16 @@ from booking.web.roles import ADMINISTER, BOOKINGS_RIGHT, Roles
 from cluster import names
 from cluster.decide.identity import Rule
 from cluster.fake.clock import eventually
-from cluster.kube.access import AccessReviews
+from cluster.kube.access_review import AccessReviews
 from cluster.kube.client import KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.resources import BOOKINGS, LEASES
-from cluster.kube.tokens import Subject, TokenReviews
+from cluster.kube.token_review import Subject, TokenReviews
 from cluster.objects.bookings import Booking
 from cluster.objects.inventory import encode_inventory
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
-from devcluster.parts import chart
+from devcluster.product import chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.booking.mirror.memory_source import MemorySource, a_record
 from tests.clusters import own
@@ -51,7 +51,7 @@ class Token:
     def token(self) -> str | None:
         return self._token
 
-    def refused(self) -> None:
+    def invalidate(self) -> None:
         """There is no other."""
 
 

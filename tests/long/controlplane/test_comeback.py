@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
-from booking.reclaimer.departing.departure import Departure
-from booking.reclaimer.leaving import ProtectedError, Reason, Why
+from booking.reclaimer.evictions.pod_evictor import PodEvictor
+from booking.reclaimer.evictor import EvictionCause, ProtectedError, Reason
 from cluster import names
+from cluster.cache import ClusterCache, Informers
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import ApiError, NotFound
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminating
-from cluster.objects.replaced import Replaced, encode_replaced
-from cluster.picture import Following, Picture
-from cluster.runtime.clock import SystemClock
+from cluster.objects.replaced_fields import Replaced, encode_replaced
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
@@ -117,8 +117,8 @@ class Scene:
         self.ears = Ears()
         self.victim = self.running(notebook())
         clock = SystemClock()
-        self.departure = Departure(kube, clock, self.ears)
-        following = Following(kube, Picture(clock), clock, namespace=namespace)
+        self.departure = PodEvictor(kube, clock, self.ears)
+        following = Informers(kube, ClusterCache(clock), clock, namespace=namespace)
         self.departure.follow(following)
         for kind in ("comebacks", "templates", "failed pods"):
             threading.Thread(target=following.threads[kind], args=(stop,), daemon=True).start()
@@ -155,7 +155,7 @@ class Scene:
     def settles(self) -> bool:
         """One more pass; whether nothing of a comeback is left."""
         try:
-            self.departure.look(frozenset())
+            self.departure.reconcile(frozenset())
             self.kubelet()
         except ApiError:
             return False
@@ -177,8 +177,8 @@ def scene(kube: KubeClient, namespace: str) -> Iterator[Scene]:
     stop.set()
 
 
-def why(reason: Reason) -> Why:
-    return Why(reason=reason, sentence="A booked pod needs the GPU.", grace_seconds=20)
+def why(reason: Reason) -> EvictionCause:
+    return EvictionCause(reason=reason, message="A booked pod needs the GPU.", grace_seconds=20)
 
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
@@ -248,7 +248,7 @@ def test_law_l4_a_pod_that_a_kubelet_refused_comes_back_as_it_was(scene: Scene, 
 
 def test_law_l4_a_user_who_deletes_a_refused_pod_wins(scene: Scene) -> None:
     scene.status("p", {"phase": "Failed", "reason": "OutOfcpu", "message": "Pod was rejected: full"})
-    eventually(lambda: scene.departure.look(frozenset()) or scene.ears.reasons, deadline=PATIENCE)
+    eventually(lambda: scene.departure.reconcile(frozenset()) or scene.ears.reasons, deadline=PATIENCE)
     scene.kube.delete(PODS, "p", namespace=scene.namespace)
     eventually(lambda: scene.settles() and scene.pod() is None, deadline=PATIENCE)
 

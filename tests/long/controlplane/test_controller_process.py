@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 import urllib3
 
-from booking.admission.authority import CERTIFICATE_LASTS, RENEWED_AHEAD
+from booking.admission.certificate_authority import CERTIFICATE_LASTS, RENEWED_AHEAD
 from booking.settings import ControllerSettings
 from cluster import names
 from cluster.fake.clock import eventually
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.parts import Parts, chart
+from devcluster.errors import ClusterError
+from devcluster.product import Parts, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE

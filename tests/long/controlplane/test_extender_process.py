@@ -8,12 +8,12 @@ import pytest
 import urllib3
 
 from cluster import names
+from cluster.cache.informers import STALE_AFTER
 from cluster.fake.clock import FakeClock, eventually
-from cluster.picture.following import NO_NEWS
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.settings import load
+from cluster.process.clock import SystemClock
+from cluster.process.settings import load
 from devcluster.cluster import Cluster
-from devcluster.parts import chart, extender, identity
+from devcluster.product import chart, extender, identity
 from devcluster.spec import ClusterSpec, NodeSpec
 from extender.__main__ import build
 from extender.settings import Settings
@@ -53,7 +53,7 @@ def test_l6_without_news_for_150_seconds_it_is_not_ready(settings: Settings) -> 
 
     try:
         eventually(is_ready, deadline=PATIENCE)
-        clock.advance(NO_NEWS + 1)
+        clock.advance(STALE_AFTER + 1)
         status, said = probed()
         assert status == HTTPStatus.SERVICE_UNAVAILABLE
         assert said.startswith("cluster: There has been no news of ")

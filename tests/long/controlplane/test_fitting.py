@@ -10,17 +10,17 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from cluster.decide.fitting import Around, prepared
+from cluster.cache import ClusterCache
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for
 from cluster.fake.clock import FakeClock, eventually
 from cluster.kube.client import KubeClient
-from cluster.kube.port import Selection
-from cluster.kube.resources import CLAIMS, NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUMES, Resource
+from cluster.kube.interface import Selection
+from cluster.kube.resources import NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES, Resource
 from cluster.objects.pods import Pod
-from cluster.picture import Picture
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, NodeSpec
-from tests.cluster.decide.fitting import cases
-from tests.cluster.decide.fitting.cases import Json, a_pod, container, mount, required, term
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import Json, a_pod, container, mount, required, term
 from tests.clusters import own
 from tests.controlplane.access import ACCOUNTS, client
 from tests.e2e.playground import PATIENCE
@@ -46,18 +46,18 @@ class Ground:
     kube: KubeClient
     onlooker: Onlooker
 
-    def around(self) -> Around:
+    def around(self) -> ClusterObjects:
         """What a picture that is fed from this API server would say now."""
-        picture = Picture(FakeClock())
-        kept = picture.keep_surroundings()
-        kept.claims.replace(self.kube.list(CLAIMS).items, "")
+        cache = ClusterCache(FakeClock())
+        kept = cache.keep_surroundings()
+        kept.claims.replace(self.kube.list(VOLUME_CLAIMS).items, "")
         kept.volumes.replace(self.kube.list(VOLUMES).items, "")
         kept.classes.replace(self.kube.list(STORAGE_CLASSES).items, "")
-        picture.replace_namespaces(self.kube.list(NAMESPACES).items)
-        picture.replace_nodes(self.kube.list(NODES).items)
+        cache.replace_namespaces(self.kube.list(NAMESPACES).items)
+        cache.replace_nodes(self.kube.list(NODES).items)
         pods = self.kube.list(PODS)
-        picture.replace_pods(pods.items, pods.resource_version)
-        return picture.around()
+        cache.replace_pods(pods.items, pods.resource_version)
+        return cache.around()
 
     def ask(self, bodies: Sequence[Json]) -> list[tuple[Pod, frozenset[str]]]:
         """Create pods, wait until the scheduler has tried each, take them away; the pods and their nodes."""
@@ -85,9 +85,9 @@ def _is_refused(pod: Pod) -> bool:
     return any(one.type == "PodScheduled" and one.reason == "Unschedulable" for one in conditions)
 
 
-def ours(pod: Pod, around: Around, without: frozenset[str] = frozenset()) -> frozenset[str]:
+def ours(pod: Pod, around: ClusterObjects, without: frozenset[str] = frozenset()) -> frozenset[str]:
     """Nodes on which ours would have the pod placed."""
-    checker = prepared(pod, around)
+    checker = checker_for(pod, around)
     return frozenset(
         name for name, node in around.nodes.items() if checker.why_not(node, without=without) is None
     )
@@ -115,7 +115,7 @@ def ground(cluster: Cluster, kube: KubeClient) -> Iterator[Ground]:
     cluster.pause("kube-controller-manager")
     for classed in cases.CLASSES:
         kube.create(STORAGE_CLASSES, classed)
-    for resource, bodies in ((VOLUMES, cases.VOLUMES), (CLAIMS, cases.CLAIMS)):
+    for resource, bodies in ((VOLUMES, cases.VOLUMES), (VOLUME_CLAIMS, cases.CLAIMS)):
         for body in bodies:
             _create_with_status(kube, resource, body)
     for body in cases.NODES:
@@ -163,7 +163,7 @@ def differences(
     wrong = []
     for body, (pod, theirs) in zip(bodies, ground.ask(bodies), strict=True):
         for surroundings, without in ((around, frozenset[str]()), (haunted, uids)):
-            checker = prepared(pod, surroundings)
+            checker = checker_for(pod, surroundings)
             said = {name: checker.why_not(node, without=without) for name, node in around.nodes.items()}
             if theirs != {name for name, why in said.items() if why is None}:
                 wrong.append((body, said, sorted(theirs)))

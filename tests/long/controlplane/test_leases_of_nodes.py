@@ -9,9 +9,9 @@ from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import NotFound
-from cluster.kube.lease import LeaseRenewer
+from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.resources import LEASES, NODES
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.spec import ClusterSpec, NodeSpec

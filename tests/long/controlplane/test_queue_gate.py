@@ -10,15 +10,15 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import EVENTS, PODS
-from cluster.objects.gates import is_queued
-from cluster.objects.pods import Pod, born
-from cluster.runtime.clock import SystemClock
+from cluster.objects.pods import Pod, first_created
+from cluster.objects.scheduling_gates import is_queued
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.components import kwok
 from devcluster.demo.access import administrator
-from devcluster.parts import Parts, booking_controller, chart
+from devcluster.product import Parts, booking_controller, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.bench.simulated import GPUS, in_parallel, simulated
 from tests.clusters import own
@@ -59,7 +59,7 @@ class Line:
 
     def queued(self) -> list[str]:
         """Names of those behind the gate, the oldest first."""
-        found = sorted(filter(is_queued, self.all()), key=lambda pod: (born(pod), pod.metadata.uid))
+        found = sorted(filter(is_queued, self.all()), key=lambda pod: (first_created(pod), pod.metadata.uid))
         return [pod.metadata.name for pod in found]
 
     def fill(self) -> list[str]:

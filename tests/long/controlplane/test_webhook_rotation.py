@@ -10,21 +10,21 @@ import msgspec
 import pytest
 from prometheus_client import CollectorRegistry
 
-from booking.admission.admit import JSON, Reply, answer, question_in
-from booking.admission.authority import new_authority, new_certificate, vouches
+from booking.admission.certificate_authority import new_authority, new_certificate, vouches
 from booking.admission.endpoint import PATH, Endpoint
-from booking.admission.installed import Installed
 from booking.admission.keys import KNOWN_AFTER, Keys, data_of, keys_in
 from booking.admission.metrics import Metrics
 from booking.admission.review import Outcome
+from booking.admission.webhook import JSON, Reply, answer, question_in
+from booking.admission.webhook_installer import WebhookInstaller
 from cluster import names
 from cluster.fake.clock import eventually
 from cluster.kube.client import KubeClient
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import NAMESPACES, PODS, SECRETS
-from cluster.runtime.clock import SystemClock
-from cluster.runtime.https import TlsServer
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer
 from devcluster.cluster import Cluster
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
@@ -141,7 +141,7 @@ def test_no_request_is_missed_while_certificate_and_authority_are_replaced(
     cluster.kubectl("create", "-f", "-", given=msgspec.json.encode(made).decode())
     secret = kube.create(SECRETS, old_secret(host), namespace=names.NAMESPACE)
     first = keys_in(secret.data)
-    installed = Installed(kube, clock, server.present, namespace=names.NAMESPACE, hosts=[host])
+    installed = WebhookInstaller(kube, clock, server.present, namespace=names.NAMESPACE, hosts=[host])
     installed.round()
     announced = stored(kube)
     assert announced.server != first.server, "the certificate was due"

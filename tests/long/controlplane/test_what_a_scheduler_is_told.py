@@ -9,9 +9,9 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import eventually
-from cluster.kube.port import Selection, WatchOptions
+from cluster.kube.interface import Selection, WatchOptions
 from cluster.kube.resources import PODS
-from devcluster.parts import extender
+from devcluster.product import extender
 from tests.e2e.playground import PATIENCE
 from tests.long.controlplane import scheduling
 from tests.long.controlplane.scheduling import DEDICATED, NAMESPACE, Field
@@ -120,9 +120,9 @@ def without(field: Field, kind: str, name: str, instead: JsonObject | None = Non
         put(whole)
 
 
-def told(field: Field, pod: str, sentence: str) -> bool:
+def told(field: Field, pod: str, text: str) -> bool:
     """Whether a pod's events say why it was not scheduled."""
-    return any(sentence in message for reason, message in field.said(pod) if reason == FAILED)
+    return any(text in message for reason, message in field.said(pod) if reason == FAILED)
 
 
 def rights(field: Field) -> list[JsonObject]:
@@ -141,8 +141,8 @@ def test_why_the_extender_cannot_bind_is_read_in_the_pods_events(field: Field) -
     with without(field, "clusterrole", role, instead={"rules": kept}):
         eventually(lambda: not allows(field, "binding"), deadline=PATIENCE)
         field.create("unbound", scheduler=DEDICATED.gpu_pods, gpus=1)
-        sentence = "The API server refused the Binding (403 Forbidden)."
-        eventually(lambda: told(field, "unbound", sentence), deadline=PATIENCE)
+        message = "The API server refused the Binding (403 Forbidden)."
+        eventually(lambda: told(field, "unbound", message), deadline=PATIENCE)
 
     assert field.placed("unbound")
 
@@ -154,7 +154,7 @@ def test_why_the_extender_cannot_answer_is_read_in_the_pods_events(field: Field)
             stack.enter_context(without(field, "clusterrolebinding", binding["metadata"]["name"]))
         field.cluster.daemon(extender.NAME).restart()
         field.create("waits", scheduler=DEDICATED.gpu_pods, gpus=1)
-        sentence = "The pods of the cluster have not been read yet."
-        eventually(lambda: told(field, "waits", sentence), deadline=PATIENCE)
+        message = "The pods of the cluster have not been read yet."
+        eventually(lambda: told(field, "waits", message), deadline=PATIENCE)
 
     assert field.placed("waits")

@@ -11,10 +11,10 @@ import pytest
 from cluster.kube.resources import NODES
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import FakeNvml
 from devcluster.spec import CONTROL_PLANE, ClusterSpec
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, UNANSWERED
 
@@ -82,7 +82,7 @@ def test_a_killed_kubelet_leaves_its_node_not_ready_until_it_is_started_again(cl
 def test_a_kubelet_that_finds_no_containerd_is_started_again_until_it_does(cluster: Cluster) -> None:
     cluster.kill("node-a/containerd")
     cluster.restart("node-a/kubelet")
-    assert poll(lambda: cluster.daemon("node-a/kubelet").revived, seconds=PATIENCE), "it did not end"
+    assert poll(lambda: cluster.daemon("node-a/kubelet").restarted, seconds=PATIENCE), "it did not end"
 
     cluster.restart("node-a/containerd")
 

@@ -14,11 +14,11 @@ import pytest
 from devcluster import cluster as clusters
 from devcluster import machine, network
 from devcluster.cluster import Cluster
-from devcluster.failure import ClusterError
-from devcluster.places import places
+from devcluster.errors import ClusterError
+from devcluster.paths import places
 from devcluster.procstat import PARENT, fields_of
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import Stopwatch, poll
+from devcluster.wait import Stopwatch, poll
 from tests.clusters import own
 from tests.devcluster.machine import Machine, alive, processes_like
 from tests.patience import PATIENCE

@@ -36,7 +36,7 @@ def test_eight_clusters_run_pods_side_by_side(eight: list[Cluster]) -> None:
     for cluster in eight:
         cluster.kubectl("wait", "--for=condition=Ready", "pod", "--all", "--timeout=120s")
         assert not [name for name, daemon in cluster.daemons.items() if daemon.exited is not None]
-        assert not [name for name, daemon in cluster.daemons.items() if daemon.revived]
+        assert not [name for name, daemon in cluster.daemons.items() if daemon.restarted]
     assert len({cluster.api_server for cluster in eight}) == len(eight)
     for line in limits.in_use():
         sys.stdout.write(f"{line}\n")

@@ -8,8 +8,8 @@ from typing import Any
 
 from cluster.names import DOMAIN
 from devcluster.binaries import ensure
-from deviceplugin.ldcache import hooks
-from tests.deviceplugin.test_ldcache import FOLDER, LIBRARY, MOUNTS, folders_of_this_host
+from deviceplugin.injection.ldcache_hook import hooks
+from tests.deviceplugin.injection.test_ldcache_hook import FOLDER, LIBRARY, MOUNTS, folders_of_this_host
 
 PRINTS_ITS_CACHE = ["/sbin/ldconfig", "-p"]
 

@@ -11,8 +11,8 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from devcluster.fakenvml import FakeNvml
-from tests.deviceplugin.test_admission_with_a_kubelet import a_pod
 from tests.deviceplugin.test_agent_process import Agent, agent, simulated
+from tests.deviceplugin.test_allocator_with_a_kubelet import a_pod
 from tests.fakes.kubelet import FakeKubelet
 
 LONG = 120.0

@@ -18,12 +18,12 @@ from click.testing import CliRunner
 
 from booking.cli.__main__ import gpu
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.architecture import commands
 from tests.architecture.checkout import ROOT

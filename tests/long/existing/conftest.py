@@ -7,9 +7,9 @@ from typing import Self
 
 import pytest
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts, existing
+from devcluster.product import Parts, existing
 from tests.e2e.testbed import Design, Testbed
 
 POLICY = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}

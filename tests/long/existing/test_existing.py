@@ -9,13 +9,13 @@ import pytest
 import yaml
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.components import scheduler
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts, existing
-from devcluster.waiting import Stopwatch
+from devcluster.product import Parts, existing
+from devcluster.wait import Stopwatch
 from docs.tables.markdown import ROOT
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground

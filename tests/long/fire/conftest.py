@@ -7,8 +7,8 @@ from typing import Protocol
 import pytest
 
 from devcluster.cluster import Cluster
-from devcluster.demo.teller import Teller
-from devcluster.parts import Parts
+from devcluster.demo.reporter import Reporter
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.testbed import Testbed
@@ -87,8 +87,8 @@ def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
     """A story with harm in it."""
 
     def tell(blows: tuple[Blow, ...], *, also: Interlude = lambda _moment: None) -> ShortStory:
-        teller = Teller(sys.stdout)
-        harm = Harm(cluster, blows, fault=laws.fault, say=lambda line: teller.say("fire", line))
+        reporter = Reporter(sys.stdout)
+        harm = Harm(cluster, blows, fault=laws.fault, say=lambda line: reporter.say("fire", line))
 
         def interlude(moment: str) -> None:
             also(moment)
@@ -101,7 +101,7 @@ def under_fire(cluster: Cluster, story: Telling, laws: LiveWatch) -> UnderFire:
             end = told.play()
             assert end == expected(told.victim)
         except AssertionError:
-            teller.say("fire", f"all logs are kept in {cluster.keep_logs()}")
+            reporter.say("fire", f"all logs are kept in {cluster.keep_logs()}")
             raise
         assert on_nodes or not told.refused, told.refused
         return told

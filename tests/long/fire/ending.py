@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from cluster import names
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import NODES, POD_TEMPLATES, WHOLE_PODS, WholePod
 from cluster.objects.assignment import assignment_of, devices_of
 from cluster.objects.pods import Pod

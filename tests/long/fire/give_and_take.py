@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from cluster import names
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import POD_TEMPLATES
 from cluster.objects.pods import Pod, asks_for_gpus
 from devcluster import probe
-from devcluster.demo import milestones
+from devcluster.demo import pod_status
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, PATIENCE, Playground
 from tests.long.fire.ending import PASSING
@@ -59,18 +59,18 @@ class GiveAndTake:
         self._told = 0
         self._uids: dict[str, str] = {}
         self._bob.create(self._body(STAYS))
-        self._await(STAYS, milestones.is_running)
+        self._await(STAYS, pod_status.is_running)
         self._bob.create(self._body(f"{HIS}1", cheap=True))
 
     def tell(self, reached: Callable[[Moment], object] = lambda _moment: None) -> Outcome:
         """Once. Args: reached: called in the story's own thread."""
         self._told += 1
         his, hers = f"{HIS}{self._told}", f"{HERS}{self._told}"
-        device = milestones.devices(self._await(his, milestones.is_running))
+        device = pod_status.devices(self._await(his, pod_status.is_running))
         reached("begun")
         booking = self._alice.book()
         self._alice.create(self._body(hers))
-        given = milestones.devices(self._await(hers, milestones.is_running))
+        given = pod_status.devices(self._await(hers, pod_status.is_running))
         self._await(his, self._is_back)
         self._patience.until("all is done for her pod", lambda: not self._left())
         reached("served")
@@ -96,15 +96,15 @@ class GiveAndTake:
 
     # --- reading -------------------------------------------------------------------------------------
     def _is_back(self, pod: Pod) -> bool:
-        came = milestones.came_back_from(pod) == self._uids[pod.metadata.name]
-        return came and milestones.is_running(pod)
+        came = pod_status.came_back_from(pod) == self._uids[pod.metadata.name]
+        return came and pod_status.is_running(pod)
 
     def _fate(self, name: str) -> str:
         pod = self._named(name)
         if pod is None:
             return "gone"
-        came = "came back" if milestones.came_back_from(pod) == self._uids[name] else "did not come back"
-        runs = "runs" if milestones.is_running(pod) else milestones.describe(pod)
+        came = "came back" if pod_status.came_back_from(pod) == self._uids[name] else "did not come back"
+        runs = "runs" if pod_status.is_running(pod) else pod_status.describe(pod)
         return f"{came}, {runs} {'with' if asks_for_gpus(pod) else 'without'} a GPU"
 
     def _left(self) -> tuple[str, ...]:
@@ -117,7 +117,7 @@ class GiveAndTake:
         )
 
     def _is_other(self, pod: Pod) -> bool:
-        return pod.metadata.uid != self._uids[STAYS] or not milestones.is_running(pod)
+        return pod.metadata.uid != self._uids[STAYS] or not pod_status.is_running(pod)
 
     def _named(self, name: str) -> Pod | None:
         return next((pod for pod in self._ground.pods() if pod.metadata.name == name), None)

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import Final, Literal
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 
 SEED: Final = "FIRE_SEED"
@@ -135,9 +135,9 @@ class Harm:
             daemon.resume()
         self._tell(f"{blow.target} goes on")
 
-    def _tell(self, sentence: str) -> None:
-        self._fault(sentence)
-        self._say(sentence)
+    def _tell(self, message: str) -> None:
+        self._fault(message)
+        self._say(message)
 
     def _wait(self, seconds: float) -> None:
         self._clock.wait(threading.Event(), seconds)

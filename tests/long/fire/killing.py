@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from devcluster.demo.teller import Teller
-from devcluster.waiting import poll
+from devcluster.demo.reporter import Reporter
+from devcluster.wait import poll
 from tests.laws.live import LiveWatch
 from tests.long.fire.give_and_take import AS_IT_SHOULD, GiveAndTake, Moment
 from tests.long.fire.points import Point, Side, created, points_of
@@ -58,11 +58,11 @@ Say = Callable[[str], object]
 
 def telling(laws: LiveWatch) -> Say:
     """Says a line to whoever reads the test's output, and to the history of the laws as a fault."""
-    teller = Teller(sys.stdout)
+    reporter = Reporter(sys.stdout)
 
     def say(line: str) -> None:
         laws.fault(line)
-        teller.say("every call", line)
+        reporter.say("every call", line)
 
     return say
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 from cluster.kube.errors import ApiError, ClientError, Conflict, Forbidden, TooManyRequests
 from cluster.kube.resources import BOOKINGS, PODS
 from devcluster.demo.rest import Answer
-from devcluster.failure import ClusterError
-from devcluster.waiting import poll
+from devcluster.errors import ClusterError
+from devcluster.wait import poll
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import Playground
 
@@ -28,7 +28,7 @@ class Patience:
         """Args: seconds: that each thing may take."""
         self._ground = ground
         self._seconds = seconds
-        self._trouble = "none"
+        self._problem = "none"
 
     def until(self, what: str, condition: Callable[[], V | None]) -> V:
         """Wait until the condition gives something; who does not answer is asked again.
@@ -43,12 +43,12 @@ class Patience:
             try:
                 return condition()
             except TROUBLES as error:
-                self._trouble = str(error)
+                self._problem = str(error)
                 return None
 
         found = poll(ask, seconds=self._seconds)
         if found is None:
-            self._ground.await_that(f"{what} (the last trouble: {self._trouble})", ask)
+            self._ground.await_that(f"{what} (the last trouble: {self._problem})", ask)
         assert found is not None, what
         return found
 

@@ -19,9 +19,9 @@ from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
 from devcluster.faultproxy import FaultProxy
-from devcluster.parts import Parts, booking_controller, booking_server, extender
-from devcluster.parts.part import Part
-from devcluster.waiting import poll
+from devcluster.product import Parts, booking_controller, booking_server, extender
+from devcluster.product.part import Part
+from devcluster.wait import poll
 from tests.e2e.usual import usual
 
 ACTOR: Final = str(Path(__file__).parent / "actors" / "reborn_part.py")

@@ -19,8 +19,8 @@ from cluster import names
 from cluster.kube.resources import WHOLE_PODS
 from cluster.objects.pods import Pod, is_terminating
 from devcluster import probe
-from devcluster.demo import milestones
-from devcluster.demo.teller import Teller
+from devcluster.demo import pod_status
+from devcluster.demo.reporter import Reporter
 from tests.e2e.persons import A100, Person
 from tests.e2e.playground import HOSTNAME, Playground
 from tests.long.fire.ending import Ending, Fate, Origins, read_ending
@@ -162,7 +162,7 @@ class ShortStory:
         self.alice = Patient(alice, ground, self._patience)
         self.bob = Patient(bob, ground, self._patience)
         self._interlude = interlude
-        self._teller = Teller(sys.stdout)
+        self._reporter = Reporter(sys.stdout)
         self._origins = Origins()
         self._noted: set[str] = set()
         self.victim = VICTIM
@@ -200,7 +200,7 @@ class ShortStory:
 
     def _want_more(self) -> None:
         self.bob.create(self._body(WAITS))
-        self.await_that("the fifth pod waits", WAITS, milestones.waiting_because)
+        self.await_that("the fifth pod waits", WAITS, pod_status.waiting_because)
         self._reach("waiting")
 
     def ask(self) -> None:
@@ -211,13 +211,13 @@ class ShortStory:
     def _serve(self) -> None:
         uids = {name: self._origins.uids[name] for name in self._may_leave}
         self.ask()
-        self.await_that("a device is kept", HERS, lambda p: milestones.held(p) or milestones.node_of(p))
+        self.await_that("a device is kept", HERS, lambda p: pod_status.held(p) or pod_status.node_of(p))
         self._reach("held")
         self.victim = self._patience.until(
             f"{' or '.join(uids)} leaves", lambda: told_to_leave(self._ground.pods(), uids)
         )
         self._reach("leaving")
-        self.await_that("it is bound", HERS, milestones.node_of)
+        self.await_that("it is bound", HERS, pod_status.node_of)
         self._reach("bound")
         hers = self._await_running(HERS)
         self._origins.remember(hers)
@@ -234,7 +234,7 @@ class ShortStory:
         self._reach("released")
         self.await_that("it leaves", HERS, lambda p: is_terminating(p) or p.metadata.uid != uid)
         self._reach("ending")
-        self.await_that("the fifth pod is bound", WAITS, milestones.node_of)
+        self.await_that("the fifth pod is bound", WAITS, pod_status.node_of)
         self._reach("passed on")
         self._origins.remember(self._await_running(WAITS))
         self._await_return(HERS)
@@ -246,13 +246,13 @@ class ShortStory:
             end = expected(self.victim)
             self._patience.until("nothing is left to do", lambda: self._read(look_inside=False) == end)
         except AssertionError as error:
-            self._teller.say("story", str(error))
+            self._reporter.say("story", str(error))
         return self._patience.until("the end can be read", lambda: self._read(look_inside=True))
 
     # --- steps ---------------------------------------------------------------------------------------
     def _reach(self, moment: str) -> None:
-        self.reached[moment] = self._teller.seconds
-        self._teller.say("story", moment)
+        self.reached[moment] = self._reporter.seconds
+        self._reporter.say("story", moment)
         self._interlude(moment)
 
     def await_that(self, what: str, name: str, condition: Callable[[Pod], object]) -> Pod:
@@ -274,22 +274,22 @@ class ShortStory:
                 self._note_refusal(pod)
             elif pod and why:
                 self._create_again(pod, why)
-            return pod if pod and milestones.is_running(pod) else None
+            return pod if pod and pod_status.is_running(pod) else None
 
         return self._patience.until(f"{name} runs", running)
 
     def _note_refusal(self, pod: Pod) -> None:
         """The kubelet has refused it before it began: the controller brings it back."""
-        why = f"{pod.metadata.name}: {milestones.describe(pod)}"
+        why = f"{pod.metadata.name}: {pod_status.describe(pod)}"
         assert not pod.status.container_statuses, f"it has run: {why}"
         if pod.metadata.uid not in self._noted:
             self._noted.add(pod.metadata.uid)
             self.refused.append(why)
-            self._teller.say(pod.metadata.name, f"is refused by its kubelet: {why}")
+            self._reporter.say(pod.metadata.name, f"is refused by its kubelet: {why}")
 
     def _spoilt(self, pod: Pod) -> str | None:
         """Why it will never run: the kubelet gave it a GPU of the wrong model; else None."""
-        if milestones.is_running(pod) or not pod.spec.node_name:
+        if pod_status.is_running(pod) or not pod.spec.node_name:
             return None
         whole = self._ground.kube.get(WHOLE_PODS, pod.metadata.name, namespace=pod.metadata.namespace)
         return spoilt(whole)
@@ -299,13 +299,13 @@ class ShortStory:
         self.await_that(
             "it comes back and runs",
             name,
-            lambda p: milestones.came_back_from(p) == uid and milestones.is_running(p),
+            lambda p: pod_status.came_back_from(p) == uid and pod_status.is_running(p),
         )
 
     def _create_again(self, pod: Pod, why: str) -> None:
         """As the documentation tells people: it holds a GPU that it cannot use, and nobody else ends it."""
         self.refused.append(f"{pod.metadata.name}: {why}")
-        self._teller.say(pod.metadata.name, f"never ran and is created again: {why}")
+        self._reporter.say(pod.metadata.name, f"never ran and is created again: {why}")
         owner = self.alice if pod.metadata.name == HERS else self.bob
         owner.replace(pod.metadata.name, pod.metadata.uid, self._body(pod.metadata.name))
 
@@ -319,7 +319,7 @@ class ShortStory:
         return replace(found, pods={name: replace(fate, restarts=0) for name, fate in found.pods.items()})
 
     def _only_device(self, pod: Pod) -> str:
-        (device,) = milestones.devices(pod)
+        (device,) = pod_status.devices(pod)
         return device
 
     def _body(self, name: str) -> dict[str, Any]:

@@ -15,16 +15,16 @@ from typing import Final
 import pytest
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.demo.play import play
+from devcluster.demo.reporter import Reporter
 from devcluster.demo.rest import Rest
-from devcluster.demo.teller import Teller
-from devcluster.failure import ClusterError
+from devcluster.errors import ClusterError
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import (
+from devcluster.product import (
     Parts,
     booking_controller,
     booking_server,
@@ -32,9 +32,9 @@ from devcluster.parts import (
     gpu_scheduler,
     node_agent,
 )
-from devcluster.parts.people import NAMESPACE
+from devcluster.product.people import NAMESPACE
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import Stopwatch, poll
+from devcluster.wait import Stopwatch, poll
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, Playground
 from tests.e2e.session import NODES
@@ -116,7 +116,7 @@ def test_the_whole_story_ends_the_same_whatever_is_killed_between_its_steps(seed
         ):
             play(
                 cluster,
-                Teller(written),
+                Reporter(written),
                 parts=Parts(cluster, elects=True),
                 interlude=_once(cluster, blows, laws),
                 patience=PATIENCE,

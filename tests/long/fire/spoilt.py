@@ -12,4 +12,4 @@ def spoilt(pod: WholePod) -> str | None:
     """Why it has to be created again, in the kubelet's words; None where it need not be."""
     states = [status.get("state") or {} for status in pod.status.get("containerStatuses") or ()]
     said = [str((state.get("waiting") or {}).get("message")) for state in states]
-    return next((sentence for sentence in said if TO_BE_DELETED in sentence), None)
+    return next((message for message in said if TO_BE_DELETED in message), None)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
-from devcluster.parts import Parts, booking_controller, booking_server, extender
-from devcluster.parts.part import Part
-from devcluster.waiting import poll
+from devcluster.product import Parts, booking_controller, booking_server, extender
+from devcluster.product.part import Part
+from devcluster.wait import poll
 from tests.e2e.usual import usual
 from tests.laws.live import LiveWatch
 

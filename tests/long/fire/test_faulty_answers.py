@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pytest
 
-from devcluster.demo.teller import Teller
+from devcluster.demo.reporter import Reporter
 from devcluster.faultproxy import Answer, Call, Cut, Lose, Match, Refuse, Rule, Slow, Stall
 from devcluster.faultproxy.rules import PASS
 from tests.e2e.persons import Person
@@ -109,7 +109,7 @@ class Disturbed:
         self._behind = behind
         self._story = story
         self._laws = laws
-        self._teller = Teller(sys.stdout)
+        self._reporter = Reporter(sys.stdout)
 
     def tell(self, name: str, rules: tuple[Rule, ...], reached: Callable[[Moment], object]) -> None:
         """Once, with these rules from its beginning to its end."""
@@ -133,7 +133,7 @@ class Disturbed:
 
     def _say(self, line: str) -> None:
         self._laws.fault(line)
-        self._teller.say("answers", line)
+        self._reporter.say("answers", line)
 
 
 @pytest.fixture(scope="module")

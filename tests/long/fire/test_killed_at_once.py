@@ -2,8 +2,8 @@
 
 import pytest
 
-from devcluster.demo import milestones
-from devcluster.parts import Parts
+from devcluster.demo import pod_status
+from devcluster.product import Parts
 from tests.e2e.playground import Playground
 from tests.e2e.session import NODES
 from tests.laws.l9 import assert_unchanged
@@ -25,7 +25,7 @@ def test_all_parts_killed_at_once_know_afterwards_what_they_knew_before(
     told.occupy()
     told.alice.book()
     told.ask()
-    told.await_that("it is served", HERS, milestones.is_running)
+    told.await_that("it is served", HERS, pod_status.is_running)
     laws.finish()
     before = laws.fingerprint()
     everybody = [*map(parts.agent, NODES), parts.extender(), parts.scheduler(), parts.server()]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from devcluster.parts import booking_controller, booking_server, extender, gpu_scheduler, node_agent
+from devcluster.product import booking_controller, booking_server, extender, gpu_scheduler, node_agent
 from tests.e2e.session import NODES
 from tests.long.fire.conftest import UnderFire
 from tests.long.fire.harm import drawn

@@ -59,7 +59,7 @@ def creates(alice: Alice) -> None:
 
 
 @pytest.mark.parametrize(
-    "trouble",
+    "problem",
     [
         forbidden('User "alice" cannot create resource "pods" in API group "" in the namespace "research"'),
         forbidden("not yet ready to handle request"),
@@ -68,21 +68,21 @@ def creates(alice: Alice) -> None:
     ],
     ids=["no role bindings read yet", "admission not ready", "overload", "no answer"],
 )
-def test_what_an_api_server_says_that_has_just_begun_is_asked_again(trouble: ApiError) -> None:
-    alice = Alice(trouble, trouble)
+def test_what_an_api_server_says_that_has_just_begun_is_asked_again(problem: ApiError) -> None:
+    alice = Alice(problem, problem)
     creates(alice)
     assert alice.created == ["train"]
 
 
-@pytest.mark.parametrize("trouble", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
-def test_a_law_that_is_broken_while_somebody_waits_is_told_at_once(trouble: ApiError | None) -> None:
+@pytest.mark.parametrize("problem", [None, Unreachable(ASKED, "connection refused")], ids=["no", "no answer"])
+def test_a_law_that_is_broken_while_somebody_waits_is_told_at_once(problem: ApiError | None) -> None:
     asked: list[str] = []
 
     def never() -> None:
         asked.append("again")
         assert len(asked) < 5, "nobody looks at the laws"
-        if trouble:
-            raise trouble
+        if problem:
+            raise problem
 
     with pytest.raises(LawBrokenError, match="hers is deleted"):
         Patience(ground(Laws(hold_for=2)), 60).until("she is served", never)

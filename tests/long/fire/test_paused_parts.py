@@ -6,7 +6,7 @@ import pytest
 
 from cluster import names
 from cluster.objects.pods import Pod, is_live
-from devcluster.parts import Parts, booking_controller, booking_server, extender, node_agent
+from devcluster.product import Parts, booking_controller, booking_server, extender, node_agent
 from tests.e2e.session import NODES
 from tests.laws.live import LiveWatch
 from tests.long.fire.conftest import Telling, UnderFire
@@ -18,13 +18,13 @@ pytestmark = pytest.mark.e2e
 
 LAST_LOOK = "extender.bind:Bind._time_left"
 """Where the extender looks for the last time before it posts a Binding: does it lead, is it in time."""
-PREPARED = "booking.reclaimer.departing.calls:Calls.guard"
+PREPARED = "booking.reclaimer.evictions.api_calls:Calls.guard"
 """The last write before a victim is evicted."""
 AGENTS_AFTER = 12.0
 """Seconds after the victim was told to go: the extender stands still then, and needs them when it goes on."""
 BEYOND_THE_TIMEOUT = 8.0
 """Seconds after which kube-scheduler has given a bind up (httpTimeout 5 s) and has said so on the pod."""
-STORED = "booking.web.guarantee:Guarantee.written"
+STORED = "booking.web.mirror_barrier:Guarantee.written"
 """The booking is in the database, and not yet in the cluster."""
 
 

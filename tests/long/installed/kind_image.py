@@ -9,7 +9,7 @@ from devcluster.fakenvml import build
 from devcluster.images.builders import choose
 from devcluster.images.image import Image
 from devcluster.images.rootfs import recipe
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 NAME: Final = "localhost/gpu-booking/simulated-gpus:1"
 FILE: Final = "kind/Dockerfile"

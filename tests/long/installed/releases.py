@@ -10,8 +10,8 @@ from typing import Any, Final
 
 from cluster import names
 from devcluster.cluster import Cluster
-from devcluster.parts import chart
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
+from devcluster.product import chart
 from tests.architecture import commands
 
 OPERATIONS: Final = CHECKOUT / "docs" / "operations.md"

@@ -21,14 +21,14 @@ import urllib3
 import yaml
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.fakenvml import gpus_of
-from devcluster.parts.installed import Installed
+from devcluster.product.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
-from devcluster.waiting import poll
+from devcluster.wait import poll
 from tests.architecture.checkout import ROOT
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE, SPAWNS

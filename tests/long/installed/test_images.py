@@ -14,7 +14,7 @@ from cluster.version import VERSION
 from devcluster.images import product
 from devcluster.images.__main__ import TARGET_MB
 from devcluster.images.product import TARGETS, Target, compressed
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
 
 pytestmark = [pytest.mark.e2e, pytest.mark.timeout(1800)]  # images are built first, where they are not kept
 

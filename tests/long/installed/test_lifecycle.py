@@ -9,20 +9,20 @@ from typing import Any, Final
 
 import pytest
 
-from booking.reclaimer.departing.comeback import is_guarded
+from booking.reclaimer.evictions.comeback import is_guarded
 from cluster import names
 from cluster.kube.errors import ApiError
-from cluster.kube.port import Kube, Selection
+from cluster.kube.interface import Kube, Selection
 from cluster.kube.resources import BOOKINGS, POD_TEMPLATES, PODS, WHOLE_PODS
 from cluster.objects.pods import asks_for_gpus, is_terminating
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from cluster.version import VERSION
 from devcluster import probe
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import default_gpus
-from devcluster.parts.installed import Installed
+from devcluster.product.installed import Installed
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.persons import Person

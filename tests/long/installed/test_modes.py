@@ -20,22 +20,22 @@ import yaml
 
 from cluster import names
 from cluster.kube.errors import Forbidden
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
+from cluster.objects.cover_annotations import text_of
 from cluster.objects.pods import Pod, asks_for_gpus, is_terminating
-from cluster.objects.stamps import text_of
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from cluster.version import VERSION
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator, person
 from devcluster.demo.play import play
+from devcluster.demo.reporter import Reporter
 from devcluster.demo.rest import Rest
-from devcluster.demo.teller import Teller
 from devcluster.fakenvml import default_gpus
 from devcluster.images import product
-from devcluster.parts.installed import Installed
-from devcluster.parts.people import IDENTITY_RULES, NAMESPACE, USERS
-from devcluster.places import CHECKOUT
+from devcluster.paths import CHECKOUT
+from devcluster.product.installed import Installed
+from devcluster.product.people import IDENTITY_RULES, NAMESPACE, USERS
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.hubs import HUB
@@ -158,7 +158,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
         LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
     ):
         parts = AsDocumented(cluster, tmp_path_factory.mktemp("control-plane"))
-        play(cluster, Teller(written), parts=parts, patience=PATIENCE)
+        play(cluster, Reporter(written), parts=parts, patience=PATIENCE)
         stage = Playground(administrator(cluster), cluster.kubectl, namespace=NAMESPACE, laws=laws)
         schedulers = {pod.spec.scheduler_name for pod in stage.pods()}
         stage.clear()

@@ -12,9 +12,9 @@ from sqlite3 import Connection
 from types import ModuleType
 from typing import Any, Final
 
+from booking.availability.calendars import Calendars
+from booking.durations import Duration
 from booking.policy.limits import Limits
-from booking.promises.calendars import Calendars
-from booking.spans import Span
 from cluster.fake.clock import FakeClock
 from cluster.fake.server import FakeKube
 from cluster.kube.events import EventRecorder
@@ -73,7 +73,7 @@ def come_and_go(world: World, number: int) -> None:
 
 
 def test_nothing_is_kept_of_who_has_left(new_world: Worlds) -> None:
-    world = new_world(policy=Limits(shortest=Span(seconds=3600), cooldown=Span()))
+    world = new_world(policy=Limits(shortest=Duration(seconds=3600), cooldown=Duration()))
     come_and_go(world, 0)
     looks: dict[str, list[Counter[str]]] = {name: [] for name in world.parts}
     for number in range(1, 1 + LOOKS):

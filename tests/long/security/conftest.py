@@ -9,12 +9,12 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import eventually
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.demo.rest import Rest
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE

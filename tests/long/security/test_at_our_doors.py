@@ -16,10 +16,10 @@ import urllib3
 from booking.web.problems import FORBIDDEN
 from cluster import names
 from cluster.fake.clock import eventually
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.daemons import Daemon
 from devcluster.demo.rest import Rest
-from devcluster.parts import booking_controller, booking_server, extender, node_agent
+from devcluster.product import booking_controller, booking_server, extender, node_agent
 from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.policed import HOME, US, Somebody, a_pod, pods
 from tests.long.security.conftest import HURRIED, SHOWN_BY_MAIA, Site

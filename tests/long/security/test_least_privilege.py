@@ -14,13 +14,13 @@ from typing import Any, Final
 import pytest
 
 from cluster import names
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from devcluster.demo.play import play
-from devcluster.demo.teller import Teller
+from devcluster.demo.reporter import Reporter
 from devcluster.fakenvml import default_gpus
-from devcluster.parts import Parts
+from devcluster.product import Parts
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.laws.live import LiveWatch, checkpoints_of
@@ -100,7 +100,7 @@ def played(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
         LiveWatch(administrator(cluster), SystemClock(), checkpoints_of(cluster)) as laws,
     ):
         # The chart's kube-scheduler elects a leader, and is granted what that takes.
-        play(cluster, Teller(io.StringIO()), parts=Parts(cluster, elects=True), patience=180.0)
+        play(cluster, Reporter(io.StringIO()), parts=Parts(cluster, elects=True), patience=180.0)
         laws.finish()
         calls = tuple(call for call in trail.calls() if call.user.startswith(OURS))
         yield Played(calls, granted(cluster))

@@ -19,20 +19,20 @@ from flask.testing import FlaskClient
 from werkzeug.test import TestResponse
 
 from booking.web.app import create_app
-from booking.web.door import Door
 from booking.web.login.cookies import Cookies
-from booking.web.login.forgery import SessionTokens
-from booking.web.login.idtokens import IdTokens
+from booking.web.login.id_tokens import IdTokens
 from booking.web.login.oidc import Oidc
 from booking.web.login.provider import Provider
+from booking.web.login.session_auth import LoginContext, SessionAuth
+from booking.web.login.session_csrf import SessionTokens
 from booking.web.login.sessions import Sessions
 from booking.web.login.views import login_pages
-from booking.web.login.visitors import Ground, Visitors
 from booking.web.pages.blueprint import pages
 from booking.web.rate_limits import RateLimits
+from booking.web.request_guard import RequestGuard
 from cluster.decide.identity import DEFAULT_RULES
 from cluster.fake.clock import FakeClock, eventually
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 from tests.booking.web.pages.site import MANY, Site
 
 PUBLIC = "http://localhost"
@@ -110,7 +110,7 @@ class Entrance(Site):
         named = {"secret_file": secret, **named}
         self.oidc = Oidc(issuer=issuer, client_id=CLIENT, **named) if issuer else None
         self.provider = Provider(self.oidc, self.wall) if self.oidc else None
-        self.ground = Ground(
+        self.context = LoginContext(
             bearers=self.authenticator,
             sessions=Sessions(self.store, self.clock, idle=timedelta(hours=2), longest=timedelta(hours=12)),
             cookies=Cookies(PUBLIC if issuer else None),
@@ -121,14 +121,14 @@ class Entrance(Site):
             id_tokens=IdTokens(self.provider, self.oidc, self.wall) if self.provider and self.oidc else None,
         )
         often = RateLimits(self.clock, per_second=1, burst=MANY)
-        door = Door(Visitors(self.ground), often, self.strangers())
+        guard = RequestGuard(SessionAuth(self.context), often, self.strangers())
         self.app = create_app(
             self.parts,
-            door,
+            guard,
             audience="gpu-booking",
             blueprints=[
-                pages(self.page_parts(door, SessionTokens(self.ground))),
-                login_pages(self.ground, door, audience="gpu-booking", provider=self.provider),
+                pages(self.page_parts(guard, SessionTokens(self.context))),
+                login_pages(self.context, guard, audience="gpu-booking", provider=self.provider),
             ],
         )
         self.browser = self.app.test_client()

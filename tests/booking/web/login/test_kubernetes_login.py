@@ -73,7 +73,7 @@ def test_a_token_that_is_not_good_is_told_and_not_shown(entrance: Entrance) -> N
 
 
 def test_an_api_server_that_cannot_be_asked_is_no_refusal(entrance: Entrance) -> None:
-    entrance.tokens.trouble = Unreachable(Request("POST", "/apis"), "refused")
+    entrance.tokens.problem = Unreachable(Request("POST", "/apis"), "refused")
 
     assert entrance.paste("alice-token").status_code == 503
 
@@ -216,6 +216,6 @@ def test_a_session_has_the_role_that_the_api_server_says_now(entrance: Entrance)
     entrance.clock.advance(10)
     assert entrance.me().get_json()["is_administrator"]
 
-    entrance.access.trouble = Unreachable(Request("POST", "/apis"), "refused")
+    entrance.access.problem = Unreachable(Request("POST", "/apis"), "refused")
     entrance.clock.advance(10)
     assert entrance.me().status_code == 503

@@ -11,21 +11,21 @@ import msgspec
 from flask import Flask
 from werkzeug.test import TestResponse
 
+from booking.eviction_settings import EvictionSettings
 from booking.policy.limits import Limits
 from booking.policy.policy import Policy
 from booking.principals import Principal
 from booking.records import Place, Record
 from booking.service import BookingService
-from booking.stored import Block
-from booking.terms import Terms
+from booking.store_records import Block
+from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
-from booking.web.door import Door
-from booking.web.guarantee import Guarantee
+from booking.web.mirror_barrier import MirrorBarrier
 from booking.web.pages.blueprint import pages
-from booking.web.pages.forgery import Forgery, UserTokens
-from booking.web.pages.ports import PageParts
+from booking.web.pages.csrf import CsrfProtection, UserTokens
+from booking.web.pages.interfaces import PageParts
 from booking.web.rate_limits import RateLimits
-from booking.web.strangers import Strangers
+from booking.web.request_guard import RequestGuard
 from tests.booking.web.served import Served
 from tests.fakes.objects import A100
 
@@ -44,7 +44,7 @@ class Site(Served):
         limits: Limits | None = None,
         *,
         url: str | None = None,
-        terms: Terms | None = None,
+        terms: EvictionSettings | None = None,
     ) -> None:
         super().__init__(folder, url=url, terms=terms)
         self.zone = ZoneInfo(ZONE)
@@ -59,7 +59,7 @@ class Site(Served):
             evictions=self.evictions,
         )
         often = RateLimits(self.clock, per_second=1, burst=MANY)
-        self.door = Door(self.signing_in, often, Strangers(often))
+        self.guard = RequestGuard(self.signing_in, often, AnonymousLimits(often))
         self.app = self._app()
         self.browser = self.app.test_client()
 
@@ -68,10 +68,10 @@ class Site(Served):
         return msgspec.structs.replace(self.policy, visibility=self.visibility)
 
     def _app(self) -> Flask:
-        parts = self.page_parts(self.door, UserTokens(b"one key for all tests"))
-        return create_app(self.parts, self.door, audience="gpu-booking", blueprints=[pages(parts)])
+        parts = self.page_parts(self.guard, UserTokens(b"one key for all tests"))
+        return create_app(self.parts, self.guard, audience="gpu-booking", blueprints=[pages(parts)])
 
-    def page_parts(self, door: Door, forgery: Forgery) -> PageParts:
+    def page_parts(self, guard: RequestGuard, csrf: CsrfProtection) -> PageParts:
         """What the pages are made of."""
         return PageParts(
             bookings=self.service,
@@ -79,9 +79,9 @@ class Site(Served):
             live=self.live,
             policy=lambda: self.policy,
             policy_trouble=lambda: self.policy_trouble,
-            door=door,
-            forgery=forgery,
-            guarantee=Guarantee(self.mirror, lambda: self.no_promises, self._unknown),
+            guard=guard,
+            csrf=csrf,
+            guarantee=MirrorBarrier(self.mirror, lambda: self.no_promises, self._unknown),
             unknown_capacity=self._unknown,
             zone=lambda: self.zone,
             pods_of=lambda: self.pods,

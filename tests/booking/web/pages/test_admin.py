@@ -13,7 +13,7 @@ from booking.policy.reading import read_policy
 from booking.policy_history import PolicyHistory
 from booking.principals import Principal
 from booking.web.pages.admin import limits_in
-from booking.web.pages.forgery import FIELD
+from booking.web.pages.csrf import FIELD
 from tests.booking.web.pages.site import DAY, Site, said
 from tests.browser.story import live
 

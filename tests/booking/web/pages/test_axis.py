@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from booking.web.pages.axis import Axis
-from booking.web.pages.wall import Wall
+from booking.web.pages.site_clock import SiteClock
 
-WALL = Wall(ZoneInfo("Europe/Stockholm"), datetime(2026, 3, 20, 9, 0, tzinfo=UTC))
+WALL = SiteClock(ZoneInfo("Europe/Stockholm"), datetime(2026, 3, 20, 9, 0, tzinfo=UTC))
 AXIS = Axis(WALL.midnights(WALL.now, 28))
 
 

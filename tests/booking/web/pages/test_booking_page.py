@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from werkzeug.test import TestResponse
 
+from booking.durations import Duration
 from booking.policy.limits import Limits
-from booking.spans import Span
-from booking.stored import Block
-from booking.web.pages.frame import HEADERS
+from booking.store_records import Block
+from booking.web.pages.layout import HEADERS
 from tests.booking.web.pages.site import DAY, ZONE, Site, said, token
 from tests.fakes.objects import A100, A6000
 
@@ -311,7 +311,7 @@ def test_the_tables_say_what_is_booked_and_cannot_be_had_as_the_graphic_does(sit
 
 def test_a_form_that_is_sent_twice_books_once_and_filled_anew_it_is_another(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
-    site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Span()))
+    site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Duration()))
     once = re.search(r'name="once" value="(\w+)"', site.see("/").text)
     assert once
     first, again, other = (book(site, once=once[1], amount=amount) for amount in ("2", "2", "3"))
@@ -385,7 +385,7 @@ def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Si
 
 def test_a_start_beyond_the_horizon_has_the_three_earliest_slots_as_buttons(tmp_path: Path) -> None:
     (tmp_path / "near").mkdir()
-    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Span(days=30)))
+    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Duration(days=30)))
     page = book(site, "/check", start="2026-05-10T09:00")
     slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
     earliest = [unescape(when) for when, what in slots if not what.endswith(")")]
@@ -401,7 +401,7 @@ def test_a_start_beyond_the_horizon_has_the_three_earliest_slots_as_buttons(tmp_
 def test_where_too_few_slots_begin_as_late_as_was_wished_the_earliest_of_all_follow(tmp_path: Path) -> None:
     """Full when it should begin; a day before the horizon ends there is room again."""
     (tmp_path / "near").mkdir()
-    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Span(days=20)))
+    site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Duration(days=20)))
     now = site.clock.now()
     for node in ("node-a", "node-b"):
         site.add(now + 15 * DAY, now + 20 * DAY, count=4, node=node)

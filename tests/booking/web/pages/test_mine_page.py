@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from booking.capacity import Capacity
+from booking.eviction_settings import EndAction, EvictionSettings
 from booking.records import Place
-from booking.stored import Block
-from booking.terms import EndAction, Terms
+from booking.store_records import Block
 from cluster import names
 from tests.booking.web.pages.site import DAY, Site, said, token
 from tests.fakes.objects import A100, A6000
@@ -92,7 +92,7 @@ STAY: Final = "stay, but must leave whenever a booked pod needs their GPUs."
 def test_whoever_releases_is_told_what_becomes_of_the_pods_before_and_after(
     tmp_path: Path, bare: EndAction, owned: EndAction, before: str, after: str
 ) -> None:
-    site = Site(tmp_path, terms=Terms(end_action_bare=bare, end_action_owned=owned))
+    site = Site(tmp_path, terms=EvictionSettings(end_action_bare=bare, end_action_owned=owned))
     with closing(site.store):
         now = site.clock.now()
         record = site.add(now - DAY, now + DAY, user="alice", node="node-a")

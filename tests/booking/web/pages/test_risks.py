@@ -7,8 +7,8 @@ import pytest
 
 from booking.capacity import Capacity
 from booking.records import Change, Record
-from booking.stored import Block
-from booking.web.pages.answer import Answer, gpus
+from booking.store_records import Block
+from booking.web.pages.form_result import Answer, gpus
 from booking.web.pages.risks import taken
 from tests.booking.web.pages.site import DAY, Site, said, token
 from tests.fakes.objects import A100, A6000

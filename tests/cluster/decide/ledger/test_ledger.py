@@ -170,7 +170,7 @@ def test_a_bound_pod_that_asks_for_no_gpu_holds_nothing() -> None:
     ledger.apply_pod(a_pod().on("n0").obj)
 
     assert ledger.view("n0").unknown == {}
-    assert ledger.view("n0").claims == ()
+    assert ledger.view("n0").holdings == ()
 
 
 def test_what_the_agent_has_seen_wins_over_what_was_intended() -> None:

@@ -1,6 +1,6 @@
 from datetime import timedelta
 
-from cluster.decide.ledger.liveness import SILENT_AFTER, Liveness
+from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, Liveness
 from cluster.objects.nodes import Lease
 from tests.fakes.objects import EPOCH, a_lease
 
@@ -19,8 +19,8 @@ def test_an_agent_is_alive_until_75_seconds_without_renewal() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000)
 
-    assert liveness.state("n0", monotonic=1000 + SILENT_AFTER - 1) == "alive"
-    assert liveness.state("n0", monotonic=1000 + SILENT_AFTER) == "silent"
+    assert liveness.state("n0", monotonic=1000 + UNRESPONSIVE_AFTER - 1) == "alive"
+    assert liveness.state("n0", monotonic=1000 + UNRESPONSIVE_AFTER) == "silent"
 
 
 def test_at_first_sight_the_age_is_taken_from_the_lease() -> None:

@@ -12,9 +12,9 @@ from typing import Final
 
 from cluster import names
 from cluster.kube.client import KubeClient
-from cluster.kube.incluster import in_cluster
+from cluster.kube.in_cluster import in_cluster
 from cluster.kube.resources import PODS
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 PAGE: Final = 500
 """As a reflector reads them."""

@@ -1,9 +1,9 @@
 """Nodes without machines, in a process that can be killed: ``python simulated_nodes.py CLUSTER ROLE``.
 
-ROLE ``kubelets``: they register their nodes, are heard, run pods at once and end those that are deleted. ROLE
-``agents``: the inventories of all nodes, and the Leases of their node agents. Which nodes there are, and who
-hangs, stands in the file of ``wishes``. All that is known is read from the API server: whoever is killed goes
-on when it is started again.
+ROLE ``kubelets``: they register their nodes, are heard, run pods at once and end those that are deleted.
+ROLE ``agents``: the inventories of all nodes, and the Leases of their node agents. Which nodes there are,
+and who hangs, stands in the file of ``device_selector``. All that is known is read from the API server:
+whoever is killed goes on when it is started again.
 """
 
 import sys
@@ -18,13 +18,13 @@ from typing import Any, Final
 from cluster import names
 from cluster.kube.backoff import unpredictable
 from cluster.kube.errors import ApiError, Conflict, NotFound
-from cluster.kube.lease import micro_time
-from cluster.kube.port import Kube
+from cluster.kube.interface import Kube
+from cluster.kube.node_lease import micro_time
 from cluster.kube.reflector import Reflector
 from cluster.kube.resources import LEASES, NODES, PODS, WHOLE_PODS, WholePod
 from cluster.objects.inventory import encode_inventory
 from cluster.objects.nodes import Node
-from cluster.runtime.clock import Clock, SystemClock
+from cluster.process.clock import Clock, SystemClock
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
 from tests.fakes.objects import a100

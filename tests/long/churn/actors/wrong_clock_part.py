@@ -7,7 +7,7 @@ import sys
 from datetime import datetime, timedelta
 from importlib import import_module
 
-from cluster.runtime.clock import SystemClock
+from cluster.process.clock import SystemClock
 
 
 def put_ahead(seconds: float) -> None:

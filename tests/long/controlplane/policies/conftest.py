@@ -9,7 +9,7 @@ import pytest
 from cluster import names
 from cluster.fake.clock import eventually
 from devcluster.cluster import Cluster
-from devcluster.parts import Parts, chart
+from devcluster.product import Parts, chart
 from devcluster.spec import ClusterSpec, NodeSpec
 from tests.clusters import own
 from tests.e2e.playground import PATIENCE

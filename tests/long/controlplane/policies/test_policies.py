@@ -7,11 +7,11 @@ import pytest
 
 from cluster import names
 from cluster.fake.clock import eventually
-from cluster.kube.port import Selection
+from cluster.kube.interface import Selection
 from cluster.kube.resources import PODS
 from devcluster.cluster import Cluster
 from devcluster.demo.access import administrator
-from devcluster.parts import chart
+from devcluster.product import chart
 from tests.e2e.playground import PATIENCE
 from tests.long.controlplane.policies.meddling import meddled
 from tests.long.controlplane.policies.policed import (

@@ -1,0 +1,61 @@
+"""Wishes on a new pod that nobody can read: told to its creator, since they count for nothing."""
+
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.wording import quoted
+from cluster import names
+from cluster.objects.device_selector import mebibytes
+from cluster.objects.quantity import QuantityError
+
+ON_EVICT: Final = ("recreate-without-gpu", "requeue", "delete")
+"""What may be wished to become of an evicted pod."""
+
+
+def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
+    """A sentence about each wish that means nothing."""
+    for key, (is_good, form) in _WISHES.items():
+        text = annotations.get(key)
+        if text is not None and not is_good(text.strip()):
+            yield f"{key} is {form}, not {quoted(text)}: ignored."
+
+
+def _is_instant(text: str, *, strict: bool = True) -> bool:
+    """An RFC 3339 instant; one without a zone is none."""
+    try:
+        return msgspec.convert(text, datetime, strict=strict).tzinfo is not None
+    except msgspec.ValidationError:
+        return False
+
+
+def _is_checkpoint(text: str) -> bool:
+    """Seconds since 1970 are read, too."""
+    return _is_instant(text, strict=False)
+
+
+def _is_span(text: str) -> bool:
+    try:
+        return msgspec.convert(text, timedelta) >= timedelta(0)
+    except msgspec.ValidationError:
+        return False
+
+
+def _is_memory(text: str) -> bool:
+    try:
+        return mebibytes(text) >= 0
+    except QuantityError:
+        return False
+
+
+_INSTANT: Final = "an instant such as 2026-11-27T17:00:00Z"
+_WISHES: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
+    names.CHECKPOINT_AT: (_is_checkpoint, _INSTANT),
+    names.CHECKPOINT_DONE: (_is_instant, _INSTANT),
+    names.MIN_MEMORY: (_is_memory, "a number of MiB such as 40960 or an amount such as 40Gi"),
+    names.REQUESTED_NOTICE: (_is_span, "a duration such as PT5M"),
+    names.ON_EVICT: (lambda text: text in ON_EVICT, f"one of {', '.join(ON_EVICT)}"),
+    names.PLACEMENT: (lambda text: text in names.PLACEMENTS, f"one of {', '.join(names.PLACEMENTS)}"),
+}

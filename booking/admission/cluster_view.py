@@ -1,0 +1,60 @@
+"""What the webhook sees of the cluster: the picture, asked for what a new pod needs to know."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from datetime import datetime
+
+from booking.admission.free_gpus import FreeGpus, Seen, is_spoken_for, room
+from booking.admission.owner import Place
+from cluster.cache import ClusterCache
+from cluster.decide.entitlement import UserCoverage
+from cluster.decide.identity import DEFAULT_RULES, Rule, UsersOf, users_by_label
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+
+class CachedClusterView:
+    """Safe for many threads."""
+
+    def __init__(
+        self, cache: ClusterCache, *, rules: tuple[Rule, ...] = DEFAULT_RULES, known: Iterable[str] = ()
+    ) -> None:
+        """Args: known: raw names of JupyterHub's users, beside those who have bookings."""
+        self._cache = cache
+        self._rules = rules
+        self._known = tuple(known)
+        self._labels: tuple[Mapping[str, Booking], UsersOf] | None = None
+
+    def place(self, namespace: str) -> Place:
+        """What administrators have written on a namespace, as it was read last."""
+        found = self._cache.namespaces.get(namespace)
+        if found is None:
+            return Place(name=namespace)
+        return Place(name=namespace, owner=found.owner, is_spared=found.is_spared)
+
+    def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
+        """Bookings and pods of its user, and what covers what."""
+        return self._cache.user_coverage(pod, now)
+
+    def users_by_label(self) -> UsersOf:
+        """The known users of each label of JupyterHub; made anew when the bookings have changed."""
+        bookings, made = self._cache.bookings, self._labels
+        if made is None or made[0] is not bookings:
+            users = {booking.spec.user for booking in bookings.values()}
+            made = self._labels = (bookings, users_by_label({*self._known, *users}, self._rules))
+        return made[1]
+
+    def room(self, pod: Pod) -> FreeGpus:
+        """Whether a GPU is free for it."""
+        return room(pod, self._seen())
+
+    def is_spoken_for(self, pod: Pod) -> bool:
+        """Whether those that wait for the same would take all that is free."""
+        with self._cache.locked():
+            waiting = [other for other in self._cache.pods.values() if not other.spec.node_name]
+        return bool(waiting) and is_spoken_for(pod, self._seen(), waiting)
+
+    def _seen(self) -> Iterator[Seen]:
+        with self._cache.locked():
+            nodes = dict(self._cache.nodes)
+            node_snapshots = self._cache.snapshot(nodes)
+        return ((node, *snapshot) for node, snapshot in zip(nodes.values(), node_snapshots, strict=True))

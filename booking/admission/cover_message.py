@@ -1,0 +1,63 @@
+"""What the creator of a pod is told about its cover: the verdict in words."""
+
+from datetime import UTC, datetime
+from typing import Final
+
+from booking.wording import clipped, counted
+from cluster.decide.coverage import Coverage, Kind
+from cluster.decide.entitlement import Candidate
+from cluster.objects.pods import Pod
+
+_NAMED: Final = 2
+"""So many pods are named; the others are counted."""
+
+
+def clause(found: Coverage, namespace: str) -> str:
+    """The verdict in words, without an end: what follows from it is the caller's to say.
+
+    Args:
+        found: the verdict.
+        namespace: the pod's: pods of others are named with theirs.
+    """
+    booking, asks = found.booking, found.asks
+    if asks is None and found.kind == "unbookable":
+        return "Bookings cover whole GPUs, and this pod asks for other devices"
+    if booking is None or asks is None:
+        return "No running booking"
+    spec, accepted = booking.spec, clipped(" or ".join(sorted(asks.accepts)))
+    ends: dict[Kind, str] = {
+        "covered": f"covers this pod until {day(spec.end)}",
+        "later": f"starts {day(spec.start)}",
+        "namespace": f"is for pods of namespace {_short(spec.namespace or '')}",
+        "model": f"is not for this pod, which accepts {accepted}",
+        "count": f"is too small for this pod, which asks for {counted(asks.gpus, 'GPU')}",
+        "used-up": _use(found, asks, namespace),
+        "place": "does not cover a pod where this one runs",
+    }
+    yours = f"Your booking of {spec.count} x {_short(spec.model, 44)} ({_short(booking.name)})"
+    return f"{yours} {ends[found.kind]}"
+
+
+def day(moment: datetime) -> str:
+    """An instant with its day of the week: ``Fri 2026-11-27 17:00 UTC``."""
+    return moment.astimezone(UTC).strftime("%a %Y-%m-%d %H:%M UTC")
+
+
+def _use(found: Coverage, asks: Candidate, namespace: str) -> str:
+    by = _pods(found.users, namespace)
+    if found.left <= 0:
+        return f"is used up by {by}"
+    beside = f" beside {by}" if by else ""
+    return f"has {counted(found.left, 'GPU')} left{beside}, and this pod asks for {asks.gpus}"
+
+
+def _pods(pods: tuple[Pod, ...], namespace: str) -> str:
+    said = [_short(p.metadata.name if p.metadata.namespace == namespace else p.key) for p in pods]
+    more = len(said) - _NAMED
+    named = [*said[:_NAMED], *([f"{more} more"] if more > 0 else [])]
+    listed = f"{', '.join(named[:-1])} and {named[-1]}" if len(named) > 1 else "".join(named)
+    return f"{'pod' if len(pods) == 1 else 'pods'} {listed}" if named else ""
+
+
+def _short(text: str, longest: int = 32) -> str:
+    return text if len(text) <= longest else f"{text[: longest - 1]}…"

@@ -1,0 +1,94 @@
+"""Is a GPU free that a new pod would be given, by the predicates that the scheduler's extender asks.
+
+Nothing is kept for the pod, and others may be quicker: an answer for who decides between waiting and starting
+without a GPU, not a promise.
+"""
+
+from collections.abc import Iterable
+from typing import Final, Literal
+
+from cluster import names
+from cluster.decide.available import available, largest_set, matching_count
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.node_fit import node_rejection
+from cluster.decide.predicates import UNACCOUNTED, rejection
+from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, is_live
+from cluster.objects.quantity import QuantityError
+from cluster.objects.scheduling_gates import other_gates
+
+FreeGpus = Literal["free", "full", "unknown"]
+_WISHES: Final = (names.MODEL, names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
+"""Whose wishes are spelled alike wishes the same; that of two spellings is one wish matters little here."""
+Seen = tuple[Node, NodeView, AgentState]
+"""A node, its devices, and how its agent is doing."""
+
+
+def room(pod: Pod, nodes: Iterable[Seen]) -> FreeGpus:
+    """Whether some node has the GPUs that the pod accepts.
+
+    ``full`` is said only where it is known (law L6): a node that may have them, of which too little is known,
+    makes the answer unknown, unless another has them for certain. A node that does not suit the pod, such as
+    one that is not ready, has none for it.
+    """
+    try:
+        request = gpu_request_of(pod)
+    except QuantityError:
+        return "unknown"
+    is_published = is_doubtful = False
+    for node, view, agent in nodes:
+        is_published = is_published or view.published
+        if not view.published and not view.fault and not _has_gpus(node):
+            continue
+        is_known = view.published and not view.fault and agent == "alive"
+        if is_known and _is_short(request, view):
+            continue  # what most nodes of a full cluster say, and much quicker than why
+        why = rejection(request, view, agent)
+        if (is_known and why not in {None, UNACCOUNTED}) or node_rejection(pod, node):
+            continue
+        if why is None:
+            return "free"
+        is_doubtful = True
+    return "full" if is_published and not is_doubtful else "unknown"
+
+
+def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bool:
+    """Whether those that wait for the same would take all that is free: a Job's hundred pods for three GPUs.
+
+    Args:
+        pod: the new one.
+        nodes: what there is.
+        waiting: pods that are not bound; those for whom somebody else's gate is in the way do not count.
+    """
+    try:
+        request = gpu_request_of(pod)
+        before = [gpu_request_of(other).demand for other in waiting if _waits_for_the_same(other, pod)]
+    except QuantityError:
+        return False
+    known = [view for _, view, agent in nodes if agent == "alive" and view.published]
+    return any(
+        sum(matching_count(available(request, view, name), request) for view in known)
+        < needed + sum(demand.get(name, 0) for demand in before)
+        for name, needed in request.demand.items()
+    )
+
+
+def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
+    mine, theirs = pod.metadata.annotations or {}, other.metadata.annotations or {}
+    return is_live(other) and not other_gates(other) and all(theirs.get(k) == mine.get(k) for k in _WISHES)
+
+
+def _is_short(request: GpuRequest, view: NodeView) -> bool:
+    """Whether the node has too few, even if pods of unknown devices held none of the free ones."""
+    return any(
+        largest_set(available(request, view, name), request) < needed
+        for name, needed in request.demand.items()
+    )
+
+
+def _has_gpus(node: Node) -> bool:
+    """Whether the kubelet says so, whatever our agent has said."""
+    capacity = node.status.capacity or {}
+    return any(names.is_gpu_resource(name) and str(amount) != "0" for name, amount in capacity.items())

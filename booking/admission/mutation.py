@@ -1,0 +1,111 @@
+"""What admission makes of a pod's JSON: with the stamps of a GPU pod, or without its GPU. Pure.
+
+What the pod brought of ours has been removed before, unless it is our own reclaimer's.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+import msgspec
+
+from booking.admission.owner import Ownership
+from booking.admission.pod_reader import Json, asks, with_annotation, with_gate
+from booking.gpu_stripping import spec_without_gpu
+from cluster import names
+from cluster.objects.bookings import Booking
+from cluster.objects.cover_annotations import stamps_of
+from cluster.objects.pods import Container
+from cluster.objects.replaced_fields import Replaced, encode_replaced
+
+DEFAULT_SCHEDULER: Final = "default-scheduler"
+
+_CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
+_OF_CLASS: Final = frozenset({"priority", "preemptionPolicy"})
+"""Computed for another class, these two would make the API server refuse the pod."""
+_STALE: Final = frozenset({names.USER, names.BOOKING, names.TERMINATE_AT})
+"""Written anew, on pods of our reclaimer too."""
+_VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
+"""NVIDIA's runtime then leaves the container alone, whatever its image says."""
+
+
+def stamped(
+    pod: Json, whose: Ownership, booking: Booking | None, scheduler: str, *, is_queued: bool = False
+) -> Json:
+    """The pod with everything that a GPU pod gets.
+
+    Args:
+        pod: without keys of ours, unless our reclaimer wrote them.
+        whose: to whom it belongs, or why to nobody; what our reclaimer wrote about that stays.
+        booking: what covers it.
+        scheduler: the ``schedulerName`` of GPU pods.
+        is_queued: whether it waits behind our scheduling gate.
+    """
+    metadata, spec = pod["metadata"], pod["spec"]
+    class_name = names.BOOKED_CLASS if booking else names.OPPORTUNISTIC_CLASS
+    annotations = {k: v for k, v in (metadata.get("annotations") or {}).items() if k not in _STALE}
+    replaced = _replaced(spec, scheduler)
+    if replaced != Replaced():
+        annotations.setdefault(names.REPLACED, encode_replaced(replaced))
+    if whose.user is None:
+        annotations.setdefault(names.NOBODY, f"{whose.why}.")
+    else:
+        annotations[names.USER] = whose.user
+    annotations |= {names.ADMITTED: "true"} | stamps_of(booking)
+    dropped = _OF_CLASS if spec.get("priorityClassName") != class_name else frozenset()
+    changed = {"schedulerName": scheduler, "priorityClassName": class_name}
+    kept = {key: value for key, value in spec.items() if key not in dropped}
+    return {
+        **pod,
+        "metadata": {**metadata, "annotations": annotations},
+        "spec": {**with_gate(_seeing_its_own(kept), set_it=is_queued), **changed},
+    }
+
+
+def stripped(pod: Json, message: str, scheduler: str) -> Json:
+    """The pod without GPUs and without stamps, but with the sentence that says why.
+
+    It keeps its scheduler and its class, unless these are ours: those are for pods with GPUs.
+    """
+    spec = spec_without_gpu(dict(with_gate(pod["spec"], set_it=False)))
+    if spec.get("priorityClassName") in _CLASSES:
+        spec = {key: value for key, value in spec.items() if key not in {"priorityClassName", *_OF_CLASS}}
+    if spec.get("schedulerName") in {scheduler, names.SCHEDULER_NAME}:
+        spec["schedulerName"] = DEFAULT_SCHEDULER
+    return with_annotation({**pod, "spec": spec}, names.STRIPPED, message)
+
+
+def _replaced(spec: Json, scheduler: str) -> Replaced:
+    """What the user gave and does not get: never a class or scheduler of ours; it is of those with GPUs.
+
+    That of mode ``dedicated`` is ours in the other mode, too: manifests may name it, and nobody runs it then.
+    """
+    given, class_name = spec.get("schedulerName") or None, spec.get("priorityClassName") or None
+    return Replaced(
+        scheduler_name=None if given in {scheduler, names.SCHEDULER_NAME} else given,
+        priority_class_name=None if class_name in _CLASSES else class_name,
+    )
+
+
+def _seeing_its_own(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """The spec, no container of which names its own GPUs to NVIDIA's runtime."""
+    groups = {
+        group: [_seeing(container) for container in spec[group]]
+        for group in ("initContainers", "containers")
+        if spec.get(group)
+    }
+    return {**spec, **groups}
+
+
+def _seeing(container: dict[str, Any]) -> dict[str, Any]:
+    """What a container's own variable says would win over what the node agent says for it.
+
+    A container without a GPU is told void, where the variable is in its environment or may come from an
+    object that is named there; what the container's own environment says wins over such objects.
+    """
+    env: list[dict[str, Any]] = container.get("env") or []
+    others = [one for one in env if one.get("name") != _VOID["name"]]
+    if asks(msgspec.convert(container, Container)):
+        return container if others == env else {**container, "env": others}
+    if others == env and not container.get("envFrom"):
+        return container
+    return {**container, "env": [*others, _VOID]}

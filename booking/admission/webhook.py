@@ -1,0 +1,183 @@
+"""The webhook's answer to one request: from bytes to bytes.
+
+While the cluster has never been read it answers 503, and the API server refuses the pod (``failurePolicy:
+Fail``). Once it has been read, an answer always comes: while the picture is too old (law L6) nobody new
+counts as booked.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from booking.admission.admission_review import API_VERSION, KIND, Answer, Question, Request, Response
+from booking.admission.metrics import Metrics
+from booking.admission.pod_reader import BadPodError
+from booking.admission.review import ClusterView, Outcome, Review, ReviewRequest
+from cluster.kube.errors import ApiError
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+JSON: Final = "application/json"
+TEXT: Final = "text/plain; charset=utf-8"
+_MOST_KEYS: Final = 10
+_LONGEST_KEY: Final = 100
+"""Of forged keys in a line of the log: a user chooses how many there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """An HTTP answer."""
+
+    status: HTTPStatus
+    body: bytes
+    content_type: str = TEXT
+
+
+def refusal(status: HTTPStatus, message: str) -> Reply:
+    """An answer that is a sentence for people: the API server shows it to whoever created the pod."""
+    return Reply(status, f"{message}\n".encode())
+
+
+class BadRequestError(ValueError):
+    """The body is not what the API server sends."""
+
+
+class Webhook:
+    """Answers AdmissionReviews. Safe for many threads."""
+
+    def __init__(
+        self,
+        review: Review,
+        view: ClusterView,
+        clock: Clock,
+        metrics: Metrics,
+        *,
+        unready_reason: Callable[[], str | None],
+        read_bookings: Callable[[], None],
+    ) -> None:
+        """Take what decides, and what is seen.
+
+        Args:
+            review: decides.
+            view: what is seen of the cluster.
+            clock: for what is booked now.
+            metrics: count what was answered.
+            unready_reason: why what is seen cannot be trusted now, None when it can.
+            read_bookings: brings into sight what the watch of the bookings may not have told of yet; raises
+                ApiError.
+        """
+        self._review = review
+        self._view = view
+        self._clock = clock
+        self._metrics = metrics
+        self._unready_reason = unready_reason
+        self._read_bookings = read_bookings
+        self._complete = False
+
+    def problem(self) -> str | None:
+        """Why nothing can be answered yet: for the readiness probe. None from the first whole picture on."""
+        why = self._unready_reason()
+        self._complete = self._complete or why is None
+        return None if self._complete else why
+
+    def __call__(self, body: bytes) -> Reply:
+        """Answer one request, whatever it is."""
+        try:
+            request = question_in(body).request
+            problem = self.problem()
+            if problem:
+                return self._refused(HTTPStatus.SERVICE_UNAVAILABLE, problem)
+            outcome = self._decide(request)
+        except (BadRequestError, BadPodError) as error:
+            return self._refused(HTTPStatus.BAD_REQUEST, str(error))
+        except Exception:
+            log.exception("an admission failed through a fault of ours")
+            why = "The webhook failed to answer; its log says why."
+            return self._refused(HTTPStatus.INTERNAL_SERVER_ERROR, why)
+        self._metrics.requests.labels(outcome=outcome.kind).inc()
+        if outcome.forged:
+            self._metrics.forgeries.inc()
+        _tell(request, outcome)
+        return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
+
+    def _decide(self, request: Request) -> Outcome:
+        if not request.is_new_pod:
+            return Outcome(kind="untouched")
+        asked = ReviewRequest(
+            creator=request.user_info.username, namespace=request.namespace, pod=_object_in(request)
+        )
+        is_certain = self._unready_reason() is None
+        outcome = self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
+        if outcome.kind != "stripped":
+            return outcome
+        # Its GPU is lost for good to whoever has booked a moment ago, while the watch lags (law L2).
+        try:
+            self._read_bookings()
+        except ApiError as error:
+            log.warning("bookings could not be read, so no pod starts without its GPU", error=str(error))
+            is_certain = False
+        return self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
+
+    def _refused(self, status: HTTPStatus, message: str) -> Reply:
+        self._metrics.requests.labels(outcome=str(status.value)).inc()
+        return refusal(status, message)
+
+
+def question_in(body: bytes) -> Question:
+    """The AdmissionReview.
+
+    Raises:
+        BadRequestError: it is none, or of another version.
+    """
+    try:
+        question = msgspec.json.decode(body, type=Question)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError(f"The body is no AdmissionReview: {error}.") from error
+    if (question.api_version, question.kind) != (API_VERSION, KIND):
+        got = f"{question.api_version} {question.kind}"[:100]
+        raise BadRequestError(f"This webhook answers {API_VERSION} {KIND}, not {got}.")
+    return question
+
+
+def _object_in(request: Request) -> dict[str, Any]:
+    try:
+        return msgspec.json.decode(request.object, type=dict[str, Any])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequestError(f"The object of the AdmissionReview is no pod: {error}.") from error
+
+
+def answer(request: Request, outcome: Outcome) -> bytes:
+    """The AdmissionReview that says so."""
+    response = Response(
+        uid=request.uid,
+        allowed=True,
+        patch_type="JSONPatch" if outcome.patch else None,
+        patch=msgspec.json.encode(outcome.patch) if outcome.patch else None,
+        warnings=outcome.warnings or None,
+    )
+    return msgspec.json.encode(Answer(api_version=API_VERSION, kind=KIND, response=response))
+
+
+def _tell(request: Request, outcome: Outcome) -> None:
+    pod, creator = f"{request.namespace}/{request.name or '?'}", request.user_info.username
+    if outcome.forged:
+        keys = [key[:_LONGEST_KEY] for key in outcome.forged[:_MOST_KEYS]]
+        log.warning(
+            "a new pod brought keys that we alone write; they were removed",
+            pod=pod,
+            creator=creator,
+            keys=keys,
+            more=len(outcome.forged) - len(keys),
+        )
+    log.info(
+        "pod admitted",
+        pod=pod,
+        creator=creator,
+        outcome=outcome.kind,
+        dry_run=request.dry_run,
+    )

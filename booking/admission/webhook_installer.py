@@ -1,0 +1,155 @@
+"""Keeps the webhook installed: keys in their Secret, the API server believing them, the server serving them.
+
+Level-triggered; every replica runs it. The order of a round matters: a certificate is served only after the
+API server has been told to believe its authority.
+"""
+
+import base64
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import structlog
+
+from booking.admission.certificate_authority import is_whole
+from booking.admission.keys import OF_TYPE, Keys, data_of, keys_in, renewed
+from cluster import names
+from cluster.kube.backoff import Backoff
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import MUTATING_WEBHOOKS, SECRETS, Secret
+from cluster.process.certificates import KeyPair
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 60.0
+"""Seconds between two rounds."""
+ATTEMPTS: Final = 3
+"""To write the Secret in one round, while other replicas write it too."""
+
+
+class WebhookInstaller:
+    """The installation, as one replica keeps it."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        present: Callable[[KeyPair], None],
+        *,
+        namespace: str,
+        hosts: Sequence[str],
+        makes_keys: bool = True,
+    ) -> None:
+        """What is kept.
+
+        Args:
+            kube: the API server.
+            clock: for the rounds, and for what is due.
+            present: serve with this certificate from now on; returns when it is served.
+            namespace: where the Secret is.
+            hosts: names and addresses by which the API server calls the webhook.
+            makes_keys: False where others write the Secret and the caBundle: cert-manager.
+        """
+        self._kube = kube
+        self._clock = clock
+        self._present = present
+        self._namespace = namespace
+        self._hosts = tuple(hosts)
+        self._makes_keys = makes_keys
+        self._backoff = Backoff()
+        self._served: KeyPair | None = None
+        self._problem = "The webhook has not been installed yet."
+
+    def problem(self) -> str | None:
+        """Why nothing is served yet: for the readiness probe. None from the first certificate on."""
+        return None if self._served else self._problem
+
+    def run(self, stop: threading.Event) -> None:
+        """Keep it until ``stop`` is set.
+
+        Raises:
+            ServeError: the certificate cannot be served: the address is taken.
+        """
+        while not stop.is_set():
+            self._clock.wait(stop, self._attempt())
+
+    def _attempt(self) -> float:
+        """One round; seconds until the next."""
+        try:
+            self.round()
+        except ApiError as error:
+            self._problem = str(error)
+            log.warning("the webhook is not installed", error=str(error))
+            return self._backoff.next()
+        self._backoff.reset()
+        return EVERY
+
+    def round(self) -> None:
+        """Make everything as it should be.
+
+        Raises:
+            ApiError: the API server cannot be asked, or refuses.
+        """
+        if self._makes_keys:
+            keys = self._keys()
+            self._believed(keys.authorities)
+            self._serve(keys.server)
+            return
+        secret = self._kube.get(SECRETS, names.WEBHOOK_KEYS, namespace=self._namespace)
+        pair = keys_in(secret.data).server
+        if is_whole(pair):
+            self._serve(pair)
+        else:
+            self._problem = f"The Secret {names.WEBHOOK_KEYS} holds no certificate with its key yet."
+            log.warning("no certificate can be served", why=self._problem)
+
+    def _serve(self, pair: KeyPair) -> None:
+        if pair != self._served:
+            self._present(pair)
+            self._served = pair
+            log.info("the webhook serves a new certificate", hosts=self._hosts)
+
+    def _keys(self) -> Keys:
+        """The keys of all replicas: read, made or renewed."""
+        for attempt in range(ATTEMPTS):
+            try:
+                return self._stored()
+            except Conflict:
+                if attempt + 1 == ATTEMPTS:
+                    raise
+        raise AssertionError("unreachable: the last attempt returns or raises")
+
+    def _stored(self) -> Keys:
+        now = self._clock.now()
+        try:
+            secret: Secret = self._kube.get(SECRETS, names.WEBHOOK_KEYS, namespace=self._namespace)
+        except NotFound:
+            keys = renewed(None, self._hosts, now)
+            metadata: dict[str, Any] = {"name": names.WEBHOOK_KEYS}
+            body = {"metadata": metadata, "type": OF_TYPE, "data": data_of(keys)}
+            self._kube.create(SECRETS, body, namespace=self._namespace)
+            return keys
+        present = keys_in(secret.data)
+        keys = renewed(present, self._hosts, now)
+        if keys != present:
+            metadata = {"resourceVersion": secret.metadata.resource_version}
+            body = {"metadata": metadata, "data": data_of(keys)}
+            self._kube.patch(SECRETS, names.WEBHOOK_KEYS, body, namespace=self._namespace)
+        return keys
+
+    def _believed(self, authorities: bytes) -> None:
+        """Have the API server believe these authorities, and no others."""
+        found = self._kube.get(MUTATING_WEBHOOKS, names.WEBHOOK)
+        bundle = base64.b64encode(authorities).decode()
+        webhooks = [_with_bundle(webhook, bundle) for webhook in found.webhooks]
+        if webhooks == found.webhooks:
+            return
+        metadata = {"resourceVersion": found.metadata.resource_version}
+        self._kube.patch(MUTATING_WEBHOOKS, names.WEBHOOK, {"metadata": metadata, "webhooks": webhooks})
+        log.info("the API server has been told our authority", configuration=names.WEBHOOK)
+
+
+def _with_bundle(webhook: dict[str, Any], bundle: str) -> dict[str, Any]:
+    return {**webhook, "clientConfig": {**(webhook.get("clientConfig") or {}), "caBundle": bundle}}

@@ -1,0 +1,162 @@
+"""What is booked of each model, as it was read at one change of the store: read once, then kept up to date.
+
+A calendar is never changed: the next one shares with it what is the same. So any number of threads may ask
+one, and a transaction that sees an older state of the database than the newest one reads its own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from typing import Final, Protocol
+from weakref import WeakKeyDictionary
+
+from booking.records import Record
+from cluster.decide.booking_plan import Block, ModelPlan, Placed, PlannedBooking, Timeline, is_whole
+
+FEW: Final = 250
+"""A calendar is read anew, and what is over is forgotten, after as many changes as it had bookings then,
+though not after fewer than these: so it is never much larger than what is booked."""
+
+
+class Source(Protocol):
+    """A transaction of the booking database."""
+
+    def change(self) -> int:
+        """Number of the newest change that it sees."""
+        ...
+
+    @property
+    def has_written(self) -> bool:
+        """Whether it sees what is not stored yet."""
+        ...
+
+    def ending_after(self, instant: datetime, *, model: str | None = None) -> Sequence[Record]:
+        """Bookings that are not cancelled and end later."""
+        ...
+
+    def changed_after(self, change: int, *, model: str | None = None) -> Sequence[Record]:
+        """Bookings, cancelled ones too, that were written by a later change."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Calendar:
+    """Everything that is booked of one model."""
+
+    change: int = 0
+    """As of this change of the store."""
+    records: Mapping[str, Record] = field(default_factory=dict)
+    """Id -> booking that is not cancelled and was not over when the calendar was read."""
+    load: Timeline = field(default_factory=Timeline)
+    """Devices that are booked, wherever they lie."""
+    wholes: dict[str, datetime] = field(default_factory=dict)
+    """Id -> end of each booking that needs one node for all its devices."""
+    age: int = 0
+    """Changes since it was read."""
+    found: int = 0
+    """Bookings that it had then."""
+    boards: dict[object, ModelPlan] = field(default_factory=dict)
+    """The board for the devices and blocks that were asked for last; made when somebody asks."""
+
+    def has_wholes(self, now: datetime, *, without: str | None = None) -> bool:
+        """Whether a booking that is not over needs one node for all its devices, one id left out."""
+        # Mostly the latest is not over: it is looked at first.
+        return any(end > now and key != without for key, end in reversed(self.wholes.items()))
+
+    def plan(self, devices: Mapping[str, int], blocks: tuple[Block, ...]) -> ModelPlan:
+        """Where everything stands on these devices."""
+        key = (tuple(devices.items()), blocks)
+        found = self.boards.get(key)
+        if found is None:
+            placed = (each for record in self.records.values() for each in planned_booking(record).placed())
+            found = ModelPlan(devices, placed, blocks)
+            self.boards.clear()
+            self.boards[key] = found
+        return found
+
+    def after(self, changed: Iterable[Record], change: int) -> "Calendar":
+        """The calendar with these bookings as they are now."""
+        changed = tuple(changed)
+        records, load, age = dict(self.records), self.load, self.age + len(changed)
+        without: list[Placed] = []
+        more: list[Placed] = []
+        for record in changed:
+            before = records.pop(record.id, None)
+            if before is not None:
+                load = load.plus(*_span(before), -before.count)
+                without += planned_booking(before).placed()
+            if record.cancelled is None and record.start < record.end:
+                records[record.id] = record
+                load = load.plus(*_span(record), record.count)
+                more += planned_booking(record).placed()
+        boards = {key: plan.changed(without, more) for key, plan in list(self.boards.items())}
+        gone = self.wholes.keys() & {record.id for record in changed}
+        new = _wholes(records[record.id] for record in changed if record.id in records)
+        wholes = self.wholes
+        if gone or new:
+            wholes = wholes | new
+            for key in gone - new.keys():
+                del wholes[key]
+        return replace(self, change=change, records=records, load=load, wholes=wholes, age=age, boards=boards)
+
+
+def calendar_of(records: Iterable[Record], change: int = 0) -> Calendar:
+    """The calendar of one model's bookings, read afresh; cancelled ones do not count."""
+    live = {record.id: record for record in records if record.cancelled is None and record.start < record.end}
+    return Calendar(
+        change=change,
+        records=live,
+        load=Timeline.of((*_span(record), record.count) for record in live.values()),
+        wholes=_wholes(live.values()),
+        found=len(live),
+    )
+
+
+class Calendars:
+    """The newest calendar of every model that was asked for. Any thread may ask."""
+
+    def __init__(self) -> None:
+        self._newest: dict[str, Calendar] = {}
+        self._unstored: WeakKeyDictionary[Source, dict[str, Calendar]] = WeakKeyDictionary()
+        """What transactions see that have written: undone, its numbers will be those of other changes."""
+
+    def of(self, model: str, source: Source, now: datetime) -> Calendar:
+        """The calendar of a model, as this transaction sees it."""
+        cache = self._unstored.setdefault(source, {}) if source.has_written else self._newest
+        change, known = source.change(), cache.get(model) or self._newest.get(model)
+        if known is not None and known.change == change:
+            return known
+        if known is None or known.change > change or known.age > max(FEW, known.found):
+            made = calendar_of(source.ending_after(now, model=model), change)
+        else:
+            made = known.after(source.changed_after(known.change, model=model), change)
+        newest = cache.get(model)
+        if newest is None or newest.change <= change:
+            cache[model] = made
+        return made
+
+
+def planned_booking(record: Record) -> PlannedBooking:
+    """A booking, as far as its place is concerned."""
+    start, end = _span(record)
+    return PlannedBooking(
+        key=record.id,
+        start=start,
+        end=end,
+        count=record.count,
+        is_whole=is_whole(record.count, record.topology),
+        plan=tuple((place.node, place.count) for place in record.plan),
+    )
+
+
+def seconds(moment: datetime) -> int:
+    """An instant, as the witness counts it."""
+    return int(moment.timestamp())
+
+
+def _wholes(records: Iterable[Record]) -> dict[str, datetime]:
+    return {record.id: record.end for record in records if is_whole(record.count, record.topology)}
+
+
+def _span(record: Record) -> tuple[int, int]:
+    return seconds(record.start), seconds(record.end)

@@ -1,0 +1,62 @@
+"""The capacity of a cluster at one instant: which devices can be had, and where bookings' pods run. Pure."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from typing import Final
+
+from booking.capacity import Capacity, Grant
+from booking.eviction.maia_grants import granted_until
+from booking.eviction_settings import EvictionSettings
+from cluster.decide.booking_plan.supply import NodeSupply, SupplySnapshot, node_supply
+from cluster.decide.ledger import NodeView
+
+PAUSE: Final = timedelta(minutes=15)
+"""So long nothing new is promised of a node whose agent is silent: about what a machine needs to reboot."""
+
+
+def supply(instant: SupplySnapshot, terms: EvictionSettings) -> Capacity:
+    """The capacity of the cluster."""
+    devices: dict[str, dict[str, int]] = {}
+    grants: dict[str, list[Grant]] = {}
+    pauses: dict[str, list[Grant]] = {}
+    pins: dict[str, dict[str, int]] = {}
+    for name, view in sorted(instant.views.items()):
+        one = node_supply(view, instant)
+        for model, count in one.devices.items():
+            devices.setdefault(model, {})[name] = count
+        for booking, count in one.pins.items():
+            pins.setdefault(booking, {})[name] = count
+        for model, grant in _granted(view, one.models, instant, terms):
+            grants.setdefault(model, []).append(grant)
+        for model, pause in _paused(view, one, instant):
+            pauses.setdefault(model, []).append(pause)
+    return Capacity(devices, _fixed(grants), pins, _fixed(pauses))
+
+
+def _granted(
+    view: NodeView, models: Mapping[str, str], instant: SupplySnapshot, terms: EvictionSettings
+) -> Iterator[tuple[str, Grant]]:
+    for holding in view.holdings if terms.maia else ():
+        pod = instant.pods.get(holding.uid)
+        until = granted_until(pod, terms) if pod and holding.uid not in instant.cover else None
+        if until is None or until <= instant.now:
+            continue
+        for uuid in holding.devices:
+            if model := models.get(uuid):
+                yield model, Grant(node=view.name, count=1, until=until)
+
+
+def _paused(view: NodeView, one: NodeSupply, instant: SupplySnapshot) -> Iterator[tuple[str, Grant]]:
+    """Devices that nobody can be bound to as long as their agent is silent; booked pods go on with theirs."""
+    if view.name not in instant.quiet:
+        return
+    booked = {uuid for holding in view.holdings if holding.uid in instant.cover for uuid in holding.devices}
+    used = Counter(model for uuid, model in one.models.items() if uuid in booked)
+    for model, count in one.devices.items():
+        if count > used[model]:
+            yield model, Grant(node=view.name, count=count - used[model], until=instant.now + PAUSE)
+
+
+def _fixed(found: Mapping[str, list[Grant]]) -> dict[str, tuple[Grant, ...]]:
+    return {model: tuple(some) for model, some in found.items()}

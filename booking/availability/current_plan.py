@@ -1,0 +1,241 @@
+"""Where all bookings of a model stand at this instant: as planned, corrected by what pods say. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from booking.availability.calendars import Calendar, planned_booking, seconds
+from booking.capacity import Capacity, Grant
+from booking.records import Place, Record
+from booking.store_records import Block
+from cluster.decide.booking_plan import (
+    NO_NODE,
+    OFF_PLAN,
+    STEPS,
+    Item,
+    ModelPlan,
+    Pinned,
+    Placed,
+    PlanAttempt,
+    PlannedBooking,
+    Timeline,
+    off_plan_pods,
+    pin,
+    planned,
+)
+from cluster.decide.booking_plan import Block as Load
+
+SETTLED: Final = timedelta(seconds=60)
+"""What begins within this time is not moved for others."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentPlan:
+    """What stands."""
+
+    model_plan: ModelPlan
+    calendar: Calendar
+    fixed: frozenset[Item]
+    """Where pods run; nobody moves them."""
+    placed: Mapping[str, Sequence[Placed]]
+    """Booking id -> its items, of bookings that stand elsewhere than the store says."""
+    fixed_until: int
+    pods: Mapping[str, int]
+    """Node -> devices that pods of the booking have there that is being changed."""
+    has_begun: bool = False
+    """That booking."""
+
+    def shift(self, steps: int) -> PlanAttempt:
+        """An attempt to place more."""
+        made = PlanAttempt(self.model_plan, fixed_until=self.fixed_until, steps=steps)
+        made.fix(self.fixed)
+        return made
+
+    def bounds(self, promise: PlannedBooking) -> Iterator[Mapping[Item, str]]:
+        """Where the items of the booking that is being changed must be: where they are, then less strict.
+
+        What has begun stays where it is planned.
+        """
+        placed = [(item, node) for item, node in promise.placed() if node in self.model_plan.node_plans]
+        here = follow(promise, dict(placed), self.pods)
+        yield here
+        if not self.has_begun and here:
+            yield {}
+
+    def beside(self, promise: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
+        """Pods of the booking that is being changed on other nodes than the one that all of it is on."""
+        if not promise.is_whole:
+            return []
+        away = sorted(
+            node for node in self.pods if node not in only.values() and node in self.model_plan.node_plans
+        )
+        return [
+            (Item(promise.start, promise.key, OFF_PLAN + number, promise.end, self.pods[node]), node)
+            for number, node in enumerate(away)
+        ]
+
+    def moved(self, places: Mapping[Item, str]) -> dict[str, tuple[Place, ...]]:
+        """Booking id -> its new plan, of all that stand elsewhere than the store says."""
+        found = {key: dict(placed) for key, placed in self.placed.items()}
+        for item, node in places.items():
+            if item.key not in found:
+                found[item.key] = dict(planned_booking(self.calendar.records[item.key]).placed())
+            found[item.key][item] = node
+        plans = {
+            key: tuple(Place(node, count) for node, count in planned(list(placed.items())))
+            for key, placed in found.items()
+        }
+        return {key: plan for key, plan in plans.items() if plan != self.calendar.records[key].plan}
+
+
+def current_plan_of(
+    model_plan: ModelPlan,
+    calendar: Calendar,
+    pins: Mapping[str, Mapping[str, int]],
+    now: datetime,
+    *,
+    changing: Record | None = None,
+) -> CurrentPlan:
+    """What stands at this instant.
+
+    Args:
+        model_plan: everything where the store says that it is.
+        calendar: what it was made from.
+        pins: booking id -> node -> devices that its pods have there.
+        now: this instant.
+        changing: a booking that is left out, but for pods of it beside its node.
+    """
+    shift = PlanAttempt(model_plan, fixed_until=seconds(now + SETTLED), steps=STEPS)
+    if changing is not None and changing.id in calendar.records:
+        for item, node in planned_booking(calendar.records[changing.id]).placed():
+            if shift.node_plan(node) is not None:
+                shift.take(item, node)
+    fixed: set[Item] = set()
+    found: dict[str, dict[Item, str]] = {}
+    running = {key: calendar.records[key] for key in sorted(pins.keys() & calendar.records.keys())}
+    running = {key: record for key, record in running.items() if record.end > now}
+    held = Pinned.of(model_plan, (planned_booking(record) for record in running.values()), pins)
+    for key, record in running.items():
+        if changing is not None and key == changing.id:
+            continue
+        placed = planned_booking(record).placed()
+        if all(shift.node_plan(node) is not None for _, node in placed):
+            pinned = pin(shift, placed, pins[key], held)
+            fixed.update(item for item, _ in pinned)
+            now_at = dict(placed) | {item: node for item, node in pinned if item in dict(placed)}
+            if now_at != dict(placed):
+                found[key] = now_at
+    shift.fix(fixed)
+    fixed.update(_find_lost(shift, model_plan, calendar, now, pins=pins, found=found, changing=changing))
+    return CurrentPlan(
+        model_plan=shift.plan(),
+        calendar=calendar,
+        fixed=frozenset(fixed),
+        placed={key: tuple(placed.items()) for key, placed in found.items()},
+        fixed_until=seconds(now + SETTLED),
+        pods=pins.get(changing.id, {}) if changing is not None else {},
+        has_begun=changing is not None and changing.start <= now + SETTLED,
+    )
+
+
+def _find_lost(
+    shift: PlanAttempt,
+    model_plan: ModelPlan,
+    calendar: Calendar,
+    now: datetime,
+    *,
+    pins: Mapping[str, Mapping[str, int]],
+    found: dict[str, dict[Item, str]],
+    changing: Record | None,
+) -> set[Item]:
+    """Places for bookings that have none: those of before the first single-node booking, or of a lost node.
+
+    One that finds none is at risk; it stands in nobody's way but in the sum, and where its pods run. One that
+    is over needs none.
+
+    Returns:
+        Pods that run where their booking has no place.
+    """
+    beside: set[Item] = set()
+    of: dict[str, list[Item]] = {}
+    for item in model_plan.lost:
+        of.setdefault(item.key, []).append(item)
+    for key, items in sorted(of.items(), key=lambda each: (each[0] not in pins, each[1][0].start, each[0])):
+        record = calendar.records.get(key)
+        if record is None or record.end <= now or (changing is not None and key == changing.id):
+            continue
+        only, placed = (
+            follow(planned_booking(record), {}, pins.get(key, {}), items),
+            planned_booking(record).placed(),
+        )
+        if shift.place_all(items, only) or (only and shift.place_all(items)):
+            kept = {item: node for item, node in placed if node != NO_NODE}
+            found[key] = kept | {item: shift.places[item] for item in items}
+            placed = list(found[key].items())
+            for item in shift.places.keys() - set(items):
+                _note(item, shift.places[item], calendar, found)
+        for item, node in off_plan_pods(placed, pins.get(key, {})):
+            if shift.node_plan(node) is not None:
+                shift.put(item, node)
+                shift.fix([item])
+                beside.add(item)
+    return beside
+
+
+def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item, str]]) -> None:
+    """Another booking has been moved for one that had no place."""
+    record = calendar.records.get(item.key)
+    placed = dict(planned_booking(record).placed()) if record else {}
+    if item in placed and (item.key in found or placed[item] != node):
+        found.setdefault(item.key, placed)[item] = node
+
+
+def follow(
+    promise: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int], items: Sequence[Item] = ()
+) -> dict[Item, str]:
+    """Where items must be so that the booking's pods are among them."""
+    items = items or [item for item, _ in promise.placed()]
+    if promise.is_whole:
+        item = items[0]
+        at = here.get(item)
+        if pods and at not in pods:
+            at = min(pods, key=lambda name: (-pods[name], name))
+        return {} if at is None else {item: at}
+    left = dict(pods)
+    bound: dict[Item, str] = {}
+    for item in items:
+        if left.get(here.get(item, NO_NODE)):
+            bound[item] = here[item]
+            left[here[item]] -= 1
+    spare = [item for item in items if item not in bound]
+    for node in sorted(left):
+        for _ in range(left[node]):
+            if spare:
+                bound[spare.pop()] = node
+    return bound | {item: here[item] for item in spare if item in here}
+
+
+def blocks_of(
+    model: str,
+    capacity: Capacity,
+    blocks: Sequence[Block],
+    now: datetime,
+    *,
+    pauses: Sequence[Grant] = (),
+) -> tuple[Load, ...]:
+    """What cannot be had of a model: maintenance, what somebody else has promised, and ``pauses``."""
+    devices = capacity.devices.get(model, {})
+    loads: dict[str, list[tuple[int, int, int]]] = {}
+    for block in blocks:
+        if block.node in devices and block.model in {None, model} and block.end > now:
+            count = devices[block.node] if block.count is None else block.count
+            loads.setdefault(block.node, []).append((seconds(block.start), seconds(block.end), count))
+    for grant in (*capacity.grants.get(model, ()), *pauses):
+        loads.setdefault(grant.node, []).append((seconds(now), seconds(grant.until), grant.count))
+    return tuple(
+        (node, start, end, min(level, devices[node]))
+        for node, some in sorted(loads.items())
+        for start, end, level in Timeline.of(some).spans()
+        if devices[node]
+    )

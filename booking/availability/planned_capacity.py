@@ -1,0 +1,322 @@
+"""The room that a decision about bookings asks: what of one model can still be promised. Pure.
+
+The sum over all nodes is looked at first: it costs little, and mostly it decides. The witness is asked where
+the sum is not enough: for a booking that needs one node for all its devices, and for every booking of a model
+of which such ones are booked or nodes are blocked, because those of others must stay placeable.
+
+What has begun, or begins within a moment, stays where it is planned: the extender may be binding its pods
+there while we decide. Where its pods run on a node that cannot bear it to its end (maintenance, a device that
+has fallen ill), the keeper has a place for it elsewhere that nothing here shows: then an answer is checked by
+the keeper's own eyes.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from functools import cached_property
+from typing import Final
+
+import msgspec
+
+from booking import wording
+from booking.availability.calendars import Calendar, calendar_of, planned_booking, seconds
+from booking.availability.current_plan import SETTLED, CurrentPlan, blocks_of, current_plan_of
+from booking.availability.replan import replanned
+from booking.availability.start_search import OneNode, Sum, first_start, instant
+from booking.capacity import Capacity
+from booking.free_capacity import CapacityRequest, FreeCapacity, Placement, Shortage, Timetable
+from booking.records import Place, Record
+from booking.store_records import Block
+from cluster.decide.booking_plan import STEPS, Item, PlanAttempt, PlannedBooking, Timeline, is_whole, planned
+
+TRIES: Final = 16
+"""So many starts at which the sum fits are looked at closely when an earliest one is sought."""
+TRY_STEPS: Final = 24
+"""Places that are tried for all of them together."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCapacities:
+    """What can be promised of every model, in one transaction; a model's room is made when somebody asks."""
+
+    capacity: Capacity
+    now: datetime
+    calendar_of: Callable[[str], Calendar]
+    blocks: Sequence[Block] = ()
+    changing: Record | None = None
+    """Is not in its own way; where its pods run it stays."""
+    _made: dict[str, "PlannedCapacity"] = field(default_factory=dict, init=False)
+
+    def __call__(self, model: str) -> FreeCapacity:
+        """The room of a model, in label form."""
+        if model not in self._made:
+            changing = self.changing if self.changing and self.changing.model == model else None
+            self._made[model] = PlannedCapacity(
+                model,
+                self.calendar_of(model),
+                self.capacity,
+                blocks=self.blocks,
+                now=self.now,
+                changing=changing,
+            )
+        return self._made[model]
+
+
+class PlannedCapacity:
+    """A ``booking.free_capacity.Room``."""
+
+    def __init__(
+        self,
+        model: str,
+        calendar: Calendar,
+        capacity: Capacity,
+        *,
+        blocks: Sequence[Block] = (),
+        now: datetime,
+        changing: Record | None = None,
+    ) -> None:
+        self._model, self._calendar, self._capacity = model, calendar, capacity
+        self._now, self._changing, self._maintenance = now, changing, blocks
+        self._total = capacity.total(model)
+        # What has begun goes on where it is: a node that is silent for a moment is no reason to end it.
+        is_new = changing is None or changing.start > now
+        pauses = capacity.pauses.get(model, ()) if is_new else ()
+        self._blocks = blocks_of(model, capacity, blocks, now, pauses=pauses)
+        self._load = self._loaded()
+        wholes = calendar.has_wholes(now, without=changing.id if changing else None)
+        self._is_watched = bool(wholes or self._blocks)
+        self._current_plan: CurrentPlan | None = None
+        self._tried: dict[tuple[CapacityRequest, int, int], Placement | None] = {}
+
+    # --- what evaluation asks ------------------------------------------------------------------------
+    def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
+        """Why they cannot be had in all of ``[start, end)``; None when they can."""
+        if end <= start:
+            return None
+        free = self._total - self._load.most(seconds(start), seconds(end)) - wanted.spared
+        if wanted.count > free:
+            return self._short(wanted, max(0, free), start, end)
+        if self._needs_witness(wanted) and self._placed(wanted, start, end) is None:
+            return self._apart(wanted, free, start, end)
+        return None
+
+    def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
+        """The first start of the timetable at which ``lacking`` has nothing to say; None: never.
+
+        Where the witness must be searched too often, a later start that is certain.
+        """
+        load = self._sum(wanted)
+        start = first_start(load, timetable, timetable.start_at(timetable.not_before))
+        if not self._needs_witness(wanted):
+            return start
+        certain, left = self._certain(wanted, timetable), TRY_STEPS
+        for _ in range(TRIES):
+            if start is None or (certain is not None and start >= certain):
+                break
+            placing, left = self._try(wanted, start, timetable.end_of(start), left)
+            if placing is not None:
+                return start
+            turn = load.next_turn(seconds(start))
+            if turn is None:
+                return None
+            if not left and (wanted.count == 1 or wanted.topology == "single-node"):
+                # Nothing may be moved any more, and where nothing need be is certain.
+                break
+            start = first_start(load, timetable, timetable.start_at(instant(turn)))
+        return certain
+
+    def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
+        """Where they stand in the witness plan; None when ``lacking`` has something to say."""
+        if self.lacking(wanted, start, end) is not None:
+            return None
+        if self._needs_witness(wanted):
+            return self._placed(wanted, start, end)
+        return self._unwatched(wanted, start, end)
+
+    # --- the sum -------------------------------------------------------------------------------------
+    def _loaded(self) -> Timeline:
+        changing = self._changing
+        was = self._calendar.records.get(changing.id) if changing else None
+        if not self._blocks and was is None:
+            return self._calendar.load
+        load = self._calendar.load
+        for _, start, end, count in self._blocks:
+            load = load.plus(start, end, count)
+        if was is not None:
+            load = load.plus(seconds(was.start), seconds(was.end), -was.count)
+        return load
+
+    def _sum(self, wanted: CapacityRequest) -> Sum:
+        return Sum(self._load, self._total - wanted.spared - wanted.count)
+
+    # --- the witness ---------------------------------------------------------------------------------
+    def _needs_witness(self, wanted: CapacityRequest) -> bool:
+        return self._is_watched or is_whole(wanted.count, wanted.topology)
+
+    def _certain(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
+        """A start that needs no search: one node has room as all stands; or nothing is booked any more."""
+        node = OneNode(self._stands().model_plan, wanted.count)
+        begin = timetable.start_at(timetable.not_before)
+        found = first_start(node, timetable, begin)
+        while found is not None:
+            start = first_start(self._sum(wanted), timetable, found)
+            if start is None:
+                return None
+            if start == found:
+                return self._if_nothing_lacks(wanted, timetable, start)
+            found = first_start(node, timetable, start)
+        last = instant(max(0, self._load.last_turn()))
+        return self._if_nothing_lacks(wanted, timetable, timetable.start_at(max(begin, last)))
+
+    def _if_nothing_lacks(
+        self, wanted: CapacityRequest, timetable: Timetable, start: datetime
+    ) -> datetime | None:
+        return start if self.lacking(wanted, start, timetable.end_of(start)) is None else None
+
+    def _stands(self) -> CurrentPlan:
+        if self._current_plan is None:
+            model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+            self._current_plan = current_plan_of(
+                model_plan, self._calendar, self._capacity.pins, self._now, changing=self._changing
+            )
+        return self._current_plan
+
+    def _placed(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
+        """Where they could be, together with what has to move for them."""
+        key = (wanted, seconds(start), seconds(end))
+        if key not in self._tried:
+            self._tried[key], _ = self._try(wanted, start, end, STEPS)
+        return self._tried[key]
+
+    def _try(
+        self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
+    ) -> tuple[Placement | None, int]:
+        """Where they could be, and how many more places may be tried."""
+        current_plan, promise = self._stands(), self._promise(wanted, start, end)
+        items = [item for item, _ in promise.placed()]
+        for only in current_plan.bounds(promise):
+            shift = current_plan.shift(steps)
+            beside = current_plan.beside(promise, only)
+            if not all(_has_room(shift, item, node) for item, node in beside):
+                continue
+            for item, node in beside:
+                shift.put(item, node)
+            shift.fix(item for item, _ in beside)
+            if shift.place_all(items, only):
+                placing = _placing(shift, current_plan, items)
+                if not self._is_strained or self._is_kept(wanted, start, end, placing):
+                    return placing, shift.left
+            steps = shift.left
+        return None, steps
+
+    # --- what the keeper makes of it -----------------------------------------------------------------
+    @cached_property
+    def _is_strained(self) -> bool:
+        """Whether pods run where their bookings cannot stay."""
+        return next(self._stands().model_plan.overfull(seconds(self._now)), None) is not None
+
+    def _is_kept(self, wanted: CapacityRequest, start: datetime, end: datetime, placing: Placement) -> bool:
+        """Whether the booking, accepted like this, puts nobody at risk, itself included."""
+        records = dict(self._calendar.records)
+        for key, plan in placing.moved.items():
+            records[key] = msgspec.structs.replace(records[key], plan=plan)
+        before = self._changing or next(iter(records.values()))
+        key, created = (before.id, before.created) if self._changing else ("", self._now)
+        records[key] = msgspec.structs.replace(
+            before,
+            id=key,
+            count=wanted.count,
+            topology=wanted.topology,
+            start=start,
+            end=end,
+            created=created,
+            plan=placing.plan,
+        )
+        at_risk = self._at_risk(records.values())
+        return key not in at_risk and at_risk <= self._at_risk_already
+
+    @cached_property
+    def _at_risk_already(self) -> frozenset[str]:
+        return self._at_risk(self._calendar.records.values())
+
+    def _at_risk(self, records: Iterable[Record]) -> frozenset[str]:
+        calendar = calendar_of(records)
+        return replanned(self._model, calendar, self._capacity, self._now, blocks=self._maintenance).at_risk
+
+    def _unwatched(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement:
+        """Nothing but single devices is promised: they find a place in time wherever the sum fits.
+
+        A place that is easily found is kept all the same, for the day on which that changes.
+        """
+        changing = self._changing
+        was = self._calendar.records.get(changing.id) if changing else None
+        model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
+        shift = PlanAttempt(model_plan, fixed_until=seconds(self._now), steps=0)
+        for item, node in planned_booking(was).placed() if was else ():
+            if node in model_plan.node_plans:
+                shift.take(item, node)
+        promise = self._promise(wanted, start, end)
+        items = [item for item, _ in promise.placed()]
+        here = {item: node for item, node in promise.placed() if node in model_plan.node_plans}
+        # Where pods of it may run it is, or without a place: then those that are in its way are moved.
+        has_begun = changing is not None and changing.start <= self._now + SETTLED
+        found = shift.place_all(items, here) or (not has_begun and shift.place_all(items))
+        return Placement(plan=_plan((item, shift.places[item]) for item in items)) if found else Placement()
+
+    def _promise(self, wanted: CapacityRequest, start: datetime, end: datetime) -> PlannedBooking:
+        """What is asked for, with the place of the booking that is being changed."""
+        changing = self._changing
+        return PlannedBooking(
+            key=changing.id if changing else "",
+            start=seconds(start),
+            end=seconds(end),
+            count=wanted.count,
+            is_whole=is_whole(wanted.count, wanted.topology),
+            plan=planned_booking(changing).plan if changing else (),
+        )
+
+    # --- sentences -----------------------------------------------------------------------------------
+    def _short(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
+        spared = f", {wanted.spared} of them to be left free," if wanted.spared else ""
+        return Shortage(
+            free=free,
+            total=self._total,
+            message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{spared} {free} "
+            f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
+            f"and {wanted.count} are asked for.",
+        )
+
+    def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
+        """The sum would do, the places do not."""
+        node_plans = self._stands().model_plan.node_plans.values()
+        rooms = [max(0, node_plan.room(seconds(start), seconds(end))) for node_plan in node_plans]
+        when = f"all the time from {wording.instant(start)} to {wording.instant(end)}"
+        if is_whole(wanted.count, wanted.topology):
+            most = min(max(rooms, default=0), wanted.count - 1)
+            where = f"at most {most} on one node"
+        else:
+            most = min(sum(rooms), wanted.count - 1)
+            where = f"{most} of them without taking others the node that they are promised"
+        return Shortage(
+            free=most,
+            total=self._total,
+            message=f"{wording.counted(free, 'GPU')} of model {self._model} can be had {when}, "
+            f"{where}, and {wanted.count} are asked for.",
+        )
+
+
+def _has_room(shift: PlanAttempt, item: Item, node: str) -> bool:
+    node_plan = shift.node_plan(node)
+    return node_plan is not None and node_plan.room(item.start, item.end) >= item.size
+
+
+def _placing(shift: PlanAttempt, current_plan: CurrentPlan, items: Iterable[Item]) -> Placement:
+    own = set(items)
+    places = shift.places
+    key = next(iter(own)).key
+    moved = current_plan.moved({item: node for item, node in places.items() if item.key != key})
+    return Placement(plan=_plan((item, places[item]) for item in own), moved=moved)
+
+
+def _plan(placed: Iterable[tuple[Item, str]]) -> tuple[Place, ...]:
+    return tuple(Place(node, count) for node, count in planned(list(placed)))

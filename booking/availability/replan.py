@@ -1,0 +1,207 @@
+"""What becomes of promises when nodes change: which bookings find another place, and which are at risk. Pure.
+
+Nothing is cancelled. Where devices have disappeared, those that were booked first keep their promise, and
+those whose pods run where they are before all others; the latest ones are at risk.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from booking.availability.calendars import Calendar, calendar_of, planned_booking, seconds
+from booking.availability.current_plan import CurrentPlan, blocks_of, current_plan_of, follow
+from booking.capacity import Capacity
+from booking.records import Place, Record
+from booking.store_records import Block
+from cluster.decide.booking_plan import (
+    NO_NODE,
+    Item,
+    ModelPlan,
+    Placed,
+    PlanAttempt,
+    PlannedBooking,
+    Timeline,
+    off_plan_pods,
+    planned,
+)
+from cluster.decide.booking_plan import Block as Load
+from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY
+
+STEPS: Final = 5_000
+"""Places that are tried for all bookings of a model together; this is nobody's transaction."""
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is to be done about the bookings of a model, and what cannot be helped."""
+
+    plans: Mapping[str, tuple[Place, ...]] = field(default_factory=dict)
+    """Booking id -> its new plan; those that keep theirs are left out."""
+    at_risk: frozenset[str] = frozenset()
+    """Bookings that cannot be honoured as things are."""
+
+
+def at_risk(
+    records: Iterable[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block] = ()
+) -> frozenset[str]:
+    """Ids of the accepted bookings that cannot be honoured as things are.
+
+    Args:
+        records: everybody's; those that are over or cancelled do not matter.
+        capacity: what can be had.
+        now: this instant.
+        blocks: maintenance.
+    """
+    of: dict[str, list[Record]] = {}
+    for record in records:
+        if record.cancelled is None and record.end > now:
+            of.setdefault(record.model, []).append(record)
+    found: set[str] = set()
+    for model, theirs in of.items():
+        found |= replanned(model, calendar_of(theirs), capacity, now, blocks=blocks).at_risk
+    return frozenset(found)
+
+
+def replanned(
+    model: str, calendar: Calendar, capacity: Capacity, now: datetime, *, blocks: Sequence[Block] = ()
+) -> Outcome:
+    """How the promises of a model are kept from now on."""
+    live = {key: record for key, record in calendar.records.items() if record.end > now}
+    if not live:
+        return Outcome()
+    keeping = _Keeping(model, calendar, live, capacity, blocks_of(model, capacity, blocks, now), now)
+    return keeping.watched() if calendar.has_wholes(now) or keeping.loads else keeping.summed()
+
+
+@dataclass(frozen=True, slots=True)
+class _Keeping:
+    """One model at one instant."""
+
+    model: str
+    calendar: Calendar
+    live: Mapping[str, Record]
+    capacity: Capacity
+    loads: tuple[Load, ...]
+    now: datetime
+
+    def summed(self) -> Outcome:
+        """Nothing but single devices is promised: the sum says it all."""
+        total, now = self.capacity.total(self.model), seconds(self.now)
+        if self.calendar.load.most(now, INDEFINITELY) <= total:
+            return Outcome()
+        load, lost = Timeline(), set[str]()
+        for record in self._ranked():
+            start, end = max(now, seconds(record.start)), seconds(record.end)
+            if load.most(start, end) + record.count <= total:
+                load = load.plus(start, end, record.count)
+            else:
+                lost.add(record.id)
+        return Outcome(at_risk=frozenset(lost))
+
+    def watched(self) -> Outcome:
+        """Every booking needs a place: as they stand, or with few of them moved, or all ranked anew."""
+        model_plan = self.calendar.plan(self._devices, self.loads)
+        current_plan = current_plan_of(model_plan, self.calendar, self.capacity.pins, self.now)
+        lifted = self._lifted(current_plan)
+        if lifted is not None:
+            shift = PlanAttempt(current_plan.model_plan, fixed_until=BEGINNING, steps=STEPS)
+            shift.fix(current_plan.fixed)
+            for item, node in lifted:
+                shift.take(item, node)
+            if shift.place_all([item for item, _ in lifted]):
+                return Outcome(plans=current_plan.moved(dict(shift.places)))
+        return self._anew()
+
+    @property
+    def _devices(self) -> Mapping[str, int]:
+        return self.capacity.devices.get(self.model, {})
+
+    def _ranked(self) -> list[Record]:
+        pins = self.capacity.pins
+        return sorted(self.live.values(), key=lambda one: (one.id not in pins, one.created, one.id))
+
+    def _lifted(self, current_plan: CurrentPlan) -> list[Placed] | None:
+        """Items that must go elsewhere so that no node is too full; None where that cannot be enough."""
+        placed = {
+            item for node_plan in current_plan.model_plan.node_plans.values() for item in node_plan.items
+        }
+        if any(
+            item not in placed for key in self.live for item, _ in planned_booking(self.live[key]).placed()
+        ):
+            return None
+        lifted: list[Placed] = []
+        model_plan, now = current_plan.model_plan, seconds(self.now)
+        while over := next(model_plan.overfull(now), None):
+            node, at, _ = over
+            movable = [
+                item
+                for item in model_plan.node_plans[node].overlapping(at, at + 1)
+                if item not in current_plan.fixed
+            ]
+            if not movable:
+                return None
+            latest = max(movable, key=lambda item: (self.live[item.key].created, item))
+            lifted.append((latest, node))
+            model_plan = model_plan.changed([(latest, node)], ())
+        return lifted
+
+    def _anew(self) -> Outcome:
+        """All of them, the first booked first; who finds no place is at risk."""
+        shift = PlanAttempt(ModelPlan(self._devices, blocks=self.loads), fixed_until=BEGINNING, steps=STEPS)
+        plans: dict[str, list[Placed]] = {}
+        lost: set[str] = set()
+        # What pods hold is nobody else's, wherever their booking finds its place.
+        held = {record.id: self._beside(shift, record) for record in self._ranked()}
+        for record in self._ranked():
+            for item, node in held[record.id]:
+                shift.take(item, node)
+            placed = planned_booking(record).placed()
+            if not self._settled(shift, record, placed):
+                lost.add(record.id)
+            self._beside(shift, record)
+        for item, node in shift.places.items():
+            plans.setdefault(item.key, []).append((item, node))
+        found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(lost, ())
+        return Outcome(
+            plans={key: plan for key, plan in found.items() if plan != self.live[key].plan},
+            at_risk=frozenset(lost),
+        )
+
+    def _beside(self, shift: PlanAttempt, record: Record) -> list[Placed]:
+        """Put the booking's pods where they run, as far as its place on the shift is another."""
+        placed = [(item, shift.places.get(item, NO_NODE)) for item, _ in planned_booking(record).placed()]
+        found = [
+            (item, node)
+            for item, node in off_plan_pods(placed, self.capacity.pins.get(record.id, {}))
+            if shift.node_plan(node) is not None
+        ]
+        for item, node in found:
+            shift.put(item, node)
+        shift.fix(item for item, _ in found)
+        return found
+
+    def _settled(self, shift: PlanAttempt, record: Record, placed: Sequence[Placed]) -> bool:
+        items = [item for item, _ in placed]
+        here = {item: node for item, node in placed if shift.node_plan(node) is not None}
+        for only in _bounds(planned_booking(record), here, self.capacity.pins.get(record.id, {})):
+            if shift.place_all(items, only):
+                if record.id in self.capacity.pins:
+                    shift.fix(items)
+                return True
+        return False
+
+
+def _bounds(
+    promise: PlannedBooking, here: Mapping[Item, str], pods: Mapping[str, int]
+) -> Iterator[Mapping[Item, str]]:
+    """Where pods run; where it is planned; anywhere."""
+    if pods:
+        yield follow(promise, here, pods)
+        yield follow(promise, {}, pods)
+    yield here
+    yield {}
+
+
+def _plan(placed: Sequence[Placed]) -> tuple[Place, ...]:
+    return tuple(Place(node, count) for node, count in planned(placed))

@@ -1,0 +1,130 @@
+"""Instants and lengths as people type them: ``mon 09:00``, ``tomorrow``, ``2026-11-24``, ``2d``. Pure.
+
+What has no offset is meant in a zone that is given; times that a change of clocks leaves out are refused.
+"""
+
+import re
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Final
+from zoneinfo import ZoneInfo
+
+from booking import durations
+from booking.durations import Duration
+
+_DAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+_CLOCK: Final = re.compile(r"(\d{1,2})(?::(\d{2}))?")
+_SHORTEST_DAY_NAME: Final = 3
+
+TIME: Final = "TIME"
+LENGTH: Final = "LENGTH"
+"""What the help calls words that are read here."""
+HINT: Final = 'write for example "mon 09:00", "tomorrow", "2026-11-24 09:00", "+2h" or an RFC 3339 instant'
+
+
+class UnclearTimeError(ValueError):
+    """Nobody can say what was meant; the text is a sentence."""
+
+
+def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
+    """The instant that somebody means, in UTC.
+
+    Args:
+        text: as it was typed.
+        now: aware.
+        zone: for whatever has no offset. A day of the week is the next one that is still to come, today too;
+            a day without a time begins at midnight, a time without a day is the next one.
+
+    Raises:
+        UnclearTimeError: it is no instant, or one that the clocks of the zone leave out.
+    """
+    said = " ".join(text.lower().split())
+    if said == "now":
+        return now.astimezone(UTC).replace(microsecond=0)
+    if said.startswith(("+", "in ")):
+        length = length_of(said.removeprefix("+").removeprefix("in "))
+        return durations.after(now.astimezone(UTC).replace(microsecond=0), length, zone)
+    full = _iso(text.strip(), zone)
+    if full is not None:
+        return full
+    day, clock = _split(said)
+    found = _of_day(day, clock, now.astimezone(zone), zone)
+    if found is None:
+        raise UnclearTimeError(f"{text!r} is no time: {HINT}.")
+    return found
+
+
+def length_of(text: str) -> Duration:
+    """A length that somebody means: ``2d`` is two calendar days, ``36h`` is elapsed.
+
+    Raises:
+        UnclearTimeError: it is none.
+    """
+    try:
+        return durations.read(text.strip())
+    except durations.DurationError as error:
+        raise UnclearTimeError(str(error)) from error
+
+
+def _iso(text: str, zone: ZoneInfo) -> datetime | None:
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    if found.tzinfo is not None:
+        return _utc(found, text)
+    return _local(found.date(), found.time(), zone)
+
+
+def _split(said: str) -> tuple[str, str | None]:
+    """Day and time; the day is empty where there is only a time."""
+    day, _, clock = said.rpartition(" ")
+    if _CLOCK.fullmatch(clock) and (day or ":" in clock):
+        return day, clock
+    return said, None
+
+
+def _of_day(day: str, clock: str | None, here: datetime, zone: ZoneInfo) -> datetime | None:
+    at = _clock(clock)
+    if at is None or not (day or clock):
+        return None
+    if not day:
+        today = _local(here.date(), at, zone)
+        return today if today >= here else _local(here.date() + timedelta(days=1), at, zone)
+    if day in {"today", "tomorrow"}:
+        return _local(here.date() + timedelta(days=day == "tomorrow"), at, zone)
+    weekday = next(
+        (n for n, name in enumerate(_DAYS) if len(day) >= _SHORTEST_DAY_NAME and name.startswith(day)), None
+    )
+    if weekday is None:
+        return None
+    coming = here.date() + timedelta(days=(weekday - here.weekday()) % 7)
+    found = _local(coming, at, zone)
+    return found if found >= here else _local(coming + timedelta(days=7), at, zone)
+
+
+def _clock(text: str | None) -> time | None:
+    if text is None:
+        return time()
+    found = _CLOCK.fullmatch(text)
+    try:
+        return time(int(found[1]), int(found[2] or 0)) if found else None
+    except ValueError:
+        return None
+
+
+def _local(day: date, at: time, zone: ZoneInfo) -> datetime:
+    """The instant at which the clocks of a zone show this; of two such instants the first."""
+    wanted = datetime.combine(day, at, zone)
+    found = _utc(wanted, wanted.isoformat())
+    if found.astimezone(zone).replace(tzinfo=None) != wanted.replace(tzinfo=None):
+        raise UnclearTimeError(
+            f"The clocks in {zone.key} never show {wanted:%H:%M} on {day}: they are put forward at that time."
+        )
+    return found
+
+
+def _utc(moment: datetime, said: str) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError as error:
+        raise UnclearTimeError(f"{said} is beyond the calendar.") from error

@@ -1,0 +1,25 @@
+"""What the cluster is doing now, as people may see it: nodes and holders, who goes next, why a pod is so."""
+
+from booking.cluster_status.cluster_status import ClusterStatus
+from booking.cluster_status.holder_classes import HolderClass
+from booking.cluster_status.now import DeviceNow, DeviceState, HolderNow, NextNow, NodeNow, Now
+from booking.cluster_status.snapshot import StatusSnapshot, about, take
+from booking.cluster_status.usage import SquatterNow, UseNow
+from booking.cluster_status.why import Why
+
+__all__ = [
+    "ClusterStatus",
+    "DeviceNow",
+    "DeviceState",
+    "HolderClass",
+    "HolderNow",
+    "NextNow",
+    "NodeNow",
+    "Now",
+    "SquatterNow",
+    "StatusSnapshot",
+    "UseNow",
+    "Why",
+    "about",
+    "take",
+]

@@ -1,0 +1,232 @@
+"""Nodes and devices with their holders, and who would be evicted next, as somebody may see them. Pure."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Final, Literal
+
+import msgspec
+
+from booking.cluster_status.holder_classes import Classes, HolderClass
+from booking.cluster_status.snapshot import StatusSnapshot
+from booking.cluster_status.usage import SquatterNow, Used, UseNow
+from booking.cluster_status.viewer import Viewer
+from booking.eviction.eviction_order import order, why
+from booking.eviction.maia_grants import granted_until
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.liveness import AgentState
+from cluster.decide.predicates import AGENT
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+NodeState = Literal["ready", "silent", "stopping"]
+DeviceState = Literal["free", "booked", "opportunistic", "held", "sick", "cut"]
+
+_STATES: Final[dict[AgentState, NodeState]] = {
+    "alive": "ready",
+    "silent": "silent",
+    "unseen": "silent",
+    "stopping": "stopping",
+}
+
+
+class HolderNow(msgspec.Struct, frozen=True, kw_only=True, rename={"holder_class": "class"}):
+    """A pod that holds a device, or for which it is kept; null is what the asker may not see."""
+
+    namespace: str | None
+    name: str | None
+    user: str | None
+    holder_class: HolderClass
+    """By what right it holds the device: a booking covers it; nobody evicts it for bookings (protected); MAIA
+    has granted it; its booking, or what MAIA has granted, is over (expired); none of these (opportunistic).
+    The last two may be evicted for a booked pod."""
+    booking: str | None
+    until: Moment | None
+    """Until when its booking, or what MAIA has granted, keeps the device."""
+    memory_used_mib: int | None
+    """Memory of the device that its processes use; null where it is not known."""
+
+
+class DeviceNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU, or a part of one."""
+
+    index: int
+    uuid: str
+    model: str
+    state: DeviceState
+    why: str | None
+    pods: tuple[HolderNow, ...]
+    memory_mib: int
+    """All of its memory; 0 where the driver does not say."""
+    use: UseNow | None
+    """How it is used; null where that is not known."""
+    squatters: tuple[SquatterNow, ...]
+    """Processes on it that it does not belong to."""
+
+
+class NodeNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A node with GPUs."""
+
+    node: str
+    state: NodeState
+    why: str | None
+    devices: tuple[DeviceNow, ...]
+
+
+class NextNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that would be evicted, in its place."""
+
+    namespace: str | None
+    name: str | None
+    user: str | None
+    model: str
+    gpus: int
+    node: str
+    why: str
+
+
+class Now(msgspec.Struct, frozen=True, kw_only=True):
+    """The cluster at one instant."""
+
+    at: Moment
+    nodes: tuple[NodeNow, ...]
+    next: tuple[NextNow, ...]
+    """Who would be evicted, model by model, the first first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """One instant, by somebody's eyes."""
+
+    snapshot: StatusSnapshot
+    viewer: Viewer
+    classes: Classes
+
+
+def now_of(snapshot: StatusSnapshot, viewer: Viewer) -> Now:
+    """What somebody sees."""
+    seen = _Seen(snapshot, viewer, Classes(snapshot))
+    return Now(
+        at=snapshot.now.replace(microsecond=0),
+        nodes=tuple(
+            _node(view, agent, seen)
+            for view, agent in (snapshot.node_snapshots[name] for name in sorted(snapshot.node_snapshots))
+            if view.published or view.fault or agent != "unseen"
+        ),
+        next=tuple(_next(snapshot, viewer)),
+    )
+
+
+def _node(view: NodeView, agent: AgentState, seen: _Seen) -> NodeNow:
+    snapshot = seen.snapshot
+    kept = {uuid: snapshot.pods[uid] for uuid, uid in view.kept.items() if uid in snapshot.pods}
+    parents = {device.parent for device in view.devices}
+    used = Used(snapshot.uses.get(view.name) if agent == "alive" else None, snapshot.now, seen.viewer)
+    ordered = sorted(view.devices, key=lambda device: (device.index, device.uuid))
+    return NodeNow(
+        node=view.name,
+        state=_STATES[agent],
+        why=_problem(view, agent, snapshot),
+        devices=tuple(
+            _device(device, view, used, kept=kept, seen=seen, is_cut=device.uuid in parents)
+            for device in ordered
+        ),
+    )
+
+
+def _problem(view: NodeView, agent: AgentState, snapshot: StatusSnapshot) -> str | None:
+    node = snapshot.nodes.get(view.name)
+    if agent != "alive":
+        return _message(AGENT[agent])
+    if view.fault:
+        return _message(view.fault)
+    if unknown := sum(view.unknown.values()):
+        return f"Of {unknown} devices that pods hold nobody has said which they are."
+    return "The node is cordoned." if node and node.spec.unschedulable else None
+
+
+def _device(
+    device: Device,
+    view: NodeView,
+    used: Used,
+    *,
+    kept: Mapping[str, Pod],
+    seen: _Seen,
+    is_cut: bool,
+) -> DeviceNow:
+    snapshot = seen.snapshot
+    holders = [snapshot.pods[uid] for uid in view.holders(device.uuid) if uid in snapshot.pods]
+    state, reason = _state(device, view, kept, snapshot, is_cut=is_cut)
+    shown = holders or ([kept[device.uuid]] if device.uuid in kept else [])
+    return DeviceNow(
+        index=device.index,
+        uuid=device.uuid,
+        model=device.model,
+        state=state,
+        why=reason,
+        pods=tuple(
+            _holder(pod, view, seen, memory=used.memory(device.uuid, pod.metadata.uid)) for pod in shown
+        ),
+        memory_mib=device.memory,
+        use=used.of(device.uuid),
+        squatters=used.squatters(device.uuid),
+    )
+
+
+def _state(
+    device: Device, view: NodeView, kept: Mapping[str, Pod], snapshot: StatusSnapshot, *, is_cut: bool
+) -> tuple[DeviceState, str | None]:
+    uids = view.holders(device.uuid)
+    if not device.is_healthy:
+        return "sick", _message(device.reason or "the driver does not say why")
+    if is_cut:
+        return "cut", "It is cut into MIG devices."
+    if any(uid in snapshot.cover for uid in uids):
+        return "booked", None
+    if uids:
+        is_going = not snapshot.going.isdisjoint(uids) or device.uuid in kept
+        return "opportunistic", "Its pod must leave for a booked one." if is_going else None
+    if device.uuid in kept:
+        return "held", "It is kept for a booked pod that is about to start."
+    return "free", None
+
+
+def _holder(pod: Pod, view: NodeView, seen: _Seen, *, memory: int | None) -> HolderNow:
+    uid, viewer, is_seen = pod.metadata.uid, seen.viewer, seen.viewer.may_name(pod)
+    booking = seen.snapshot.cover.get(uid)
+    holding = next((one for one in view.holdings if one.uid == uid), None)
+    right = seen.classes.of(pod, holding)
+    granted = granted_until(pod, seen.snapshot.terms) if right == "granted" else None
+    until = booking.spec.end if booking else granted
+    return HolderNow(
+        namespace=pod.metadata.namespace if is_seen else None,
+        name=pod.metadata.name if is_seen else None,
+        user=viewer.user_of(pod) if is_seen else None,
+        holder_class=right,
+        booking=booking.name if booking and is_seen else None,
+        until=until if is_seen else None,
+        memory_used_mib=memory,
+    )
+
+
+def _next(snapshot: StatusSnapshot, viewer: Viewer) -> Iterator[NextNow]:
+    alive = [name for name, (_, agent) in snapshot.node_snapshots.items() if agent == "alive"]
+    place: dict[str, int] = {}
+    for one in order(snapshot, excluded=snapshot.going, nodes=alive):
+        place[one.model] = place.get(one.model, 0) + 1
+        pod = snapshot.pods[one.uid]
+        is_seen = viewer.may_name(pod)
+        yield NextNow(
+            namespace=pod.metadata.namespace if is_seen else None,
+            name=pod.metadata.name if is_seen else None,
+            user=viewer.user_of(pod) if is_seen else None,
+            model=one.model,
+            gpus=one.gpus,
+            node=one.node,
+            why=why(one, place=place[one.model]),
+        )
+
+
+def _message(clause: str) -> str:
+    return f"{clause[:1].upper()}{clause[1:].rstrip('.')}."

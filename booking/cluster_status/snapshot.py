@@ -1,0 +1,105 @@
+"""One instant of the cluster, as people are shown it: taken from the picture under its lock."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+
+from booking.eviction_settings import EvictionSettings
+from cluster.cache import EVERYWHERE, BookedNodes, BookingPlans, ClusterCache, NodeSnapshots
+from cluster.decide.booking_plan.permanent_pods import PermanentPods
+from cluster.decide.explain import ExplanationSnapshot
+from cluster.decide.protection import never_evicted_reason
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatusSnapshot:
+    """Values alone. It is a ``booking.eviction.snapshot.Instant``, too."""
+
+    now: datetime
+    pods: Mapping[str, Pod]
+    node_snapshots: NodeSnapshots
+    bookings: Mapping[str, Booking]
+    cover: Mapping[str, Booking]
+    barred: frozenset[tuple[str, str]] = frozenset()
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    places: BookedNodes = EVERYWHERE
+    """Where booked pods may be placed."""
+    lasting: PermanentPods | None = None
+    """Where pods may be placed that stay for ever."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    uses: Mapping[str, str] = field(default_factory=dict)
+    """Node -> how its GPUs are used, as its agent says it."""
+    terms: EvictionSettings = field(default_factory=EvictionSettings)
+
+    @property
+    def scene(self) -> ExplanationSnapshot:
+        """For explanations."""
+        return ExplanationSnapshot(
+            now=self.now,
+            pods=self.pods,
+            node_snapshots=self.node_snapshots,
+            bookings=self.bookings,
+            cover=self.cover,
+            barred=self.barred,
+            holds=self.holds,
+            promised=self.places.scenes,
+            lasting=self.lasting,
+            nodes=self.nodes,
+            namespaces=self.namespaces,
+            home=self.terms.namespace,
+        )
+
+    @property
+    def going(self) -> frozenset[str]:
+        """Uids of the pods that must leave for booked ones."""
+        return frozenset(uid for hold in self.holds.values() for uid in hold.victims)
+
+
+def take(
+    cache: ClusterCache, clock: Clock, terms: EvictionSettings, witness: BookingPlans | None = None
+) -> StatusSnapshot:
+    """The cluster now.
+
+    Args:
+        cache: of the cluster.
+        clock: the time.
+        terms: the administrator's settings.
+        witness: over the same picture, where it matters what is promised to whom.
+    """
+    now = clock.now()
+    with cache.locked() as ledger:
+        pods = dict(cache.pods)
+        return StatusSnapshot(
+            now=now,
+            pods=pods,
+            node_snapshots=cache.node_snapshots(),
+            bookings=cache.bookings,
+            cover=cache.cover(now),
+            barred=cache.barred(now),
+            holds={uid: hold for uid, hold in ledger.holds.items() if uid in pods},
+            places=witness.places(now) if witness else EVERYWHERE,
+            nodes=dict(cache.nodes),
+            namespaces=cache.namespaces,
+            uses=dict(cache.uses),
+            terms=terms,
+        )
+
+
+def about(pod: Pod, snapshot: StatusSnapshot, witness: BookingPlans) -> StatusSnapshot:
+    """The same for questions about one pod: of every node it is looked only where that matters to the pod.
+
+    Args:
+        pod: that is asked about.
+        snapshot: of now.
+        witness: over the same picture.
+    """
+    if never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.terms.namespace) is None:
+        return snapshot
+    return replace(snapshot, lasting=witness.lasting(snapshot.now))

@@ -1,0 +1,95 @@
+"""How GPUs are used, and who uses one without holding it, as somebody may see it. Pure."""
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.cluster_status.viewer import Viewer
+from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use
+
+OLD_AFTER: Final = timedelta(seconds=90)
+"""What was measured before then is not shown: agents tell it every ten seconds, or each minute at least."""
+
+
+class UseNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A device; null is what the card does not say."""
+
+    utilisation_percent: int | None
+    memory_used_mib: int | None
+    temperature_celsius: int | None
+    power_watts: int | None
+
+
+class SquatterNow(msgspec.Struct, frozen=True, kw_only=True):
+    """A process on a device that its pod does not hold, or one of no pod; null is what may not be seen."""
+
+    of_pod: bool
+    """Whether it is a pod's at all."""
+    namespace: str | None
+    name: str | None
+    user: str | None
+    pid: int | None
+    """On its node; for administrators."""
+    command: str | None
+    """What it calls itself; for administrators."""
+    memory_used_mib: int | None
+
+
+class Used:
+    """What the agent of one node has told."""
+
+    def __init__(self, text: str | None, now: datetime, viewer: Viewer) -> None:
+        """Args: text: of the annotation; one that is old or cannot be read says nothing."""
+        self._viewer = viewer
+        self._use = _current(text, now)
+        self._of = {device.uuid: device for device in self._use.devices} if self._use else {}
+
+    def of(self, uuid: str) -> UseNow | None:
+        """How a device is used; None: it is not known."""
+        said = self._of.get(uuid)
+        return None if said is None else _told(said)
+
+    def memory(self, uuid: str, pod: str) -> int | None:
+        """MiB that the processes of a pod use of a device."""
+        said = self._of.get(uuid)
+        return (said.pods or {}).get(pod) if said else None
+
+    def squatters(self, uuid: str) -> tuple[SquatterNow, ...]:
+        """Who uses a device without holding it."""
+        return tuple(self._squatters(uuid))
+
+    def _squatters(self, uuid: str) -> Iterator[SquatterNow]:
+        for one in self._use.squatters if self._use else ():
+            if one.device == uuid:
+                yield self._seen(one)
+
+    def _seen(self, one: Squatter) -> SquatterNow:
+        is_named, is_administrator = self._viewer.may_name_user(one.user), self._viewer.who.is_administrator
+        return SquatterNow(
+            of_pod=one.uid is not None,
+            namespace=one.namespace if is_named else None,
+            name=(one.name or one.uid) if is_named else None,
+            user=one.user if is_named else None,
+            pid=one.pid if is_administrator else None,
+            command=one.command if is_administrator else None,
+            memory_used_mib=one.memory,
+        )
+
+
+def _current(text: str | None, now: datetime) -> NodeUsage | None:
+    try:
+        use = decode_use(text) if text else None
+    except UseError:
+        return None
+    return use if use and abs(now - use.at) < OLD_AFTER else None
+
+
+def _told(said: DeviceUsage) -> UseNow:
+    return UseNow(
+        utilisation_percent=said.utilisation,
+        memory_used_mib=said.memory,
+        temperature_celsius=said.temperature,
+        power_watts=said.power,
+    )

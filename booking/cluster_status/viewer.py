@@ -1,0 +1,33 @@
+"""Whose pods and names somebody may see: one's own always, those of others as the policy says."""
+
+from dataclasses import dataclass
+
+from booking.policy.visibility import Visibility, is_told
+from booking.principals import Principal
+from cluster import names
+from cluster.objects.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Viewer:
+    """Somebody's."""
+
+    who: Principal
+    visibility: Visibility
+
+    def may_name(self, pod: Pod) -> bool:
+        """Whether they may learn which pod it is, and whose."""
+        return self.may_name_user(self.user_of(pod))
+
+    def may_name_user(self, user: str | None) -> bool:
+        """Whether they may learn what is this user's; None: it is nobody's."""
+        return is_told(self.who, user, self.visibility)
+
+    def may_ask_about(self, pod: Pod) -> bool:
+        """Whether they are told why it is so: who knows the name of nobody's pod may, it is nobody else's."""
+        return self.may_name(pod) or self.user_of(pod) is None
+
+    @staticmethod
+    def user_of(pod: Pod) -> str | None:
+        """To whom it belongs."""
+        return pod.metadata.annotation(names.USER) or None

@@ -1,0 +1,33 @@
+"""The explanation of a pod, for whoever may hear it. Pure."""
+
+import msgspec
+
+from booking.cluster_status.snapshot import StatusSnapshot
+from booking.cluster_status.viewer import Viewer
+from booking.eviction.maia_grants import granted_until
+from cluster.decide.explain import explain_pod
+from cluster.objects.pods import Pod
+
+
+class Why(msgspec.Struct, frozen=True, kw_only=True):
+    """Why a pod is as it is (law L8)."""
+
+    namespace: str
+    name: str
+    state: str
+    """In a word or some: ``running, booked``."""
+    because: tuple[str, ...]
+    would_change: tuple[str, ...]
+
+
+def why_of(pod: Pod, snapshot: StatusSnapshot, viewer: Viewer) -> Why:
+    """Explain a pod to somebody, who learns of other people's pods only what they may."""
+    granted = granted_until(pod, snapshot.terms)
+    found = explain_pod(pod, snapshot.scene, granted=granted, may_name=viewer.may_name)
+    return Why(
+        namespace=pod.metadata.namespace,
+        name=pod.metadata.name,
+        state=found.state,
+        because=found.because,
+        would_change=found.would_change,
+    )

@@ -1,0 +1,89 @@
+"""Who would be evicted next, and why: the holders of each model in the order in which they are chosen.
+
+A booked pod that needs one device takes the first of its model; one that needs more takes the cheapest set,
+which mostly begins with them.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+
+from booking.eviction.holder_cache import HolderCache, ModelHolders, victim_of
+from booking.eviction.snapshot import EvictionSnapshot
+from booking.wording import counted, span
+from cluster.decide.eviction.costs import SECOND, microseconds
+from cluster.decide.eviction.victim_selection import Victim, price
+
+_MINUTE = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Next:
+    """A pod that may be evicted, in its place."""
+
+    uid: str
+    model: str
+    node: str
+    gpus: int
+    """Devices of the model."""
+    lost: timedelta
+    """GPU time that its eviction destroys."""
+    evictions: int
+    """How often it was evicted before."""
+    free: int
+    """Devices of the model that are free: while there are enough nobody is evicted."""
+
+
+def order(
+    instant: EvictionSnapshot, *, excluded: frozenset[str] = frozenset(), nodes: Iterable[str] | None = None
+) -> tuple[Next, ...]:
+    """By model, and of each model in the order of their price.
+
+    Args:
+        instant: this instant.
+        excluded: uids of pods that are on their way already.
+        nodes: where booked pods could go; None: everywhere.
+    """
+    now, restart = microseconds(instant.now), round(instant.terms.restart_cost_seconds * SECOND)
+    open_nodes = None if nodes is None else frozenset(nodes)
+    found: dict[str, list[tuple[Victim, str]]] = {}
+    free: dict[str, int] = {}
+    for node, stock in HolderCache().at(instant).items():
+        if open_nodes is None or node in open_nodes:
+            for model, shelf in stock.shelves.items():
+                free[model] = free.get(model, 0) + len(set(shelf.free) - stock.view.kept.keys())
+                for victim in _victims(shelf, now, restart, excluded):
+                    found.setdefault(model, []).append((victim, node))
+    return tuple(
+        Next(
+            uid=victim.uid,
+            model=model,
+            node=node,
+            gpus=len(victim.devices),
+            lost=timedelta(microseconds=victim.cost),
+            evictions=victim.evictions,
+            free=free[model],
+        )
+        for model in sorted(found)
+        for victim, node in sorted(found[model], key=lambda one: price((one[0],)))
+    )
+
+
+def _victims(shelf: ModelHolders, now: int, restart: int, excluded: frozenset[str]) -> Iterator[Victim]:
+    for holder in shelf.holders:
+        if holder.evictable and holder.devices and holder.uid not in excluded:
+            yield victim_of(holder, holder.devices, now, restart=restart)
+
+
+def why(one: Next, *, place: int) -> str:
+    """Why a pod is in its place of the order, the first being 1: a sentence."""
+    rank = {1: "the least", 2: "the second least", 3: "the third least"}.get(
+        place, f"number {place} from the least"
+    )
+    before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
+    return f"No booking covers it, and its eviction would lose {told(one.lost)} of GPU time: {rank}.{before}"
+
+
+def told(lost: timedelta) -> str:
+    """GPU time in words, to the minute."""
+    return span(lost - lost % _MINUTE) if lost >= _MINUTE else "less than a minute"

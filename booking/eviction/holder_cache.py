@@ -1,0 +1,205 @@
+"""What each node has of each model, and who holds it: kept from pass to pass, made anew where it has changed.
+
+Nothing here grows old by itself: costs are kept as the instants from which they grow. What is looked at is
+values alone, so that the same instant gives the same stocks, whatever was kept before.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from itertools import chain
+from operator import is_
+from typing import Final
+
+from booking.eviction.snapshot import EvictionSnapshot
+from booking.eviction.victims import granted_until, is_stuck, protection, stuck_from
+from booking.eviction_settings import EvictionSettings
+from cluster import names
+from cluster.decide.eviction.costs import Work, work_of
+from cluster.decide.eviction.victim_selection import Victim
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.holdings import Holding
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod, is_terminating
+
+NEVER_LATER: Final = 2**63
+"""Microseconds since 1970 that are never reached."""
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A pod, and the devices of one model that it alone holds."""
+
+    uid: str
+    devices: tuple[str, ...]
+    gpus: int
+    """All its devices, of whichever model."""
+    work: Work
+    leaves: bool
+    """It has been told to go, and does not hang."""
+    evictable: bool
+
+
+def victim_of(holder: Holder, devices: tuple[str, ...], now: int, *, restart: int) -> Victim:
+    """A holder who may be evicted, for these of its devices; instants and lengths in microseconds."""
+    return Victim(
+        uid=holder.uid,
+        devices=devices,
+        cost=holder.work.lost(holder.gpus, now, restart),
+        since=holder.work.since(now),
+        evictions=holder.work.evictions,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ModelHolders:
+    """The devices of one model on one node: healthy ones that can be planned with."""
+
+    free: tuple[str, ...] = ()
+    holders: tuple[Holder, ...] = ()
+    idle: int = 0
+    """Devices for which nobody has to go."""
+    latest: tuple[int, ...] = ()
+    """For each device that an eviction would free: when its holder's work was saved, at the latest."""
+
+    def only(self, uuids: frozenset[str]) -> "ModelHolders":
+        """What there is of some of the devices."""
+        holders = (
+            replace(holder, devices=tuple(uuid for uuid in holder.devices if uuid in uuids))
+            for holder in self.holders
+        )
+        free = tuple(uuid for uuid in self.free if uuid in uuids)
+        return _filled(free, tuple(holder for holder in holders if holder.devices))
+
+
+@dataclass(frozen=True, slots=True)
+class NodeHolders:
+    """One node, and what it was read from."""
+
+    view: NodeView
+    uids: tuple[str, ...] = ()
+    pods: tuple[Pod | None, ...] = ()
+    booked: frozenset[str] = frozenset()
+    until: datetime | None = None
+    """From then on somebody may be evicted who may not now, or who was told to go hangs."""
+    shelves: Mapping[str, ModelHolders] = field(default_factory=dict)
+    """Model -> what there is of it."""
+
+
+class HolderCache:
+    """The stocks of all nodes, as they were when they were last asked for. For one thread."""
+
+    def __init__(self) -> None:
+        self._stocks: dict[str, NodeHolders] = {}
+        self._namespaces: Mapping[str, Namespace] = {}
+        self._spared: frozenset[str] = frozenset()
+        self._terms: EvictionSettings | None = None
+
+    def at(self, instant: EvictionSnapshot) -> Mapping[str, NodeHolders]:
+        """Node -> its stock at this instant. Not to be changed."""
+        if self._is_elsewhere(instant):
+            self._stocks = {}
+        before = self._stocks
+        self._stocks = {
+            name: known
+            if (known := before.get(name)) and _is_true(known, view, instant)
+            else _stock(view, instant)
+            for name, view in instant.node_snapshots.views.items()
+        }
+        return self._stocks
+
+    def _is_elsewhere(self, instant: EvictionSnapshot) -> bool:
+        """Whether the settings, or what administrators say of namespaces, are not those of before."""
+        spared = self._spared
+        if instant.namespaces is not self._namespaces:
+            spared = frozenset(name for name, one in instant.namespaces.items() if one.is_spared)
+        same = spared == self._spared and instant.terms == self._terms
+        self._namespaces, self._spared, self._terms = instant.namespaces, spared, instant.terms
+        return not same
+
+
+def _is_true(stock: NodeHolders, view: NodeView, instant: EvictionSnapshot) -> bool:
+    """Whether nothing has changed that the stock was read from."""
+    if stock.view is not view or not all(map(is_, map(instant.pods.get, stock.uids), stock.pods)):
+        return False
+    if stock.until is not None and stock.until <= instant.now:
+        return False
+    if instant.cover.keys().isdisjoint(stock.uids):
+        return not stock.booked
+    return _booked(stock.uids, instant) == stock.booked
+
+
+def _booked(uids: tuple[str, ...], instant: EvictionSnapshot) -> frozenset[str]:
+    return frozenset(uid for uid in uids if uid in instant.cover)
+
+
+def _stock(view: NodeView, instant: EvictionSnapshot) -> NodeHolders:
+    """A node, read afresh.
+
+    Sick devices, and ones of which two pods say that they hold them, are nobody's to plan with. Of a node
+    where some pod's devices are unknown nothing is planned at all.
+    """
+    uids = tuple(holding.uid for holding in view.holdings)
+    pods = tuple(instant.pods.get(uid) for uid in uids)
+    known = {pod.metadata.uid: pod for pod in pods if pod}
+    ends = chain.from_iterable((granted_until(pod, instant.terms), stuck_from(pod)) for pod in known.values())
+    return NodeHolders(
+        view=view,
+        uids=uids,
+        pods=pods,
+        booked=_booked(uids, instant),
+        until=min((end for end in ends if end and end > instant.now), default=None),
+        shelves={} if view.fault or view.unknown.get(names.GPU_RESOURCE) else _shelves(view, known, instant),
+    )
+
+
+def _shelves(view: NodeView, pods: Mapping[str, Pod], instant: EvictionSnapshot) -> dict[str, ModelHolders]:
+    of: dict[str, list[Holding]] = {}
+    for holding in view.holdings:
+        for uuid in holding.devices:
+            of.setdefault(uuid, []).append(holding)
+    healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {})
+    return {
+        model: _shelf([device.uuid for device in devices], of, pods, instant)
+        for model, devices in healthy.items()
+    }
+
+
+def _shelf(
+    uuids: list[str], of: Mapping[str, list[Holding]], pods: Mapping[str, Pod], instant: EvictionSnapshot
+) -> ModelHolders:
+    free = tuple(uuid for uuid in uuids if uuid not in of)
+    held: dict[str, tuple[Holding, list[str]]] = {}
+    for uuid in uuids:
+        holdings = of.get(uuid, ())
+        if len(holdings) == 1:
+            held.setdefault(holdings[0].uid, (holdings[0], []))[1].append(uuid)
+    holders = tuple(
+        Holder(
+            uid=uid,
+            devices=tuple(devices),
+            gpus=len(holding.devices),
+            work=work_of(pods[uid]),
+            leaves=is_terminating(pods[uid]) and not is_stuck(pods[uid], instant.now),
+            evictable=protection(pods[uid], holding, instant) is None,
+        )
+        for uid, (holding, devices) in held.items()
+        if uid in pods  # others only the node's agent knows of
+    )
+    return _filled(free, holders)
+
+
+def _filled(free: tuple[str, ...], holders: tuple[Holder, ...]) -> ModelHolders:
+    return ModelHolders(
+        free=free,
+        holders=holders,
+        idle=len(free) + sum(len(holder.devices) for holder in holders if holder.leaves),
+        latest=tuple(sorted(_latest(holders), reverse=True)),
+    )
+
+
+def _latest(holders: Iterable[Holder]) -> Iterator[int]:
+    for holder in holders:
+        if holder.evictable:
+            latest = holder.work.latest
+            yield from [NEVER_LATER if latest is None else latest] * len(holder.devices)

@@ -1,0 +1,54 @@
+"""What of one instant says who may be evicted: the reclaimer's snapshot, and the booking server's sight."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+from booking.eviction_settings import EvictionSettings
+from cluster.decide.ledger import NodeView
+from cluster.objects.bookings import Booking
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod
+
+
+class Nodes(Protocol):
+    """All nodes."""
+
+    @property
+    def views(self) -> Mapping[str, NodeView]:
+        """Name -> its devices, and who holds them."""
+        ...
+
+
+class EvictionSnapshot(Protocol):
+    """Values alone."""
+
+    @property
+    def now(self) -> datetime:
+        """Aware UTC."""
+        ...
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """Uid -> living pod that asks for GPUs, terminating ones too."""
+        ...
+
+    @property
+    def node_snapshots(self) -> Nodes:
+        """The nodes."""
+        ...
+
+    @property
+    def cover(self) -> Mapping[str, Booking]:
+        """Pod uid -> the booking that covers it now."""
+        ...
+
+    @property
+    def namespaces(self) -> Mapping[str, Namespace]:
+        """Name -> Namespace."""
+        ...
+
+    @property
+    def terms(self) -> EvictionSettings:
+        """The administrator's settings."""
+        ...

@@ -1,0 +1,42 @@
+"""How pods that must leave are treated: the administrator's settings."""
+
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final, Literal
+
+from cluster import names
+
+EndAction = Literal["recreate-without-gpu", "demote", "delete"]
+"""What becomes of a pod whose booking is over: it comes back without a GPU, stays until a booked pod needs
+its GPU, or is gone."""
+
+WARNINGS: Final = (timedelta(hours=24), timedelta(hours=1), timedelta(minutes=15))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EvictionSettings:
+    """The settings."""
+
+    namespace: str = names.NAMESPACE
+    """The product's own: none of its pods is ever taken away."""
+    maia: bool = False
+    """Whether MAIA's ``terminate-at`` on a pod is a promise of ours."""
+
+    queue_gate: bool = False
+    """Whether pods without a booking for which no GPU is free wait behind our scheduling gate."""
+    notice_seconds: float = 0
+    """Between telling a victim and evicting it."""
+    longest_notice_seconds: float = 600
+    """A pod's own wish for notice counts up to this."""
+    longest_grace_seconds: int = 120
+    """A pod's own termination grace counts up to this."""
+    restart_cost_seconds: float = 0
+    """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
+    budget_override_seconds: float | None = None
+    """How long a booked pod waits for disruption budgets before it overrides one; None: for ever."""
+    end_action_bare: EndAction = "recreate-without-gpu"
+    """For bare pods."""
+    end_action_owned: EndAction = "demote"
+    """For pods of controllers."""
+    warn_before: tuple[timedelta, ...] = WARNINGS
+    """How long before its end the owner of a pod is warned."""

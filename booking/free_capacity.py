@@ -1,0 +1,78 @@
+"""What evaluation asks of the devices of one model: a port. ``booking.availability`` is behind it.
+
+A booking that is being changed is left out of the room before it is handed over; the room sees to it that a
+running one stays where it is.
+"""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Protocol
+
+import msgspec
+
+from booking.records import Place
+from cluster.objects.bookings import Topology
+
+
+class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
+    """Some devices of the room's model."""
+
+    count: int
+    topology: Topology
+    spared: int = 0
+    """Devices that must stay unbooked beside these: the policy's buffer."""
+
+
+class Shortage(msgspec.Struct, frozen=True, kw_only=True):
+    """Why devices cannot be had over a span."""
+
+    free: int
+    """How many could be had all the time, spared ones not counted; on one node, where one is wanted."""
+    total: int
+    """How many there are at present."""
+    message: str
+    """For people: what there is and what is lacking, complete with its full stop."""
+
+
+class Placement(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a booking stands in the witness plan, and which others have to move for it."""
+
+    plan: tuple[Place, ...] = ()
+    moved: Mapping[str, tuple[Place, ...]] = {}
+    """Booking id -> its new plan, of bookings that have not begun."""
+
+
+class Timetable(Protocol):
+    """Starts that rules allow, and how long a booking from each of them is."""
+
+    @property
+    def not_before(self) -> datetime:
+        """The first instant at which rules are no obstacle."""
+        ...
+
+    def start_at(self, moment: datetime) -> datetime:
+        """The first start that may be chosen at or after an instant; a start that it has chosen stays.
+
+        Costs microseconds: to be asked where room begins, not at every event.
+        """
+        ...
+
+    def end_of(self, start: datetime) -> datetime:
+        """When a booking that starts then ends: days are longer and shorter where clocks change."""
+        ...
+
+
+class FreeCapacity(Protocol):
+    """The devices of one model over time: what there is, minus what is booked, blocked and not to be had."""
+
+    def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
+        """Why they cannot be had in all of ``[start, end)``; None when they can."""
+        ...
+
+    def earliest(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
+        """The first start of the timetable at which ``lacking`` has nothing to say; None: never."""
+        ...
+
+    def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
+        """Where they stand in the witness plan; None when ``lacking`` has something to say."""
+        ...

@@ -1,0 +1,138 @@
+"""The HTTP API of MAIA's pod terminator, answered by us: a WSGI app without a token.
+
+What may reach it is a NetworkPolicy's to say. Nothing here takes a pod away: ``/random-delete`` wakes the
+planner, which evicts for a stored booked pod alone; ``/delete-expired-pod`` writes on an expired pod that it
+is to end, and the controller that leads ends it as it would at the end of a booking. Paths and JSON are those
+of minnelab/MAIA at df4a600 (2026-08).
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+import structlog
+
+from booking.maia.expired import expired
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import PODS
+from cluster.objects.cover_annotations import text_of
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+log = structlog.get_logger(__name__)
+
+LONGEST_BODY_BYTES: Final = 4096
+NONE_EXPIRED: Final = {"status": "no expired pods found"}
+
+Json = Mapping[str, Any]
+Answer = tuple[HTTPStatus, Json]
+
+
+class _Asked(msgspec.Struct):
+    """Body of ``/delete-expired-pod``."""
+
+    pod_name: str = ""
+    namespace: str = ""
+
+
+class PodTerminator:
+    """Answers. Safe for many threads."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        cache: ClusterCache,
+        *,
+        unready_reason: Callable[[], str | None],
+        wake: Callable[[], None],
+    ) -> None:
+        """Args: unready_reason: why the cache is not trusted, None if it is (law L6); wake: the planner."""
+        self._kube = kube
+        self._clock = clock
+        self._cache = cache
+        self._unready_reason = unready_reason
+        self._wake = wake
+        self._routes: dict[str, tuple[str, Callable[[bytes], Answer]]] = {
+            "/random-delete": ("POST", self._random_delete),
+            "/get-expired-pods": ("GET", self._get_expired),
+            "/delete-expired-pod": ("POST", self._delete_expired),
+        }
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer one request."""
+        status, answer = self._answer(environ)
+        body = msgspec.json.encode(answer)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        start_response(f"{status.value} {status.phrase}", headers)
+        return [body]
+
+    def _answer(self, environ: "WSGIEnvironment") -> Answer:
+        method, route = self._routes.get(environ.get("PATH_INFO", ""), (None, None))
+        if route is None:
+            paths = ", ".join(self._routes)
+            return _error(HTTPStatus.NOT_FOUND, f"There is nothing here but {paths}.")
+        if environ["REQUEST_METHOD"] != method:
+            return _error(HTTPStatus.METHOD_NOT_ALLOWED, f"This path answers {method} alone.")
+        if why := self._unready_reason():
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, why)
+        try:
+            return route(environ["wsgi.input"].read(LONGEST_BODY_BYTES))
+        except ApiError as error:
+            log.warning("MAIA's tools could not be served", error=str(error))
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
+
+    def _random_delete(self, _body: bytes) -> Answer:
+        """Nobody is chosen at random: whoever must leave does so for a booked pod that is stored."""
+        self._wake()
+        if not self._expired():
+            return HTTPStatus.OK, NONE_EXPIRED
+        said = "Nothing is deleted at random: a pod leaves when a booked pod that exists needs its GPU."
+        return HTTPStatus.OK, {"status": "success", "deleted_pod": "", "message": said}
+
+    def _get_expired(self, _body: bytes) -> Answer:
+        found = sorted(pod.metadata.name for pod in self._expired())
+        if not found:
+            return HTTPStatus.OK, NONE_EXPIRED
+        return HTTPStatus.OK, {"status": "success", "expired_pods": found}
+
+    def _delete_expired(self, body: bytes) -> Answer:
+        asked = _asked_in(body)
+        if not asked.pod_name or not asked.namespace:
+            return _error(HTTPStatus.BAD_REQUEST, "pod_name and namespace are required")
+        wanted = (asked.namespace, asked.pod_name)
+        pod = next((p for p in self._expired() if (p.metadata.namespace, p.metadata.name) == wanted), None)
+        if pod is None:
+            return _error(HTTPStatus.BAD_REQUEST, "Pod is not expired")
+        metadata = {"uid": pod.metadata.uid, "annotations": {names.END_ASKED: text_of(self._clock.now())}}
+        try:
+            self._kube.patch(PODS, asked.pod_name, {"metadata": metadata}, namespace=asked.namespace)
+        except NotFound:
+            return _error(HTTPStatus.NOT_FOUND, "Pod not found")
+        log.info("MAIA's tools ask for the end of an expired pod", pod=pod.key, uid=pod.metadata.uid)
+        self._wake()
+        return HTTPStatus.OK, {"status": "success", "deleted_pod": asked.pod_name}
+
+    def _expired(self) -> list[Pod]:
+        now = self._clock.now()
+        with self._cache.locked():
+            pods, covered = list(self._cache.pods.values()), self._cache.cover(now)
+        return list(expired(pods, covered, now))
+
+
+def _asked_in(body: bytes) -> _Asked:
+    try:
+        return msgspec.json.decode(body, type=_Asked)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _Asked()
+
+
+def _error(status: HTTPStatus, message: str) -> Answer:
+    return status, {"status": "error", "message": message}

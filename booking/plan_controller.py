@@ -1,0 +1,157 @@
+"""Keeps the stored witness true while nodes change, and maintenance written on the Nodes. One thread.
+
+Level-triggered: each round looks at what is stored and at what can be had, and writes what must be another.
+While the cluster is not known nothing is moved (law L6).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+import structlog
+
+from booking.availability.calendars import Calendars
+from booking.availability.replan import replanned
+from booking.capacity import Capacity
+from booking.errors import StoreError
+from booking.records import Place
+from booking.store import Reading, Store, Writing
+from booking.store_records import Block
+from cluster import names
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import NODES
+from cluster.objects.maintenance import MaintenanceBlock, encode_blocks
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+EVERY: Final = 2.0
+"""Seconds between two rounds."""
+
+
+class Cluster(Protocol):
+    """What is known of the cluster."""
+
+    def capacity(self) -> Capacity:
+        """What can be had."""
+        ...
+
+    def unready_reason(self) -> str | None:
+        """Why that is not known now, None when it is."""
+        ...
+
+    def blocked(self) -> Mapping[str, str]:
+        """Node -> what stands on it of maintenance, of every node."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PlanStatus:
+    """How promises stand."""
+
+    at_risk: int
+    """Bookings that cannot be kept as things are."""
+    gpus: Mapping[str, int]
+    """Model -> whole healthy GPUs that can be promised."""
+    booked: Mapping[str, int]
+    """Model -> GPUs of the bookings that run."""
+
+
+class PlanController:
+    """``run`` is the body of a thread."""
+
+    def __init__(
+        self, kube: Kube, store: Store, clock: Clock, cluster: Cluster, *, moved: Callable[[], None]
+    ) -> None:
+        """Args: moved: told when plans have changed: the mirror must write them."""
+        self._kube, self._store, self._clock, self._cluster = kube, store, clock, cluster
+        self._moved = moved
+        self._calendars = Calendars()
+        self._seen: tuple[object, ...] = ()
+        self.outlook: PlanStatus | None = None
+        """As of the last look, at most a minute ago; None while that is not known."""
+
+    def run(self, stop: threading.Event) -> None:
+        """One round after the other until ``stop`` is set."""
+        while not self._clock.wait(stop, EVERY):
+            self.round()
+
+    def round(self) -> None:
+        """Look once, and write what must be written."""
+        if self._cluster.unready_reason():
+            self._forget()
+            return
+        try:
+            self._keep()
+            self._write_blocks()
+        except StoreError as error:
+            self._forget()
+            log.warning("the booking database cannot be used, trying again", error=str(error))
+        except ApiError as error:
+            log.warning("maintenance could not be written, trying again", error=str(error))
+
+    def _keep(self) -> None:
+        capacity, now = self._cluster.capacity(), self._clock.now()
+        seen = (self._store.change(), capacity, now.replace(second=0, microsecond=0))
+        if seen == self._seen:
+            return
+        plans, outlook = self._store.read(lambda reading: self._judged(reading, capacity))
+        if plans:
+            plans = self._store.write(lambda writing: self._replan(writing, capacity))
+            log.info("bookings have found other places", bookings=sorted(plans))
+            self._moved()
+        self._seen, self.outlook = seen, outlook
+
+    def _forget(self) -> None:
+        """Nobody knows how promises stand; the next look is at everything."""
+        self._seen, self.outlook = (), None
+
+    def _judged(
+        self, reading: Reading, capacity: Capacity
+    ) -> tuple[dict[str, tuple[Place, ...]], PlanStatus]:
+        now = self._clock.now()
+        blocks = reading.blocks(start=now)
+        plans: dict[str, tuple[Place, ...]] = {}
+        booked: dict[str, int] = {}
+        at_risk = 0
+        for model in {*capacity.models, *reading.models_ending_after(now)}:
+            calendar = self._calendars.of(model, reading, now)
+            outcome = replanned(model, calendar, capacity, now, blocks=blocks)
+            at_risk += len(outcome.at_risk)
+            booked[model] = sum(r.count for r in calendar.records.values() if r.start <= now < r.end)
+            if model in capacity.devices:
+                plans |= outcome.plans
+        gpus = {model: capacity.total(model) for model in capacity.models}
+        return plans, PlanStatus(at_risk, gpus, booked)
+
+    def _replan(self, writing: Writing, capacity: Capacity) -> dict[str, tuple[Place, ...]]:
+        plans, _ = self._judged(writing, capacity)
+        for booking, plan in sorted(plans.items()):
+            writing.replan(booking, plan)
+        return plans
+
+    def _write_blocks(self) -> None:
+        now = self._clock.now()
+        blocks = self._store.read(lambda reading: reading.blocks(start=now))
+        wanted = texts(blocks)
+        for node, known in sorted(self._cluster.blocked().items()):
+            text = wanted.get(node, "")
+            if text == known:
+                continue
+            try:
+                self._kube.patch(NODES, node, {"metadata": {"annotations": {names.BLOCKS: text or None}}})
+            except NotFound:
+                continue
+            log.info("maintenance is written on the node", node=node, blocks=text)
+
+
+def texts(blocks: list[Block]) -> dict[str, str]:
+    """Node -> the text of its annotation."""
+    of: dict[str, list[MaintenanceBlock]] = {}
+    for block in blocks:
+        of.setdefault(block.node, []).append(
+            MaintenanceBlock(start=block.start, end=block.end, model=block.model, count=block.count)
+        )
+    return {node: encode_blocks(some) for node, some in of.items()}

@@ -1,1 +1,0 @@
-"""What ``departure`` is made of: what is known of comebacks, and each call to the API server."""

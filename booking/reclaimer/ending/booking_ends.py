@@ -1,0 +1,270 @@
+"""Ending pods with their booking: decided once per booking, written on it, then carried out (law L6).
+
+Who ends is who was covered at the last instant before the end, unless the settings only make such pods
+evictable. With it is decided whether they come back: settings that change later are about later bookings.
+Nothing is decided or ended while the Booking objects may not be true: their mirror must have renewed its
+Lease within a minute, and the Booking itself is read from the API server before anybody loses anything.
+Nor is anything decided while our watch of pods has not shown yet that a covered one is on a node.
+"""
+
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta
+from functools import partial
+from typing import Final
+
+import structlog
+
+from booking.eviction.past_coverage import covered_at
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.ending import end_action
+from booking.reclaimer.evictor import EvictionCause, TooLateError
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster.decide.adoption import is_new
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.resources import BOOKINGS, PODS
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod, is_live
+
+log = structlog.get_logger(__name__)
+
+MIRROR_SILENT_AFTER: Final = 60.0
+"""Seconds without a renewal of the mirror's Lease after which nothing is ended (law L6)."""
+ENDED_FOR: Final = 1.0
+"""Seconds of one look in which pods are told to go: when hundreds of bookings end at once, whoever has left
+already comes back in between, and booked pods get what is free."""
+ENDED_WITHIN: Final = timedelta(minutes=2)
+"""How long others are spared because a pod is about to end."""
+_LAST_INSTANT: Final = timedelta(microseconds=1)
+
+
+def is_mirror_fresh(snapshot: Snapshot) -> bool:
+    """Whether the Booking objects are known to be true."""
+    return snapshot.mirror_age is not None and snapshot.mirror_age < MIRROR_SILENT_AFTER
+
+
+def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
+    """Uids of today's pods that this booking covered at its last instant and no other covers now.
+
+    A pod that was created in the second of the end may be younger than the end: it is not among them. Neither
+    is one that holds nothing yet: it goes on waiting, without a booking. Nor one that this booking did not
+    cover where it stands, or that the next one does not: it had no cover to lose, or has it elsewhere.
+    """
+    then = _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot)
+    elsewhere = {uid for uid, _ in snapshot.barred}
+    return tuple(
+        sorted(
+            uid
+            for uid, by in then.items()
+            if by.name == booking.name
+            and uid not in snapshot.cover
+            and uid not in elsewhere
+            and _had_cover(snapshot.pods[uid], booking, snapshot)
+        )
+    )
+
+
+def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
+    """Pods that this booking covered at its last instant and that, as far as is known, are on no node."""
+    for uid, by in _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot).items():
+        pod = snapshot.pods[uid]
+        if by.name == booking.name and not pod.spec.node_name:
+            yield pod
+
+
+def _had_cover(pod: Pod, booking: Booking, snapshot: Snapshot) -> bool:
+    """Whether a bound pod was booked by it: where places matter, one that does not say so need not be."""
+    if not pod.spec.node_name:
+        return False
+    return not (is_new(pod, booking) and booking.spec.model in snapshot.places.scenes)
+
+
+def covered_after_the_end(booking: Booking, snapshot: Snapshot) -> frozenset[str]:
+    """Uids of today's pods that another booking of the same user covers as soon as this one ends."""
+    return frozenset(_cover_at(booking.spec.end, booking, snapshot))
+
+
+def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, Booking]:
+    """Which of the user's pods that are older than the booking's end are covered at an instant, by what."""
+    return covered_at(
+        at,
+        booking,
+        bookings=snapshot.bookings.values(),
+        pods=snapshot.pods.values(),
+        views=snapshot.node_snapshots.views,
+    )
+
+
+def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:
+    """Live pods whose end is decided, with the booking that is over; who is covered anew is spared."""
+    return [
+        (booking, pod)
+        for booking in snapshot.bookings.values()
+        if booking.spec.end <= snapshot.now
+        for uid in booking.status.ending or ()
+        if (pod := snapshot.pods.get(uid)) and is_live(pod) and uid not in snapshot.cover
+    ]
+
+
+def who_goes(booking: Booking, snapshot: Snapshot, terms: EvictionSettings) -> tuple[str, ...]:
+    """Uids of the pods that are to end with this booking, by the settings of today."""
+    return tuple(
+        uid for uid in covered_at_the_end(booking, snapshot) if end_action.goes(snapshot.pods[uid], terms)
+    )
+
+
+def about_to_end(snapshot: Snapshot, terms: EvictionSettings) -> frozenset[str]:
+    """Uids of the pods that are told to go within moments, because their booking has just ended.
+
+    Nobody else need lose work for devices that these leave. One that is still there after a while counts as
+    any other pod without a booking.
+    """
+    if not is_mirror_fresh(snapshot):
+        return frozenset()
+    just_over = [
+        booking
+        for booking in snapshot.bookings.values()
+        if booking.spec.end <= snapshot.now < booking.spec.end + ENDED_WITHIN
+    ]
+    decided = {uid for booking in just_over for uid in booking.status.ending or ()}
+    undecided = {
+        uid
+        for booking in just_over
+        if booking.status.ending is None
+        for uid in who_goes(booking, snapshot, terms)
+    }
+    return frozenset((decided | undecided) - snapshot.cover.keys())
+
+
+class Ending:
+    """Decides and carries out. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._kube = context.kube
+        self._terms = terms
+        self._asked = RecentRequests(context.clock)
+        self._looked_at: set[str] = set()
+        """Names of bookings that had their turn since all had one."""
+        self._until = 0.0
+        """When this look is over; monotonic."""
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """Decide what is undecided, end what is decided; does nothing while the mirror is silent.
+
+        For a second; what is left then is the first in the next look.
+        """
+        if not is_mirror_fresh(snapshot):
+            return
+        leaving: dict[str, list[Pod]] = {}
+        for booking, pod in to_end(snapshot):
+            leaving.setdefault(booking.name, []).append(pod)
+        undecided = (
+            booking.name
+            for booking in snapshot.bookings.values()
+            if booking.spec.end <= snapshot.now and booking.status.ending is None
+        )
+        due = sorted({*leaving, *undecided})
+        self._until = self._context.clock.monotonic() + ENDED_FOR
+        for name in [name for name in due if name not in self._looked_at] or due:
+            if self._is_enough():
+                return
+            self._looked_at.add(name)
+            self._see_to(snapshot.bookings[name], leaving.get(name, []))
+        self._looked_at.clear()
+
+    def _is_enough(self) -> bool:
+        return self._context.clock.monotonic() >= self._until
+
+    def _see_to(self, booking: Booking, leaving: list[Pod]) -> None:
+        if booking.status.ending is None:
+            self._guarded(booking, partial(self._decide, booking))
+        pods = [pod for pod in leaving if self._asked.is_due(("end", pod.metadata.uid))]
+        if pods:
+            self._guarded(booking, partial(self._end, booking, pods))
+
+    def _guarded(self, booking: Booking, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except ApiError as error:
+            self._context.failures.note("end of a booking", booking.name, error)
+
+    def _decide(self, booking: Booking) -> None:
+        """Write who ends, once: whoever else decides at the same moment loses by the resourceVersion."""
+        if not self._asked.is_due(("decide", booking.name)):
+            return
+        stored = self._read(booking)
+        if stored is None or stored.status.ending is not None or not self._context.may_act():
+            return
+        snapshot = self._context.snapshot()
+        if any(self._is_bound(pod) for pod in waiting_at_the_end(stored, snapshot)):
+            return  # our watch is behind: what it has not shown yet would not end, now or ever
+        ending = who_goes(stored, snapshot, self._terms)
+        metadata = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
+        status = {"ending": list(ending), "back": end_action.back(self._terms)}
+        body = {"metadata": metadata, "status": status}
+        try:
+            self._kube.patch(BOOKINGS, stored.name, body, subresource="status")
+        except (Conflict, NotFound):
+            return
+        log.info("a booking is over", booking=stored.name, ending=ending)
+
+    def _end(self, booking: Booking, pods: list[Pod]) -> None:
+        stored, looked, fresh = self._look_again(booking)
+        for number, pod in enumerate(pods):
+            # One is always told, however long the look at it took: otherwise nobody would ever be.
+            if number and self._is_enough():
+                self._asked.forget(("end", pod.metadata.uid))
+            elif stored is not None and pod.metadata.uid in fresh:
+                still = partial(self._stands, stored, pod.metadata.uid, looked)
+                self._guarded(booking, partial(self._send_away, stored, pod, still))
+
+    def _stands(self, booking: Booking, uid: str, looked: float) -> bool:
+        """Whether the pod is still to end: where the look at it is too old by now, there is another one."""
+        if self._context.is_fresh(looked):
+            return True
+        _, again, fresh = self._look_again(booking)
+        return uid in fresh and self._context.is_fresh(again)
+
+    def _look_again(self, booking: Booking) -> tuple[Booking | None, float, frozenset[str]]:
+        """The Booking itself, the moment as of which all else was seen, and which of its pods are to end."""
+        begun = self._context.clock.monotonic()
+        stored = self._read(booking)
+        looked = self._context.clock.monotonic()
+        if stored is None or not self._context.is_fresh(begun):
+            return None, looked, frozenset()
+        fresh = frozenset(pod.metadata.uid for _, pod in to_end(self._context.snapshot()))
+        return stored, looked, fresh & frozenset(stored.status.ending or ())
+
+    def _send_away(self, booking: Booking, pod: Pod, still: Callable[[], bool]) -> None:
+        why = EvictionCause(
+            "ended",
+            end_action.ended(pod, booking),
+            self._terms.longest_grace_seconds,
+            back=end_action.decided_back(booking),
+        )
+        try:
+            self._context.leaving.leave(pod, why, still=still)
+        except TooLateError as error:
+            log.info("nobody is ended", why=str(error))
+            return
+        self._context.metrics.departures.labels("ended").inc()
+        log.info("a pod ends with its booking", pod=pod.key, uid=pod.metadata.uid, booking=booking.name)
+
+    def _is_bound(self, pod: Pod) -> bool:
+        """Whether the API server has it on a node."""
+        try:
+            stored = self._kube.get(PODS, pod.metadata.name, namespace=pod.metadata.namespace)
+        except NotFound:
+            return False
+        return stored.metadata.uid == pod.metadata.uid and bool(stored.spec.node_name)
+
+    def _read(self, booking: Booking) -> Booking | None:
+        """The Booking from the API server; None unless it is the same one with the same end."""
+        try:
+            stored = self._kube.get(BOOKINGS, booking.name)
+        except NotFound:
+            return None
+        same = stored.metadata.uid == booking.metadata.uid and stored.spec.end == booking.spec.end
+        return stored if same else None

@@ -1,0 +1,114 @@
+"""Keeps ``names.BOOKING`` and ``names.TERMINATE_AT`` true on live pods, for people and MAIA's tools.
+
+Output alone: no decision of ours reads them back but the order of one user's pods. A pod is written only
+when it says something wrong, since every write to a waiting pod costs the scheduler a decision. Who loses the
+stamp of a booking that is over and does not end with it is told what it is from now on.
+"""
+
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Final
+
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.ending import end_action
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.resources import PODS
+from cluster.objects.bookings import Booking
+from cluster.objects.cover_annotations import stamps_of, terminate_at
+from cluster.objects.pods import Pod, is_live
+
+log = structlog.get_logger(__name__)
+
+_SAME: Final = timedelta(seconds=1)
+"""Instants written by another hand may have been cut down to whole seconds."""
+
+
+def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
+    """Live pods that say something wrong, with what their annotations must become.
+
+    A pod keeps the stamp of a booking that is over as long as it is not decided who ends with it: the stamp
+    says who was covered. One that will end keeps it to its end. An end without a booking's stamp is MAIA's
+    word, where that is honoured.
+    """
+    for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():
+        booking = snapshot.cover.get(uid)
+        if (
+            is_live(pod)
+            and not _is_right(pod, booking, snapshot.terms)
+            and (booking or not _is_kept(pod, snapshot))
+        ):
+            yield pod, _stamps(booking)
+
+
+def _stamps(booking: Booking | None) -> dict[str, str | None]:
+    return {names.BOOKING: None, names.TERMINATE_AT: None} | stamps_of(booking)
+
+
+def _is_right(pod: Pod, booking: Booking | None, terms: EvictionSettings) -> bool:
+    stamp = pod.metadata.annotation(names.BOOKING)
+    if booking is None:
+        return stamp is None and (terms.maia or pod.metadata.annotation(names.TERMINATE_AT) is None)
+    until = terminate_at(pod)
+    return stamp == booking.name and until is not None and abs(until - booking.spec.end) < _SAME
+
+
+def _is_kept(pod: Pod, snapshot: Snapshot) -> bool:
+    booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
+    if booking is None or booking.spec.end > snapshot.now:
+        return False
+    return booking.status.ending is None or pod.metadata.uid in booking.status.ending
+
+
+def demoting(pod: Pod, snapshot: Snapshot) -> Booking | None:
+    """The booking that has ended and covered the pod, which stays without one; None for any other pod."""
+    booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
+    if booking is None or pod.metadata.uid in snapshot.cover or booking.spec.end > snapshot.now:
+        return None
+    return None if pod.metadata.uid in (booking.status.ending or ()) else booking
+
+
+class CoverAnnotations:
+    """Writes them. For one thread."""
+
+    def __init__(self, context: ReclaimerContext) -> None:
+        self._tell = context.write_event
+        self._kube = context.kube
+        self._failures = context.failures
+        self._asked = RecentRequests(context.clock)
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """One write for each pod that says something wrong; what fails is tried again."""
+        for pod, annotations in wrong(snapshot):
+            key = (pod.metadata.uid, *annotations.values())
+            if not self._asked.is_due(key):
+                continue
+            try:
+                written = self._write(pod, annotations)
+            except ApiError as error:
+                self._failures.note("stamps", pod.key, error)
+                continue
+            if written and (booking := demoting(pod, snapshot)):
+                self._tell(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
+
+    def _write(self, pod: Pod, annotations: dict[str, str | None]) -> bool:
+        """Whether there is such a pod still."""
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid, "annotations": annotations}}
+        try:
+            self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+        except NotFound:
+            return False
+        log.info(
+            "stamps written",
+            pod=pod.key,
+            uid=meta.uid,
+            booking=annotations[names.BOOKING],
+            until=annotations[names.TERMINATE_AT],
+        )
+        return True

@@ -1,0 +1,126 @@
+"""Warnings before a booking ends, on every pod that it covers: each once, whoever leads (law L6).
+
+What was told stands on the pod (``names.WARNED``): the end, and which warning. Another end (the booking was
+prolonged, another one covers the pod now) starts over; who comes late hears the nearest warning alone.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+import msgspec
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.ending import end_action
+from booking.reclaimer.ending.booking_ends import covered_after_the_end, is_mirror_fresh
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from booking.wording import instant, iso, span
+from cluster import names
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.resources import PODS
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Warned:
+    """One warning: the end that it is about, and how long before it."""
+
+    end: datetime
+    before: timedelta
+
+
+def encode_warned(warned: Warned) -> str:
+    """As it stands on the pod: ``2026-11-23T17:00:00Z PT3600S``."""
+    return f"{iso(warned.end)} {iso(warned.before)}"
+
+
+def warned_of(pod: Pod) -> Warned | None:
+    """What the pod was told last; None for nothing, or for what cannot be read."""
+    end, _, before = (pod.metadata.annotation(names.WARNED) or "").partition(" ")
+    try:
+        return Warned(
+            msgspec.convert(end, datetime, strict=False), msgspec.convert(before, timedelta, strict=False)
+        )
+    except msgspec.ValidationError:
+        return None
+
+
+def next_warning(
+    told: Warned | None, end: datetime, now: datetime, warn_before: Iterable[timedelta]
+) -> Warned | None:
+    """The warning that is due now, None for none.
+
+    Args:
+        told: what the pod was told last.
+        end: when its booking ends.
+        now: before that.
+        warn_before: how long before an end there is a warning.
+    """
+    nearest = min((before for before in warn_before if end - now <= before), default=None)
+    if nearest is None:
+        return None
+    if told is not None and told.end == end and told.before <= nearest:
+        return None
+    return Warned(end, nearest)
+
+
+def due(snapshot: Snapshot, terms: EvictionSettings) -> Iterator[tuple[Pod, Booking, Warned]]:
+    """Who must be warned now; nobody whom the next booking covers at once."""
+    found = []
+    for uid, booking in snapshot.cover.items():
+        pod = snapshot.pods[uid]
+        warned = next_warning(warned_of(pod), booking.spec.end, snapshot.now, terms.warn_before)
+        if warned:
+            found.append((pod, booking, warned))
+    safe = {
+        booking.name: covered_after_the_end(booking, snapshot)
+        for booking in {booking.name: booking for _, booking, _ in found}.values()
+    }
+    for pod, booking, warned in found:
+        if pod.metadata.uid not in safe[booking.name]:
+            yield pod, booking, warned
+
+
+def message(pod: Pod, booking: Booking, warned: Warned, terms: EvictionSettings) -> str:
+    """When the booking ends, what happens to this pod then, and what to do."""
+    when = f"{instant(booking.spec.end)}, in less than {span(warned.before)}"
+    return f"The booking {booking.name} of this pod ends at {when}. {end_action.expected(pod, terms)}"
+
+
+class EndWarnings:
+    """Writes them. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._terms = terms
+        self._asked = RecentRequests(context.clock)
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """Warn whoever must be warned now; does nothing while the mirror is silent."""
+        if not is_mirror_fresh(snapshot):
+            return
+        for pod, booking, warned in due(snapshot, self._terms):
+            if not self._asked.is_due((pod.metadata.uid, warned)):
+                continue
+            try:
+                self._warn(pod, booking, warned)
+            except ApiError as error:
+                self._context.failures.note("warning", pod.key, error)
+
+    def _warn(self, pod: Pod, booking: Booking, warned: Warned) -> None:
+        """Write, then tell: of two leaders one writes, and only who has written tells."""
+        meta = pod.metadata
+        guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {**guards, "annotations": {names.WARNED: encode_warned(warned)}}}
+        try:
+            self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+        except (Conflict, NotFound):
+            return  # it has changed: the next pass sees how
+        self._context.write_event(pod, names.BOOKING_ENDS_SOON, message(pod, booking, warned, self._terms))
+        log.info("a pod is warned of its end", pod=pod.key, booking=booking.name, before=str(warned.before))

@@ -1,0 +1,81 @@
+"""Evicting pods that an administrator has ordered to go by name, booked or not.
+
+The order is an annotation on the pod, which the booking server alone writes, so that whoever leads finds it.
+It asks for nothing but this pod, so nothing else need be known about bookings: a lease of the mirror that is
+old stops nobody. The pod comes back by its policy, like a victim; what never leaves does not leave by order.
+"""
+
+from functools import partial
+
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.evictions.comeback import on_eviction
+from booking.reclaimer.evictor import EvictionCause, ProtectedError, TooLateError
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.protection import never_evicted_reason
+from cluster.kube.errors import ApiError
+from cluster.objects.evict_orders import EvictOrder, order_of
+from cluster.objects.pods import Pod, is_live
+
+log = structlog.get_logger(__name__)
+
+
+def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
+    """Live pods with an order that counts, where they can be heard."""
+    home = snapshot.terms.namespace
+    return [
+        (pod, order)
+        for pod in snapshot.noted.values()
+        if is_live(pod)
+        and _is_heard(pod, snapshot)
+        and (order := order_of(pod)) is not None
+        and never_evicted_reason(pod, namespaces=snapshot.namespaces, home=home) is None
+    ]
+
+
+def _is_heard(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether it is known what happens on the pod's node (law L6); a pod that waits holds nothing."""
+    node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
+    return node_snapshot is not None and node_snapshot[1] != "silent"
+
+
+class Orders:
+    """Carries them out. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._terms = terms
+        self._asked = RecentRequests(context.clock)
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """One step for each; what fails is tried again."""
+        for pod, order in ordered_to_go(snapshot):
+            if self._asked.is_due(pod.metadata.uid):
+                try:
+                    self._evict(pod, order)
+                except ApiError as error:
+                    self._context.failures.note("order to evict", pod.key, error)
+
+    def _evict(self, pod: Pod, order: EvictOrder) -> None:
+        why = EvictionCause(
+            "evicted",
+            f"The administrator {order.by} has ordered that this pod must go: {order.reason}",
+            self._terms.longest_grace_seconds,
+            back=on_eviction(pod, is_awaited=self._context.awaited(pod.metadata.uid)),
+            told=names.EVICTED_BY_ADMINISTRATOR,
+        )
+        try:
+            self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
+        except (ProtectedError, TooLateError) as error:
+            log.info("nobody is evicted by order", pod=pod.key, why=str(error))
+            return
+        self._context.metrics.departures.labels("evicted").inc()
+
+    def _stands(self, uid: str) -> bool:
+        begun = self._context.clock.monotonic()
+        again = {pod.metadata.uid for pod, _ in ordered_to_go(self._context.instant())}
+        return uid in again and self._context.is_fresh(begun)

@@ -1,0 +1,66 @@
+"""Ending expired pods because somebody outside asked for it by name: MAIA's tools (``booking.maia``).
+
+The wish is an annotation on the pod, so that whoever leads finds it. It counts for a pod that no booking
+covers and whose ``terminate-at`` has passed: nobody can end another's booked pod by it (laws L2 and L7), nor
+while the Booking objects may not be true (law L6).
+"""
+
+from functools import partial
+from typing import Final
+
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.maia.expired import expired
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.ending.booking_ends import is_mirror_fresh
+from booking.reclaimer.evictor import EvictionCause, TooLateError
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.kube.errors import ApiError
+from cluster.objects.pods import Pod
+
+log = structlog.get_logger(__name__)
+
+SENTENCE: Final = "This pod was past its terminate-at, and an administrator has ended it."
+
+
+def asked_to_end(snapshot: Snapshot) -> list[Pod]:
+    """Expired pods that somebody wants ended; none while the mirror is silent."""
+    if not is_mirror_fresh(snapshot):
+        return []
+    found = expired(snapshot.noted.values(), snapshot.cover, snapshot.now)
+    return [pod for pod in found if pod.metadata.annotation(names.END_ASKED)]
+
+
+class MaiaRequests:
+    """Ends them. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._terms = terms
+        self._asked = RecentRequests(context.clock)
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """One step for each; what fails is tried again."""
+        if not self._terms.maia:
+            return
+        for pod in asked_to_end(snapshot):
+            if self._asked.is_due(pod.metadata.uid):
+                try:
+                    self._end(pod)
+                except ApiError as error:
+                    self._context.failures.note("end of an expired pod", pod.key, error)
+
+    def _end(self, pod: Pod) -> None:
+        why = EvictionCause("ended", SENTENCE, self._terms.longest_grace_seconds)
+        try:
+            self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
+        except TooLateError as error:
+            log.info("nobody is ended", why=str(error))
+
+    def _stands(self, uid: str) -> bool:
+        begun = self._context.clock.monotonic()
+        again = {pod.metadata.uid for pod in asked_to_end(self._context.snapshot())}
+        return uid in again and self._context.is_fresh(begun)

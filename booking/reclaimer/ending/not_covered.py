@@ -1,0 +1,35 @@
+"""Tells the owners of running pods that their booking does not cover where they stand, and what to do."""
+
+from typing import Final
+
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.objects.pods import Pod
+
+_SENTENCE: Final = (
+    "The booking {booking} does not cover this pod on node {node}: others are promised GPUs there. It stays"
+    " until a booked pod needs its GPUs, and comes back with GPUs then unless it wishes something else."
+    " Created anew, it gets its GPUs on another node for certain."
+)
+
+
+class Unadopted:
+    """Tells each once, as long as it stands. For one thread."""
+
+    def __init__(self, context: ReclaimerContext) -> None:
+        self._tell = context.write_event
+        self._told: frozenset[tuple[str, str]] = frozenset()
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """Tell those who have not been told."""
+        for uid, booking in sorted(snapshot.barred - self._told):
+            pod = snapshot.pods.get(uid)
+            if pod is not None:
+                self._tell(pod, names.NOT_ADOPTED, message(pod, booking))
+        self._told = snapshot.barred
+
+
+def message(pod: Pod, booking: str) -> str:
+    """What its owner is told."""
+    return _SENTENCE.format(booking=booking, node=pod.spec.node_name)

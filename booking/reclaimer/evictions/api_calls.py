@@ -1,0 +1,222 @@
+"""The calls to the API server of which a departure is made: one method a call, each by uid.
+
+A write that could undo somebody else's carries the resourceVersion that it was decided on.
+"""
+
+from contextlib import suppress
+from typing import Any, Final
+
+import msgspec
+
+from booking.reclaimer.evictions.comeback import AS_IT_WAS, CONDITIONS
+from booking.reclaimer.evictor import Back, Reason
+from cluster import names
+from cluster.kube.errors import Conflict, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import POD_TEMPLATES, PODS, WHOLE_PODS, PodTemplate, WholePod
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod, PodSpec, PodStatus
+from cluster.process.clock import Clock
+
+Json = dict[str, Any]
+
+LONGEST_STEM: Final = 40
+"""Characters of the pod's name in the name of its dry run."""
+SHORTEST_GRACE: Final = 1
+"""Seconds: with 0 the API server would drop the pod at once, while its containers still run."""
+DEFAULT_GRACE: Final = 30
+"""Seconds that Kubernetes gives to a pod that says nothing."""
+
+
+class Calls:
+    """What we ask of the API server. Every method raises ``ApiError``."""
+
+    def __init__(self, kube: Kube, clock: Clock) -> None:
+        self._kube = kube
+        self._clock = clock
+
+    def whole(self, meta: Meta) -> WholePod | None:
+        """The pod with nothing left out, None when it is gone."""
+        try:
+            found = self._kube.get(WHOLE_PODS, meta.name, namespace=meta.namespace)
+        except NotFound:
+            return None
+        return found if found.metadata.uid == meta.uid else None
+
+    def named(self, name: str, namespace: str) -> Pod | None:
+        """Whichever pod has this name, None when there is none."""
+        try:
+            return self._kube.get(PODS, name, namespace=namespace)
+        except NotFound:
+            return None
+
+    def rehearse(self, body: Json) -> None:
+        """Ask whether the pod would be accepted; its own name is taken, so another is tried."""
+        metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
+        metadata["generateName"] = f"{body['metadata']['name'][:LONGEST_STEM]}-"
+        namespace = metadata["namespace"]
+        self._kube.create(PODS, {**body, "metadata": metadata}, namespace=namespace, dry_run=True)
+
+    def store(self, meta: Meta, body: Json, *, reason: Reason, message: str, back: Back) -> PodTemplate:
+        """See to it that the pod that is to come back is stored; what is stored already stays as it is."""
+        name = f"{names.COMEBACK_PREFIX}{meta.uid}"
+        said = {names.COMEBACK_REASON: reason, names.COMEBACK_MESSAGE: message}
+        kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
+        kept["annotations"] = {**kept["annotations"], **said}
+        template = {
+            "metadata": {"name": name, "labels": {names.COMEBACK: "true"}, "annotations": said | _how(back)},
+            "template": {"metadata": kept, "spec": body["spec"]},
+        }
+        try:
+            return self._kube.create(POD_TEMPLATES, template, namespace=meta.namespace)
+        except Conflict:
+            return self._kube.get(POD_TEMPLATES, name, namespace=meta.namespace)
+
+    def stored(self, uid: str, namespace: str) -> PodTemplate | None:
+        """The template of the pod with this uid as it is now, None when there is none."""
+        try:
+            return self._kube.get(POD_TEMPLATES, f"{names.COMEBACK_PREFIX}{uid}", namespace=namespace)
+        except NotFound:
+            return None
+
+    def guard(self, pod: Pod, *, back: Back, notice: str | None) -> Pod:
+        """Put finalizer and label on, how it comes back, and the notice that it must carry."""
+        finalizers = [*(pod.metadata.finalizers or ()), names.COMEBACK]
+        change: Json = {"finalizers": finalizers, "labels": {names.COMEBACK: "true"}}
+        annotations = _how(back) | ({names.NOTICE: notice} if notice else {})
+        if annotations:
+            change["annotations"] = annotations
+        return self._change(pod, change, versioned=True)
+
+    def notify(self, pod: Pod, notice: str) -> Pod:
+        """Write the notice on a pod that is not guarded: nothing of ours comes back for it."""
+        return self._change(pod, {"annotations": {names.NOTICE: notice}}, versioned=False)
+
+    def let_go(self, pod: Pod) -> Pod:
+        """Take the finalizer off. The label stays: it is how the pod's end is seen."""
+        return self._change(pod, {"finalizers": _others(pod)}, versioned=bool(_others(pod)))
+
+    def spare(self, pod: Pod) -> Pod:
+        """Take finalizer and label off; whoever is about to evict the pod fails by its resourceVersion."""
+        return self._change(pod, _bare(pod), versioned=True)
+
+    def release(self, pod: Pod) -> Pod:
+        """Take finalizer and label off a pod that is being scheduled and started at this moment."""
+        return self._change(pod, _bare(pod), versioned=bool(_others(pod)))
+
+    def _change(self, pod: Pod, metadata: Json, *, versioned: bool) -> Pod:
+        """Patch; a list of finalizers that are not ours alone is replaced only as it was read."""
+        meta = pod.metadata
+        precondition = {"uid": meta.uid}
+        if versioned:
+            precondition["resourceVersion"] = meta.resource_version
+        return self._kube.patch(
+            PODS, meta.name, {"metadata": {**precondition, **metadata}}, namespace=meta.namespace
+        )
+
+    def evict(self, pod: Pod, grace_seconds: int, *, versioned: bool) -> None:
+        """Ask the Eviction API to end it: budgets are respected, ``DisruptionTarget`` is set.
+
+        With the resourceVersion in the preconditions a pod that its user has just deleted is not marked.
+
+        Raises:
+            TooManyRequests: a PodDisruptionBudget forbids it.
+        """
+        meta = pod.metadata
+        preconditions = {"uid": meta.uid}
+        if versioned:
+            preconditions["resourceVersion"] = meta.resource_version
+        body = {
+            "apiVersion": "policy/v1",
+            "kind": "Eviction",
+            "metadata": {"name": meta.name, "namespace": meta.namespace},
+            "deleteOptions": {
+                "preconditions": preconditions,
+                "gracePeriodSeconds": grace(pod, grace_seconds),
+            },
+        }
+        self._kube.create_subresource(PODS, "eviction", body, name=meta.name, namespace=meta.namespace)
+
+    def condemn(self, pod: Pod, conditions: list[Json], *, status: bool, reason: Reason, message: str) -> Pod:
+        """Set the condition ``DisruptionTarget`` among all conditions of the pod, as they were read."""
+        at = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        condition = {
+            "type": names.DISRUPTION_TARGET,
+            "status": "True" if status else "False",
+            "reason": CONDITIONS[reason],
+            "message": message,
+            "lastTransitionTime": at,
+        }
+        others = [one for one in conditions if one.get("type") != names.DISRUPTION_TARGET]
+        meta = pod.metadata
+        precondition = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        patch = {"metadata": precondition, "status": {"conditions": [*others, condition]}}
+        return self._kube.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
+
+    def end(self, pod: Pod, grace_seconds: int) -> None:
+        """Delete the pod in exactly this state."""
+        meta = pod.metadata
+        self._kube.delete(
+            PODS,
+            meta.name,
+            namespace=meta.namespace,
+            uid=meta.uid,
+            resource_version=meta.resource_version,
+            grace_seconds=grace(pod, grace_seconds),
+        )
+
+    def mark_due(self, template: PodTemplate) -> PodTemplate:
+        """Write on the template that its pod must come back."""
+        due = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+        meta = template.metadata
+        patch = {"metadata": {"uid": meta.uid, "annotations": {names.COMEBACK_DUE: due}}}
+        return self._kube.patch(POD_TEMPLATES, meta.name, patch, namespace=meta.namespace)
+
+    def create(self, template: PodTemplate) -> Pod:
+        """Create the pod that comes back, with our finalizer and label.
+
+        Raises:
+            Conflict: a pod has that name.
+        """
+        meta = template.template.get("metadata") or {}
+        labels = {**(meta.get("labels") or {}), names.COMEBACK: "true"}
+        metadata = {**meta, "labels": labels, "finalizers": [names.COMEBACK]}
+        body = {"metadata": metadata, "spec": template.template.get("spec") or {}}
+        return self._kube.create(PODS, body, namespace=template.metadata.namespace)
+
+    def forget(self, template: PodTemplate) -> None:
+        """Delete the template, if it is still there."""
+        meta = template.metadata
+        with suppress(NotFound):
+            self._kube.delete(POD_TEMPLATES, meta.name, namespace=meta.namespace, uid=meta.uid)
+
+
+def grace(pod: Pod, longest: int) -> int:
+    """Seconds between SIGTERM and SIGKILL."""
+    own = pod.spec.termination_grace_period_seconds
+    return max(SHORTEST_GRACE, min(DEFAULT_GRACE if own is None else own, longest))
+
+
+def read(whole: WholePod) -> Pod:
+    """The same pod as our readers see it."""
+    return Pod(
+        metadata=whole.metadata,
+        spec=msgspec.convert(whole.spec, PodSpec),
+        status=msgspec.convert(whole.status, PodStatus),
+    )
+
+
+def _others(pod: Pod) -> list[str]:
+    return [one for one in pod.metadata.finalizers or () if one != names.COMEBACK]
+
+
+def _how(back: Back) -> dict[str, str]:
+    return {names.COMEBACK_HOW: AS_IT_WAS} if back == AS_IT_WAS else {}
+
+
+def _bare(pod: Pod) -> Json:
+    """Metadata without anything of a comeback."""
+    change: Json = {"finalizers": _others(pod), "labels": {names.COMEBACK: None}}
+    if pod.metadata.annotation(names.COMEBACK_HOW) is not None:
+        change["annotations"] = {names.COMEBACK_HOW: None}
+    return change

@@ -1,0 +1,69 @@
+"""When to try a comeback again that the API server has refused: growing pauses, for ever (law L4)."""
+
+from collections.abc import Container
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.kube.backoff import Backoff, Random
+from cluster.process.clock import Clock
+
+LONGEST: Final = 30.0
+"""Seconds."""
+SAID_AGAIN_AFTER: Final = 1800.0
+"""Seconds: Kubernetes forgets Events after an hour, and who waits is to find one that says why."""
+NEW_WORDS_AFTER: Final = 60.0
+"""Seconds from one explanation to another: some differ each time, and say the same."""
+
+
+@dataclass
+class _Pause:
+    backoff: Backoff
+    until: float = 0.0
+    said: str | None = None
+    """The newest explanation that was told."""
+    said_at: float = 0.0
+
+    def is_worth_saying(self, message: str, now: float) -> bool:
+        """Whether people should hear this now."""
+        if self.said is None:
+            return True
+        return now - self.said_at >= (SAID_AGAIN_AFTER if message == self.said else NEW_WORDS_AFTER)
+
+
+class Backoffs:
+    """One growing pause per comeback, and what has been told of it."""
+
+    def __init__(self, clock: Clock, random: Random) -> None:
+        """Args: random: spreads the pauses."""
+        self._clock = clock
+        self._random = random
+        self._pauses: dict[str, _Pause] = {}
+
+    def is_over(self, uid: str) -> bool:
+        """Whether the comeback of this victim may be tried now."""
+        pause = self._pauses.get(uid)
+        return pause is None or self._clock.monotonic() >= pause.until
+
+    def begin(self, uid: str) -> None:
+        """Pause, longer than last time."""
+        pause = self._pause(uid)
+        pause.until = self._clock.monotonic() + pause.backoff.next()
+
+    def says(self, uid: str, message: str) -> bool:
+        """Whether this is to be told of the pause: a new reason, or one that was told long ago."""
+        pause, now = self._pause(uid), self._clock.monotonic()
+        if not pause.is_worth_saying(message, now):
+            return False
+        pause.said, pause.said_at = message, now
+        return True
+
+    def _pause(self, uid: str) -> _Pause:
+        return self._pauses.setdefault(uid, _Pause(Backoff(longest=LONGEST, random=self._random)))
+
+    def end(self, uid: str) -> None:
+        """The comeback has gone on."""
+        self._pauses.pop(uid, None)
+
+    def forget_all_but(self, uids: Container[str]) -> None:
+        """The comebacks of all others are over."""
+        self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}

@@ -1,0 +1,211 @@
+"""What to do next for a pod that is taken away and comes back: the state table (law L4).
+
+Used by ``pod_evictor``. Everything is read off three objects, so that whoever starts afresh at any moment
+goes on where another stopped:
+
+- the **victim**, which our finalizer keeps until it is on record that its pod must come back;
+- the **template**, a PodTemplate: *stored* before the victim is touched, *due* once the victim has ended;
+- the **returning** pod, which our finalizer keeps until the template is gone, so that a user who deletes it
+  at once is not overruled.
+
+The order of writes: store, guard, take | mark due, let go | create, forget, release.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from booking.reclaimer.evictor import Back, Reason
+from cluster import names
+from cluster.kube.resources import PodTemplate
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod, has_condition, is_terminal, is_terminating
+
+Step = Literal[
+    "store",
+    "guard",
+    "take",
+    "pardon",
+    "spare",
+    "restore",
+    "mark due",
+    "let go",
+    "create",
+    "forget",
+    "release",
+    "wait",
+    "done",
+]
+
+MEANINGS: Mapping[Step, str] = {
+    "store": "Ask whether the pod would be accepted again (dry run), and store it as a template.",
+    "guard": "Put our finalizer and label on the victim.",
+    "take": "Evict the victim, or end it; one that a kubelet refused has ended already, and is deleted.",
+    "pardon": "Say no more, on a victim that need not go, that it is being taken away.",
+    "spare": "Take finalizer and label off a victim that need not go.",
+    "restore": "Store the template again: the victim leaves by our hand, and it is missing.",
+    "mark due": "Write on the template that its pod must come back.",
+    "let go": "Take our finalizer off the victim.",
+    "create": "Create the pod that comes back under the old name.",
+    "forget": "Delete the template.",
+    "release": "Take finalizer and label off the pod that came back.",
+    "wait": "Nothing until the victim has ended, or is gone.",
+    "done": "Nothing is left to do.",
+}
+
+
+AS_IT_WAS: Final[Back] = "as-it-was"
+WISHES: Final[Mapping[str, Back]] = {
+    "recreate-without-gpu": "without-gpu",
+    "requeue": "as-it-was",
+    "delete": "never",
+}
+"""What ``names.ON_EVICT`` may say."""
+CONDITIONS: Final[Mapping[Reason, str]] = {
+    "evicted": names.EVICTED_FOR_BOOKING,
+    "ended": names.BOOKING_ENDED,
+    "refused": names.REFUSED_BY_KUBELET,
+}
+"""``reason`` of the condition ``DisruptionTarget`` where we set it ourselves."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comeback:
+    """All that there is about one comeback."""
+
+    template: PodTemplate | None = None
+    victim: Pod | None = None
+    """None when it is gone."""
+    returning: Pod | None = None
+    """The pod that was created in the victim's place."""
+    stranger: bool = False
+    """Somebody else's pod has the name."""
+    wanted: bool = False
+    """Whether the victim is still meant to leave."""
+
+
+def next_step(comeback: Comeback) -> Step:
+    """The one thing to do now."""
+    victim = comeback.victim
+    if victim is None:
+        return _after(comeback)
+    if not is_terminating(victim):
+        return _before(victim, comeback)
+    return _meanwhile(victim, comeback.template)
+
+
+def _before(victim: Pod, comeback: Comeback) -> Step:
+    """The victim has not been told to go."""
+    template = comeback.template
+    if comeback.wanted and (not is_terminal(victim) or is_rejected_by_kubelet(victim)):
+        if template is None:
+            return "store"
+        return "take" if is_guarded(victim) else "guard"
+    # First, since a user who deletes it would not be told from us.
+    if is_condemned(victim):
+        return "pardon"
+    # In this order: whoever is about to evict it at this moment fails by its resourceVersion.
+    if is_guarded(victim):
+        return "spare"
+    return "forget" if template else "done"
+
+
+def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
+    """The victim is terminating."""
+    if not has_condition(victim, names.DISRUPTION_TARGET):
+        # Its user has deleted it, and wins.
+        if template:
+            return "forget"
+        return "let go" if is_guarded(victim) else "done"
+    if not is_guarded(victim):
+        return "wait" if template is None or is_due(template) else "mark due"
+    if template is None:
+        return "restore"
+    if is_due(template):
+        return "let go"
+    return "mark due" if has_ended(victim) else "wait"
+
+
+def _after(comeback: Comeback) -> Step:
+    """The victim is gone."""
+    template, returning = comeback.template, comeback.returning
+    if template is None:
+        return "release" if returning and is_guarded(returning) else "done"
+    if returning or comeback.stranger or not is_due(template):
+        return "forget"
+    return "create"
+
+
+def is_guarded(pod: Pod) -> bool:
+    """Whether our finalizer is on it."""
+    return names.COMEBACK in (pod.metadata.finalizers or ())
+
+
+def is_condemned(pod: Pod) -> bool:
+    """Whether it says that we take it away: written right before a deletion, which may not follow."""
+    conditions = pod.status.conditions or ()
+    ours = (c for c in conditions if c.type == names.DISRUPTION_TARGET and c.reason in CONDITIONS.values())
+    return any(c.status == "True" for c in ours)
+
+
+def is_due(template: PodTemplate) -> bool:
+    """Whether its pod must come back."""
+    return template.metadata.annotation(names.COMEBACK_DUE) is not None
+
+
+def has_ended(victim: Pod) -> bool:
+    """Whether no container of a terminating pod runs any more, or ever did."""
+    if is_terminal(victim) or not victim.spec.node_name:
+        return True
+    if victim.metadata.deletion_grace_period_seconds == 0:
+        return True  # the kubelet is done with it, or it was deleted by force
+    if any(container.is_sidecar for container in victim.spec.init_containers or ()):
+        return False  # the phase tells when sidecars have ended, too
+    statuses = victim.status.container_statuses or ()
+    terminated = [status for status in statuses if status.state and status.state.terminated]
+    return len(terminated) == len(victim.spec.containers or ()) > 0
+
+
+def is_owned(pod: Pod) -> bool:
+    """Whether a controller brings the pod back, so that we must not."""
+    return any(owner.controller for owner in pod.metadata.owner_references or ())
+
+
+def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
+    """How a pod comes back when it is evicted: as it wishes; what cannot be read counts as no wish.
+
+    Args:
+        pod: that goes.
+        is_awaited: whether a booking would cover it on another node, where it then gets its GPU for certain.
+    """
+    wished = WISHES.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
+    return wished or ("as-it-was" if is_awaited else "without-gpu")
+
+
+def how(meta: Meta) -> Back:
+    """How a pod comes back, by its template or by the victim that was made ready."""
+    return "as-it-was" if meta.annotation(names.COMEBACK_HOW) == AS_IT_WAS else "without-gpu"
+
+
+def reason_in(victim: Pod) -> Reason:
+    """Why a pod leaves by our hand: the condition says it, the Eviction API's own one too."""
+    found = next((c for c in victim.status.conditions or () if c.type == names.DISRUPTION_TARGET), None)
+    reasons = {condition: reason for reason, condition in CONDITIONS.items()}
+    return reasons.get(found.reason or "", "evicted") if found else "evicted"
+
+
+def is_comeback(template: PodTemplate) -> bool:
+    """Whether a PodTemplate is one of ours by its form, whoever put our label on it."""
+    name = (template.template.get("metadata") or {}).get("name")
+    return template.metadata.name.startswith(names.COMEBACK_PREFIX) and bool(name)
+
+
+def victim_of(template: PodTemplate) -> str:
+    """Uid of the pod that the template was made from."""
+    return template.metadata.name.removeprefix(names.COMEBACK_PREFIX)
+
+
+def origin_of(pod: Pod) -> str | None:
+    """Uid of the pod in whose place this one stands, None for one that did not come back."""
+    return pod.metadata.annotation(names.RECREATED_FROM)

@@ -1,0 +1,299 @@
+"""Comebacks that were begun, carried on step by step: the way back, and what is undone.
+
+Used by ``pod_evictor``, which does the way out.
+"""
+
+from dataclasses import replace
+from typing import Final, Protocol
+
+import structlog
+
+from booking.reclaimer.evictions.api_calls import Calls, read
+from booking.reclaimer.evictions.backoffs import Backoffs
+from booking.reclaimer.evictions.comeback import (
+    Comeback,
+    Step,
+    how,
+    is_condemned,
+    is_guarded,
+    next_step,
+    origin_of,
+    reason_in,
+)
+from booking.reclaimer.evictions.comeback_cache import ComebackCache
+from booking.reclaimer.evictions.replacement_pod import replacement_pod
+from cluster import names
+from cluster.kube.backoff import Random
+from cluster.kube.errors import (
+    ApiError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    StatusError,
+    TooManyRequests,
+    Unreachable,
+)
+from cluster.kube.resources import PodTemplate
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Condition, Pod, is_terminating
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+PARDONED: Final = "This pod need not go after all."
+CARRIED_FOR: Final = 1.0
+"""Seconds of one look. Hundreds that leave at once take longer on a busy API server; whoever waits for GPUs
+that are free already, or for an end that is due, is not to wait for them."""
+MOST_STEPS: Final = 12
+"""Of one comeback in one look: more than the table has in a row."""
+LEAVES: Final[frozenset[Step]] = frozenset({"store", "guard", "take"})
+"""Steps of the way out, which are not done here."""
+
+
+class EventWriter(Protocol):
+    """Who tells people: ``cluster.kube.events.EventRecorder``."""
+
+    def normal(self, about: Pod, reason: str, message: str, /) -> object:
+        """Something went as it should."""
+        ...
+
+    def warning(self, about: Pod, reason: str, message: str, /) -> object:
+        """Something is wrong."""
+        ...
+
+
+class Change(Protocol):
+    """One of our writes to a pod."""
+
+    def __call__(self, pod: Pod, /) -> Pod:
+        """What the pod has become."""
+        ...
+
+
+class Comebacks:
+    """Carries comebacks on. For one thread."""
+
+    def __init__(
+        self, calls: Calls, clock: Clock, events: EventWriter, seen: ComebackCache, *, random: Random
+    ) -> None:
+        """Args: random: spreads attempts over time."""
+        self._calls = calls
+        self._clock = clock
+        self._events = events
+        self._pauses = Backoffs(clock, random)
+        self._carried: set[str] = set()
+        """Uids that were looked at since all had their turn."""
+        self._marked: set[str] = set()
+        """Uids whose template this process has marked as due: nobody has come back for it before."""
+        self.taken: set[str] = set()
+        """Uids of pods that the API server has been told to end: a watch may not know yet."""
+        self.seen = seen
+
+    def withdraw(self, uid: str) -> None:
+        """Undo what was prepared for a pod that need not go.
+
+        Raises:
+            ApiError: the API server could not be asked, or refused.
+        """
+        self._carry(uid, wanted=False)
+
+    def reconcile(self, wanted: frozenset[str]) -> None:
+        """Carry comebacks that were begun as far as they can go now, for a second.
+
+        Who had no turn in it is the first in the next look. One that is refused is tried again after a pause,
+        and keeps no other from going on.
+
+        Raises:
+            Unreachable: the API server cannot be asked.
+        """
+        victims = self.seen.victims()
+        self.taken &= wanted | set(victims)
+        self._marked &= set(victims)
+        begun = self._clock.monotonic()
+        for uid in [uid for uid in victims if uid not in self._carried] or victims:
+            if self._clock.monotonic() - begun >= CARRIED_FOR:
+                return
+            self._carried.add(uid)
+            if not self._pauses.is_over(uid):
+                continue
+            try:
+                in_sight = self._carry(uid, wanted=uid in wanted)
+            except Unreachable:
+                raise
+            except ApiError as error:
+                self._refused(uid, error)
+            else:
+                if in_sight:
+                    self._pauses.end(uid)
+                else:
+                    self._pauses.begin(uid)
+        self._carried.clear()
+
+    def _carry(self, uid: str, *, wanted: bool) -> bool:
+        """Go as far as possible; whether our watches tell when there is more to do."""
+        for _ in range(MOST_STEPS):
+            comeback = self._known(uid, wanted=wanted)
+            step = next_step(comeback)
+            victim = comeback.victim
+            if victim and uid in self.taken and not is_terminating(victim):
+                return True  # it is by now, and the watch will say so
+            if step in LEAVES or step in ("wait", "done"):
+                return victim is None or self.seen.knows(uid)
+            log.info("a comeback goes on", uid=uid, step=step)
+            self._do(step, uid, comeback)
+        return True
+
+    def _known(self, uid: str, *, wanted: bool) -> Comeback:
+        """What is known; where the victim of a template is not in sight, the API server is asked.
+
+        The watch of pods may lag behind that of templates, and a victim without our label is in neither.
+        """
+        comeback = self.seen.comeback(uid, wanted=wanted)
+        template = comeback.template
+        if comeback.victim or comeback.returning or template is None or next_step(comeback) == "create":
+            return comeback
+        found = self._calls.named(_name(template), template.metadata.namespace)
+        if found is None:
+            return comeback
+        self.seen.wrote_pod(found)
+        if found.metadata.uid == uid:
+            return replace(comeback, victim=found)
+        return replace(comeback, returning=found) if origin_of(found) == uid else comeback
+
+    def _do(self, step: Step, uid: str, comeback: Comeback) -> None:
+        victim, template, returning = comeback.victim, comeback.template, comeback.returning
+        if template and step == "forget":
+            self._forget(template)
+        elif template and step == "mark due":
+            self.seen.put_template(self._calls.mark_due(template))
+            self._marked.add(uid)
+        elif template and step == "create":
+            self._create(uid, template)
+        elif victim and step == "pardon":
+            self.pardon(victim)
+        elif victim and step == "restore":
+            self._restore(victim)
+        elif victim and step in ("let go", "spare"):
+            self._write(victim, self._calls.let_go if step == "let go" else self._calls.spare)
+        elif returning and step == "release":
+            self._write(returning, self._calls.release)
+
+    def pardon(self, pod: Pod) -> None:
+        """Take back what was written on a pod right before a deletion that did not follow.
+
+        Raises:
+            ApiError: the API server could not be asked, or refused.
+        """
+        whole = self._calls.whole(pod.metadata)
+        if whole is None:
+            self.seen.drop_pod(pod.metadata.uid)
+            return
+        now = read(whole)
+        if is_condemned(now) and not is_terminating(now):
+            conditions = list(whole.status.get("conditions") or ())
+            reason = reason_in(now)
+            now = self._calls.condemn(now, conditions, status=False, reason=reason, message=PARDONED)
+            log.info("a pod that was to be taken away may stay", pod=pod.key, uid=pod.metadata.uid)
+        self.seen.wrote_pod(now)
+
+    def _write(self, pod: Pod, change: "Change") -> None:
+        """Change a pod; where it is not as we saw it, look again, and leave the rest to the next step."""
+        try:
+            self.seen.wrote_pod(change(pod))
+        except NotFound:
+            self.seen.drop_pod(pod.metadata.uid)
+        except Conflict:
+            now = self._calls.named(pod.metadata.name, pod.metadata.namespace)
+            if now is not None and now.metadata.uid == pod.metadata.uid:
+                self.seen.wrote_pod(now)
+            else:
+                self.seen.drop_pod(pod.metadata.uid)
+
+    def _forget(self, template: PodTemplate) -> None:
+        self._calls.forget(template)
+        self.seen.drop_template(template)
+
+    def _restore(self, victim: Pod) -> None:
+        whole = self._calls.whole(victim.metadata)
+        if whole is None:
+            self.seen.drop_pod(victim.metadata.uid)
+            return
+        meta, reason = whole.metadata, reason_in(victim)
+        back = how(meta)
+        body = replacement_pod(whole, back=back, reason=reason)
+        message = _condition(victim).message or reason
+        try:
+            template = self._calls.store(meta, body, reason=reason, message=message, back=back)
+            self.seen.put_template(template)
+        except Forbidden as error:
+            if not _is_namespace_ending(error):
+                raise
+            self._write(victim, self._calls.let_go)
+
+    def _create(self, uid: str, template: PodTemplate) -> None:
+        if uid not in self._marked and not self._is_still_there(uid, template):
+            return
+        try:
+            pod = self._calls.create(template)
+        except Conflict:
+            found = self._calls.named(_name(template), template.metadata.namespace)
+            if found is None or found.metadata.uid == uid:
+                raise  # the old one stands still
+            if origin_of(found) == uid:
+                self.seen.wrote_pod(found)
+                if not is_guarded(found):
+                    self._forget(template)
+                return
+            message = f"A pod that was taken away does not come back: {found.key} has taken its name."
+            self._events.warning(found, names.COMEBACK_DROPPED, message)
+            log.warning("the name of a comeback is taken", pod=found.key, uid=uid)
+            self._forget(template)
+            return
+        self.seen.wrote_pod(pod)
+        self._events.normal(pod, *_welcome(template))
+
+    def _is_still_there(self, uid: str, template: PodTemplate) -> bool:
+        """Whether the template stands: another leader may have finished while our watches lag behind."""
+        now = self._calls.stored(uid, template.metadata.namespace)
+        if now is None or now.metadata.uid != template.metadata.uid:
+            self.seen.drop_template(template)
+            return False
+        return True
+
+    def _refused(self, uid: str, error: ApiError) -> None:
+        self._pauses.begin(uid)
+        if not isinstance(error, StatusError) or isinstance(error, Conflict | TooManyRequests):
+            return
+        template = self.seen.template(uid)
+        if template and self._pauses.says(uid, error.message):
+            log.warning("a comeback is refused and will be tried again", uid=uid, error=str(error))
+            meta = Meta(name=_name(template), namespace=template.metadata.namespace, uid=uid)
+            message = f"The pod cannot come back yet, and is tried again: {error.message}"
+            self._events.warning(Pod(metadata=meta), names.COMEBACK_REFUSED, message)
+
+
+def _welcome(template: PodTemplate) -> tuple[str, str]:
+    """Reason and sentence of the Event on the pod that has come back."""
+    said = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
+    if how(template.metadata) == "without-gpu":
+        return names.CAME_BACK, f"This pod came back without a GPU. {said}".rstrip()
+    if template.metadata.annotation(names.COMEBACK_REASON) == "refused":
+        return names.REFUSED_BY_KUBELET, f"This pod came back and waits for a node. Before: {said}"
+    return names.REQUEUED, f"This pod came back and waits for a GPU. {said}".rstrip()
+
+
+def _condition(victim: Pod) -> Condition:
+    """Why it is taken away, as it stands on it."""
+    conditions = victim.status.conditions or ()
+    return next(one for one in conditions if one.type == names.DISRUPTION_TARGET)
+
+
+def _name(template: PodTemplate) -> str:
+    """The name of the pod that comes back."""
+    name: str = template.template["metadata"]["name"]
+    return name
+
+
+def _is_namespace_ending(error: Forbidden) -> bool:
+    causes = error.refusal.details.get("causes") or ()
+    return any(cause.get("reason") == "NamespaceTerminating" for cause in causes)

@@ -1,0 +1,71 @@
+"""What is known of pods that kubelets refused, kept by a reflector of failed pods of our scheduler.
+
+Most failed pods are of no concern here (they ran, or a controller replaces them): those are not remembered.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from booking.reclaimer.evictions.rejected_pod import Verdict, verdict
+from cluster.objects.failed_pods import FailedPod
+from cluster.objects.pods import is_terminating
+from cluster.process.clock import Clock
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """One of them."""
+
+    pod: FailedPod
+    verdict: Verdict
+    since: float
+    """Monotonic seconds: when it was first seen like this."""
+
+
+class FailedPodCache:
+    """Refused pods that nobody has told to go yet. Safe for many threads; the handler of their reflector."""
+
+    def __init__(self, clock: Clock, tell: Callable[[], None]) -> None:
+        """Args: tell: called after each change. It must not take long, and must not raise."""
+        self._clock: Final = clock
+        self._tell = tell
+        self._lock = threading.Lock()
+        self._refused: dict[str, Refused] = {}
+
+    @property
+    def refused(self) -> tuple[Refused, ...]:
+        """All of them, those first that were seen first."""
+        with self._lock:
+            return tuple(self._refused.values())
+
+    def replace(self, items: Sequence[FailedPod], _version: str, /) -> None:
+        """All failed pods."""
+        with self._lock:
+            known, self._refused = self._refused, {}
+            for pod in items:
+                self._put(pod, known)
+        self._tell()
+
+    def upsert(self, pod: FailedPod, /) -> None:
+        """One has failed, or has changed since."""
+        with self._lock:
+            self._put(
+                pod, {pod.metadata.uid: one} if (one := self._refused.pop(pod.metadata.uid, None)) else {}
+            )
+        self._tell()
+
+    def remove(self, pod: FailedPod, /) -> None:
+        """One is gone."""
+        with self._lock:
+            self._refused.pop(pod.metadata.uid, None)
+        self._tell()
+
+    def _put(self, pod: FailedPod, known: dict[str, Refused]) -> None:
+        found = verdict(pod)
+        if found == "not ours" or is_terminating(pod):
+            return
+        uid = pod.metadata.uid
+        since = known[uid].since if uid in known else self._clock.monotonic()
+        self._refused[uid] = Refused(pod, found, since)

@@ -1,0 +1,297 @@
+"""Pods leave, and bare ones come back: carries out ``comeback``'s table on the API server.
+
+Implements ``leaving.Leaving`` for ``holding`` and ``ending``. Only the leader calls it, in one thread.
+Nothing depends on what this process remembers: it only saves calls.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+
+from booking.reclaimer.evictions.api_calls import Calls, read
+from booking.reclaimer.evictions.comeback import CONDITIONS, Comeback, how, is_guarded, is_owned, next_step
+from booking.reclaimer.evictions.comeback_cache import SELECTED, ComebackCache
+from booking.reclaimer.evictions.comebacks import LEAVES, Comebacks, EventWriter
+from booking.reclaimer.evictions.dry_runs import DryRun, DryRuns
+from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache
+from booking.reclaimer.evictions.rejected_pods import RejectedPods
+from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError, always, nothing
+from booking.reclaimer.executor import Executor, in_turn
+from cluster import names
+from cluster.cache import Informers
+from cluster.kube.backoff import Random, unpredictable
+from cluster.kube.errors import Conflict, NotFound, ServerError, TooManyRequests
+from cluster.kube.interface import Kube
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import FAILED_PODS, POD_TEMPLATES, PODS, PodTemplate, WholePod
+from cluster.objects.pods import Pod, is_terminating
+from cluster.process.clock import Clock
+
+Json = dict[str, Any]
+
+log = structlog.get_logger(__name__)
+
+ATTEMPTS: Final = 3
+"""Times that a departure is begun again when somebody else writes to the pod at the same moment."""
+
+FULL_QUOTA: Final = "exceeded quota"
+"""How a ResourceQuota refuses (Kubernetes' plugin resourcequota, controller.go)."""
+
+
+class PodEvictor:
+    """Takes pods away, and brings bare ones back."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        events: EventWriter,
+        *,
+        scheduler: str = names.SCHEDULER_NAME,
+        executor: Executor = in_turn,
+        random: Random | None = None,
+    ) -> None:
+        """``follow`` must be called before the first look.
+
+        Args:
+            kube: the API server.
+            clock: measures pauses.
+            events: tells people.
+            scheduler: ``schedulerName`` of the pods that come back where a kubelet has refused them.
+            executor: asks one thing while another is asked.
+            random: spreads attempts over time.
+        """
+        self._kube = kube
+        self._scheduler = scheduler
+        self._clock = clock
+        self._calls = Calls(kube, clock)
+        self._events = events
+        self.seen: Final = ComebackCache()
+        """What two reflectors tell; ``seen.on_change`` wakes whoever looks."""
+        self.failed: Final = FailedPodCache(clock, self.seen.told)
+        """What a third one tells: pods that kubelets have refused."""
+        random = random or unpredictable()
+        self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
+        self._refusals = RejectedPods(self.failed, clock, events, self.leave, random=random)
+        self._rehearsals = DryRuns(self._calls, clock, executor)
+
+    def follow(self, following: Informers) -> None:
+        """Add the reflectors that keep ``seen`` true."""
+        pods = Reflector(self._kube, PODS, self.seen.pods, self._clock, label_selector=SELECTED)
+        templates = Reflector(
+            self._kube, POD_TEMPLATES, self.seen.templates, self._clock, label_selector=SELECTED
+        )
+        selected = f"status.phase=Failed,spec.schedulerName={self._scheduler}"
+        failed = Reflector(self._kube, FAILED_PODS, self.failed, self._clock, field_selector=selected)
+        following.add("comebacks", pods)
+        following.add("templates", templates)
+        following.add("failed pods", failed)
+
+    # --- away ------------------------------------------------------------------------------------------
+    def foresee(self, pod: Pod, *, back: Back) -> None:
+        """Find out, aside, what its eviction will need; see ``Evictor``."""
+        uid = pod.metadata.uid
+        is_left = uid in self._returning.taken or is_terminating(pod) or is_owned(pod) or back == "never"
+        if not is_left and self.seen.template(uid) is None:
+            self._rehearsals.begin(pod, back=back, reason="evicted")
+
+    def leave(
+        self,
+        pod: Pod,
+        why: EvictionCause,
+        *,
+        still: Callable[[], bool] = always,
+        soon: Callable[[], None] = nothing,
+    ) -> None:
+        """Do every step that is due for a pod that must go; see ``Evictor``."""
+        if pod.metadata.uid in self._returning.taken or is_terminating(pod):
+            return
+        going = _Going(why, still, soon)
+        for left in reversed(range(ATTEMPTS)):
+            try:
+                if self._leave(pod, going):
+                    return
+            except Conflict as error:
+                if not left:
+                    raise
+                log.info("the pod has changed, beginning again", pod=pod.key, error=str(error))
+            except NotFound:
+                return  # gone meanwhile
+
+    def _leave(self, pod: Pod, going: "_Going") -> bool:
+        """Begin; whether it must not be begun again."""
+        why = going.why
+        if is_owned(pod) and _may_be_evicted(why):
+            self._evict(self._notified(pod, going), going, versioned=False)
+            return True
+        rehearsal = self._rehearsals.begun(pod, back=why.back, reason=why.reason)
+        whole = rehearsal.whole if rehearsal else self._calls.whole(pod.metadata)
+        if whole is None:
+            return True
+        victim = read(whole)
+        if is_terminating(victim):
+            self.seen.wrote_pod(victim)
+            return True
+        if is_owned(victim):
+            self._take(self._notified(victim, going), whole, going)
+            return True
+        if self._is_prepared_otherwise(victim, why):
+            self._undo(victim)
+            return False
+        if why.back == "never":
+            self._take(self._notified(victim, going), whole, going)
+        else:
+            self._prepare(victim, whole, rehearsal, going)
+        return True
+
+    def _prepare(self, victim: Pod, whole: WholePod, rehearsal: DryRun | None, going: "_Going") -> None:
+        """Make it ready to come back, and take it."""
+        why, template = going.why, self.seen.template(victim.metadata.uid)
+        while (step := next_step(Comeback(template=template, victim=victim, wanted=True))) in LEAVES:
+            if step == "store":
+                tried = rehearsal or self._rehearsals.ask(whole, back=why.back, reason=why.reason)
+                template = self._store(tried, why)
+            elif step == "guard":
+                going.soon()
+                victim = self._calls.guard(victim, back=why.back, notice=why.notice)
+                self.seen.wrote_pod(victim)
+            else:
+                self._take(victim, whole, going)
+                return
+
+    def _notified(self, pod: Pod, going: "_Going") -> Pod:
+        """The pod with its notice, where nothing else is to be written on it."""
+        notice = going.why.notice
+        if notice is None or pod.metadata.annotation(names.NOTICE) == notice:
+            return pod
+        going.soon()
+        return self._calls.notify(pod, notice)
+
+    def _is_prepared_otherwise(self, victim: Pod, why: EvictionCause) -> bool:
+        """Whether it was made ready to come back in another way, or for another reason, than it is to now."""
+        template = self.seen.template(victim.metadata.uid)
+        if template is None:
+            return is_guarded(victim) and how(victim.metadata) != why.back
+        prepared = how(template.metadata), template.metadata.annotation(names.COMEBACK_REASON)
+        return prepared != (why.back, why.reason)
+
+    def _undo(self, victim: Pod) -> None:
+        """Undo what was prepared, though our watch may not have told of all of it yet."""
+        template = self._calls.stored(victim.metadata.uid, victim.metadata.namespace)
+        if template is not None:
+            self.seen.put_template(template)
+        self.seen.wrote_pod(victim)
+        self._returning.withdraw(victim.metadata.uid)
+
+    def _store(self, tried: DryRun, why: EvictionCause) -> PodTemplate:
+        whole, error = tried.whole, tried.refused
+        if error is not None and why.reason == "refused" and FULL_QUOTA not in error.message:
+            raise error  # it holds nothing: it stays where its owner sees it until it can come back
+        if isinstance(error, ServerError):
+            self._rehearsals.doubt(whole, error)
+        elif error is not None:
+            # It goes all the same: nobody keeps a GPU by being impossible to create again. A quota that is
+            # full has room when the pod has left; anything else is told now, and tried for ever afterwards.
+            log.warning("a dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
+            if FULL_QUOTA not in error.message:
+                message = f"This pod must leave, and as it is now it could not come back: {error.message}"
+                self._events.warning(read(whole), names.COMEBACK_REFUSED, message)
+        self._rehearsals.answered(whole.metadata.uid)
+        template = self._calls.store(
+            whole.metadata, tried.body, reason=why.reason, message=why.message, back=why.back
+        )
+        self.seen.put_template(template)
+        return template
+
+    def _take(self, victim: Pod, whole: WholePod, going: "_Going") -> None:
+        why = going.why
+        if _may_be_evicted(why):
+            self._evict(victim, going, versioned=not is_owned(victim))
+            return
+        _demand(victim, going.still)
+        conditions = list(whole.status.get("conditions") or ())
+        condemned = self._condemn(victim, conditions, why, status=True)
+        try:
+            self._calls.end(condemned, why.grace_seconds)
+        except Conflict:
+            self._not_by_us(victim, why)
+            raise
+        self._is_taken(victim, why)
+
+    def _condemn(self, victim: Pod, conditions: list[Json], why: EvictionCause, *, status: bool) -> Pod:
+        return self._calls.condemn(victim, conditions, status=status, reason=why.reason, message=why.message)
+
+    def _not_by_us(self, victim: Pod, why: EvictionCause) -> None:
+        """Somebody came between: if its user has deleted it, the condition must not say that it was us."""
+        now = self._calls.whole(victim.metadata)
+        if now is not None and is_terminating(read(now)):
+            conditions = list(now.status.get("conditions") or ())
+            self._condemn(read(now), conditions, why, status=False)
+
+    def _evict(self, victim: Pod, going: "_Going", *, versioned: bool) -> None:
+        _demand(victim, going.still)
+        try:
+            self._calls.evict(victim, going.why.grace_seconds, versioned=versioned)
+        except NotFound:
+            return
+        except TooManyRequests as error:
+            if _is_budget(error):
+                raise ProtectedError(f"{victim.key} cannot be evicted now: {error.message}") from error
+            raise
+        self._is_taken(victim, going.why)
+
+    def _is_taken(self, victim: Pod, why: EvictionCause) -> None:
+        self._returning.taken.add(victim.metadata.uid)
+        if why.reason != "refused":  # that was told when it was seen
+            reason = why.told or CONDITIONS[why.reason]
+            self._events.normal(victim, reason, why.message)
+        log.info("a pod leaves", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
+
+    # --- and back --------------------------------------------------------------------------------------
+    def withdraw(self, uid: str) -> None:
+        """The pod need not go after all; see ``Evictor``."""
+        self._returning.withdraw(uid)
+
+    def pardon(self, pod: Pod) -> None:
+        """It is not being taken away; see ``Evictor``."""
+        if pod.metadata.uid not in self._returning.taken:
+            self._returning.pardon(pod)
+
+    def reconcile(self, wanted: frozenset[str]) -> None:
+        """Carry every comeback on; see ``Evictor``.
+
+        One that is refused is tried again after a pause, and keeps no other from going on.
+
+        Raises:
+            Unreachable: the API server cannot be asked.
+        """
+        self._rehearsals.forget_all_but(wanted)
+        self._returning.reconcile(wanted | self._refusals.uids)
+        self._refusals.reconcile()
+
+
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """A departure as it was asked for: see ``Leaving.leave``."""
+
+    why: EvictionCause
+    still: Callable[[], bool]
+    soon: Callable[[], None]
+
+
+def _may_be_evicted(why: EvictionCause) -> bool:
+    """Whether the Eviction API is asked, which respects budgets."""
+    return why.reason == "evicted" and not why.overrides_budget
+
+
+def _demand(victim: Pod, still: Callable[[], bool]) -> None:
+    """The last look: who stood still meanwhile must not take a pod that may be booked by now (law L2)."""
+    if not still():
+        raise TooLateError(f"The decision about {victim.key} is too old; it is made anew.")
+
+
+def _is_budget(error: TooManyRequests) -> bool:
+    causes = error.refusal.details.get("causes") or ()
+    return any(cause.get("reason") == "DisruptionBudget" for cause in causes)

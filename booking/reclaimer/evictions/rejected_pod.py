@@ -1,0 +1,55 @@
+"""Pods that a kubelet refused at admission: which of them come back, and when. Pure (law L4).
+
+Such a pod has failed for good, whatever its restartPolicy: a node agent was not back yet after a reboot, or
+two schedulers filled one node. It never held what it asked for, so it comes back as it was and keeps its
+place in the order.
+"""
+
+from typing import Final, Literal
+
+from booking.reclaimer.evictions.replacement_pod import refusals_after
+from cluster.objects.failed_pods import FailedPod
+from cluster.objects.kubelet_rejection import is_rejected_by_kubelet
+from cluster.objects.pods import Pod, asks_for_gpus
+
+LONGEST_PAUSE: Final = 60.0
+"""Seconds."""
+
+Verdict = Literal["comes back", "has run", "not ours"]
+"""``has run``: it may have had its one run (restartPolicy Never), so nobody runs it a second time."""
+
+
+def verdict(pod: FailedPod) -> Verdict:
+    """What becomes of a pod that has failed; one with a controller is left to it."""
+    owned = any(owner.controller for owner in pod.metadata.owner_references or ())
+    if owned or not is_rejected_by_kubelet(pod) or not asks_for_gpus(pod):
+        return "not ours"
+    if pod.spec.restart_policy == "Never" and pod.has_begun:
+        return "has run"
+    return "comes back"
+
+
+def pause(pod: FailedPod) -> float:
+    """Seconds from its refusal until it is created again: 1, 2, 4, and so on.
+
+    The count stands on the pod, so a node that refuses everything is asked by each pod once a minute, whoever
+    leads; pods are not bound to that node, and where others have room they go there at once.
+    """
+    refusals = refusals_after(pod.metadata, has_begun=pod.status.has_begun)
+    return min(2.0 ** min(refusals - 1, 10), LONGEST_PAUSE)
+
+
+def said(pod: Pod) -> str:
+    """What its owner reads of it, in the kubelet's words."""
+    words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
+    return f"The kubelet of node {pod.spec.node_name} refused this pod: {words}."
+
+
+def not_again(pod: Pod) -> str:
+    """Why it does not come back."""
+    return f"{said(pod)} It had begun before, and its restartPolicy is Never: it is not run a second time."
+
+
+def coming_back(pod: FailedPod) -> str:
+    """That it comes back, and when."""
+    return f"{said(pod)} It comes back with its place in the order, in {pause(pod):.0f} s."

@@ -1,0 +1,96 @@
+"""Pods that a kubelet refused are told to leave, so that they come back: carries out ``refused``'s decision.
+
+Only the leader looks, in one thread. What is remembered here is when a pod was first seen and what was told:
+whoever starts afresh waits and tells once more.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from booking.reclaimer.evictions.backoffs import Backoffs
+from booking.reclaimer.evictions.comebacks import EventWriter
+from booking.reclaimer.evictions.failed_pod_cache import FailedPodCache, Refused
+from booking.reclaimer.evictions.rejected_pod import coming_back, not_again, pause, said
+from booking.reclaimer.evictor import EvictionCause
+from cluster import names
+from cluster.kube.backoff import Random
+from cluster.kube.errors import ApiError, Conflict, TooManyRequests, Unreachable
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+GRACE_SECONDS: Final = 1
+"""Nothing of such a pod runs."""
+
+
+class RejectedPods:
+    """Lets refused pods leave when their pause is over. For one thread."""
+
+    def __init__(
+        self,
+        failed: FailedPodCache,
+        clock: Clock,
+        events: EventWriter,
+        leave: Callable[[Pod, EvictionCause], None],
+        *,
+        random: Random,
+    ) -> None:
+        """Args: leave: takes a pod away; random: spreads attempts over time."""
+        self._failed = failed
+        self._clock = clock
+        self._events = events
+        self._leave = leave
+        self._pauses = Backoffs(clock, random)
+        self._told: set[str] = set()
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Of the pods that are to come back."""
+        return frozenset(one.pod.metadata.uid for one in self._failed.refused if one.verdict == "comes back")
+
+    def reconcile(self) -> None:
+        """Whoever has waited long enough leaves; what is refused is tried again after a pause.
+
+        Raises:
+            Unreachable: the API server cannot be asked.
+        """
+        refused = self._failed.refused
+        self._told &= {one.pod.metadata.uid for one in refused}
+        self._pauses.forget_all_but(self._told)
+        for one in refused:
+            self._tell(one)
+            if one.verdict == "comes back" and self._is_due(one):
+                self._send(one.pod)
+
+    def _is_due(self, one: Refused) -> bool:
+        waited = self._clock.monotonic() - one.since
+        return waited >= pause(one.pod) and self._pauses.is_over(one.pod.metadata.uid)
+
+    def _tell(self, one: Refused) -> None:
+        pod = one.pod
+        if pod.metadata.uid in self._told:
+            return
+        self._told.add(pod.metadata.uid)
+        if one.verdict == "comes back":
+            self._events.warning(pod, names.REFUSED_BY_KUBELET, coming_back(pod))
+            log.warning("a kubelet has refused a pod", pod=pod.key, why=pod.status.message)
+        else:
+            self._events.warning(pod, names.COMEBACK_DROPPED, not_again(pod))
+
+    def _send(self, pod: Pod) -> None:
+        why = EvictionCause("refused", said(pod), GRACE_SECONDS, back="as-it-was")
+        uid = pod.metadata.uid
+        try:
+            self._leave(pod, why)
+        except Unreachable:
+            raise
+        except ApiError as error:
+            log.warning("a refused pod cannot come back yet", pod=pod.key, error=str(error))
+            self._pauses.begin(uid)
+            passes = isinstance(error, Conflict | TooManyRequests)
+            if not passes and self._pauses.says(uid, error.message):
+                message = f"This pod cannot come back yet, and it is tried again: {error.message}"
+                self._events.warning(pod, names.COMEBACK_REFUSED, message)

@@ -1,0 +1,81 @@
+"""What every replica of the controller shows of the cluster when somebody asks for its metrics.
+
+Read from the picture, not counted by the loop: a reclaimer that hangs, or leads nowhere, would say nothing.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from prometheus_client import CollectorRegistry
+
+from booking.reclaimer.waiting import Waiting, waiting
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.objects.scheduling_gates import is_queued
+from cluster.process.clock import Clock
+from cluster.process.metrics import measured
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The cluster, as a process sees it."""
+
+    cache: ClusterCache
+    clock: Clock
+    age: Callable[[], float | None]
+    """Seconds since the oldest of what is followed had news."""
+    unready_reason: Callable[[], str | None]
+    """Why the picture cannot be trusted, None when it can."""
+
+    def mirror_age(self) -> float | None:
+        """Seconds since the booking server renewed the mirror's Lease, None where there is none."""
+        return self.cache.renewals.age(names.MIRROR_LEASE, monotonic=self.clock.monotonic())
+
+    def queued(self) -> int:
+        """Pods behind our scheduling gate."""
+        with self.cache.locked():
+            return sum(map(is_queued, self.cache.noted.values()))
+
+    def waiting(self) -> Waiting | None:
+        """Booked pods that wait, None while that is not known."""
+        if self.unready_reason():
+            return None
+        with self.cache.locked():
+            now = self.clock.now()
+            return waiting(self.cache.pods, self.cache.cover(now), now)
+
+
+def show(seen: Seen, registry: CollectorRegistry) -> None:
+    """Register all of it."""
+    measured(
+        registry,
+        "controller_news_age_seconds",
+        "Seconds since the oldest of what is followed (pods, nodes, Leases, bookings and others) had news.",
+        seen.age,
+    )
+    measured(
+        registry,
+        "controller_mirror_lease_age_seconds",
+        "Seconds since the booking server renewed the mirror's Lease; NaN where there is none. From 60 on"
+        " nothing is ended (law L6).",
+        seen.mirror_age,
+    )
+    measured(
+        registry,
+        "controller_booked_pods_waiting",
+        "Pods that a running booking covers and that are not bound yet; NaN while that is not known.",
+        lambda: float(found.pods) if (found := seen.waiting()) else None,
+    )
+    measured(
+        registry,
+        "controller_pods_queued",
+        "Pods behind our scheduling gate: without a booking, and no GPU was free for them.",
+        lambda: float(seen.queued()),
+    )
+    measured(
+        registry,
+        "controller_longest_booked_wait_seconds",
+        "Seconds that the longest waiting of those pods has waited, since its creation and its booking's"
+        " start; 0 where none does.",
+        lambda: found.longest if (found := seen.waiting()) else None,
+    )

@@ -1,0 +1,401 @@
+"""From a plan to a bound pod: hold, re-validate, notice, evict, wait (ARCHITECTURE.md, laws L2 and L3).
+
+The truth is in the objects: the hold on the booked pod names devices and victims, so that any process goes on
+from there. In memory are timers alone, which may start again. What was just written is acted on at once, in
+the same pass: what a victim needs to come back is tried out while the hold is written, and made ready while
+our own watch brings it. Nobody is told to go before it has (``revalidation``).
+
+::
+
+    planned ──write──> held ──free devices stayed free for 2 s──> victims told ──notice over──> victims leave
+                        │                                                                            │
+                        └───────────── what it stands on is not true any more: dropped ──────────────┤
+                                                                                                     v
+       hold and bars empty <──bound── the pod may be bound <──────────── every device is free ───────────┘
+                                   └──not bound for 10 s: dropped, and the node is barred for the pod
+
+While no victim has been told to go, a place that is free by now is kept instead of theirs (``move``). What a
+victim holds that hangs in Terminating is no place (``hold_status``): the hold is dropped.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Final
+
+import structlog
+
+from booking.eviction.holder_cache import HolderCache
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.holds.barred_nodes import BarredNodes
+from booking.reclaimer.holds.disruption_budgets import Budgets
+from booking.reclaimer.holds.hold_status import HoldStatus, hold_status
+from booking.reclaimer.holds.notice_due import Notice
+from booking.reclaimer.holds.scheduler_health import BEHIND_AT_MOST, could_bind, is_behind
+from booking.reclaimer.holds.unevictable import UnevictablePods
+from booking.reclaimer.holds.victim_eviction import Case, NotNowError, VictimEviction
+from booking.reclaimer.planning.node_candidates import PlanningInputs
+from booking.reclaimer.planning.plan import Plan
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.explain import kept_for
+from cluster.decide.ledger.resource_versions import is_older
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.resources import PODS
+from cluster.objects.hold import Hold, encode_hold
+from cluster.objects.pods import Pod, is_live
+
+log = structlog.get_logger(__name__)
+
+BIND_DEADLINE: Final = 2.0
+"""Seconds in which a bind that was decided before the hold may still take one of its free devices."""
+BOUND_WITHIN: Final = 10.0
+"""Seconds that a pod has to be bound once every device of its hold is free."""
+SEEN_WITHIN: Final = 5.0
+"""Seconds in which a hold that we wrote comes back in our own picture."""
+PAUSED_FOR: Final = 10.0
+"""Seconds in which a node agent that is stopping may start again."""
+
+
+@dataclass
+class _Timer:
+    """What was seen of one hold since this process looks at it; monotonic seconds."""
+
+    text: str
+    seen: float | None = None
+    """When it was first seen without any trouble."""
+    had_free: bool = False
+    """Some of its devices were free then: an older bind may be on its way to them."""
+    told: dict[str, Notice] = field(default_factory=dict)
+    """Uid of a victim -> what it was told."""
+    paused: float | None = None
+    complete: float | None = None
+    behind: float | None = None
+    """Since when the extender says that it cannot bind the pod now."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """A hold that was written and that our picture may not show yet."""
+
+    hold: Hold
+    pod: Pod
+    """With it, as the API server has answered."""
+    at: float
+    """When that was asked."""
+
+
+class HoldController:
+    """Carries every hold as far as it can go. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._kube = context.kube
+        self._clock = context.clock
+        self._excluded = UnevictablePods(context.clock)
+        self._budgets = Budgets(context, terms)
+        self._parting = VictimEviction(context, terms, spared=self._excluded, budgets=self._budgets)
+        self._bars = BarredNodes(context.kube, context.clock)
+        self._asked = RecentRequests(context.clock)
+        self._timers: dict[str, _Timer] = {}
+        self._written: dict[str, _Written] = {}
+        self._begun: list[_Written] = []
+        """Written in this pass."""
+        self._needed: dict[str, float] = {}
+        """Uid of a booked pod -> since when it needs others' devices, until the first of them leaves."""
+        self._dropped: dict[str, Pod] = {}
+        """Uid -> the pod as the API server has answered when its hold was taken off."""
+
+    # --- for the planner -----------------------------------------------------------------------------
+    def completed(self, snapshot: Snapshot) -> Snapshot:
+        """The instant with holds that are not seen yet, and without those that were just dropped."""
+        now = self._clock.monotonic()
+        self._written = {
+            uid: one
+            for uid, one in self._written.items()
+            if _is_behind(snapshot.pods.get(uid), one.pod) and now - one.at < SEEN_WITHIN
+        }
+        self._dropped = {
+            uid: pod for uid, pod in self._dropped.items() if _is_behind(snapshot.pods.get(uid), pod)
+        }
+        whole = snapshot.with_holds({uid: one.hold for uid, one in self._written.items()})
+        return whole.without_holds(frozenset(self._dropped))
+
+    @property
+    def is_settling(self) -> bool:
+        """Whether the picture still shows a hold that was dropped: what it kept is neither free nor not."""
+        return bool(self._dropped)
+
+    @property
+    def excluded(self) -> frozenset[str]:
+        """Uids of pods that could not be evicted a moment ago."""
+        return self._excluded.uids
+
+    def write(self, plan: Plan, *, needed: float) -> None:
+        """Write a planned hold on its pod, if the pod still is what the plan was made on.
+
+        Args:
+            plan: the plan.
+            needed: since when it is needed, monotonic.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        uid, hold, at = plan.pod.metadata.uid, plan.hold, self._clock.monotonic()
+        self._needed.setdefault(uid, needed)
+        if plan.at_once:
+            self._parting.foresee(filter(None, map(self._context.seen, hold.victims)))
+        pod = self._patch(plan.pod, {names.HOLD: encode_hold(hold)})
+        if pod is None:
+            return
+        written = self._written[uid] = _Written(hold, pod, at)
+        self._begun.append(written)
+        self._context.metrics.holds.labels("written").inc()
+        log.info("devices are kept", pod=plan.pod.key, hold=encode_hold(hold), lost=plan.lost)
+
+    def write_overdue(
+        self,
+        snapshot: Snapshot,
+        outlook: PlanningInputs,
+        stocks: HolderCache,
+        plans: list[Plan],
+        *,
+        needed: float,
+    ) -> None:
+        """Write what budgets alone have forbidden for too long; ``plans`` are all others, written by now.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        for one in self._budgets.overdue(snapshot, outlook, stocks, plans):
+            self.write(one, needed=needed)
+            if (written := self._written.get(one.pod.metadata.uid)) and written.hold == one.hold:
+                self._budgets.pass_over(written.pod)
+
+    def begin(self, snapshot: Snapshot) -> None:
+        """Act on what was written in this pass, planned on this instant."""
+        begun, self._begun = self._begun, []
+        snapshot = snapshot.with_holds({one.pod.metadata.uid: one.hold for one in begun})
+        for one in begun:
+            self._guarded(one.pod, partial(self._step, one.pod, snapshot, read=one.at))
+        for one in begun:  # last, so that it delays nobody
+            if one.pod.metadata.uid not in self._dropped:
+                self._context.write_event(one.pod, names.GPUS_KEPT, kept_for(one.hold))
+
+    def movable(self, snapshot: Snapshot) -> list[Pod]:
+        """Pods that wait for others to leave, none of whom has been told to go: it may turn out needless."""
+        return [
+            pod
+            for uid, hold in snapshot.holds.items()
+            if hold.victims
+            and uid in snapshot.cover
+            and uid not in self._written
+            and not (pod := snapshot.pods[uid]).spec.node_name
+            and is_live(pod)
+            and pod.metadata.annotation(names.HOLD)
+            and _is_nobody_gone(hold, snapshot)
+        ]
+
+    def move(self, snapshot: Snapshot, plan: Plan) -> None:
+        """Keep free devices instead of those for which others would have to leave.
+
+        In one write, so that nobody takes them in between and work is in danger again.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        self.write(plan, needed=self._clock.monotonic())
+        self._needed.pop(plan.pod.metadata.uid, None)
+        self.begin(snapshot)
+
+    # --- every pass ----------------------------------------------------------------------------------
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """One step for every hold, notice and bar that is there; what fails is tried in the next pass."""
+        self._timers = {uid: timer for uid, timer in self._timers.items() if uid in snapshot.pods}
+        self._parting.forget_all_but(frozenset(snapshot.pods))
+        now = self._clock.monotonic()
+        self._needed = {
+            uid: at
+            for uid, at in self._needed.items()
+            if uid in snapshot.holds or (uid in snapshot.pods and now - at < SEEN_WITHIN)
+        }
+        self._excluded.forget_all_but(frozenset(snapshot.pods))
+        for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in self._timers}}.items():
+            if uid in self._timers and pod.spec.node_name:
+                del self._timers[uid]
+                self._context.metrics.holds.labels("bound").inc()
+            if pod.metadata.annotation(names.HOLD) and uid not in self._dropped and is_live(pod):
+                self._guarded(pod, partial(self._step, pod, snapshot))
+        for victim in self._parting.notices.stale(snapshot):
+            self._guarded(victim, partial(self._spare, victim))
+        for pod in self._bars.worn_out(snapshot):
+            self._guarded(pod, partial(self._bars.lift, pod))
+
+    def start_timers_again(self) -> None:
+        """Somebody else has led meanwhile, or nobody could be asked: what was measured means nothing."""
+        self._timers.clear()
+
+    def _guarded(self, pod: Pod, step: Callable[[], None]) -> None:
+        try:
+            step()
+        except ApiError as error:
+            self._context.failures.note("hold", pod.key, error)
+
+    def _step(self, pod: Pod, snapshot: Snapshot, *, read: float | None = None) -> None:
+        """One step for one hold; ``read``: when the API server said that the pod is so, if in this pass."""
+        if pod.spec.node_name:
+            self._settle(pod)
+            return
+        hold = snapshot.holds.get(pod.metadata.uid)
+        if hold is None:
+            self._drop(pod, "the hold cannot be read")
+            return
+        standing = hold_status(pod, hold, snapshot)
+        timer = self._timer(pod)
+        if standing.problem:
+            self._doubt(pod, hold, standing, timer)
+            return
+        timer.paused = None
+        if not self._stayed_free(standing, timer):
+            return
+        if standing.victims:
+            self._part(Case(pod, hold, timer.told, read), standing.victims, timer)
+        elif standing.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
+            self._expect_bind(pod, hold, timer)
+        else:
+            timer.complete = None
+
+    def _timer(self, pod: Pod) -> _Timer:
+        uid, text = pod.metadata.uid, _text(pod)
+        known = self._timers.get(uid)
+        if known is None or known.text != text:
+            known = self._timers[uid] = _Timer(text=text)
+        return known
+
+    def _stayed_free(self, standing: HoldStatus, timer: _Timer) -> bool:
+        """Whether a bind that was decided before the hold can no longer take a device that was free."""
+        now = self._clock.monotonic()
+        if timer.seen is None:
+            timer.seen, timer.had_free = now, bool(standing.free)
+        return not timer.had_free or now - timer.seen >= BIND_DEADLINE
+
+    # --- the steps -----------------------------------------------------------------------------------
+    def _doubt(self, pod: Pod, hold: Hold, standing: HoldStatus, timer: _Timer) -> None:
+        """Drop the hold: at once, or when what should pass has not passed."""
+        now = self._clock.monotonic()
+        if timer.paused is None:
+            timer.paused = now
+        if not standing.passing or now - timer.paused >= PAUSED_FOR:
+            bar = hold.node if standing.crowded else None
+            self._drop(pod, standing.problem or "", bar=bar)
+
+    def _part(self, case: Case, victims: tuple[Pod, ...], timer: _Timer) -> None:
+        uid = case.pod.metadata.uid
+        try:
+            sent = self._parting.reconcile(case, victims)
+        except NotNowError as error:
+            self._drop(case.pod, str(error))
+            return
+        if sent is None or (needed := self._needed.pop(uid, None)) is None:
+            return
+        if not timer.had_free and not any(one.ahead for one in timer.told.values()):
+            self._context.metrics.decisions.observe(sent - needed)
+
+    def _expect_bind(self, pod: Pod, hold: Hold, timer: _Timer) -> None:
+        now = self._clock.monotonic()
+        if timer.complete is None:
+            timer.complete = now
+        if now - timer.complete < BOUND_WITHIN:
+            return
+        try:
+            done = self._patch(pod, {names.HOLD: None, names.BARRED: self._bars.with_node(pod, hold.node)})
+        except ApiError:
+            # Without the API server nobody could bind it: it gets its time when there is one again.
+            timer.complete = None
+            raise
+        if done is not None:
+            self._dropped[pod.metadata.uid] = done
+            self._context.metrics.holds.labels("barred").inc()
+            log.warning("a held pod was not bound in time", pod=pod.key, node=hold.node)
+            self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
+
+    def _is_excused(self, pod: Pod, timer: _Timer) -> bool:
+        """Whether the extender is behind us, and has not been for too long."""
+        now = self._clock.monotonic()
+        if not is_behind(pod):
+            timer.behind = None
+        elif timer.behind is None:
+            timer.behind = now
+        return timer.behind is not None and now - timer.behind < BEHIND_AT_MOST
+
+    def _settle(self, pod: Pod) -> None:
+        """The pod is bound, by others: hold and bars have had their day. Our own Binding empties them."""
+        if not self._asked.is_due(("settle", pod.metadata.uid)):
+            return
+        meta = pod.metadata
+        body = {"metadata": {"uid": meta.uid, "annotations": dict.fromkeys(names.WAITING_STATE)}}
+        self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+
+    def _drop(self, pod: Pod, why: str, *, bar: str | None = None) -> None:
+        """Keep nothing for the pod any more; its victims that have not left are spared in the next pass.
+
+        ``bar``: a node on which nobody else leaves for it for a while.
+        """
+        barred = {names.BARRED: self._bars.with_node(pod, bar)} if bar else {}
+        done = self._patch(pod, {names.HOLD: None, **barred})
+        if done is None:
+            return
+        self._dropped[pod.metadata.uid] = done
+        self._written.pop(pod.metadata.uid, None)
+        self._timers.pop(pod.metadata.uid, None)
+        self._needed.pop(pod.metadata.uid, None)
+        self._context.metrics.holds.labels("dropped").inc()
+        log.info("devices are not kept any more", pod=pod.key, why=why)
+        there = f" Nothing is kept for it on node {bar} for a while." if bar else ""
+        self._context.write_event(
+            pod, names.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
+        )
+
+    def _spare(self, victim: Pod) -> None:
+        self._context.leaving.withdraw(victim.metadata.uid)
+        self._parting.notices.take_back(victim)
+
+    def _patch(self, pod: Pod, annotations: dict[str, str | None]) -> Pod | None:
+        """Write on the pod in the state that was decided on; as it is then, None when it is another by now.
+
+        A bind that is in flight carries the resourceVersion too: one of the two loses and decides again.
+        """
+        meta = pod.metadata
+        guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
+        body = {"metadata": {**guards, "annotations": annotations}}
+        try:
+            return self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+        except (Conflict, NotFound):
+            log.info("the pod has changed meanwhile, deciding again", pod=pod.key)
+            return None
+
+
+def _text(pod: Pod) -> str:
+    return pod.metadata.annotation(names.HOLD) or ""
+
+
+def _is_behind(seen: Pod | None, answered: Pod) -> bool:
+    """Whether our picture does not know yet what the API server has answered."""
+    return seen is not None and is_older(seen.metadata, answered.metadata)
+
+
+def _is_nobody_gone(hold: Hold, snapshot: Snapshot) -> bool:
+    """Whether all victims of a hold are there and have not been told to go."""
+    return all((victim := snapshot.pods.get(uid)) is not None and is_live(victim) for uid in hold.victims)
+
+
+def _barred(pod: Pod, hold: Hold) -> str:
+    conditions = pod.status.conditions or ()
+    said = next((c.message for c in conditions if c.type == "PodScheduled" and c.message), None)
+    heard = f" The scheduler said: {said}" if said else " The scheduler has said nothing."
+    return (
+        f"The GPUs kept for this pod on node {hold.node} were free for {BOUND_WITHIN:.0f} seconds,"
+        f" but it was not bound to them. Nothing is kept for it there for a while.{heard}"
+    )

@@ -1,0 +1,135 @@
+"""How a hold stands at this instant: whether it can still be kept, and what it waits for. Pure."""
+
+from dataclasses import dataclass, replace
+
+from booking.eviction.victims import is_stuck, protection
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.ledger import NodeView
+from cluster.decide.predicates import AGENT
+from cluster.decide.scheduler_filters import Checker, checker_for
+from cluster.objects.device_selector import device_selector_of
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod, is_live, is_terminating
+
+
+@dataclass(frozen=True, slots=True)
+class HoldStatus:
+    """What is true of a hold now."""
+
+    free: frozenset[str] = frozenset()
+    """Devices of it that nobody holds."""
+    victims: tuple[Pod, ...] = ()
+    """Pods of whom it needs devices or room, and who have not been told to go."""
+    complete: bool = False
+    """Every device is free, and every victim gone: the pod can be bound."""
+    problem: str | None = None
+    """Why it cannot be kept, None when it can."""
+    passing: bool = False
+    """The trouble is one that usually passes within seconds."""
+    crowded: bool = False
+    """Somebody left for it, and others have taken the room: who leaves next might do so in vain as well."""
+
+
+def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
+    """The hold of a pod that is not bound, judged afresh: the check before it is acted on."""
+    if pod.metadata.uid not in snapshot.cover:
+        return HoldStatus(problem="the pod is not covered by a running booking any more")
+    if problem := _node_trouble(hold, snapshot):
+        return HoldStatus(problem=problem, passing=problem == AGENT["stopping"])
+    if problem := _room_trouble(pod, hold, snapshot):
+        return HoldStatus(problem=problem, crowded=_is_crowded(pod, hold, snapshot))
+    view = snapshot.node_snapshots[hold.node][0]
+    model = snapshot.cover[pod.metadata.uid].spec.model
+    healthy = view.healthy_by_model.get(names.GPU_RESOURCE, {}).get(model, ())
+    takes = replace(device_selector_of(pod), models=frozenset({model})).takes
+    if not {device.uuid for device in healthy if takes(device)}.issuperset(hold.devices):
+        return HoldStatus(
+            problem="a device of it is not healthy any more, or not one that the pod is to have"
+        )
+    if any(view.kept.get(uuid, pod.metadata.uid) != pod.metadata.uid for uuid in hold.devices):
+        return HoldStatus(problem="a device of it is kept for another pod")
+    return _holders(pod, hold, view, snapshot)
+
+
+def _node_trouble(hold: Hold, snapshot: Snapshot) -> str | None:
+    node, node_snapshot = snapshot.nodes.get(hold.node), snapshot.node_snapshots.get(hold.node)
+    if node is None or node_snapshot is None:
+        return "the node is gone"
+    view, agent = node_snapshot
+    if agent != "alive":
+        return AGENT[agent]
+    return view.fault
+
+
+def _room_trouble(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
+    """Why the pod would not be placed on the node, its victims gone."""
+    node = snapshot.nodes[hold.node]
+    return _checker(pod, hold, snapshot).why_not(node, without=frozenset(hold.victims))
+
+
+def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
+    """Whether it is others who are in the way by now, though somebody has left for the pod.
+
+    A victim that comes back without a GPU may be faster than the pod that it left for.
+    """
+    left = [uid for uid in hold.victims if (v := snapshot.pods.get(uid)) is None or is_terminating(v)]
+    return bool(left) and _checker(pod, hold, snapshot).averse(snapshot.nodes[hold.node]) is None
+
+
+def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
+    """What the pod finds on the node, with the pods that other holds bring there."""
+    around = snapshot.around
+    for uid, other in snapshot.holds_on.get(hold.node, ()):
+        if uid != pod.metadata.uid and uid in snapshot.pods:
+            gone = {one.uid for one in around.load(hold.node).others}.intersection(other.victims)
+            around = around.placing(snapshot.pods[uid], hold.node, without=frozenset(gone))
+    return checker_for(pod, around)
+
+
+def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
+    """Who still holds the devices or takes the room, and whether all of them may be told to go."""
+    free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
+    in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
+    victims: dict[str, Pod] = {}
+    for uid in sorted(in_the_way | _crowding(pod, hold, in_the_way, snapshot)):
+        holder = snapshot.pods.get(uid)
+        if holder is not None and is_terminating(holder):
+            if is_stuck(holder, snapshot.now):
+                return HoldStatus(problem=f"the pod {holder.key} should have gone long ago, and has not")
+            continue
+        if holder is None or uid not in hold.victims:
+            return HoldStatus(problem="a device of it was given to another pod meanwhile")
+        if reason := protection(holder, snapshot.holding(holder), snapshot):
+            return HoldStatus(problem=f"the pod {holder.key} may not be evicted any more: {reason}")
+        victims[uid] = holder
+    going = (snapshot.pods.get(uid) for uid in hold.victims)
+    return HoldStatus(
+        free=free,
+        victims=tuple(victims.values()),
+        complete=len(free) == len(hold.devices)
+        and not victims
+        and not any(victim and _is_leaving(victim, snapshot) for victim in going),
+    )
+
+
+def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:
+    """Whether it has been told to go, and may still do so; the room of one that hangs is not waited for."""
+    return is_terminating(victim) and not is_stuck(victim, snapshot.now)
+
+
+def _crowding(pod: Pod, hold: Hold, in_the_way: set[str], snapshot: Snapshot) -> frozenset[str]:
+    """Victims who hold none of the devices, and without whose leaving there is no room for the pod."""
+    node = snapshot.nodes[hold.node]
+    others = [
+        uid
+        for uid in sorted(set(hold.victims) - in_the_way)
+        if (known := snapshot.pods.get(uid)) and is_live(known) and known.spec.node_name == hold.node
+    ]
+    if not others:
+        return frozenset()
+    checker, gone = _checker(pod, hold, snapshot), frozenset(hold.victims)
+    for uid in others:
+        if checker.why_not(node, without=gone - {uid}) is None:
+            gone -= {uid}
+    return gone.intersection(others)

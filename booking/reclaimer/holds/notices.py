@@ -1,0 +1,106 @@
+"""Telling a victim for whom and when it must leave, and taking that back.
+
+The notice is an Event and the annotation ``names.NOTICE``, which a pod can read by a downward-API volume.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import msgspec
+
+from booking.reclaimer.context import WriteEvent
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from booking.wording import iso
+from cluster import names
+from cluster.kube.interface import Kube
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod, is_live
+from cluster.process.clock import Clock
+
+WITHDRAWN: Final = "This pod may stay: its GPUs are not needed any more."
+_BEGINS: Final = "This pod is evicted at "
+_INSTANT: Final = len("2026-11-23T09:00:00Z")
+
+
+def message(beneficiary: Pod, until: datetime) -> str:
+    """The notice: for whom, and the instant to the whole second, never too early."""
+    whole = until.astimezone(UTC).replace(microsecond=0)
+    at = whole if whole == until else whole + timedelta(seconds=1)
+    needed = f"its GPUs are needed by the booked pod {beneficiary.key}"
+    return f"{_BEGINS}{iso(at)} or soon after: {needed}."
+
+
+def promised(text: str | None, beneficiary: Pod) -> datetime | None:
+    """Until when a notice for this beneficiary lets its pod work; None where it is no such notice.
+
+    So that a process that starts again, or another leader, keeps what a victim was told.
+    """
+    try:
+        until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
+    except msgspec.ValidationError:
+        return None
+    return until if until.tzinfo and message(beneficiary, until) == text else None
+
+
+def afterwards(beneficiary: Pod) -> str:
+    """Why a pod had to go, as its owner reads it on the pod that came back: true then, too."""
+    return f"The booked pod {beneficiary.key} needed the GPUs of this pod."
+
+
+class Notices:
+    """Writes notices and takes them back."""
+
+    def __init__(self, kube: Kube, clock: Clock, tell: WriteEvent) -> None:
+        self._kube = kube
+        self._tell = tell
+        self._asked = RecentRequests(clock)
+        self._given: dict[str, Pod] = {}
+
+    def give(self, victim: Pod, text: str) -> Pod:
+        """See to it that the victim carries the notice; the pod with it.
+
+        Raises:
+            ApiError: it could not be written.
+        """
+        uid = victim.metadata.uid
+        if victim.metadata.annotation(names.NOTICE) == text:
+            self._given.pop(uid, None)
+            return victim
+        given = self._given.get(uid)
+        if given is not None and given.metadata.annotation(names.NOTICE) == text:
+            return given
+        given = self._given[uid] = self._write(victim, text)
+        self._tell(victim, names.EVICTION_NOTICE, text)
+        return given
+
+    def stale(self, snapshot: Snapshot) -> list[Pod]:
+        """Live pods that carry a notice though no hold needs them to leave."""
+        needed = snapshot.victims
+        return [
+            pod
+            for uid, pod in snapshot.noted.items()
+            if uid not in needed and is_live(pod) and pod.metadata.annotation(names.NOTICE)
+        ]
+
+    def take_back(self, victim: Pod) -> bool:
+        """Remove a notice; False when that was asked a moment ago.
+
+        Raises:
+            ApiError: it could not be removed.
+        """
+        self._given.pop(victim.metadata.uid, None)
+        if not self._asked.is_due(victim.metadata.uid):
+            return False
+        self._write(victim, None)
+        self._tell(victim, names.EVICTION_WITHDRAWN, WITHDRAWN)
+        return True
+
+    def forget_all_but(self, uids: frozenset[str]) -> None:
+        """Drop what is remembered about pods that are gone."""
+        self._given = {uid: pod for uid, pod in self._given.items() if uid in uids}
+
+    def _write(self, victim: Pod, text: str | None) -> Pod:
+        meta = victim.metadata
+        body = {"metadata": {"uid": meta.uid, "annotations": {names.NOTICE: text}}}
+        return self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)

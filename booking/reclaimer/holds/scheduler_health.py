@@ -1,0 +1,48 @@
+"""Whether anybody could bind a pod now: where nobody can, no node is to blame for it (law L3). Pure.
+
+kube-scheduler renews its Lease. Whether its extender answers it, it says on the pod: by the reason
+``SchedulerError`` and the address that it has asked (kube-scheduler 1.34-1.37, ``extender.go``). An extender
+that answers, but cannot bind for a reason that lies in no node, begins its sentence with ``names.NOT_NOW``;
+one that has older news than the reclaimer still finds the kept devices taken. Any other no, and a node that
+does not suit the pod, are told without any of these.
+"""
+
+from typing import Final
+
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide import predicates
+from cluster.objects.pods import Pod
+
+SCHEDULER_SILENT_AFTER: Final = 10.0
+"""Seconds without a renewal of kube-scheduler's Lease after which nobody is blamed for a pod not bound."""
+_FAILED: Final = "SchedulerError"
+_ADDRESS: Final = "://"
+BEHIND_AT_MOST: Final = 150.0
+"""Seconds for which an extender may be behind us (law L6's own limit for news); then it is a disagreement."""
+
+
+def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
+    """Whether scheduler and extender are there; where nothing says otherwise, it is believed."""
+    age = snapshot.scheduler_age
+    is_there = age is None or age < SCHEDULER_SILENT_AFTER
+    return is_there and not any(_ADDRESS in message for message in _failures(pod))
+
+
+def is_behind(pod: Pod) -> bool:
+    """Whether the extender cannot bind the pod now for a reason that lies in no node."""
+    kept_but_taken = any(predicates.HELD_NOT_FREE in message for message in _sentences(pod, reason=None))
+    return kept_but_taken or any(names.NOT_NOW in message for message in _failures(pod))
+
+
+def _failures(pod: Pod) -> list[str]:
+    return _sentences(pod, reason=_FAILED)
+
+
+def _sentences(pod: Pod, *, reason: str | None) -> list[str]:
+    """Why the scheduler has not placed the pod; for one reason, or any."""
+    return [
+        one.message or ""
+        for one in pod.status.conditions or ()
+        if one.type == "PodScheduled" and reason in {None, one.reason}
+    ]

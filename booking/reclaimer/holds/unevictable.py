@@ -1,0 +1,38 @@
+"""Pods that could not be evicted: left out of the plans for a while, each time for longer.
+
+A pod that a disruption budget protects is protected for minutes or for ever. Were it planned with again and
+again, its owner would be told every few seconds to go and to stay, and the booked pod what is kept for it.
+"""
+
+from typing import Final
+
+from cluster.process.clock import Clock
+
+SPARED_FOR: Final = 10.0
+"""Seconds, the first time; then twice as long as before."""
+SPARED_AT_MOST: Final = 60.0
+"""Seconds."""
+
+
+class UnevictablePods:
+    """Who is left out now. For one thread."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._pauses: dict[str, tuple[float, float]] = {}
+
+    def add(self, uid: str) -> None:
+        """This pod could not be evicted just now."""
+        _, last = self._pauses.get(uid, (0.0, SPARED_FOR / 2))
+        pause = min(2 * last, SPARED_AT_MOST)
+        self._pauses[uid] = (self._clock.monotonic() + pause, pause)
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Pods that must not be planned with at this moment."""
+        now = self._clock.monotonic()
+        return frozenset(uid for uid, (until, _) in self._pauses.items() if now < until)
+
+    def forget_all_but(self, uids: frozenset[str]) -> None:
+        """Drop what is remembered about pods that are gone."""
+        self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}

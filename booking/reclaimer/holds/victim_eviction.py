@@ -1,0 +1,197 @@
+"""From a hold to the eviction of those who have its devices: told, given their time, looked at, evicted.
+
+Each victim has its own time. It is on the notice that it carries, so that a process that starts again keeps
+it. Who has no time at all is told by the same write that makes it ready to come back.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from typing import Final
+
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.evictions.comeback import on_eviction
+from booking.reclaimer.evictor import Back, EvictionCause, ProtectedError, TooLateError
+from booking.reclaimer.holds.disruption_budgets import Budgets
+from booking.reclaimer.holds.notice_due import Notice, is_due, notice_seconds
+from booking.reclaimer.holds.notices import Notices, afterwards, message, promised
+from booking.reclaimer.holds.revalidation import Revalidation
+from booking.reclaimer.holds.unevictable import UnevictablePods
+from booking.reclaimer.recent_requests import RecentRequests
+from cluster import names
+from cluster.kube.errors import StatusError, TooManyRequests
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
+
+log = structlog.get_logger(__name__)
+
+REFUSED_AT_MOST: Final = 3
+"""Times that the eviction of a pod is refused before others are looked for."""
+
+
+class NotNowError(Exception):
+    """This victim cannot be had now, and is left out of the next plans; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A hold whose devices are not all free."""
+
+    pod: Pod
+    """With the hold on it."""
+    hold: Hold
+    told: dict[str, Notice]
+    """Victim's uid -> what it was told for this hold by this process; grows."""
+    read: float | None = None
+    """When the API server said that the pod is so, where that was in this very pass."""
+
+
+class VictimEviction:
+    """Tells victims and sends them away. For one thread."""
+
+    def __init__(
+        self, context: ReclaimerContext, terms: EvictionSettings, *, spared: UnevictablePods, budgets: Budgets
+    ) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._terms = terms
+        self._spared = spared
+        self._budgets = budgets
+        self.notices: Final = Notices(context.kube, context.clock, context.write_event)
+        self._asked = RecentRequests(context.clock)
+        self._refused: dict[str, int] = {}
+
+    def forget_all_but(self, uids: frozenset[str]) -> None:
+        """Drop what is remembered about pods that are gone."""
+        self._refused = {uid: times for uid, times in self._refused.items() if uid in uids}
+        self.notices.forget_all_but(uids)
+
+    def foresee(self, victims: Iterable[Pod]) -> None:
+        """Those of them who are given no notice are likely to go in this very pass."""
+        for victim in victims:
+            if notice_seconds(victim, self._terms) == 0:
+                self._context.leaving.foresee(victim, back=self._back(victim))
+
+    def reconcile(self, case: Case, victims: tuple[Pod, ...]) -> float | None:
+        """One step for each victim; when the first of them was told to go, None where none was.
+
+        Raises:
+            NotNowError: one of them cannot be had now.
+            ApiError: the API server could not be asked, or refused.
+        """
+        told = [self._tell(case, victim) for victim in victims]
+        now, monotonic = self._clock.now(), self._clock.monotonic()
+        due = [
+            victim
+            for victim in told
+            if is_due(victim, case.told[victim.metadata.uid], monotonic=monotonic, now=now)
+            and self._asked.is_due(victim.metadata.uid)
+        ]
+        last = Revalidation(self._context, case.pod, case.hold, read=case.read)
+        if not due or (case.read is None and not last.stands()):
+            return None
+        first: float | None = None
+        for victim in due:
+            if not self._send_away(case, victim, last):
+                break
+            first = last.said_yes if first is None else first
+        return first
+
+    def _back(self, victim: Pod) -> Back:
+        return on_eviction(victim, is_awaited=self._context.awaited(victim.metadata.uid))
+
+    # --- telling -------------------------------------------------------------------------------------
+    def _tell(self, case: Case, victim: Pod) -> Pod:
+        """See to it that the victim knows, if it is told ahead; the pod with its notice."""
+        uid = victim.metadata.uid
+        known = case.told.get(uid) or self._notice(case, victim)
+        if known.ahead:
+            victim = self.notices.give(victim, known.text)
+        # Its time begins when it has been told; what is said to it stays as it was.
+        case.told.setdefault(uid, known)
+        return victim
+
+    def _notice(self, case: Case, victim: Pod) -> Notice:
+        """What it is told; where it was told by another process, that, and the time that is left of it."""
+        now, seconds = self._clock.now(), notice_seconds(victim, self._terms)
+        given = min(_aware(case.hold.at or now), now)
+        until = promised(victim.metadata.annotation(names.NOTICE), case.pod)
+        if until is None or until < given:
+            until = now + timedelta(seconds=seconds)
+        longest = max(self._terms.notice_seconds, self._terms.longest_notice_seconds)
+        left = min(max(0.0, (until - now).total_seconds()), longest)
+        over = self._clock.monotonic() + left
+        return Notice(text=message(case.pod, until), given=given, over=over, ahead=left > 0)
+
+    # --- sending away --------------------------------------------------------------------------------
+    def _send_away(self, case: Case, victim: Pod, last: Revalidation) -> bool:
+        """Take one victim away; False when all must be looked at again."""
+        uid = victim.metadata.uid
+        try:
+            self._evict(case, victim, last)
+        except TooLateError as error:
+            if case.read is not None:
+                self._asked.forget(uid)  # our picture is behind our own write: it will be there in a moment
+            log.info("nobody is evicted", why=str(error))
+            return False
+        except ProtectedError as error:
+            self._context.metrics.protected.inc()
+            self._budgets.protects(victim)
+            raise self._not_now(victim, "a disruption budget protects it") from error
+        except TooManyRequests:
+            raise  # the API server is overloaded: nothing against this pod, another would fare no better
+        except StatusError as error:
+            self._refused[uid] = self._refused.get(uid, 0) + 1
+            if self._refused[uid] < REFUSED_AT_MOST:
+                raise
+            self._context.failures.note("eviction", victim.key, error)
+            raise self._not_now(victim, "the API server refuses its eviction") from error
+        self._refused.pop(uid, None)
+        self._context.metrics.departures.labels("evicted").inc()
+        log.info("a pod is evicted", pod=victim.key, uid=uid, beneficiary=case.pod.key)
+        return True
+
+    def _evict(self, case: Case, victim: Pod, last: Revalidation) -> None:
+        text = case.told[victim.metadata.uid].text
+        is_told = victim.metadata.annotation(names.NOTICE) == text
+        why = EvictionCause(
+            "evicted",
+            afterwards(case.pod),
+            self._terms.longest_grace_seconds,
+            back=self._back(victim),
+            notice=None if is_told else text,
+        )
+        leave = partial(self._context.leaving.leave, victim, still=last.stands, soon=last.begin)
+        try:
+            leave(why)
+        except ProtectedError:
+            if not self._budgets.is_passed_over(case.pod):
+                raise
+            leave(replace(why, overrides_budget=True))
+            self._passed_over(case, victim)
+        else:
+            self._budgets.served(case.pod)
+        if not is_told:
+            self._context.write_event(victim, names.EVICTION_NOTICE, text)
+
+    def _passed_over(self, case: Case, victim: Pod) -> None:
+        self._context.metrics.passed_over.inc()
+        log.warning("a disruption budget is passed over", pod=victim.key, beneficiary=case.pod.key)
+        told = (
+            f"{afterwards(case.pod)} A disruption budget protects it, but has kept that pod waiting too long."
+        )
+        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, told)
+
+    def _not_now(self, victim: Pod, why: str) -> NotNowError:
+        """It is left out of the next plans."""
+        self._refused.pop(victim.metadata.uid, None)
+        self._spared.add(victim.metadata.uid)
+        return NotNowError(f"the pod {victim.key} cannot be evicted now: {why}")
+
+
+def _aware(instant: datetime) -> datetime:
+    return instant if instant.tzinfo else instant.replace(tzinfo=UTC)

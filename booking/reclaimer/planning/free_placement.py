@@ -1,0 +1,105 @@
+"""Booked pods that fit on free devices during one round of planning: they take them, without a plan.
+
+Which device such a pod will get is the scheduler's to say. So that the next one does not count on the same,
+it takes devices in mind. Whether the next has to cost somebody work is then asked without that guess: only
+where there is no way to serve all of them from what is free (law L3). While that is not certain, it waits
+until the others are bound.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Literal
+
+from booking.reclaimer.planning.node_candidates import ANY, NodeCandidates
+from booking.reclaimer.planning.waiting_pod import WaitingPod
+from cluster.decide.scheduler_filters import Checker
+
+Seating = Literal["seated", "perhaps", "full"]
+"""It takes free devices; it may find some when others are bound; nothing that is free is for it."""
+
+
+@dataclass
+class _Taker:
+    """A pod that takes free devices."""
+
+    asking: WaitingPod
+    checker: Checker
+    node: str | None
+    """Which ones it has in mind; None for one that waits for the others to be bound."""
+    nodes: frozenset[str] | None = field(default=None)
+
+
+class FreePlacement:
+    """Who takes which free devices in mind."""
+
+    def __init__(self, sites: NodeCandidates) -> None:
+        self._sites = sites
+        self._takers: dict[str, list[_Taker]] = {}
+        self._with_free: dict[str, list[str]] = {}
+
+    def take(self, asking: WaitingPod, firm: Checker) -> tuple[Seating, str | None]:
+        """What there is for a pod, and the node that it has in mind.
+
+        Args:
+            asking: the pod.
+            firm: what it finds on nodes, those that only take free devices not counted.
+        """
+        if found := self.place(asking):
+            node, devices = found
+            self._sites.seat(node, devices)
+            self._note(_Taker(asking, firm, node))
+            return "seated", node
+        taker = _Taker(asking, firm, None)
+        if not self._nodes(taker) or not self._could_all_be_served(taker):
+            return "full", None
+        self._note(taker)
+        return "perhaps", None
+
+    def place(self, asking: WaitingPod, *, is_kept: bool = False) -> tuple[str, tuple[str, ...]] | None:
+        """A node on which the pod would be placed now, and free devices of it that nobody counts on.
+
+        ``is_kept``: they would be kept for it, instead of what is kept for it now.
+        """
+        for node in self._open(asking):
+            devices = self._sites.site(node, asking.model, asking.selector).free[: asking.need]
+            if len(devices) < asking.need:
+                continue
+            if (asking.with_hold(node, devices) if is_kept else asking).fits(node):
+                return node, devices
+        return None
+
+    def _note(self, taker: _Taker) -> None:
+        self._takers.setdefault(taker.asking.model, []).append(taker)
+
+    def _open(self, asking: WaitingPod) -> Iterator[str]:
+        """Nodes with free devices that are open to the pod, the fullest first: so large pods find room."""
+        model = asking.model
+        if model not in self._with_free:
+            self._with_free[model] = self._sites.nodes_with_free(model)
+        for node in self._with_free[model]:
+            enough = self._sites.raw_free(node, model, asking.selector) >= asking.need
+            if enough and asking.is_open(node):
+                yield node
+
+    def _nodes(self, taker: _Taker) -> frozenset[str]:
+        """Where it would fit if it were the only one that takes what is free."""
+        if taker.nodes is None:
+            asking = taker.asking
+            taker.nodes = frozenset(n for n in self._open(asking) if asking.fits(n, taker.checker))
+        return taker.nodes
+
+    def _could_all_be_served(self, taker: _Taker) -> bool:
+        """False only if those that can do with nothing else need more than there is (Hall's condition)."""
+        model, nodes, selector = taker.asking.model, set(self._nodes(taker)), taker.asking.selector
+        need, rest = taker.asking.need, list(self._takers.get(model, ()))
+        while near := [one for one in rest if self._is_near(one, nodes)]:
+            need += sum(one.asking.need for one in near)
+            rest = [one for one in rest if not self._is_near(one, nodes)]
+            nodes.update(*(self._nodes(one) for one in near))
+            if any(one.asking.selector != selector for one in near):
+                selector = ANY
+        return need <= sum(self._sites.raw_free(node, model, selector) for node in nodes)
+
+    def _is_near(self, taker: _Taker, nodes: set[str]) -> bool:
+        """Whether it has one of the nodes in mind, or waits for one."""
+        return taker.node in nodes if taker.node else not nodes.isdisjoint(self._nodes(taker))

@@ -1,0 +1,153 @@
+"""All nodes during one round of planning: what each could give, less what the round has given away."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from booking.eviction.holder_cache import HolderCache, ModelHolders, victim_of
+from booking.reclaimer.snapshot import Snapshot
+from cluster.decide.eviction.costs import SECOND, microseconds
+from cluster.decide.eviction.victim_selection import NodeCandidate, Victim, VictimSelection, select_victims
+from cluster.objects.device_selector import DeviceSelector
+from cluster.objects.hold import Hold
+
+ANY: Final = DeviceSelector()
+"""Every device of a model will do."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlanningInputs:
+    """What is known about pods beyond the objects. Uids."""
+
+    excluded: frozenset[str] = frozenset()
+    """They must not be evicted just now."""
+    ending: frozenset[str] = frozenset()
+    """They are told to go within moments, whoever needs their devices."""
+
+
+class NodeCandidates:
+    """What is left of each node."""
+
+    def __init__(self, snapshot: Snapshot, outlook: PlanningInputs, stocks: HolderCache) -> None:
+        self._snapshot = snapshot
+        self._outlook = outlook
+        self._stocks = stocks.at(snapshot)
+        self._now = microseconds(snapshot.now)
+        self._restart = round(snapshot.terms.restart_cost_seconds * SECOND)
+        self._kept = {node: set(devices) for node, devices in snapshot.kept.items()}
+        self._seats: dict[str, set[str]] = {}
+        """Node -> devices that pods of this round need not have kept for them: they are free."""
+        self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
+        """What of a shelf will do for a pod that wishes more than a model."""
+        self._going = set(snapshot.victims | outlook.ending)
+        self._versions: dict[str, int] = dict.fromkeys(self._kept, 0)
+        """Nodes that are not as their stocks say, and how often that has changed."""
+        for uid in self._going | outlook.excluded:
+            self._change_home(uid)
+
+    # --- asking --------------------------------------------------------------------------------------
+    def version(self, node: str) -> int:
+        """Another number whenever something of the node was given away."""
+        return self._versions.get(node, 0)
+
+    def raw_free(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
+        """How many devices nobody holds and nobody keeps, whoever of this round counts on them."""
+        shelf = self._shelf(node, model, selector)
+        kept = self._kept.get(node, ())
+        return sum(uuid not in kept for uuid in shelf.free) if kept else len(shelf.free)
+
+    def nodes_with_free(self, model: str) -> list[str]:
+        """Nodes with any free device of a model, the fullest first, then by name."""
+        found = [
+            (len(shelf.free), name)
+            for name, stock in self._stocks.items()
+            if (shelf := stock.shelves.get(model)) and shelf.free
+        ]
+        return [name for _, name in sorted(found)]
+
+    def least_losses(self, model: str, need: int, selector: DeviceSelector = ANY) -> Mapping[str, int]:
+        """Node -> what a pod there destroys at least, in GPU-microseconds; not those that have too few."""
+        found: dict[str, int] = {}
+        now, restart = self._now, self._restart
+        for name, stock in self._stocks.items():
+            if model not in stock.shelves:
+                continue
+            shelf = self._shelf(name, model, selector)
+            missing = need - shelf.idle
+            if name in self._versions or missing <= 0:
+                found[name] = 0
+            elif missing <= len(shelf.latest):
+                worked = sum(now - saved for saved in shelf.latest[:missing] if saved < now)
+                found[name] = worked + missing * restart
+        return found
+
+    def site(self, node: str, model: str, selector: DeviceSelector = ANY) -> NodeCandidate:
+        """What the node has now of a model, as far as the devices will do."""
+        shelf, away = self._shelf(node, model, selector), self._away(node)
+        free = [uuid for uuid in shelf.free if uuid not in away] if away else shelf.free
+        leaving: list[str] = []
+        coming: list[str] = []
+        victims: list[Victim] = []
+        going: set[str] = set()
+        for holder in shelf.holders:
+            devices = tuple(u for u in holder.devices if u not in away) if away else holder.devices
+            if holder.leaves:
+                leaving += devices
+            elif holder.uid in self._going:
+                coming += devices
+                going.add(holder.uid)
+            elif holder.evictable and devices and holder.uid not in self._outlook.excluded:
+                victims.append(victim_of(holder, devices, self._now, restart=self._restart))
+        return NodeCandidate(
+            node=node,
+            free=tuple(free),
+            leaving=tuple(leaving),
+            coming=tuple(coming),
+            victims=tuple(victims),
+            going=frozenset(going),
+        )
+
+    def choice(
+        self, node: str, model: str, need: int, selector: DeviceSelector = ANY
+    ) -> VictimSelection | None:
+        """The best that the node can do for a pod that needs so many of this model, by devices alone."""
+        return select_victims(self.site(node, model, selector), need)
+
+    # --- giving away ---------------------------------------------------------------------------------
+    def keep(self, hold: Hold) -> None:
+        """A pod has got its plan."""
+        self._kept.setdefault(hold.node, set()).update(hold.devices)
+        self._going.update(hold.victims)
+        self._change(hold.node)
+
+    def seat(self, node: str, devices: Iterable[str]) -> None:
+        """A pod will have these without a plan, or waits for them."""
+        self._seats.setdefault(node, set()).update(devices)
+        self._change(node)
+
+    # --- inside --------------------------------------------------------------------------------------
+    def _shelf(self, node: str, model: str, selector: DeviceSelector) -> ModelHolders:
+        stock = self._stocks.get(node)
+        shelf = stock.shelves.get(model, _NOTHING) if stock else _NOTHING
+        if stock is None or selector.is_by_model:
+            return shelf
+        key = (node, model, selector)
+        if key not in self._suiting:
+            do = frozenset(device.uuid for device in stock.view.devices if selector.takes(device))
+            self._suiting[key] = shelf.only(do)
+        return self._suiting[key]
+
+    def _away(self, node: str) -> set[str]:
+        kept, seats = self._kept.get(node), self._seats.get(node)
+        return kept | seats if kept and seats else kept or seats or set()
+
+    def _change(self, node: str) -> None:
+        self._versions[node] = self._versions.get(node, 0) + 1
+
+    def _change_home(self, uid: str) -> None:
+        pod = self._snapshot.pods.get(uid)
+        if pod and pod.spec.node_name:
+            self._change(pod.spec.node_name)
+
+
+_NOTHING = ModelHolders()

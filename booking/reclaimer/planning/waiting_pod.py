@@ -1,0 +1,126 @@
+"""One booked pod that waits, and what it asks of a node, beside devices that are not in use."""
+
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from booking.reclaimer.snapshot import Snapshot
+from cluster import names
+from cluster.decide.eviction.victim_selection import NodeCandidate, VictimSelection, sets, taking
+from cluster.decide.predicates import rejection
+from cluster.decide.request import GpuRequest, gpu_request_of
+from cluster.decide.scheduler_filters import Checker
+from cluster.objects.bookings import Booking
+from cluster.objects.device_selector import DeviceSelector
+from cluster.objects.hold import Hold
+from cluster.objects.pods import Pod
+
+Verdict = Literal["suits", "waits"]
+"""The pod would be placed there, at once or when pods have left that go for another reason."""
+
+
+def barred(pod: Pod) -> frozenset[str]:
+    """Nodes on which a hold was of no use to the pod."""
+    text = pod.metadata.annotation(names.BARRED) or ""
+    return frozenset(part.strip() for part in text.split(",") if part.strip())
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WaitingPod:
+    """A pod that waits. Made by ``asking``."""
+
+    pod: Pod
+    request: GpuRequest
+    model: str
+    need: int
+    closed: frozenset[str]
+    snapshot: Snapshot
+    booking: Booking
+    """It covers the pod."""
+    checker: Checker
+    """Knows what the round has given away already."""
+
+    @property
+    def selector(self) -> DeviceSelector:
+        """What it wishes of its devices."""
+        return self.request.selector
+
+    def is_open(self, node: str) -> bool:
+        """Whether the node is one for this pod, whoever is there."""
+        view, agent = self.snapshot.node_snapshots[node]
+        known = self.snapshot.nodes.get(node)
+        return (
+            known is not None
+            and agent == "alive"
+            and view.published
+            and node not in self.closed
+            and self.snapshot.places.allow(self.booking, node, self.need)
+            and self.checker.averse(known) is None
+        )
+
+    def fits(self, node: str, checker: Checker | None = None) -> bool:
+        """Whether it would be placed there as things are, devices that are promised to others aside.
+
+        Args:
+            node: one that is open to it.
+            checker: knows what of the round counts; by default everything.
+        """
+        view = self.snapshot.node_snapshots.views[node]
+        return (
+            rejection(self.request, view, "alive") is None
+            and (checker or self.checker).why_not(self.snapshot.nodes[node]) is None
+        )
+
+    def with_hold(self, node: str, devices: tuple[str, ...]) -> "WaitingPod":
+        """The same pod if these were kept for it, and nothing else."""
+        return replace(self, request=replace(self.request, hold=Hold(node=node, devices=devices)))
+
+    def verdict(self, site: NodeCandidate, choice: VictimSelection) -> Verdict | None:
+        """Whether the pod would be placed there once the choice's victims have left; None if it would not."""
+        node = self.snapshot.nodes[site.node]
+        victims = frozenset(victim.uid for victim in choice.victims)
+        if self.checker.why_not(node, without=victims) is None:
+            return "suits"
+        if site.going and self.checker.why_not(node, without=victims | site.going) is None:
+            return "waits"
+        return None
+
+    def dearer(self, site: NodeCandidate, limit: VictimSelection | None) -> VictimSelection | None:
+        """The cheapest choice that suits where the cheapest by devices does not: more pods must leave.
+
+        Exact: sets are tried in the order of their price. None where nothing is cheaper than ``limit``.
+        """
+        missing = max(0, self.need - len(site.free) - len(site.leaving) - len(site.coming))
+        if not self._could_suit(site):
+            return None
+        for victims in sets(site.victims, missing):
+            choice = taking(site, self.need, victims)
+            if limit is not None and choice.rank[0] > limit.rank[0]:
+                return None
+            verdict = self.verdict(site, choice)
+            if verdict is not None:
+                return choice if verdict == "suits" else taking(site, self.need, victims, waits=True)
+        return None
+
+    def _could_suit(self, site: NodeCandidate) -> bool:
+        """Whether it is worth trying: the more pods leave the better, unless the pod must be near some."""
+        affinity = self.pod.spec.affinity
+        if affinity and affinity.pod_affinity and affinity.pod_affinity.required:
+            return True
+        everybody = site.going | {victim.uid for victim in site.victims}
+        return self.checker.why_not(self.snapshot.nodes[site.node], without=everybody) is None
+
+
+def waiting_pod(pod: Pod, snapshot: Snapshot, checker: Checker) -> WaitingPod:
+    """What a pod that a booking covers asks."""
+    booking = snapshot.cover[pod.metadata.uid]
+    request = gpu_request_of(pod, booking)
+    return WaitingPod(
+        pod=pod,
+        request=request,
+        model=booking.spec.model,
+        need=request.demand[names.GPU_RESOURCE],
+        closed=barred(pod),
+        snapshot=snapshot,
+        booking=booking,
+        checker=checker,
+    )

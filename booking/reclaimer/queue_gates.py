@@ -1,0 +1,145 @@
+"""Takes our scheduling gate off pods whose turn it is (``cluster.decide.queueing``).
+
+Nothing rests on what is remembered here: it says how long a pod that was let go may take, and whoever begins
+anew lets nobody go too early by it.
+"""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+import structlog
+
+from booking.eviction_settings import EvictionSettings
+from booking.reclaimer.context import ReclaimerContext
+from booking.reclaimer.recent_requests import RecentRequests
+from booking.reclaimer.snapshot import Snapshot
+from cluster.decide.queueing import GateQueue, Step, everybody, step
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod
+from cluster.objects.scheduling_gates import is_queued, other_gates
+
+log = structlog.get_logger(__name__)
+
+BOUND_WITHIN: Final = 5.0
+"""Seconds that the scheduler has to bind a pod for which there is room; then others are let go for it."""
+DOUBT_AT_MOST: Final = 60.0
+"""Seconds for which pods wait while nobody can say what is free; then all of them are let go."""
+RESTS: Final = 4
+"""Times as long as a decision has taken pass until the next: this thread has more urgent things to do."""
+
+
+class QueueGates:
+    """Looks after pods behind our gate. For one thread."""
+
+    def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
+        self._context = context
+        self._clock = context.clock
+        self._is_on = terms.queue_gate
+        self._asked = RecentRequests(context.clock)
+        self._expected: dict[tuple[str, str], float] = {}
+        """(uid of a pod that was let go, node) -> since when there is room for it there."""
+        self._averse: frozenset[tuple[str, str]] = frozenset()
+        """Those that were not bound there in time; as long as they wait."""
+        self._seen: list[Any] = []
+        """What the last step was decided on, and let nobody go."""
+        self._next = 0.0
+        """When the next step may be decided."""
+        self._doubted: float | None = None
+        """Since when nobody can say what is free."""
+
+    def reconcile(self, snapshot: Snapshot) -> None:
+        """One step; what fails is tried again."""
+        self._doubted = None
+        queued = [pod for pod in snapshot.noted.values() if is_queued(pod)]
+        if not queued:
+            self._forget()
+        elif not self._is_on:
+            self._let_go(everybody(queued))
+        else:
+            self._advance(snapshot)
+
+    def doubt(self, pods: Iterable[Pod]) -> None:
+        """Nobody can say now what is free: after a while nobody waits for that. Args: pods: as seen last."""
+        now = self._clock.monotonic()
+        if self._doubted is None:
+            self._doubted = now
+        if now - self._doubted >= DOUBT_AT_MOST:
+            self._let_go(everybody(pods))
+
+    def elsewhere(self) -> None:
+        """Another replica leads: what was measured here means nothing."""
+        self._doubted = None
+        self._forget()
+
+    def _forget(self) -> None:
+        self._expected, self._averse, self._seen = {}, frozenset(), []
+
+    def _advance(self, snapshot: Snapshot) -> None:
+        begun = self._clock.monotonic()
+        if begun < self._next:
+            return
+        waiting = [pod for pod in snapshot.pods.values() if not pod.spec.node_name]
+        self._give_up(waiting)
+        seen = _all_that_counts(snapshot, waiting, self._averse)
+        if seen == self._seen:
+            return
+        found = step(
+            GateQueue(
+                pods=waiting,
+                node_snapshots=snapshot.node_snapshots,
+                nodes=snapshot.nodes,
+                cover=snapshot.cover,
+                averse=self._averse,
+            )
+        )
+        now = self._clock.monotonic()
+        self._next = now + RESTS * (now - begun)
+        self._expected = {pair: self._expected.get(pair, now) for pair in found.expected.items()}
+        self._let_go(found)
+        self._seen = [] if found.let_go else seen
+
+    def _give_up(self, waiting: list[Pod]) -> None:
+        """Who has had room on a node for so long is not bound there for a reason that is not ours to know."""
+        now, uids = self._clock.monotonic(), {pod.metadata.uid for pod in waiting}
+        late = {pair for pair, since in self._expected.items() if now - since >= BOUND_WITHIN}
+        kept = {pair for pair in self._averse | late if pair[0] in uids}
+        if kept != self._averse:
+            self._averse = frozenset(kept)
+
+    def _let_go(self, found: Step) -> None:
+        for pod in found.let_go:
+            if not self._asked.is_due(pod.metadata.uid):
+                continue
+            try:
+                self._lift(pod)
+            except ApiError as error:
+                self._asked.forget(pod.metadata.uid)
+                self._context.failures.note("queue", pod.key, error)
+                return
+
+    def _lift(self, pod: Pod) -> None:
+        meta, others = pod.metadata, [{"name": name} for name in other_gates(pod)]
+        # Of several gates another may go at the same time; the last is ours whatever else has changed.
+        guard = {"uid": meta.uid} | ({"resourceVersion": meta.resource_version} if others else {})
+        body = {"metadata": guard, "spec": {"schedulingGates": others or None}}
+        try:
+            self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
+        except (Conflict, NotFound):
+            return
+        self._context.metrics.let_go.inc()
+        log.info("let go from the queue", pod=pod.key, uid=meta.uid)
+
+
+def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[tuple[str, str]]) -> list[Any]:
+    """The same objects where nothing has changed on which a step is decided: cheap to compare."""
+    agents = [snapshot.node_snapshots[name][1] for name in snapshot.node_snapshots]
+    cover = [snapshot.cover.get(pod.metadata.uid) for pod in waiting]
+    return [
+        list(snapshot.node_snapshots.views.values()),
+        agents,
+        list(snapshot.nodes.values()),
+        waiting,
+        cover,
+        averse,
+    ]

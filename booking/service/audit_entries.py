@@ -1,0 +1,77 @@
+"""What is written down beside every change, in its own transaction: who did what, and who was refused."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import msgspec
+
+from booking import wording
+from booking.evaluate import Decision
+from booking.principals import Principal
+from booking.records import Record
+from booking.service.context import whole
+from booking.service.evaluation import EvaluationContext
+from booking.store import Writing
+from booking.store_records import AuditEntry, Denied
+
+_MOST_COUNT: Final = 2**31 - 1
+"""More GPUs than that are written down as so many."""
+
+
+def booking(
+    writing: Writing,
+    verb: str,
+    who: Principal,
+    now: datetime,
+    *,
+    before: Record | None,
+    after: Record,
+    reason: str | None = None,
+) -> None:
+    """A booking was created or changed."""
+    written(writing, f"booking.{verb}", who, now, subject=after.id, before=before, after=after, reason=reason)
+
+
+def written(
+    writing: Writing,
+    action: str,
+    who: Principal,
+    now: datetime,
+    *,
+    subject: str,
+    before: msgspec.Struct | None = None,
+    after: msgspec.Struct | None = None,
+    reason: str | None = None,
+) -> None:
+    """Something was changed."""
+    writing.audit(
+        AuditEntry(
+            at=whole(now),
+            actor=who.user,
+            action=action,
+            subject=subject,
+            reason=reason,
+            before=_told(before),
+            after=_told(after),
+        )
+    )
+
+
+def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: datetime) -> None:
+    """A wish was not granted."""
+    writing.denied_add(
+        Denied(
+            at=whole(now),
+            user=bid.user,
+            model=wording.clipped(decision.model),
+            count=max(-_MOST_COUNT, min(decision.count, _MOST_COUNT)),
+            start=decision.start,
+            end=decision.end,
+            rules=tuple(violation.rule for violation in decision.violations),
+            earliest_start=decision.earliest_start,
+        )
+    )
+
+
+def _told(what: msgspec.Struct | None) -> dict[str, Any] | None:
+    return None if what is None else msgspec.to_builtins(what)

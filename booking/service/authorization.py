@@ -1,0 +1,95 @@
+"""Whose bookings somebody sees and changes: their own, and as an administrator everybody's. Pure."""
+
+from collections.abc import Iterable
+from typing import Final
+
+from booking import wording
+from booking.errors import NotAllowedError, StaleError, UnknownBookingError
+from booking.principals import Principal
+from booking.records import Record
+from booking.service.context import refused
+from booking.store import Reading
+from cluster.decide.identity import Rule, Source, is_address, user_of
+
+LONGEST_USER: Final = 253
+"""Characters of a user id; the CustomResourceDefinition of bookings has the same."""
+LONGEST_REASON: Final = 500
+_SIGNED_IN: Final[tuple[Source, ...]] = ("oidc", "kubernetes")
+Expected = str | frozenset[str] | None
+"""Versions, one of which the booking must have; None: any."""
+
+
+def demand_administrator(who: Principal, what: str) -> None:
+    """Let nobody else on.
+
+    Args:
+        who: asks.
+        what: they want, for the sentence: "see the audit".
+    """
+    if not who.is_administrator:
+        raise NotAllowedError(f"Only administrators may {what}, and {wording.quoted(who.user)} is none.")
+
+
+def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
+    """Whom something is for: whoever asks, or whom an administrator names.
+
+    Args:
+        who: asks.
+        user: a user id; or an e-mail address, which may be a name by which somebody signs in.
+        rules: names by which people sign in to user ids.
+    """
+    if user is None or user == who.user:
+        return who.user
+    demand_administrator(who, "book for somebody else")
+    if not 0 < len(user) <= LONGEST_USER or not user.isprintable() or user != user.strip():
+        raise refused("not-a-user", f"Nobody has the user id {wording.quoted(user)}.")
+    return _owner_of(user, tuple(rules)) if is_address(user) else user
+
+
+def _owner_of(address: str, rules: tuple[Rule, ...]) -> str:
+    """Who signs in by an e-mail address; it becomes nobody's user id by being named (ADR 61)."""
+    for source in _SIGNED_IN:
+        user = user_of(source, address, rules)
+        if user:
+            return user
+    raise refused(
+        "not-a-user",
+        f"Nobody has the user id {wording.quoted(address)}: it is an e-mail address, and no identity rule "
+        "makes it a user id. Name the user as lists of bookings do.",
+    )
+
+
+def found(reading: Reading, who: Principal, booking_id: str) -> Record:
+    """A booking that this user may see."""
+    record = reading.find(None if who.is_administrator else who.user, booking_id)
+    if record is None:
+        whose = "There is no booking" if who.is_administrator else "You have no booking"
+        raise UnknownBookingError(f"{whose} {wording.quoted(booking_id)}.")
+    return record
+
+
+def demand_fresh(record: Record, expected: Expected) -> None:
+    """See that the asker decided on what is true."""
+    versions = {expected} if isinstance(expected, str) else expected
+    if versions is not None and record.version not in versions:
+        raise StaleError(
+            f"The booking {record.id} has changed since you saw it: look at it again, then decide.",
+            version=record.version,
+        )
+
+
+def reason_of(who: Principal, owner: str, reason: str | None) -> str | None:
+    """Why somebody's booking is ended: others than its owner have to say it."""
+    if reason is not None or who.user != owner:
+        return demanded_reason(reason)
+    return None
+
+
+def demanded_reason(reason: str | None) -> str:
+    """The sentence that an administrator owes."""
+    said = (reason or "").strip()
+    if not said:
+        raise refused("no-reason", "Say why: a reason is missing.")
+    if len(said) > LONGEST_REASON:
+        raise refused("reason-too-long", f"A reason has at most {LONGEST_REASON} characters.")
+    return said

@@ -1,0 +1,100 @@
+"""What every verb of the service stands on, and what they all do in the same way."""
+
+import secrets
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol
+
+from booking.availability.calendars import Calendars
+from booking.capacity import Capacity
+from booking.errors import RefusedError
+from booking.records import Violation
+from booking.service.current_policy import CurrentPolicy
+from booking.store import Store
+from cluster.decide.identity import DEFAULT_RULES, Rule
+from cluster.process.clock import Clock
+
+_ID_LETTERS: Final = "bcdfghjkmnpqrstvwxz23456789"
+"""Nothing that is easily misread, and no vowels: no words."""
+_ID_LENGTH: Final = 10
+_SECOND: Final = timedelta(seconds=1)
+
+
+GpuOrder = Literal["cordon", "uncordon", "clear"]
+"""Take a GPU out of use for new pods; give it back; say that what was wrong with it is mended."""
+
+
+class Evictions(Protocol):
+    """Where orders to evict a pod are written."""
+
+    def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
+        """Write one.
+
+        Raises:
+            RefusedError: it is no pod that goes by order.
+            UnknownPodError: there is none of that name.
+            ClusterError: the API server does not answer.
+        """
+        ...
+
+
+class GpuOrders(Protocol):
+    """Where orders about GPUs are written."""
+
+    def order(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+        """Write one; the GPU's UUID.
+
+        Args:
+            node: the node's name.
+            gpu: a UUID, or the number of a GPU.
+            order: which.
+            said: who says so, and why.
+            at: now.
+
+        Raises:
+            UnknownGpuError: there is no such node, or no such GPU in it.
+            ClusterError: the API server does not answer, or forbids it.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceContext:
+    """The service's parts."""
+
+    store: Store
+    clock: Clock
+    holding: CurrentPolicy
+    capacity: Callable[[], Capacity]
+    new_id: Callable[[], str]
+    evictions: Evictions | None = None
+    gpus: GpuOrders | None = None
+    calendars: Calendars = field(default_factory=Calendars)
+    identity_rules: tuple[Rule, ...] = DEFAULT_RULES
+    """By which a name that is no user id, an e-mail address, becomes one."""
+
+
+def random_id() -> str:
+    """The name of a booking: nobody guesses it."""
+    number, letters = secrets.randbelow(len(_ID_LETTERS) ** _ID_LENGTH), []
+    for _ in range(_ID_LENGTH):
+        number, letter = divmod(number, len(_ID_LETTERS))
+        letters.append(_ID_LETTERS[letter])
+    return "b-" + "".join(letters)
+
+
+def whole(moment: datetime) -> datetime:
+    """The second that an instant is in."""
+    return moment.replace(microsecond=0)
+
+
+def rounded_up(moment: datetime) -> datetime:
+    """The first whole second that is not before an instant."""
+    second = whole(moment)
+    return second if second == moment else second + _SECOND
+
+
+def refused(rule: str, message: str) -> RefusedError:
+    """One thing that is wrong."""
+    return RefusedError([Violation(rule=rule, message=message)])

@@ -1,0 +1,120 @@
+"""Asking for GPUs: a booking, a trial of one, or when there could be one."""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from booking.errors import RefusedError
+from booking.evaluate import Decision
+from booking.principals import Principal
+from booking.records import BookingRequest, Record, SlotRequest
+from booking.service import audit_entries, slots
+from booking.service.authorization import beneficiary
+from booking.service.context import ServiceContext, whole
+from booking.service.evaluation import EvaluationContext, granted, move_others, refusal
+from booking.service.idempotency import Key, once
+from booking.store import Reading, Writing
+
+
+def create(
+    context: ServiceContext, who: Principal, request: BookingRequest, *, user: str | None, key: Key | None
+) -> Record:
+    """Book, or keep in mind that somebody would have liked to."""
+    bid_of = _bidder(context, who, user)
+
+    def decide(writing: Writing) -> Record | RefusedError:
+        return _booked(bid_of(), writing, context.clock.now(), request)
+
+    def again(reading: Reading) -> Decision:
+        return bid_of().trial(request)(reading)
+
+    return granted(context, once(context, who, decide, kind=Record, key=key), again)
+
+
+def create_earliest(
+    context: ServiceContext,
+    who: Principal,
+    booking_request: SlotRequest,
+    *,
+    user: str | None,
+    key: Key | None,
+) -> Record:
+    """Book the first slot: it is found in the transaction that takes it."""
+    bid_of = _bidder(context, who, user)
+
+    def decide(writing: Writing) -> Record | RefusedError:
+        bid, now = bid_of(), context.clock.now()
+        slots.demand_instants(booking_request)
+        try:
+            slot = slots.first(bid, writing, now, booking_request)
+        except RefusedError as refused:
+            asked, _ = bid.decided(writing, now, slots.request_of(bid, writing, now, booking_request))
+            # The first start may be fine, and its end too late: what is recorded is why there was no slot.
+            why = msgspec.structs.replace(asked, violations=refused.violations)
+            audit_entries.denied(writing, bid, why, now)
+            return refused
+        return _booked(bid, writing, now, slots.as_request(booking_request, slot.start, slot.end))
+
+    def again(reading: Reading) -> Decision:
+        return slots.trial(bid_of(), booking_request)(reading)
+
+    return granted(context, once(context, who, decide, kind=Record, key=key), again)
+
+
+def dry_run_earliest(
+    context: ServiceContext, who: Principal, booking_request: SlotRequest, *, user: str | None
+) -> Decision:
+    """What ``create_earliest`` would answer."""
+    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    (slot,) = slots.earliest(context, who, booking_request, user=user, most=1)
+    return context.store.read(bid.trial(slots.as_request(booking_request, slot.start, slot.end)))
+
+
+def dry_run(
+    context: ServiceContext, who: Principal, request: BookingRequest, *, user: str | None
+) -> Decision:
+    """What ``create`` would answer."""
+    bid = EvaluationContext.of(context, who, beneficiary(who, user, context.identity_rules))
+    return context.store.read(bid.trial(request))
+
+
+def _bidder(context: ServiceContext, who: Principal, user: str | None) -> Callable[[], EvaluationContext]:
+    """What makes a bid for somebody inside a transaction: whom nobody can mean is refused there."""
+    capacity = context.capacity()
+    return lambda: EvaluationContext.of(
+        context, who, beneficiary(who, user, context.identity_rules), capacity
+    )
+
+
+def _booked(
+    bid: EvaluationContext, writing: Writing, now: datetime, request: BookingRequest
+) -> Record | RefusedError:
+    decision, guard = bid.decided(writing, now, request)
+    wanted = _wanted(bid, decision, now)
+    if wanted is None:
+        audit_entries.denied(writing, bid, decision, now)
+        return refusal(decision)
+    move_others(writing, decision)
+    record = writing.add(wanted, guard=guard)
+    audit_entries.booking(writing, "create", bid.who, now, before=None, after=record)
+    return record
+
+
+def _wanted(bid: EvaluationContext, decision: Decision, now: datetime) -> Record | None:
+    if decision.start is None or decision.end is None or not decision.is_accepted:
+        return None
+    return Record(
+        id=bid.context.new_id(),
+        user=bid.user,
+        model=decision.model,
+        count=decision.count,
+        topology=decision.topology,
+        namespace=decision.namespace,
+        start=decision.start,
+        end=decision.end,
+        created=whole(now),
+        created_by="" if bid.user == bid.who.user else bid.who.user,
+        plan=decision.plan,
+        policy=bid.version,
+    )

@@ -1,0 +1,36 @@
+"""The policy that holds, and its version, which is told with every booking that was accepted under it."""
+
+from collections.abc import Callable
+
+from booking.policy.limits import Limits
+from booking.policy.policy import Policy
+
+
+class CurrentPolicy:
+    """Any thread may ask."""
+
+    def __init__(self, policy: Limits | Callable[[], Policy]) -> None:
+        """Args: policy: limits that are everybody's for ever, or tells the policy of the moment."""
+        self._policy = _always(policy) if isinstance(policy, Limits) else policy
+        self._known: tuple[Policy, str] | None = None
+
+    def policy(self) -> Policy:
+        """The policy as it is now."""
+        return self._policy()
+
+    def version(self, policy: Policy) -> str:
+        """Of a policy; computed once for each."""
+        known = self._known
+        if known is None or known[0] is not policy:
+            known = self._known = (policy, policy.version)
+        return known[1]
+
+
+def _always(limits: Limits) -> Callable[[], Policy]:
+    manual = Limits(zone=limits.zone)
+    knobs = {name: getattr(limits, name) for name in limits.__struct_fields__}
+    policy = Policy(
+        zone=limits.zone,
+        defaults={name: value for name, value in knobs.items() if value != getattr(manual, name)},
+    )
+    return lambda: policy

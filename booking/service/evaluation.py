@@ -1,0 +1,152 @@
+"""The one judgement about a wish: what creation, change, trial and question about slots all ask."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cache
+from typing import TypeVar
+
+from booking.alternatives import Alternative
+from booking.availability.planned_capacity import PlannedCapacities
+from booking.capacity import Capacity
+from booking.errors import RefusedError, StoreError, UnknownError
+from booking.evaluate import Decision, LimitsFor, evaluate
+from booking.policy.policy import Policy
+from booking.principals import Principal
+from booking.records import BookingRequest, Record
+from booking.service.context import ServiceContext, whole
+from booking.store import Reading, Writing
+from booking.store_records import Guard
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluationContext:
+    """Somebody's wishes, and what there is: asked for before anybody is locked out by a transaction."""
+
+    context: ServiceContext
+    who: Principal
+    user: str
+    """Whose the booking is, or shall be: their rules hold."""
+    capacity: Capacity
+    policy: Policy
+
+    @classmethod
+    def of(
+        cls, context: ServiceContext, who: Principal, user: str, capacity: Capacity | None = None
+    ) -> "EvaluationContext":
+        """The wishes of a user, whoever tells them."""
+        known = context.capacity() if capacity is None else capacity
+        return cls(context, who, user, known, context.holding.policy())
+
+    @property
+    def version(self) -> str:
+        """Of the policy."""
+        return self.context.holding.version(self.policy)
+
+    def judged(
+        self,
+        reading: Reading,
+        now: datetime,
+        request: BookingRequest,
+        *,
+        changing: Record | None = None,
+        deadline: datetime | None = None,
+    ) -> Decision:
+        """What would be stored, or all that is wrong with it; what is changed is not in its own way.
+
+        Its alternatives end by the deadline.
+        """
+        return evaluate(
+            now,
+            self.limits_for(reading, now),
+            history=reading.history(self.user),
+            room_for=self.room_for(reading, now, changing=changing),
+            capacity=self.capacity,
+            request=request,
+            changing=changing,
+            deadline=deadline,
+        )
+
+    def decided(
+        self, reading: Reading, now: datetime, request: BookingRequest, *, changing: Record | None = None
+    ) -> tuple[Decision, Guard]:
+        """The same without looking for what else there could be; and what the database itself may see to."""
+        limits_for = cache(self.limits_for(reading, now))
+        decision = evaluate(
+            now,
+            limits_for,
+            history=reading.history(self.user),
+            room_for=self.room_for(reading, now, changing=changing),
+            capacity=self.capacity,
+            request=request,
+            changing=changing,
+            with_alternatives=False,
+        )
+        limits = limits_for(decision.model)
+        guard = Guard(
+            since=whole(now),
+            devices=self.capacity.total(decision.model),
+            live=limits.max_live if limits.scope == "user" else None,
+        )
+        return decision, guard
+
+    def trial(self, request: BookingRequest) -> Callable[[Reading], Decision]:
+        """What asks how a new booking would be judged now, with alternatives."""
+        return lambda reading: self.judged(reading, self.context.clock.now(), request)
+
+    def limits_for(self, reading: Reading, now: datetime) -> LimitsFor:
+        """Model -> what holds for the user now."""
+        # Of others only those groups are known that the policy lists.
+        groups = self.who.groups if self.user == self.who.user else frozenset[str]()
+        exemptions = reading.exemptions(self.user, now)
+        return lambda model: self.policy.limits_for(
+            user=self.user, groups=groups, model=model, now=now, exemptions=exemptions
+        )
+
+    def room_for(
+        self, reading: Reading, now: datetime, *, changing: Record | None = None
+    ) -> PlannedCapacities:
+        """Model -> what of it can still be promised."""
+        return PlannedCapacities(
+            capacity=self.capacity,
+            now=now,
+            calendar_of=lambda model: self.context.calendars.of(model, reading, now),
+            blocks=reading.blocks(start=now),
+            changing=changing,
+        )
+
+
+def move_others(writing: Writing, decision: Decision) -> None:
+    """Write the plans of those who have to move."""
+    for booking_id, plan in sorted(decision.moved.items()):
+        writing.replan(booking_id, plan)
+
+
+def refusal(decision: Decision) -> RefusedError:
+    """What a decision says that is none for the wish."""
+    return RefusedError(decision.violations, decision.earliest_start)
+
+
+def granted(context: ServiceContext, outcome: T | RefusedError, again: Callable[[Reading], Decision]) -> T:
+    """What a transaction has made; if it has found that it may not, that, with what else there could be.
+
+    The search for alternatives is long and its result is advice: nobody who writes waits for it.
+
+    Args:
+        context: where it happened.
+        outcome: of the transaction.
+        again: judges the same wish, with alternatives.
+    """
+    if isinstance(outcome, RefusedError):
+        raise RefusedError(outcome.violations, outcome.earliest_start, _alternatives(context, again))
+    return outcome
+
+
+def _alternatives(context: ServiceContext, again: Callable[[Reading], Decision]) -> tuple[Alternative, ...]:
+    try:
+        return context.store.read(again).alternatives
+    except (StoreError, UnknownError, RefusedError):
+        # The refusal stands, whatever has happened since to the database or to the booking.
+        return ()

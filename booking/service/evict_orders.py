@@ -1,0 +1,65 @@
+"""Orders to evict a pod, written on the pod: the controller carries them out."""
+
+from datetime import datetime
+
+import structlog
+
+from booking.errors import ClusterError, UnknownPodError
+from booking.service.context import refused, whole
+from cluster import names
+from cluster.decide.protection import never_evicted_reason
+from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import NAMESPACES, PODS
+from cluster.objects.evict_orders import EvictOrder, encode_order
+from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
+
+log = structlog.get_logger(__name__)
+
+
+class PodOrders:
+    """``booking.service.context.Evictions`` at the API server."""
+
+    def __init__(self, kube: Kube, *, home: str) -> None:
+        """Args: home: the product's own namespace."""
+        self._kube = kube
+        self._home = home
+
+    def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
+        """Write one, on the pod that is looked at and no other of its name.
+
+        Raises:
+            RefusedError: it is no pod that goes by order.
+            UnknownPodError: there is none of that name, or it has just gone.
+            ClusterError: the API server does not answer, or forbids it.
+        """
+        unknown = UnknownPodError(f"There is no pod {pod} in the namespace {namespace}.")
+        try:
+            found = self._kube.get(PODS, pod, namespace=namespace)
+            self._demand(found)
+            order = encode_order(EvictOrder(by=by, reason=reason, at=whole(at)))
+            body = {"metadata": {"uid": found.metadata.uid, "annotations": {names.EVICT: order}}}
+            self._kube.patch(PODS, pod, body, namespace=namespace)
+        except (NotFound, Conflict) as error:
+            raise unknown from error
+        except Forbidden as error:
+            raise ClusterError(f"The booking server may not order that: {error.message}") from error
+        except ApiError as error:
+            log.warning("an order to evict was not written", pod=f"{namespace}/{pod}", error=str(error))
+            raise ClusterError(
+                "The Kubernetes API server does not answer as it should: look whether the pod is still "
+                "there, and order it again."
+            ) from error
+
+    def _demand(self, pod: Pod) -> None:
+        """See that it is one that holds or wants GPUs, and that leaves when it is told to."""
+        if not asks_for_gpus(pod):
+            raise refused("asks-for-no-gpu", f"The pod {pod.key} asks for no GPU: nothing is freed by it.")
+        if is_terminal(pod) or is_terminating(pod):
+            raise refused("gone-already", f"The pod {pod.key} has finished or is leaving already.")
+        if not pod.spec.node_name:
+            raise refused("holds-nothing", f"The pod {pod.key} waits, and holds no GPU: delete it.")
+        spaces = {pod.metadata.namespace: self._kube.get(NAMESPACES, pod.metadata.namespace)}
+        why = never_evicted_reason(pod, namespaces=spaces, home=self._home)
+        if why:
+            raise refused("never-evicted", f"The pod {pod.key} stays: {why}.")

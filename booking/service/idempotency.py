@@ -1,0 +1,151 @@
+"""Idempotency: a request that comes again with its key gets the answer that it got, and does nothing."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from typing import Final, TypeVar
+
+import msgspec
+
+from booking.errors import KeyReusedError, RefusedError, StaleError, UnknownError
+from booking.principals import Principal
+from booking.service.context import ServiceContext
+from booking.store import Reading, Writing
+from booking.store_records import ANSWERED, NOT_GRANTED, Replay
+
+LONGEST_KEY: Final = 200
+"""Characters of a key."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+R = TypeVar("R")
+
+
+class Key(msgspec.Struct, frozen=True, kw_only=True):
+    """What the asker calls a request, and what the request was."""
+
+    text: str
+    digest: str
+    """SHA-256 of everything that the request said, before anything of it was computed."""
+
+    @classmethod
+    def of(cls, text: str, *said: bytes) -> "Key":
+        """The key of a request: its text, and every part of what was said (method, address, body).
+
+        Raises:
+            ValueError: the text is empty, too long or not visible.
+        """
+        if not 0 < len(text) <= LONGEST_KEY or not text.isprintable():
+            raise ValueError(f"An idempotency key is 1 to {LONGEST_KEY} visible characters.")
+        digest = sha256()
+        for part in said:
+            digest.update(len(part).to_bytes(8))
+            digest.update(part)
+        return cls(text=text, digest=digest.hexdigest())
+
+
+_REFUSALS: Final = (RefusedError, UnknownError, StaleError)
+"""What a request may be told for good. Who may not ask, or asks when nothing can be said, is told nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Raised:
+    """A refusal that was raised: told once it is stored that the key is taken."""
+
+    error: Exception
+
+
+def answered(reading: Reading, who: Principal, key: Key | None, kind: type[T]) -> T | None:
+    """What this request was answered before; None where it is new, or was refused.
+
+    Raises:
+        KeyReusedError: another request had the key.
+    """
+    before = _before(reading, who, key) if key else None
+    return msgspec.json.decode(before.body, type=kind) if before and before.is_answer else None
+
+
+def once(
+    context: ServiceContext, who: Principal, decide: Callable[[Writing], R], *, kind: type[T], key: Key | None
+) -> T | R:
+    """What a transaction decides: once for all requests of somebody's with this key.
+
+    Its answer is kept in the same transaction. Of a refusal, returned or raised, nothing is kept but whose
+    the key is: the same request is decided anew, and another one may not have it.
+
+    Args:
+        context: where.
+        who: asks.
+        decide: see ``Store.write``; it refuses before it writes.
+        kind: of an answer. What is returned and is none is a refusal.
+        key: of the request; None: it is decided whenever it comes.
+
+    Raises:
+        KeyReusedError: another request had the key.
+    """
+    if key is None:
+        return context.store.write(decide)
+
+    def decided(writing: Writing) -> T | R | _Raised:
+        before = answered(writing, who, key, kind)
+        if before is not None:
+            return before
+        written = writing.writes
+        try:
+            answer = decide(writing)
+        except _REFUSALS as error:
+            if writing.writes != written:
+                raise
+            _take(context, writing, who, key, answer=None)
+            return _Raised(error)
+        _take(context, writing, who, key, answer=answer if isinstance(answer, kind) else None)
+        return answer
+
+    outcome = context.store.write(decided)
+    if isinstance(outcome, _Raised):
+        raise outcome.error
+    return outcome
+
+
+def spend(context: ServiceContext, who: Principal, key: Key | None) -> None:
+    """A request was refused before it came to a decision: its key is no other request's.
+
+    Raises:
+        KeyReusedError: it is another request's already.
+    """
+
+    def write(writing: Writing) -> None:
+        if key and _before(writing, who, key) is None:
+            _take(context, writing, who, key, answer=None)
+
+    if key:
+        context.store.write(write)
+
+
+@contextmanager
+def spending(context: ServiceContext, who: Principal, key: Key | None) -> Iterator[None]:
+    """What is refused in here spends its key."""
+    try:
+        yield
+    except _REFUSALS:
+        spend(context, who, key)
+        raise
+
+
+def _before(reading: Reading, who: Principal, key: Key) -> Replay | None:
+    before = reading.replayed(who.user, key.text)
+    if before is not None and before.digest != key.digest:
+        raise KeyReusedError(
+            "This idempotency key was used for another request: take a new one for every new request."
+        )
+    return before
+
+
+def _take(
+    context: ServiceContext, writing: Writing, who: Principal, key: Key, *, answer: msgspec.Struct | None
+) -> None:
+    """Keep whose the key is, and what was answered; None: a refusal."""
+    body = b"" if answer is None else msgspec.json.encode(answer)
+    status = ANSWERED if answer is not None else NOT_GRANTED
+    replay = Replay(digest=key.digest, status=status, body=body, headers={}, at=context.clock.now())
+    writing.remember(who.user, key.text, replay)

@@ -1,0 +1,162 @@
+"""What somebody sees of bookings: their own, as an administrator anybody's, and of all the load."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from booking import calendar, request_validation
+from booking.availability.current_plan import blocks_of
+from booking.calendar import Lost, Step
+from booking.errors import RefusedError
+from booking.policy.limits import told
+from booking.policy.visibility import is_told
+from booking.principals import Principal
+from booking.records import Record
+from booking.service.authorization import demand_administrator, found
+from booking.service.context import ServiceContext
+from booking.service.evaluation import EvaluationContext
+from booking.service.overview import Booked, Overview
+from booking.service.pagination import Page, bounded, no_page
+from booking.store import Reading
+from booking.store_records import Block, Filters
+from cluster import names
+
+
+class ModelAvailability(msgspec.Struct, frozen=True):
+    """How much of a model is free over a span."""
+
+    model: str
+    capacity: int
+    """Whole healthy GPUs at present."""
+    steps: tuple[Step, ...]
+    """Without gaps, from the span's start to its end; what is maintained then is no capacity."""
+    nodes: Mapping[str, int] = {}
+    """Node -> whole healthy GPUs of the model at present."""
+    blocks: tuple[Block, ...] = ()
+    """Maintenance in the span, of these nodes."""
+    bookings: tuple[Booked, ...] = ()
+    """In the span; only those of which whoever asks is told whose they are."""
+
+
+def listed(
+    context: ServiceContext, who: Principal, filters: Filters, *, after: str | None, limit: int
+) -> Page[Record]:
+    """A page of bookings."""
+    if not who.is_administrator:
+        if filters.user not in {None, who.user}:
+            demand_administrator(who, "see bookings of others")
+        filters = msgspec.structs.replace(filters, user=who.user)
+
+    def ask(reading: Reading) -> Page[Record]:
+        try:
+            found, following = reading.page(
+                filters, now=context.clock.now(), after=after, limit=bounded(limit)
+            )
+        except (ValueError, OverflowError) as error:
+            raise no_page(after) from error
+        return Page(tuple(found), following)
+
+    return context.store.read(ask)
+
+
+def show(context: ServiceContext, who: Principal, booking_id: str) -> Record:
+    """One booking."""
+    return context.store.read(lambda reading: found(reading, who, booking_id))
+
+
+def availability(
+    context: ServiceContext, who: Principal, model: str | None, *, start: datetime, end: datetime
+) -> tuple[ModelAvailability, ...]:
+    """What is free."""
+    capacity = context.capacity()
+    label = None if model is None else names.model_label(model)
+    wrong = request_validation.of_question(label, start, end, capacity=capacity)
+    if wrong:
+        raise RefusedError(wrong)
+    start, end = start.astimezone(UTC), end.astimezone(UTC)
+    now = context.clock.now()
+    records, blocks = context.store.read(
+        lambda reading: (reading.ending_after(start, model=label), reading.blocks(start=now))
+    )
+
+    booked = _booking_teller(context, who, start, end)
+
+    def told_of(model: str) -> ModelAvailability:
+        nodes = capacity.devices.get(model, {})
+        of_model = [record for record in records if record.model == model]
+        loads = blocks_of(model, capacity, blocks, now, pauses=capacity.pauses.get(model, ()))
+        lost = (
+            Lost(datetime.fromtimestamp(since, UTC), datetime.fromtimestamp(until, UTC), count)
+            for _, since, until, count in loads
+        )
+        return ModelAvailability(
+            model=model,
+            capacity=capacity.total(model),
+            steps=calendar.availability(
+                of_model,
+                start,
+                end,
+                capacity=capacity.total(model),
+                lost=lost,
+            ),
+            nodes=nodes,
+            blocks=tuple(
+                block
+                for block in blocks
+                if block.node in nodes
+                and block.model in {None, model}
+                and block.start < end
+                and start < block.end
+            ),
+            bookings=tuple(each for each in booked(of_model) if each.user is not None),
+        )
+
+    return tuple(told_of(each) for each in ([label] if label is not None else capacity.models))
+
+
+def overview(context: ServiceContext, who: Principal, start: datetime, end: datetime) -> Overview:
+    """What the page draws."""
+    capacity = context.capacity()
+    wrong = request_validation.of_question(None, start, end, capacity=capacity)
+    if wrong:
+        raise RefusedError(wrong)
+
+    booked = _booking_teller(context, who, start, end)
+
+    def ask(reading: Reading) -> Overview:
+        now = context.clock.now()
+        return Overview(
+            capacity=capacity,
+            booked={
+                model: tuple(booked(context.calendars.of(model, reading, now).records.values()))
+                for model in capacity.models
+            },
+            blocks=tuple(reading.blocks(start=start, end=end)),
+        )
+
+    return context.store.read(ask)
+
+
+def _booking_teller(
+    context: ServiceContext, who: Principal, start: datetime, end: datetime
+) -> Callable[[Iterable[Record]], Iterator[Booked]]:
+    """Bookings of a span, as somebody sees them."""
+    visibility = context.holding.policy().visibility
+
+    def tell(records: Iterable[Record]) -> Iterator[Booked]:
+        for record in records:
+            if record.start < end and record.end > start:
+                user = record.user if is_told(who, record.user, visibility) else None
+                is_mine = record.user == who.user
+                yield Booked(record.count, record.start, record.end, is_mine, record.plan, user)
+
+    return tell
+
+
+def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Mapping[str, Any]:
+    """What holds for somebody."""
+    bid = EvaluationContext.of(context, who, who.user)
+    label = "" if model is None else names.model_label(model)
+    return context.store.read(lambda reading: told(bid.limits_for(reading, context.clock.now())(label)))

@@ -1,0 +1,209 @@
+"""When a wish could be granted: the first start at which every rule and the room agree. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta, tzinfo
+from typing import Final
+
+from booking import durations, grid
+from booking.durations import Duration
+from booking.free_capacity import CapacityRequest, FreeCapacity
+from booking.policy.limits import Limits
+from booking.records import Violation
+from booking.rule_context import RuleContext
+from booking.rules import RULES
+from cluster.objects.bookings import Topology
+
+_MOST_TURNS: Final = 1000
+"""Rules and room each move the start on, to an event of the calendar; a calendar in which they do so more
+often than this is given up on."""
+_SHORT: Final = 20 * 3600
+"""Seconds that are in no place a day."""
+_SECOND: Final = timedelta(seconds=1)
+_NEVER: Final = datetime.max.replace(microsecond=0, tzinfo=UTC) - _SECOND
+"""Later than anything is booked."""
+
+
+def broken(case: RuleContext) -> Iterator[Violation]:
+    """The rules that a case breaks."""
+    for rule in RULES:
+        violation = rule(case)
+        if violation:
+            yield violation
+
+
+def earliest_start(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> datetime | None:
+    """The first instant at which such a booking would keep every rule and fit, if it is asked for then.
+
+    It is as long as the case, or as the limits allow. None: never, or there is nothing to wait for.
+    """
+    return _first(case, free_capacity, want, case.now, asked_then=True) if _can_wait(case) else None
+
+
+def next_start(
+    case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest, not_before: datetime
+) -> datetime | None:
+    """The first start from an instant on that would be accepted now; None: there is none."""
+    return _first(case, free_capacity, want, not_before, asked_then=False) if _can_wait(case) else None
+
+
+def wanted(case: RuleContext, topology: Topology) -> CapacityRequest:
+    """What a case asks of its room."""
+    return CapacityRequest(count=case.count, topology=topology, spared=case.limits.buffer)
+
+
+def allowed_start(moment: datetime, now: datetime, limits: Limits) -> datetime:
+    """The first start from an instant on that the policy's steps allow; now always is one."""
+    step = limits.granularity
+    return moment if step is None or moment == now else grid.at_or_after(moment, step, limits.tz)
+
+
+def is_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
+    """Whether the room lacks nothing for a case."""
+    return free_capacity.lacking(want, max(case.start, case.now), case.end) is None
+
+
+def is_plainly_free(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> bool:
+    """The same, said at once: where others would have to move for it, some of it is not seen."""
+    once = _Once(max(case.start, case.now), case.end)
+    return free_capacity.earliest(want, once) == once.not_before
+
+
+def shortage(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Iterator[Violation]:
+    """What the room lacks for a case; nothing, when it has it all."""
+    start = max(case.start, case.now)
+    lack = free_capacity.lacking(want, start, case.end)
+    if lack:
+        length = durations.between(start, case.end, case.limits.tz)
+        yield Violation(
+            rule="capacity",
+            message=lack.message,
+            limit=lack.free,
+            actual=want.count,
+            earliest_start=free_capacity.earliest(want, _Exactly(case.now, length, case.limits)),
+        )
+
+
+def end_of(start: datetime, length: Duration, limits: Limits) -> datetime:
+    """When a booking of about this length ends: within the limits, and after whole steps."""
+    step, zone = limits.granularity, limits.tz
+    shortest, longest = limits.shortest, limits.longest
+    if step is not None:
+        length, shortest = (_rounded_up(start, each, step, zone) for each in (length, shortest))
+        longest = grid.rounded_down(_in_days(start, longest, zone), step)
+    end = max(durations.after(start, length, zone), durations.after(start, shortest, zone))
+    return min(end, durations.after(start, longest, zone))
+
+
+def _rounded_up(start: datetime, length: Duration, step: Duration, zone: tzinfo) -> Duration:
+    """The shortest length of whole steps from a start on; a day that the clocks make shorter is one, too."""
+    length = _in_days(start, length, zone)
+    rounded = grid.rounded_up(length, step)
+    if rounded.seconds < _SHORT and not step.days:
+        return rounded
+    days = Duration(length.days + bool(length.seconds))
+    return min(rounded, days, key=lambda each: durations.after(start, each, zone))
+
+
+def _in_days(start: datetime, length: Duration, zone: tzinfo) -> Duration:
+    """A length from a start on, in as many days as it has: where clocks change 24 hours are none, or more."""
+    if length.seconds < _SHORT:
+        return length
+    return durations.between(start, durations.after(start, length, zone), zone)
+
+
+@dataclass(frozen=True, slots=True)
+class _Exactly:
+    """Any start, for exactly so long: what the room alone has to say."""
+
+    not_before: datetime
+    length: Duration
+    limits: Limits
+
+    def start_at(self, moment: datetime) -> datetime:
+        """Any."""
+        return moment
+
+    def end_of(self, start: datetime) -> datetime:
+        """As long as that."""
+        return durations.after(start, self.length, self.limits.tz)
+
+
+@dataclass(frozen=True, slots=True)
+class _Once:
+    """One start, and one end; the next is never."""
+
+    not_before: datetime
+    end: datetime
+
+    def start_at(self, moment: datetime) -> datetime:
+        """The only one, or never."""
+        return self.not_before if moment <= self.not_before else _NEVER
+
+    def end_of(self, start: datetime) -> datetime:
+        """The only one."""
+        return self.end if start == self.not_before else start + _SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class _Allowed:
+    """Starts on the policy's steps, or now, and lengths within its limits."""
+
+    now: datetime
+    not_before: datetime
+    length: Duration
+    limits: Limits
+
+    def start_at(self, moment: datetime) -> datetime:
+        """The instant itself, or the next step."""
+        return allowed_start(moment, self.now, self.limits)
+
+    def end_of(self, start: datetime) -> datetime:
+        """Within the limits."""
+        return end_of(start, self.length, self.limits)
+
+
+def _can_wait(case: RuleContext) -> bool:
+    """Whether it is a wish that makes sense and may begin at another time."""
+    has_begun = case.changing is not None and case.changing.state(case.now) != "planned"
+    return not has_begun and case.since < case.end
+
+
+def _first(
+    case: RuleContext,
+    free_capacity: FreeCapacity,
+    want: CapacityRequest,
+    not_before: datetime,
+    *,
+    asked_then: bool,
+) -> datetime | None:
+    """Rules and room in turn, until neither moves the start on."""
+    length, limit = case.length, durations.after(case.now, case.limits.farthest, case.limits.tz)
+    start = not_before
+    for _ in range(_MOST_TURNS):
+        timetable = _Allowed(case.now, start, length, case.limits)
+        start = timetable.start_at(start)
+        end = timetable.end_of(start)
+        if not start < end <= limit:
+            # Not one whole step is within the longest booking, or it is too far ahead.
+            return None
+        later = _after_the_rules(case.at(start, end, now=start if asked_then else case.now))
+        if later is None:
+            return None
+        if later == start:
+            found = free_capacity.earliest(want, _Allowed(case.now, start, length, case.limits))
+            if found is None or found == start:
+                return found
+            later = found
+        start = later
+    return None
+
+
+def _after_the_rules(case: RuleContext) -> datetime | None:
+    """The start itself if it breaks no rule, else when those that it breaks are no obstacle; None: never."""
+    start = case.start
+    for violation in broken(case):
+        if violation.earliest_start is None or violation.earliest_start <= case.start:
+            return None
+        start = max(start, violation.earliest_start)
+    return start

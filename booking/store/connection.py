@@ -1,0 +1,53 @@
+"""One connection to the booking database."""
+
+from functools import cache
+from typing import Any, Final
+
+import peewee
+
+_QUESTION: Final = "?"
+
+
+class Connection:
+    """A connection, used by one thread at a time; peewee's queries are executed on ``database``."""
+
+    def __init__(self, database: Any) -> None:
+        self.database = database
+        self._param: str = database.param
+
+    def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
+        """What a statement answers; its values stand where it has question marks."""
+        cursor = self.database.execute_sql(_of(statement, self._param), values)
+        found: list[tuple[Any, ...]] = cursor.fetchall()
+        return found
+
+    def run(self, statement: str, *values: object) -> int:
+        """How many rows a statement has changed."""
+        return int(self.database.execute_sql(_of(statement, self._param), values).rowcount)
+
+    def begin(self, how: str) -> None:
+        """Begin a transaction."""
+        self.run(how)
+
+    def commit(self) -> None:
+        """End it: what it wrote is stored for good when this returns."""
+        self.run("COMMIT")
+
+    def undo(self) -> bool:
+        """End it without its writes; whether the connection is still good."""
+        try:
+            self.run("ROLLBACK")
+        except peewee.PeeweeException:
+            return False
+        return True
+
+    def close(self) -> None:
+        """Close it, whatever state it is in."""
+        connection = self.database.connection()
+        self.database.dispose()
+        connection.close()
+
+
+@cache
+def _of(statement: str, param: str) -> str:
+    return statement if param == _QUESTION else statement.replace(_QUESTION, param)

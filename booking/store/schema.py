@@ -1,0 +1,97 @@
+"""The schema of a database: made, checked, and brought forward or back."""
+
+import secrets
+from pathlib import Path
+from typing import Any, Final
+
+from playhouse.migrations import Runner
+
+from booking.errors import StoreError
+from booking.store.models import VERSION, MetaRow
+
+_STEPS: Final = Path(__file__).parent / "migrations"
+_HISTORY: Final = "schema_migration"
+_FUNCTIONS: Final = ("bookings_peak", "audit_is_append_only")
+_OURS: Final = {"meta", "bookings"}
+
+
+def create_or_check(database: Any, name: str) -> None:
+    """See that the tables are ours and of today, or create them in an empty database, or bring them there.
+
+    In a transaction of the caller's, in which nobody else does the same.
+
+    Args:
+        database: a connected peewee database.
+        name: of the database, for sentences.
+
+    Raises:
+        StoreError: tables of somebody else's, or of a newer version.
+    """
+    version = version_of(database, name)
+    if version is None:
+        create(database, store_id=secrets.token_hex(16), change=0)
+    elif version > VERSION or version < 1:
+        raise StoreError(
+            f"The booking database {name} has schema {version}, and this booking server knows "
+            f"schema {VERSION}: run the version that wrote it, or a newer one."
+        )
+    elif version < VERSION:
+        _runner(database).up()
+
+
+def version_of(database: Any, name: str) -> int | None:
+    """Of a database's schema; None if it is empty.
+
+    Raises:
+        StoreError: tables of somebody else's, or none about the store.
+    """
+    tables = set(database.get_tables())
+    if not tables - {"sqlite_sequence"}:
+        return None
+    if not tables >= _OURS:
+        raise StoreError(f"{name} is the database of another program: give the booking server its own.")
+    rows = database.execute_sql("SELECT version FROM meta WHERE id = 1").fetchall()
+    if not rows:
+        raise StoreError(
+            f"The booking database {name} says nothing about itself: it is damaged, restore it from a backup."
+        )
+    return int(rows[0][0])
+
+
+def create(database: Any, *, store_id: str, change: int) -> None:
+    """Create the tables of today in an empty database."""
+    _runner(database).up()
+    if not database.for_update:
+        # Beside the store id, which is in a row: this is in the file's header (booking.store.sqlite_file).
+        database.pragma("application_id", 1 + secrets.randbelow(2**31 - 1))
+    MetaRow.insert(id=1, store_id=store_id, version=VERSION, change=change).execute(database)
+
+
+def drop_all(database: Any) -> None:
+    """Remove everything of ours from a database, and what is in it."""
+    cascade = " CASCADE" if database.for_update else ""
+    for table in sorted(set(database.get_tables()) - {"sqlite_sequence"}):
+        database.execute_sql(f'DROP TABLE "{table}"{cascade}')
+    for function in _FUNCTIONS if database.for_update else ():
+        database.execute_sql(f"DROP FUNCTION IF EXISTS {function}()")
+
+
+def bring_to(database: Any, version: int) -> None:
+    """Bring a database of ours to another schema, forward or back; in a transaction of the caller's."""
+    runner = _runner(database)
+    by_number = {step.idx: step.name for step in runner.migrations()}
+    if version not in by_number:
+        raise StoreError(f"There is no schema {version}; there are {', '.join(map(str, sorted(by_number)))}.")
+    ((present,),) = database.execute_sql("SELECT version FROM meta").fetchall()
+    if version < present:
+        runner.down(by_number[version + 1])
+    else:
+        runner.up(by_number[version])
+
+
+def _runner(database: Any) -> Runner:
+    runner = Runner(database, str(_STEPS), table_name=_HISTORY)
+    if "meta" in set(database.get_tables()):
+        # Schema 1 was written before there was a history of it.
+        runner.fake(min(step.name for step in runner.migrations()))
+    return runner

@@ -1,0 +1,40 @@
+"""What every step asks of the API server."""
+
+from contextlib import suppress
+
+from cluster.kube.errors import NotFound
+from cluster.kube.interface import EVERYTHING, Kube, Selection
+from cluster.kube.resources import Resource, T
+
+_PAGE = 500
+
+
+def everything(kube: Kube, resource: Resource[T], selection: Selection = EVERYTHING) -> tuple[list[T], str]:
+    """All objects of a kind, and the version at which they were so.
+
+    Raises:
+        ApiError: the API server could not be asked, or refused.
+    """
+    page = kube.list(resource, selection, limit=_PAGE)
+    found, version = [*page.items], page.resource_version
+    while page.continue_:
+        page = kube.list(resource, selection, limit=_PAGE, continue_=page.continue_)
+        found.extend(page.items)
+    return found, version
+
+
+def without(kube: Kube, resource: Resource[T], name: str, namespace: str | None = None) -> bool:
+    """See to it that an object is gone; whether it was there.
+
+    Raises:
+        ApiError: as above.
+    """
+    with suppress(NotFound):
+        kube.delete(resource, name, namespace=namespace)
+        return True
+    return False
+
+
+def some(found: list[str], most: int = 5) -> str:
+    """The first of many, for a sentence."""
+    return ", ".join([*found[:most], *([f"and {len(found) - most} more"] if len(found) > most else [])])

@@ -1,0 +1,101 @@
+"""What is left when nobody of us lives any more is taken off pods and nodes, or deleted."""
+
+from booking.uninstall import marks
+from booking.uninstall.api import everything, some, without
+from booking.uninstall.kinds import CAPACITIES
+from booking.uninstall.stopping import Say
+from cluster import names
+from cluster.kube.errors import Conflict, NotFound
+from cluster.kube.interface import Kube, Selection
+from cluster.kube.resources import LEASES, NODES, PODS, SECRETS, Resource, T
+from cluster.objects.pods import Pod, asks_for_gpus, is_terminal
+
+
+class Cleanup:
+    """Leaves nothing behind."""
+
+    def __init__(self, kube: Kube, *, namespace: str, keeps_bookings: bool, say: Say) -> None:
+        """Args: namespace: of the release; say: tells people."""
+        self._kube = kube
+        self._namespace = namespace
+        self._keeps_bookings = keeps_bookings
+        self._say = say
+
+    def pods(self) -> str | None:
+        """No pod obeys us, waits for us or is kept by us any more; a sentence where one changed meanwhile.
+
+        Raises:
+            ApiError: the API server could not be asked.
+        """
+        pods, _ = everything(self._kube, PODS)
+        changes = [(pod, change) for pod in pods if (change := marks.off_a_pod(pod))]
+        changed = [pod.key for pod, change in changes if not self._patched(PODS, pod, change)]
+        if len(changes) > len(changed):
+            self._say(f"{len(changes) - len(changed)} pods are rid of what we had written for ourselves.")
+        return f"Pods changed at this moment: {some(changed)}." if changed else None
+
+    def nodes(self) -> str | None:
+        """No node says what GPUs we saw there.
+
+        Raises:
+            ApiError: as above.
+        """
+        nodes, _ = everything(self._kube, NODES)
+        changes = [(node, change) for node in nodes if (change := marks.off_a_node(node.metadata))]
+        for node, change in changes:
+            self._patched(NODES, node, change)
+        if changes:
+            self._say(f"{len(changes)} nodes are rid of our annotations.")
+        return None
+
+    def objects(self) -> str | None:
+        """Leases, keys and whatever else of ours no chart knows.
+
+        Raises:
+            ApiError: as above.
+        """
+        leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))
+        left = [lease.metadata.name for lease in leases]
+        ours = [name for name in left if marks.is_left(name, keeps_bookings=self._keeps_bookings)]
+        gone = [name for name in ours if without(self._kube, LEASES, name, self._namespace)]
+        if gone:
+            self._say(f"{len(gone)} Leases are deleted.")
+        without(self._kube, SECRETS, names.WEBHOOK_KEYS, self._namespace)
+        without(self._kube, CAPACITIES, names.REQUEUE_TRIGGER, self._namespace)
+        return None
+
+    def farewell(self, scheduler: str) -> None:
+        """Say what stays, and what nobody will do any more.
+
+        Raises:
+            ApiError: as above.
+        """
+        pods, _ = everything(self._kube, PODS)
+        with_gpus = [pod for pod in pods if asks_for_gpus(pod) and not is_terminal(pod)]
+        running = [pod for pod in with_gpus if pod.spec.node_name]
+        waiting = [pod.key for pod in with_gpus if _waits_for(pod, scheduler)]
+        if running:
+            self._say(f"{len(running)} pods keep their GPUs until they end.")
+        if waiting:
+            self._say(
+                f"{len(waiting)} pods wait for scheduler {scheduler}, which is gone: {some(waiting)}."
+                " Delete them; what a controller makes again, the cluster's own scheduler places."
+            )
+        if self._keeps_bookings:
+            self._say("The bookings are kept: install again, and everybody finds theirs.")
+        self._say("Nothing else of GPU Booking is left outside its release.")
+
+    def _patched(self, resource: Resource[T], obj: T, change: marks.Json) -> bool:
+        """Whether the object is rid of it, or gone."""
+        meta = obj.metadata
+        try:
+            self._kube.patch(resource, meta.name, change, namespace=meta.namespace or None)
+        except NotFound:
+            return True
+        except Conflict:
+            return False
+        return True
+
+
+def _waits_for(pod: Pod, scheduler: str) -> bool:
+    return not pod.spec.node_name and pod.spec.scheduler_name == scheduler

@@ -1,0 +1,110 @@
+"""Pods that were being taken away when we were told to go: each comes back, or need not leave (law L4).
+
+The controller is gone. Its own table of steps is gone through here, with nobody left who wants a GPU back:
+who has not been told to go is spared, who has goes and comes back.
+"""
+
+from typing import Final
+
+from booking.reclaimer.evictions.api_calls import Calls
+from booking.reclaimer.evictions.comeback import is_comeback, is_guarded, next_step, origin_of, victim_of
+from booking.reclaimer.evictions.comeback_cache import ComebackCache
+from booking.reclaimer.evictions.comebacks import Comebacks, EventWriter
+from booking.uninstall.api import everything, some, without
+from booking.uninstall.stopping import Say
+from cluster import names
+from cluster.kube.backoff import Random
+from cluster.kube.interface import Kube
+from cluster.kube.resources import POD_TEMPLATES, PODS, PodTemplate
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod, has_condition, is_terminating
+from cluster.process.clock import Clock
+
+_NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class ComebackDrain:
+    """Carries every comeback to its end."""
+
+    def __init__(self, kube: Kube, clock: Clock, events: EventWriter, *, say: Say, random: Random) -> None:
+        """Args: events: tells the pods' owners; say: tells whoever uninstalls; random: spreads attempts."""
+        self._kube = kube
+        self._say = say
+        self._told = _Told(events, say)
+        self._seen = ComebackCache()
+        self._returning = Comebacks(Calls(kube, clock), clock, self._told, self._seen, random=random)
+
+    def everybody(self) -> str | None:
+        """Go on with all of them; a sentence while one is left.
+
+        Raises:
+            ApiError: the API server could not be asked.
+        """
+        templates, of_templates = everything(self._kube, POD_TEMPLATES)
+        mine = [template for template in templates if _is_labelled(template.metadata)]
+        victims = {victim_of(template) for template in mine}
+        pods, of_pods = everything(self._kube, PODS)
+        ours = [pod for pod in pods if _is_ours(pod) or pod.metadata.uid in victims]
+        self._seen.templates.replace(mine, of_templates)
+        self._seen.pods.replace(ours, of_pods)
+        waiting = [self._waits(template) for template in mine if is_comeback(template)]
+        waiting += [f"{pod.key} has our finalizer" for pod in ours if _is_leaving(pod)]
+        self._unreadable([template for template in mine if not is_comeback(template)])
+        if not waiting:
+            return None
+        self._returning.reconcile(_NOBODY)
+        return f"Pods were leaving, and are not back yet: {some(waiting)}."
+
+    def _waits(self, template: PodTemplate) -> str:
+        """What one that is left waits for."""
+        uid, meta = victim_of(template), template.metadata
+        where = f"{meta.namespace}/{template.template['metadata']['name']}"
+        victim = self._seen.comeback(uid, wanted=False).victim
+        if victim and is_terminating(victim) and next_step(self._seen.comeback(uid, wanted=False)) == "wait":
+            return f"{where} still ends on node {victim.spec.node_name}"
+        refused = self._told.refused.get(uid)
+        if refused:
+            return f"{where}: {refused} (deleting PodTemplate {meta.name} gives it up)"
+        return where
+
+    def _unreadable(self, templates: list[PodTemplate]) -> None:
+        for template in templates:
+            meta = template.metadata
+            if without(self._kube, POD_TEMPLATES, meta.name, meta.namespace):
+                self._say(f"PodTemplate {meta.namespace}/{meta.name} was not readable, and is deleted.")
+
+
+class _Told:
+    """Tells owners by Events, and repeats it to whoever uninstalls."""
+
+    def __init__(self, events: EventWriter, say: Say) -> None:
+        self._events = events
+        self._say = say
+        self.refused: dict[str, str] = {}
+        """Uid of the victim -> why its pod cannot come back yet."""
+
+    def normal(self, about: Pod, reason: str, message: str) -> None:
+        """Something went as it should."""
+        self._events.normal(about, reason, message)
+        self._say(f"Pod {about.key}: {message}")
+
+    def warning(self, about: Pod, reason: str, message: str) -> None:
+        """Something is wrong."""
+        self._events.warning(about, reason, message)
+        if reason == names.COMEBACK_REFUSED:
+            self.refused[about.metadata.uid] = message
+        self._say(f"Pod {about.key}: {message}")
+
+
+def _is_leaving(pod: Pod) -> bool:
+    """Whether it leaves by our hand, or says so; from any other our finalizer may be taken as it stands."""
+    by_us = has_condition(pod, names.DISRUPTION_TARGET)
+    return is_guarded(pod) and by_us and origin_of(pod) is None
+
+
+def _is_ours(pod: Pod) -> bool:
+    return is_guarded(pod) or _is_labelled(pod.metadata)
+
+
+def _is_labelled(meta: Meta) -> bool:
+    return names.COMEBACK in (meta.labels or {})

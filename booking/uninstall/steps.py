@@ -1,0 +1,51 @@
+"""The order in which it is done: one step after the other, each until nothing is left of it to do."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from booking.uninstall.stopping import Say
+from cluster.kube.errors import ApiError
+from cluster.process.clock import Clock
+
+Step = Callable[[], str | None]
+"""Does what can be done now; a sentence about what is left, None when nothing is. May raise ``ApiError``."""
+
+PAUSE: Final = 1.0
+"""Seconds."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long all steps together may take."""
+
+    clock: Clock
+    seconds: float
+
+
+def in_order(steps: Sequence[Step], patience: Patience, say: Say) -> bool:
+    """Do every step, each when the one before it is done; whether all are.
+
+    Whatever is done stays done: who is called again goes on where it ended.
+    """
+    clock, stop = patience.clock, threading.Event()
+    latest = clock.monotonic() + patience.seconds
+    for step in steps:
+        said = None
+        while (left := _tried(step)) is not None:
+            if left != said:
+                say(left)
+                said = left
+            if clock.monotonic() >= latest:
+                say("This takes too long. Nothing is lost: see what is said above, and uninstall again.")
+                return False
+            clock.wait(stop, PAUSE)
+    return True
+
+
+def _tried(step: Step) -> str | None:
+    try:
+        return step()
+    except ApiError as error:
+        return f"The API server could not do what was asked, and is asked again: {error}"

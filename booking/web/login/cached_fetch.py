@@ -1,0 +1,62 @@
+"""What is fetched from elsewhere and kept for a while: asked for anew, but not too often."""
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Final, Generic, TypeVar
+
+import structlog
+
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+FRESH_SECONDS: Final = 300.0
+"""Then it is fetched again."""
+USABLE_SECONDS: Final = 3600.0
+"""So long it is used while fetching fails."""
+PAUSE_SECONDS: Final = 10.0
+"""Between two tries, whoever wishes for one."""
+
+T = TypeVar("T")
+
+
+class FetchError(Exception):
+    """It cannot be fetched; a sentence."""
+
+
+class CachedFetch(Generic[T]):
+    """One thing. For many threads: one fetches, the others wait for it."""
+
+    def __init__(self, fetch: Callable[[], T], clock: Clock) -> None:
+        """Args: fetch: raises ``FetchError``."""
+        self._fetch = fetch
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._value: T | None = None
+        self._at = -math.inf
+        self._tried = -math.inf
+
+    def get(self, *, renew: bool = False) -> T:
+        """It; ``renew``: the one that is known does not do.
+
+        Raises:
+            FetchError: it is not known.
+        """
+        with self._lock:
+            now = self._clock.monotonic()
+            is_old = now - self._at >= FRESH_SECONDS
+            if (is_old or renew) and now - self._tried >= PAUSE_SECONDS:
+                self._tried = now
+                self._try(now)
+            if self._value is None or now - self._at >= USABLE_SECONDS:
+                raise FetchError("It could not be fetched a moment ago, and is tried again soon.")
+            return self._value
+
+    def _try(self, now: float) -> None:
+        try:
+            self._value, self._at = self._fetch(), now
+        except FetchError as error:
+            log.warning("the identity provider could not be asked", error=str(error))
+            if self._value is None:
+                raise

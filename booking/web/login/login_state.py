@@ -1,0 +1,68 @@
+"""Somebody is on the way to the identity provider and back: what must come back with them.
+
+All of it follows from one secret in a cookie of theirs, so that nothing is stored for people who may never
+return, and nobody can finish what another browser began (login CSRF).
+"""
+
+import base64
+import binascii
+import hashlib
+import hmac
+import secrets
+from dataclasses import dataclass
+from typing import Final
+
+from booking.web.signing_in import own
+
+LASTS_SECONDS: Final = 600
+_SECRET_LETTERS: Final = 43
+"""32 bytes in base64."""
+
+
+@dataclass(frozen=True)
+class LoginState:
+    """One way there and back."""
+
+    secret: str
+    then: str
+    """The address to go on to."""
+
+    @classmethod
+    def begin(cls, then: str) -> "LoginState":
+        """A new one."""
+        return cls(secrets.token_urlsafe(32), own(then))
+
+    @classmethod
+    def of(cls, cookie: str | None) -> "LoginState | None":
+        """The one that a cookie stands for."""
+        secret, _, then = (cookie or "").partition(".")
+        if len(secret) != _SECRET_LETTERS or not secret.isascii():
+            return None
+        try:
+            return cls(secret, own(base64.urlsafe_b64decode(then.encode()).decode()))
+        except (binascii.Error, ValueError):
+            return None
+
+    @property
+    def cookie(self) -> str:
+        """What the browser keeps meanwhile."""
+        return f"{self.secret}.{base64.urlsafe_b64encode(self.then.encode()).decode()}"
+
+    @property
+    def state(self) -> str:
+        """Comes back in the address."""
+        return self._derived("state")
+
+    @property
+    def nonce(self) -> str:
+        """Comes back in the ID token."""
+        return self._derived("nonce")
+
+    @property
+    def verifier(self) -> str:
+        """Shows that the code is ours (PKCE)."""
+        return self._derived("verifier")
+
+    def _derived(self, what: str) -> str:
+        digest = hmac.new(self.secret.encode(), what.encode(), hashlib.sha256).digest()
+        return base64.urlsafe_b64encode(digest).rstrip(b"=").decode()

@@ -1,0 +1,117 @@
+"""Who is behind a request: a bearer token of the cluster's or of the provider's, or a session's cookie."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from flask import Request, g
+
+from booking.principals import Principal
+from booking.store_records import Session
+from booking.web.authentication import Authenticator, principal_of
+from booking.web.login.addresses import is_same_origin
+from booking.web.login.cached_fetch import FetchError
+from booking.web.login.cookies import Cookies
+from booking.web.login.id_tokens import IdTokens
+from booking.web.login.oidc import BadTokenError, Oidc, Person, person_of
+from booking.web.login.sessions import Sessions
+from booking.web.pages.csrf import CSRF_FAILED
+from booking.web.problems import ProblemError, unavailable
+from booking.web.roles import Roles
+from cluster import names
+from cluster.decide.identity import Rule
+from cluster.kube.token_review import Subject
+
+_HARMLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoginContext:
+    """What the login stands on."""
+
+    bearers: Authenticator
+    sessions: Sessions
+    cookies: Cookies
+    roles: Roles
+    rules: Sequence[Rule]
+    public: str | None = None
+    """URL by which people reach us."""
+    oidc: Oidc | None = None
+    id_tokens: IdTokens | None = None
+    """Of the provider, if there is one."""
+
+    def person(self, person: Person) -> Principal:
+        """Whom the provider names.
+
+        Raises:
+            ProblemError: 403 for a name that is nobody's, 503.
+        """
+        return principal_of("oidc", person.raw, person.subject, rules=self.rules, roles=self.roles)
+
+    def demand_own_page(self, request: Request) -> None:
+        """See that a browser sends this from a page of ours.
+
+        Raises:
+            ProblemError: 403.
+        """
+        origin, site = request.headers.get("Origin"), request.headers.get("Sec-Fetch-Site")
+        if not is_same_origin(origin, site, host=request.host, public=self.public):
+            raise ProblemError(CSRF_FAILED, "Nothing was changed: the request came from another site's page.")
+
+
+class SessionAuth:
+    """``SigningIn``."""
+
+    def __init__(self, context: LoginContext) -> None:
+        self._context = context
+
+    def principal_of(self, request: Request) -> Principal:
+        """Who asks: a token goes before a cookie.
+
+        Raises:
+            ProblemError: 401, 403, 503.
+        """
+        header = request.headers.get("Authorization")
+        if header is None:
+            session = session_of(request, self._context)
+            return (
+                self._context.bearers.principal(None)
+                if session is None
+                else self._signed_in(session, request)
+            )
+        token = self._context.bearers.token_in(header)
+        id_tokens, oidc = self._context.id_tokens, self._context.oidc
+        if id_tokens is None or oidc is None or not id_tokens.is_of_provider(token):
+            return self._context.bearers.owner(token)
+        try:
+            return self._context.person(person_of(id_tokens.shown(token), oidc))
+        except BadTokenError as error:
+            raise self._context.bearers.refusal(str(error), error=True) from error
+        except FetchError as error:
+            raise unavailable(f"The identity provider cannot be asked for its keys. {error}") from error
+
+    def is_guess(self, request: Request) -> bool:
+        """A token of the cluster's that has not been good before: the provider's we look at ourselves."""
+        header = request.headers.get("Authorization")
+        if header is None or self._context.bearers.has_been_good(header):
+            return False
+        id_tokens = self._context.id_tokens
+        return id_tokens is None or not id_tokens.is_of_provider(header.partition(" ")[2].strip())
+
+    def _signed_in(self, session: Session, request: Request) -> Principal:
+        # A browser sends cookies with whatever another site's page makes it send.
+        if request.method not in _HARMLESS:
+            self._context.demand_own_page(request)
+        subject = Subject(session.data["subject"], frozenset(session.groups))
+        source = session.data["source"]
+        return principal_of(
+            source, session.name, subject, rules=self._context.rules, roles=self._context.roles
+        )
+
+
+def session_of(request: Request, context: LoginContext) -> Session | None:
+    """The session of a request; looked for once."""
+    if "session" not in g:
+        g.session = context.sessions.find(context.cookies.get(request, names.SESSION_COOKIE))
+    found: Session | None = g.session
+    return found

@@ -1,0 +1,60 @@
+"""A change is promised only where it can be kept: the mirror is well before it, and has written it after.
+
+A guarantee stands when its Booking object is written: the controller and the extender see nothing else.
+"""
+
+from typing import Final
+
+from booking.records import Record
+from booking.web.interfaces import Mirrored
+from booking.web.problems import unavailable
+from cluster.process.probes import Check
+
+PATIENCE: Final = 10.0
+"""Seconds that an answer waits for the mirror."""
+
+NOT_YET: Final = (
+    "It is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
+    " It will be as soon as possible; until then it is not guaranteed. Ask again with GET."
+)
+
+
+class MirrorBarrier:
+    """Stands before and after every change of a booking."""
+
+    def __init__(self, mirror: Mirrored, no_promises: Check, unknown_capacity: Check) -> None:
+        """Take its parts.
+
+        Args:
+            mirror: what writes to the cluster.
+            no_promises: why nothing can be changed now.
+            unknown_capacity: why it is not known now how many GPUs there are.
+        """
+        self._mirror = mirror
+        self._no_promises = no_promises
+        self._unknown_capacity = unknown_capacity
+
+    def demand(self) -> None:
+        """Refuse a change that could not be mirrored.
+
+        Raises:
+            ProblemError: 503.
+        """
+        self._refuse(self._no_promises())
+
+    def demand_capacity(self) -> None:
+        """Refuse what cannot be judged, because it is not known how many GPUs there are.
+
+        Raises:
+            ProblemError: 503.
+        """
+        self._refuse(self._unknown_capacity())
+
+    def written(self, record: Record) -> bool:
+        """Whether what was stored stands in the cluster; waits for it."""
+        self._mirror.poke()
+        return self._mirror.written(record.change, PATIENCE)
+
+    def _refuse(self, unready_reason: str | None) -> None:
+        if unready_reason:
+            raise unavailable(f"Nothing was stored, because nothing can be promised now. {unready_reason}")

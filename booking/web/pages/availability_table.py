@@ -1,0 +1,97 @@
+"""The availability as a template reads it: a row for every model. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from booking.service.overview import Overview
+from booking.web.pages.axis import Axis
+from booking.web.pages.calendar_range import DAYS, CalendarRange, Head
+from booking.web.pages.chart import Chart, chart
+from booking.web.pages.day_cells import Cell, cells_of
+from booking.web.pages.form_result import model_title
+from booking.web.pages.load_segments import at, pieces_of, steps_on, summary
+from booking.web.pages.model_detail import Inside, inside_of
+
+_TALL: Final = 72
+"""Height of a model's picture."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """A model."""
+
+    number: int
+    label: str
+    title: str
+    capacity: int
+    free: int
+    when: str
+    """``now``, or the first instant of later weeks."""
+    over: int
+    """So many more are booked at one time than there are."""
+    chart: Chart
+    summary: str
+    days: tuple[Cell, ...]
+    fragment: str
+    """Where its inside is."""
+    opened: str
+    """The page with this row opened."""
+    inside: Inside | None
+
+
+@dataclass(frozen=True)
+class AvailabilityTable:
+    """The whole."""
+
+    axis: Axis
+    heads: tuple[Head, ...]
+    rows: tuple[Row, ...]
+    earlier: str | None
+    later: str | None
+    problem: str | None = None
+
+    @property
+    def last(self) -> datetime:
+        """The last day that is shown."""
+        return self.axis.midnights[-2]
+
+
+def board_of(
+    overview: Overview | None, range_: CalendarRange, *, opened: str | None, problem: str | None
+) -> AvailabilityTable:
+    """What there is, on a leaf."""
+    return AvailabilityTable(
+        axis=range_.axis,
+        heads=range_.heads(),
+        rows=tuple(_rows(overview, range_, opened)) if overview else (),
+        earlier=range_.turned(-DAYS),
+        later=range_.turned(DAYS),
+        problem=problem,
+    )
+
+
+def _rows(overview: Overview, range_: CalendarRange, opened: str | None) -> Iterator[Row]:
+    for number, model in enumerate(overview.capacity.models, start=1):
+        capacity = overview.capacity.total(model)
+        found = steps_on(pieces_of(overview, model), range_, capacity)
+        first = at(found, range_.first_at)
+        most = max(step.used for step in found if step.end > range_.clock.now)
+        query = {"model": model, **range_.query()}
+        yield Row(
+            number=number,
+            label=model,
+            title=model_title(model),
+            capacity=capacity,
+            free=first.free,
+            when=range_.first_word,
+            over=max(0, most - capacity),
+            chart=chart(found, range_.axis, now_at=range_.now_at, height=_TALL),
+            summary=summary(model_title(model), found, range_.clock),
+            days=cells_of(found, range_, model),
+            fragment=f"/inside?{urlencode(query)}",
+            opened=f"/?{urlencode(query | {'open': model})}#model-{number}",
+            inside=inside_of(overview, range_, model) if opened == model else None,
+        )

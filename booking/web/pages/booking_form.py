@@ -1,0 +1,152 @@
+"""The form *Book*: its texts as they came, what they ask for, and the sentences next to its fields. Pure."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import datetime
+from typing import Final
+from urllib.parse import urlencode
+
+from booking import durations
+from booking.durations import Duration
+from booking.records import BookingRequest
+from booking.web.pages.site_clock import BadTimeError, SiteClock
+from cluster import names
+from cluster.objects.bookings import Topology
+
+_WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
+_LONGEST_TEXT: Final = 300
+"""Characters of a field that are looked at; none of them needs so many."""
+_HOUR: Final = 3600
+NO_COUNT: Final = "Say how many GPUs: a whole number from 1 to 999999."
+_UNITS: Final = frozenset({"days", "hours"})
+
+
+@dataclass(frozen=True)
+class Texts:
+    """What stands in the fields."""
+
+    model: str = ""
+    count: str = "1"
+    topology: str = "single-node"
+    start: str = ""
+    """Empty: now."""
+    by: str = "length"
+    """``length`` or ``end``."""
+    amount: str = "1"
+    unit: str = "days"
+    end: str = ""
+    namespace: str = ""
+    user: str = ""
+    """For whom, of an administrator's form; empty: for whoever fills it."""
+
+    def query(self) -> str:
+        """As the query of an address that fills the form with them."""
+        told = {each.name: getattr(self, each.name) for each in fields(self)}
+        return urlencode({name: text for name, text in told.items() if text})
+
+
+def texts_of(given: Mapping[str, str]) -> Texts:
+    """The fields of a form or a query; what is missing is as in a fresh form."""
+    known = {each.name for each in fields(Texts)}
+    return Texts(**{name: text.strip()[:_LONGEST_TEXT] for name, text in given.items() if name in known})
+
+
+@dataclass(frozen=True)
+class FormRequest:
+    """What the texts ask for."""
+
+    request: BookingRequest | None
+    """None where they cannot be read."""
+    length: Duration | None
+    user: str | None = None
+    """Whom an administrator asks for; None: themselves."""
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+    """Field -> sentences."""
+
+
+def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:
+    """Read the texts; all that is wrong is told at once."""
+    errors: dict[str, list[str]] = {}
+    count = whole(texts.count)
+    if not count:
+        errors["count"] = [NO_COUNT]
+    if not texts.model:
+        errors["model"] = ["Choose a model."]
+    start = _instant(texts.start, clock, errors, "start") if texts.start else None
+    end, length = _until(texts, start or clock.now.replace(microsecond=0), clock, errors)
+    if errors or end is None:
+        return FormRequest(None, None, errors=errors)
+    topology: Topology = "any" if texts.topology == "any" or count == 1 else "single-node"
+    request = BookingRequest(
+        model=names.model_label(texts.model),
+        count=count,
+        start=start,
+        end=end,
+        namespace=texts.namespace or None,
+        topology=topology,
+    )
+    return FormRequest(request, length, texts.user or None, errors)
+
+
+def filled(
+    clock: SiteClock,
+    *,
+    model: str,
+    count: int,
+    topology: str,
+    start: datetime,
+    end: datetime,
+    namespace: str | None,
+    user: str = "",
+) -> Texts:
+    """The texts that ask for this; the length stays a length where it is one of whole days or hours."""
+    length = durations.between(start, end, clock.zone)
+    hours, rest = divmod(length.seconds, _HOUR)
+    told = {"by": "end", "end": clock.field(end)}
+    if not length.seconds:
+        told = {"by": "length", "amount": str(length.days), "unit": "days"}
+    elif not length.days and not rest:
+        told = {"by": "length", "amount": str(hours), "unit": "hours"}
+    return Texts(
+        model=model,
+        count=str(count),
+        topology=topology if count > 1 else "single-node",
+        start="" if start <= clock.now else clock.field(start),
+        namespace=namespace or "",
+        user=user,
+        **told,
+    )
+
+
+def _until(
+    texts: Texts, start: datetime, clock: SiteClock, errors: dict[str, list[str]]
+) -> tuple[datetime | None, Duration | None]:
+    if texts.by == "end":
+        if not texts.end:
+            errors["end"] = ["Say until when."]
+            return None, None
+        end = _instant(texts.end, clock, errors, "end")
+        return end, None if end is None else durations.between(start, end, clock.zone)
+    amount = whole(texts.amount) if texts.unit in _UNITS else 0
+    if not amount:
+        errors["end"] = ["Say for how long: a whole number from 1 to 999999, of days or hours."]
+        return None, None
+    length = Duration(seconds=amount * _HOUR) if texts.unit == "hours" else Duration(days=amount)
+    if length.nominal > durations.LONGEST.nominal:
+        errors["end"] = ["That is longer than a hundred years."]
+        return None, None
+    return durations.after(start, length, clock.zone), length
+
+
+def whole(text: str) -> int:
+    """A whole number; 0 where it is none, or none that anybody would write here."""
+    return int(text) if _WHOLE.fullmatch(text) else 0
+
+
+def _instant(text: str, clock: SiteClock, errors: dict[str, list[str]], name: str) -> datetime | None:
+    try:
+        return clock.read(text)
+    except BadTimeError as error:
+        errors[name] = [str(error)]
+        return None

@@ -1,0 +1,87 @@
+"""Which weeks are shown, and the heads of their days. Pure."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from booking.web.pages.axis import Axis
+from booking.web.pages.site_clock import SiteClock
+
+DAYS: Final = 28
+_FARTHEST: Final = timedelta(days=366)
+"""How far ahead people may turn the leaves."""
+
+
+@dataclass(frozen=True)
+class Head:
+    """What stands above a column."""
+
+    weekday: str
+    date: int
+    month: str
+    """Empty, unless a month begins with it."""
+    looks: str
+
+
+@dataclass(frozen=True)
+class CalendarRange:
+    """Which weeks are shown, to whom."""
+
+    axis: Axis
+    clock: SiteClock
+    first: datetime | None
+    """The day that was asked for; None: today."""
+
+    @classmethod
+    def of(cls, clock: SiteClock, first: datetime | None) -> "CalendarRange":
+        """The weeks from a day on, which lies neither before today nor too far ahead."""
+        begin = min(max(first or clock.now, clock.now), clock.now + 2 * _FARTHEST)
+        return cls(Axis(clock.midnights(begin, DAYS)), clock, begin if begin > clock.now else None)
+
+    @property
+    def first_at(self) -> datetime:
+        """The first instant that is shown and not past."""
+        return max(self.clock.now, self.axis.start)
+
+    @property
+    def first_word(self) -> str:
+        """It as people read it, after a number: ``now``, ``on Fri 1 May``."""
+        return "now" if self.first is None else f"on {self.clock.day(self.first_at)}"
+
+    @property
+    def now_at(self) -> float | None:
+        """Where now is."""
+        return self.axis.at(self.clock.now) if self.axis.shows(self.clock.now) else None
+
+    def heads(self) -> tuple[Head, ...]:
+        """Above the columns."""
+        return tuple(
+            Head(
+                weekday=self.clock.weekday(day)[:2],
+                date=self.clock.date(day),
+                month=self.clock.month(day) if self.clock.date(day) == 1 or not place else "",
+                looks=self._looks(day),
+            )
+            for place, day in enumerate(self.axis.midnights[:-1])
+        )
+
+    def _looks(self, day: datetime) -> str:
+        looks = (
+            "weekend" if self.clock.is_weekend(day) else "monday" if self.clock.weekday(day) == "Mon" else ""
+        )
+        return f"{looks} today".strip() if self.clock.day(day) == self.clock.day(self.clock.now) else looks
+
+    def query(self) -> dict[str, str]:
+        """What an address needs to show this leaf."""
+        return {} if self.first is None else {"from": self._date(self.first)}
+
+    def turned(self, days: int) -> str | None:
+        """The address of the leaf so many days away; None where there is none."""
+        today = self.clock.midnights(self.clock.now, 1)[0]
+        if (days < 0 and self.axis.start <= today) or self.axis.start > self.clock.now + _FARTHEST:
+            return None
+        found = self.axis.start.astimezone(self.clock.zone) + timedelta(days=days)
+        return "/" if found <= today else f"/?from={self._date(found)}"
+
+    def _date(self, instant: datetime) -> str:
+        return f"{instant.astimezone(self.clock.zone):%Y-%m-%d}"

@@ -1,0 +1,59 @@
+"""That a form comes from our own page: a port, and tokens that stand on no session.
+
+A cross-site request carries what the browser knows, never what stands in our forms.
+"""
+
+import hashlib
+import hmac
+import secrets
+from http import HTTPStatus
+from typing import Final, Protocol
+
+from flask import Request
+
+from booking.principals import Principal
+from booking.web.problems import Kind, ProblemError
+
+FIELD: Final = "csrf"
+"""Name of the hidden field."""
+CSRF_FAILED: Final = Kind("forged", HTTPStatus.FORBIDDEN, "The form is not fresh")
+
+
+class CsrfProtection(Protocol):
+    """Makes what forms carry, and looks at what they bring back."""
+
+    def token(self, who: Principal, request: Request) -> str:
+        """For the forms of an answer to this request."""
+        ...
+
+    def demand(self, who: Principal, request: Request) -> None:
+        """See that a form was ours.
+
+        Raises:
+            ProblemError: 403.
+        """
+        ...
+
+
+class UserTokens:
+    """One token per user, as long as this process lives."""
+
+    def __init__(self, key: bytes | None = None) -> None:
+        self._key = key or secrets.token_bytes(32)
+
+    def token(self, who: Principal, _request: Request, /) -> str:
+        """Derived from the user id."""
+        return hmac.new(self._key, who.user.encode(), hashlib.sha256).hexdigest()
+
+    def demand(self, who: Principal, request: Request) -> None:
+        """Compared in constant time."""
+        given = request.form.get(FIELD, "")
+        if not hmac.compare_digest(given.encode(), self.token(who, request).encode()):
+            raise stale_form()
+
+
+def stale_form() -> ProblemError:
+    """What is answered to a form that is not ours, or was ours too long ago."""
+    return ProblemError(
+        CSRF_FAILED, "Nothing was changed: the form was too old. Load the page again, and send it anew."
+    )

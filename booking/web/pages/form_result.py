@@ -1,0 +1,206 @@
+"""What the form is answered: it can be booked, or what stands in the way and what would be accepted. Pure."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final, Literal, Protocol
+
+from booking import wording
+from booking.alternatives import Why
+from booking.evaluate import Decision
+from booking.records import Violation
+from booking.store_records import Block
+from booking.web.pages.booking_form import filled
+from booking.web.pages.site_clock import SiteClock
+
+Looks = Literal["good", "bad", "plain"]
+_BUTTONS: Final = 6
+"""The three earliest slots, and three alternatives."""
+UNWRITTEN: Final = (
+    "is stored, but not written to the cluster yet: the Kubernetes API server does not answer in time."
+    " Until it does, it is not guaranteed."
+)
+"""Of a booking that the mirror could not write."""
+
+FIELD_OF: Final[Mapping[str, str]] = {
+    "unknown-model": "model",
+    "count-below-one": "count",
+    "more-than-exist": "count",
+    "more-than-one-node-has": "count",
+    "not-a-namespace": "namespace",
+    "not-a-user": "user",
+    "starts-in-the-past": "start",
+    "ends-before-it-starts": "end",
+    "too-far-ahead": "end",
+    "shortest": "end",
+    "longest": "end",
+}
+"""Rule -> the field that it is about; rules that are about more are told above the buttons."""
+
+WHY: Final[Mapping[Why, str]] = {
+    "within-limits": "within the limits",
+    "later": "later",
+    "several-nodes": "on several nodes",
+    "shorter": "shorter",
+    "fewer-gpus": "fewer GPUs",
+    "other-model": "another model",
+    "earlier": "earlier",
+}
+"""What is different about an alternative."""
+
+
+@dataclass(frozen=True)
+class Filler:
+    """A button that fills the form."""
+
+    address: str
+    """For browsers without JavaScript."""
+    fragment: str
+    """For htmx."""
+    title: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What stands above the buttons."""
+
+    looks: Looks
+    message: str
+    violations: tuple[str, ...] = ()
+    slots: tuple[Filler, ...] = ()
+    errors: Mapping[str, list[str]] = field(default_factory=dict)
+    """Field -> sentences that stand next to it."""
+    later: str = ""
+    """From when on it could be booked, or that it never can; of a refusal."""
+
+    @property
+    def beside(self) -> tuple[str, ...]:
+        """The sentences that stand next to fields: who hears the answer hears them with it."""
+        return tuple(message for told in self.errors.values() for message in told)
+
+
+class ProposedBooking(Protocol):
+    """A slot of the service, or an alternative of the evaluation."""
+
+    @property
+    def model(self) -> str:
+        """In label form."""
+        ...
+
+    @property
+    def count(self) -> int:
+        """GPUs."""
+        ...
+
+    @property
+    def topology(self) -> str:
+        """How they lie."""
+        ...
+
+    @property
+    def start(self) -> datetime:
+        """The first instant."""
+        ...
+
+    @property
+    def end(self) -> datetime:
+        """The first instant after it."""
+        ...
+
+
+def model_title(label: str) -> str:
+    """A model as people say it: ``A100 SXM4 80GB``."""
+    return label.removeprefix("NVIDIA-").replace("-", " ")
+
+
+def gpus(count: int, label: str) -> str:
+    """So many of a model, in a heading."""
+    return f"{count} \N{MULTIPLICATION SIGN} {model_title(label)}"
+
+
+def blocked_gpus(block: Block) -> str:
+    """What maintenance takes of its node: ``all GPUs``, ``all A100 SXM4 80GB``, ..."""
+    if block.model is None:
+        return "all GPUs" if block.count is None else wording.counted(block.count, "GPU")
+    return f"all {model_title(block.model)}" if block.count is None else gpus(block.count, block.model)
+
+
+def accepted(decision: Decision, clock: SiteClock) -> Answer:
+    """It can be booked."""
+    if decision.start is None or decision.end is None:
+        raise ValueError("What is accepted has a start and an end.")
+    length = clock.length(decision.start, decision.end)
+    where = f" on {wording.listed(place.node for place in decision.plan)}" if decision.plan else ""
+    start = "now" if decision.start <= clock.now else clock.moment(decision.start)
+    return Answer(
+        "good",
+        f"Can be booked: {gpus(decision.count, decision.model)}{where}, from {start}"
+        f" to {clock.moment(decision.end)} ({length}).",
+    )
+
+
+def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Filler, ...] = ()) -> Answer:
+    """It cannot."""
+    errors: dict[str, list[str]] = {}
+    rest: list[str] = []
+    for violation in violations:
+        about = FIELD_OF.get(violation.rule)
+        if about:
+            errors.setdefault(about, []).append(clock.told(violation.message))
+        else:
+            rest.append(clock.told(violation.message))
+    return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors)
+
+
+def nothing_now(later: str) -> str:
+    """That there is no other wish that would be accepted; ``later`` says from when on this one would be."""
+    message = "Nothing like it would be accepted now"
+    return f"{message}. {later}" if later else f"{message}, at no other time either."
+
+
+def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
+    """The earliest valid start, in a sentence; empty where there is none to be told.
+
+    Rules that count what somebody has already hold until that is over: who waits for it asks again then.
+    """
+    if earliest_start is None:
+        return ""
+    return f"The earliest valid start for it is {clock.moment(earliest_start)}, asked for then."
+
+
+def unreadable(errors: Mapping[str, list[str]]) -> Answer:
+    """Something in the form means nothing yet."""
+    return Answer("plain", "Complete the form to see whether it can be booked.", errors=errors)
+
+
+def fillers(
+    wishes: Iterable[tuple[ProposedBooking, str]], clock: SiteClock, *, namespace: str | None, user: str = ""
+) -> tuple[Filler, ...]:
+    """Buttons for what would be accepted, each once."""
+    made: dict[str, Filler] = {}
+    for proposal, why in wishes:
+        texts = filled(
+            clock,
+            model=proposal.model,
+            count=proposal.count,
+            topology=proposal.topology,
+            start=proposal.start,
+            end=proposal.end,
+            namespace=namespace,
+            user=user,
+        )
+        start = "Now" if proposal.start <= clock.now else clock.moment(proposal.start)
+        query = f"{texts.query()}&check=1"
+        title = f"{start} \N{EN DASH} {clock.moment(proposal.end)}"
+        made.setdefault(
+            texts.query(),
+            Filler(f"/?{query}#book", f"/book?{query}", title, why_of(proposal, why, clock)),
+        )
+    return tuple(made.values())[:_BUTTONS]
+
+
+def why_of(proposal: ProposedBooking, why: str, clock: SiteClock) -> str:
+    """What it is, and what is different about it."""
+    told = f"{gpus(proposal.count, proposal.model)}, {clock.length(proposal.start, proposal.end)}"
+    return f"{told} ({why})" if why else told

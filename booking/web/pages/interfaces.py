@@ -1,0 +1,116 @@
+"""What the pages stand on: ports, so that tests give them fakes."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, tzinfo
+from typing import Protocol
+
+from booking.alternatives import Alternative
+from booking.evaluate import Decision
+from booking.eviction_settings import EvictionSettings
+from booking.policy.policy import Policy
+from booking.principals import Principal
+from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
+from booking.service.idempotency import Key
+from booking.service.overview import Overview
+from booking.service.pagination import Page
+from booking.store_records import Block, Filters
+from booking.web.interfaces import Bookings as Administration
+from booking.web.interfaces import Live
+from booking.web.mirror_barrier import MirrorBarrier
+from booking.web.pages.csrf import CsrfProtection
+from booking.web.request_guard import RequestGuard
+from cluster.process.clock import Clock
+from cluster.process.probes import Check
+
+PodsOf = Callable[[], Mapping[str, tuple[str, ...]] | None]
+"""Booking id -> ``namespace/name`` of the pods that it covers now; None while pods are not known."""
+
+
+class Bookings(Protocol):
+    """``booking.service.BookingService``; it says what each of them raises."""
+
+    def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
+        """Capacity, load and maintenance."""
+        ...
+
+    def create(
+        self, who: Principal, request: BookingRequest, *, user: str | None = None, key: Key | None = None
+    ) -> Record:
+        """Book; the same key with the same request books once."""
+        ...
+
+    def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
+        """What ``create`` would answer."""
+        ...
+
+    def earliest(
+        self, who: Principal, booking_request: SlotRequest, *, user: str | None = None
+    ) -> Sequence[Slot]:
+        """The first slots."""
+        ...
+
+    def list(
+        self, who: Principal, filters: Filters | None = None, *, after: str | None = None, limit: int = 100
+    ) -> Page[Record]:
+        """Bookings."""
+        ...
+
+    def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
+        """Those that cannot be kept."""
+        ...
+
+    def alternatives(self, who: Principal, booking_id: str) -> Sequence[Alternative]:
+        """What could be had instead of one that cannot be kept."""
+        ...
+
+    def blocks(self, who: Principal) -> Sequence[Block]:
+        """Maintenance."""
+        ...
+
+    def show(self, who: Principal, booking_id: str) -> Record:
+        """One of them."""
+        ...
+
+    def change(
+        self, who: Principal, booking_id: str, change: Change, *, expected: str | None = None
+    ) -> Record:
+        """Extend, shorten, move."""
+        ...
+
+    def dry_run_change(self, who: Principal, booking_id: str, change: Change) -> Decision:
+        """What ``change`` would answer."""
+        ...
+
+    def release(self, who: Principal, booking_id: str, *, expected: str | None = None) -> Record:
+        """End a running one."""
+        ...
+
+    def cancel(self, who: Principal, booking_id: str, *, expected: str | None = None) -> Record:
+        """Take a planned one back."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageParts:
+    """Everything that the pages are made of."""
+
+    bookings: Bookings
+    administration: Administration
+    """The same service, with what administrators do."""
+    live: Live
+    policy: Callable[[], Policy]
+    """The one in force."""
+    policy_trouble: Check
+    """Why the policy file as it is now is not in force."""
+    guard: RequestGuard
+    csrf: CsrfProtection
+    guarantee: MirrorBarrier
+    unknown_capacity: Check
+    """Why it is not known now how many GPUs there are."""
+    zone: Callable[[], tzinfo]
+    """The site's zone, in which days are counted and times are shown."""
+    pods_of: PodsOf
+    terms: EvictionSettings
+    """What becomes of pods whose booking is over."""
+    clock: Clock

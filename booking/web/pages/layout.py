@@ -1,0 +1,146 @@
+"""What all pages have around them: who visits, the site's clocks, places to go, and problems in sentences."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final
+
+from flask import Response, render_template, request
+from werkzeug.exceptions import HTTPException
+
+from booking.principals import Principal
+from booking.web.pages.assets import Assets
+from booking.web.pages.interfaces import PageParts
+from booking.web.pages.site_clock import SiteClock
+from booking.web.problems import CONTENT_TYPE, NO_TOKEN, Kind, ProblemError, answered, problem_of
+from booking.web.signing_in import HOME, login_for
+
+PLACES: Final[tuple[tuple[str, str], ...]] = (
+    ("/", "Availability"),
+    ("/mine", "My bookings"),
+    ("/now", "Now"),
+    ("/why", "Why"),
+)
+"""Address -> title, for everybody."""
+ADMINISTRATION: Final[tuple[tuple[str, str], ...]] = (("/admin", "Admin"),)
+"""The same, for administrators."""
+
+_NO_PAGE: Final = Kind("no-page", HTTPStatus.NOT_FOUND, "There is no such page")
+HEADERS: Final = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self';"
+    " connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+}
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Somebody is here."""
+
+    who: Principal
+    clock: SiteClock
+    csrf: str
+
+
+class PageLayout:
+    """Lets people in and renders templates around what a page says."""
+
+    def __init__(self, parts: PageParts, assets: Assets) -> None:
+        self._parts = parts
+        self._assets = assets
+
+    def visit(self) -> Visit:
+        """Who sends this request; a form of theirs is one of ours.
+
+        Raises:
+            ProblemError: nobody is signed in, or the form came from elsewhere.
+        """
+        who = self._parts.guard.enter(request)
+        if request.method == "POST":
+            self._parts.csrf.demand(who, request)
+        clock = SiteClock(self._parts.zone(), self._parts.clock.now())
+        return Visit(who, clock, self._parts.csrf.token(who, request))
+
+    def page(
+        self, template: str, visit: Visit, *, status: HTTPStatus = HTTPStatus.OK, **said: Any
+    ) -> Response:
+        """A page, or the fragment of one."""
+        text = render_template(
+            template,
+            who=visit.who,
+            clock=visit.clock,
+            csrf=visit.csrf,
+            here=_place(request.path),
+            places=PLACES + (ADMINISTRATION if visit.who.is_administrator else ()),
+            asset=self._assets.address,
+            **said,
+        )
+        return Response(text, status=status, content_type="text/html; charset=utf-8")
+
+    def no_page(self, error: HTTPException) -> Response:
+        """An address that answers nobody, or not so: a page for browsers, a problem for programs."""
+        wanted = request.accept_mimetypes.best_match((CONTENT_TYPE, "text/html"))
+        is_browser = request.method == "GET" and wanted == "text/html"
+        if not is_browser or request.path.startswith("/api/"):
+            return answered(problem_of(error))
+        return protect(self.problem(ProblemError(_NO_PAGE, "Nothing can be seen at this address.")))
+
+    def problem(self, error: Exception) -> Response:
+        """Any failure, as a page; for htmx as a sentence where the answer would stand."""
+        problem = problem_of(error)
+        if problem.kind is NO_TOKEN and "Authorization" not in request.headers:
+            if is_fragment():
+                # htmx would put the page of the login into this one.
+                return Response(headers={"HX-Redirect": login_for(HOME)})
+            if request.method == "GET":
+                here = request.full_path.rstrip("?")
+                return Response(status=HTTPStatus.FOUND, headers={"Location": login_for(here)})
+            return self._signed_out(problem)
+        text = render_template(
+            "sentence.html" if is_fragment() else "problem.html",
+            title=problem.kind.title,
+            sentence=problem.detail,
+            asset=self._assets.address,
+        )
+        return Response(
+            text,
+            status=problem.kind.status,
+            headers=dict(problem.headers),
+            content_type="text/html; charset=utf-8",
+        )
+
+    def _signed_out(self, problem: ProblemError) -> Response:
+        """A form of somebody whose session has ended: it cannot be taken along to the login."""
+        place = _place(request.path)
+        text = render_template(
+            "problem.html",
+            title="You are not signed in any more",
+            sentence="Your session has ended, and nothing was changed. Sign in, and send the form again.",
+            login=login_for(place if place in dict(PLACES + ADMINISTRATION) else HOME),
+            asset=self._assets.address,
+        )
+        return Response(
+            text,
+            status=problem.kind.status,
+            headers=dict(problem.headers),
+            content_type="text/html; charset=utf-8",
+        )
+
+
+def _place(path: str) -> str:
+    """Which of the places an address belongs to."""
+    return f"/{path.split('/')[1]}"
+
+
+def is_fragment() -> bool:
+    """Whether htmx asks, which replaces a part of the page."""
+    return "HX-Request" in request.headers
+
+
+def protect(answer: Response) -> Response:
+    """The headers of every answer."""
+    for name, value in HEADERS.items():
+        answer.headers.setdefault(name, value)
+    return answer

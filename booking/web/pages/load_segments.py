@@ -1,0 +1,80 @@
+"""The overview of a cluster as pieces of load: of a model, and of a model on a node. Pure."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime, timedelta
+from operator import attrgetter
+from typing import Final
+
+from booking.service.overview import Booked, Overview
+from booking.web.pages import load
+from booking.web.pages.calendar_range import CalendarRange
+from booking.web.pages.load import Kind, Piece, Step
+from booking.web.pages.site_clock import SiteClock
+
+_EVER: Final = datetime.min.replace(tzinfo=UTC)
+_MOMENT: Final = timedelta(seconds=1)
+_FREE: Final = attrgetter("free")
+
+
+def pieces_of(overview: Overview, model: str) -> list[Piece]:
+    """All that takes devices of a model."""
+    found = [Piece(_whose(each), each.count, each.start, each.end) for each in overview.booked.get(model, ())]
+    return [*found, *_blocked(overview, model, None)]
+
+
+def pieces_on(overview: Overview, model: str, node: str) -> list[Piece]:
+    """The same on one node, where bookings are as the plan has them."""
+    found = [
+        Piece(_whose(each), place.count, each.start, each.end)
+        for each in overview.booked.get(model, ())
+        for place in each.plan
+        if place.node == node
+    ]
+    return [*found, *_blocked(overview, model, node)]
+
+
+def free_at(overview: Overview, model: str, instant: datetime) -> int:
+    """How many of a model are free at an instant of the overview's span."""
+    capacity = overview.capacity.total(model)
+    found = load.steps(pieces_of(overview, model), instant, instant + _MOMENT, capacity=capacity)
+    return found[0].free
+
+
+def steps_on(pieces: Iterable[Piece], range_: CalendarRange, capacity: int) -> tuple[Step, ...]:
+    """The load of a leaf."""
+    return load.steps(pieces, range_.axis.start, range_.axis.end, capacity=capacity)
+
+
+def at(found: Sequence[Step], instant: datetime) -> Step:
+    """The step of an instant; the first where it has none."""
+    return next((step for step in found if step.start <= instant < step.end), found[0])
+
+
+def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
+    """The picture in a sentence."""
+    ahead = [step for step in found if step.end > clock.now]
+    least, most = min(ahead, key=_FREE), max(ahead, key=_FREE)
+    if least.free == most.free:
+        return f"{title}: {least.free} of {least.capacity} free all the time."
+    return (
+        f"{title}: {ahead[0].free} of {ahead[0].capacity} free at first,"
+        f" least {least.free} from {clock.moment(max(least.start, clock.now))},"
+        f" most {most.free} from {clock.moment(max(most.start, clock.now))}."
+    )
+
+
+def _whose(booked: Booked) -> Kind:
+    return "mine" if booked.is_mine else "others"
+
+
+def _blocked(overview: Overview, model: str, node: str | None) -> Iterator[Piece]:
+    """Maintenance, and devices that somebody else has promised for some time."""
+    on_nodes = overview.capacity.devices.get(model, {})
+    for block in overview.blocks:
+        if block.node in on_nodes and block.model in {None, model} and node in {None, block.node}:
+            there = on_nodes[block.node]
+            count = there if block.count is None else min(block.count, there)
+            yield Piece("blocked", count, block.start, block.end)
+    for grant in overview.capacity.grants.get(model, ()):
+        if node in {None, grant.node}:
+            yield Piece("others", grant.count, _EVER, grant.until)

@@ -1,0 +1,88 @@
+"""What the row of a model shows when it is opened: its nodes, and everything as tables. Pure."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from booking.service.overview import Overview
+from booking.store_records import Block
+from booking.web.pages import load
+from booking.web.pages.bookers import Booker, bookers_of
+from booking.web.pages.calendar_range import CalendarRange, Head
+from booking.web.pages.chart import Chart, chart
+from booking.web.pages.day_cells import Cell, cells_of
+from booking.web.pages.form_result import blocked_gpus, model_title
+from booking.web.pages.load import Day
+from booking.web.pages.load_segments import at, pieces_of, pieces_on, steps_on, summary
+
+_LOW: Final = 30
+"""Height of a node's picture."""
+
+
+@dataclass(frozen=True)
+class Node:
+    """A node of a model."""
+
+    name: str
+    capacity: int
+    free: int
+    chart: Chart
+    summary: str
+    reasons: tuple[str, ...]
+    """Of maintenance that is shown."""
+    days: tuple[Day, ...]
+
+
+@dataclass(frozen=True)
+class Inside:
+    """What a row shows when it is opened."""
+
+    title: str
+    when: str
+    """At which instant ``free`` is meant."""
+    dates: tuple[tuple[str, int], ...]
+    """Days as people read them, and as a narrow column shows them."""
+    heads: tuple[Head, ...]
+    nodes: tuple[Node, ...]
+    days: tuple[Cell, ...]
+    bookers: tuple[Booker, ...]
+
+
+def inside_of(overview: Overview, range_: CalendarRange, model: str) -> Inside:
+    """Nodes and table of a model."""
+    found = steps_on(pieces_of(overview, model), range_, overview.capacity.total(model))
+    return Inside(
+        title=model_title(model),
+        when=range_.first_word,
+        dates=tuple((range_.clock.day(day), range_.clock.date(day)) for day in range_.axis.midnights[:-1]),
+        heads=range_.heads(),
+        nodes=tuple(_nodes(overview, range_, model)),
+        days=cells_of(found, range_, model),
+        bookers=bookers_of(overview, range_, model),
+    )
+
+
+def _nodes(overview: Overview, range_: CalendarRange, model: str) -> Iterator[Node]:
+    for name, capacity in sorted(overview.capacity.devices.get(model, {}).items()):
+        found = steps_on(pieces_on(overview, model, name), range_, capacity)
+        yield Node(
+            name=name,
+            capacity=capacity,
+            free=at(found, range_.first_at).free,
+            chart=chart(found, range_.axis, now_at=range_.now_at, height=_LOW),
+            summary=summary(name, found, range_.clock),
+            reasons=tuple(
+                _reason(block, range_) for block in overview.blocks if _shows(block, range_, model, name)
+            ),
+            days=load.days(found, range_.axis.midnights, range_.clock.now),
+        )
+
+
+def _shows(block: Block, range_: CalendarRange, model: str, node: str) -> bool:
+    overlaps = block.start < range_.axis.end and block.end > range_.axis.start
+    return overlaps and block.node == node and block.model in {None, model}
+
+
+def _reason(block: Block, range_: CalendarRange) -> str:
+    span = f"{range_.clock.moment(block.start)} to {range_.clock.moment(block.end)}"
+    return f"{blocked_gpus(block)}, {span}: {block.reason}"

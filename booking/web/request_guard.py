@@ -1,0 +1,63 @@
+"""The door of the booking server: who comes in, and not too often. REST and pages go through the same."""
+
+from http import HTTPStatus
+from typing import Final
+
+from flask import Request, g
+
+from booking.principals import Principal
+from booking.web.anonymous_limits import AnonymousLimits
+from booking.web.problems import ProblemError
+from booking.web.rate_limits import RateLimits
+from booking.web.signing_in import SigningIn
+
+_UNKNOWN: Final = frozenset({HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN})
+_CREDENTIALS: Final = frozenset({"Authorization", "Cookie"})
+
+
+class RequestGuard:
+    """Signs in and counts."""
+
+    def __init__(self, signing_in: SigningIn, limits: RateLimits, strangers: AnonymousLimits) -> None:
+        """Take its parts.
+
+        Args:
+            signing_in: tells who somebody is.
+            limits: of users.
+            strangers: counts those whom nobody knows.
+        """
+        self._signing_in = signing_in
+        self._limits = limits
+        self._strangers = strangers
+
+    def enter(self, request: Request) -> Principal:
+        """Who asks.
+
+        Raises:
+            ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for somebody who asks too often.
+        """
+        if self._signing_in.is_guess(request):
+            # The API server is not asked for whoever tries one token after the other.
+            self._strangers.demand(request)
+        try:
+            who = self._signing_in.principal_of(request)
+        except ProblemError as problem:
+            # Who shows nothing is sent to the login, and has cost nothing.
+            if problem.kind.status in _UNKNOWN and not _CREDENTIALS.isdisjoint(request.headers.keys()):
+                self._strangers.count(request)
+            raise
+        g.user = who.user
+        self._limits.take(who.user)
+        return who
+
+    def address(self, request: Request) -> str:
+        """From where somebody asks, for people: what a proxy that we know says, else who connects."""
+        return self._strangers.address(request)
+
+    def pass_by(self, request: Request) -> None:
+        """Somebody asks what anybody may.
+
+        Raises:
+            ProblemError: 429.
+        """
+        self._strangers.count(request)

@@ -1,0 +1,31 @@
+"""Names of requests: ``Idempotency-Key``. Sent again, a request is answered as before and done once."""
+
+import re
+from typing import Any, Final
+
+from flask import request
+
+from booking.service import Key
+from booking.web.problems import MALFORMED, ProblemError
+from booking.web.rest.routes import ReadRequest
+
+KEY: Final = "Idempotency-Key"
+LONGEST_KEY: Final = 200
+"""Characters."""
+KEYS: Final = rf"[!-~]{{1,{LONGEST_KEY}}}"
+"""What the header may be."""
+
+
+def key_of(asked: ReadRequest[Any, Any]) -> Key | None:
+    """The request's name, with all that it says.
+
+    Raises:
+        ProblemError: 400, it is none.
+    """
+    text = asked.headers.get(KEY)
+    if text is None:
+        return None
+    if not re.fullmatch(KEYS, text):
+        message = f"{KEY} is 1 to {LONGEST_KEY} letters, digits and signs of ASCII, without spaces."
+        raise ProblemError(MALFORMED, f"The header {message}")
+    return Key.of(text, request.method.encode(), request.full_path.encode(), asked.raw)

@@ -1,0 +1,221 @@
+"""What a request says, as one struct: every field by itself, all that is wrong told at once. Pure.
+
+The struct's types say what a field is, for the OpenAPI document and here (``booking.web.fields``); nothing is
+read twice, and what stands twice, or that nobody knows, is told instead of guessed at.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from functools import cache
+from typing import Any, Final, Generic, Protocol, TypeVar
+
+import msgspec
+from msgspec import inspect
+
+from booking.web.fields import HINT, READ, BadFieldError, BeyondError, Reader, choice_of, shown
+from booking.web.problems import MALFORMED, REFUSED, Kind, ProblemError, Said
+
+_NAMED: Final = 20
+"""Unknown fields that are named."""
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+
+@dataclass(frozen=True)
+class Given:
+    """Names and values as they came."""
+
+    values: Mapping[str, Any]
+    duplicated: frozenset[str] = frozenset()
+    """Names that stood more than once: what they mean is anybody's guess."""
+
+
+@dataclass(frozen=True)
+class Read(Generic[T]):
+    """What could be read of a struct, and what could not."""
+
+    kind: type[T]
+    values: Mapping[str, Any]
+    """Attribute -> value, of those that are there and can be read."""
+    complaints: tuple[Said, ...]
+    """Everything that cannot be read; empty when the struct is what was meant."""
+    unread: frozenset[str]
+    """Fields that are there, or should be, and cannot be read."""
+    are_beyond: bool = False
+    """Whether all that is wrong is beyond the calendar: what was meant is clear."""
+
+    def made(self) -> T:
+        """The struct.
+
+        Raises:
+            ProblemError: 400 with everything that is wrong.
+        """
+        self.demand()
+        return self.kind(**self.values)
+
+    def demand(self) -> None:
+        """Refuse what could not be read.
+
+        Raises:
+            ProblemError: 400 with everything that is wrong.
+        """
+        if self.complaints:
+            sentences = " ".join(complaint.message for complaint in self.complaints)
+            raise ProblemError(self.problem, sentences, violations=self.complaints)
+
+    @property
+    def problem(self) -> Kind:
+        """What it is when something is wrong."""
+        return REFUSED if self.are_beyond else MALFORMED
+
+
+class Wording(Protocol):
+    """How a complaint about one name is said."""
+
+    def missing(self, name: str, message: str) -> Said:
+        """It has to be there."""
+        ...
+
+    def unreadable(self, name: str, text: str) -> Said:
+        """Its value is none."""
+        ...
+
+    def beyond(self, name: str, message: str) -> Said:
+        """Its value is beyond the calendar."""
+        ...
+
+    def duplicated(self, name: str) -> Said:
+        """It stands there more than once."""
+        ...
+
+    def unknown(self, name: str, text: str) -> Said:
+        """Nobody knows it."""
+        ...
+
+    def more(self, number: int) -> Said:
+        """So many more are unknown."""
+        ...
+
+
+def read(kind: type[T], given: Given, wording: Wording) -> Read[T]:
+    """Read the fields of a struct.
+
+    Args:
+        kind: its type.
+        given: names and values.
+        wording: of complaints: about fields of a body, or parameters of a query.
+    """
+    reading = _Reading(given, wording)
+    fields = fields_of(kind)
+    reading.name_what_is_not_known(tuple(fields))
+    for each in fields.values():
+        reading.read(each)
+    return Read(
+        kind,
+        reading.values,
+        tuple(reading.complaints),
+        frozenset(reading.unread),
+        are_beyond=reading.is_readable,
+    )
+
+
+@dataclass(frozen=True)
+class Field:
+    """A field of a struct."""
+
+    attribute: str
+    name: str
+    """As it is said: in JSON, in the query."""
+    read: Reader
+    is_required: bool
+    takes_null: bool
+    hint: str
+    """What to do where it is missing."""
+
+
+@cache
+def fields_of(kind: type[msgspec.Struct]) -> dict[str, Field]:
+    """Name -> field of a struct."""
+    told = inspect.type_info(kind)
+    if not isinstance(told, inspect.StructType):
+        raise TypeError(f"{kind.__name__} is no struct.")
+    return {each.encode_name: _field(each) for each in told.fields}
+
+
+def _field(told: inspect.Field) -> Field:
+    parts = told.type.types if isinstance(told.type, inspect.UnionType) else (told.type,)
+    takes_null = any(isinstance(part, inspect.NoneType) for part in parts)
+    (main,) = (part for part in parts if not isinstance(part, inspect.NoneType))
+    extra = main.extra or {} if isinstance(main, inspect.Metadata) else {}
+    hint = extra.get(HINT, "say it.")
+    return Field(told.name, told.encode_name, _reader(main), told.required, takes_null, hint)
+
+
+def _reader(told: inspect.Type) -> Reader:
+    if isinstance(told, inspect.Metadata):
+        own: Reader | None = (told.extra or {}).get(READ)
+        return own or _reader(told.type)
+    if isinstance(told, inspect.LiteralType):
+        return _chooser(tuple(map(str, told.values)))
+    raise TypeError(f"Nothing reads {told}.")
+
+
+def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
+    return lambda value: choice_of(value, choices)
+
+
+@dataclass
+class _Reading:
+    """The fields of one request, and what was found wrong with them."""
+
+    given: Given
+    wording: Wording
+    values: dict[str, Any] = field(default_factory=dict)
+    complaints: list[Said] = field(default_factory=list)
+    unread: set[str] = field(default_factory=set)
+    is_readable: bool = True
+    """Whether what is wrong could be read."""
+
+    def read(self, wanted: Field) -> None:
+        """Read one field."""
+        name = wanted.name
+        if name in self.given.duplicated:
+            self._complain(name, self.wording.duplicated(name))
+        elif self._is_missing(wanted):
+            if wanted.is_required:
+                self._complain(name, self.wording.missing(name, f"is missing: {wanted.hint}"))
+        elif self.given.values[name] is None and wanted.takes_null:
+            self.values[wanted.attribute] = None
+        else:
+            try:
+                self.values[wanted.attribute] = wanted.read(self.given.values[name])
+            except BeyondError as error:
+                self.unread.add(name)
+                self.complaints.append(self.wording.beyond(name, str(error)))
+            except BadFieldError as error:
+                self._complain(name, self.wording.unreadable(name, str(error)))
+
+    def _is_missing(self, wanted: Field) -> bool:
+        """A required field that is null says nothing, either."""
+        value = self.given.values.get(wanted.name, msgspec.UNSET)
+        return value is msgspec.UNSET or (value is None and wanted.is_required)
+
+    def name_what_is_not_known(self, known: tuple[str, ...]) -> None:
+        """Complain of names that nobody knows: a slip of the pen would otherwise do something else."""
+        nested = sorted(self.given.duplicated - set(self.given.values))
+        unknown = [name for name in self.given.values if name not in known]
+        self.is_readable = not (nested or unknown)
+        self.complaints += [self.wording.duplicated(shown(name)) for name in nested[:_NAMED]]
+        for name in unknown[:_NAMED]:
+            close = get_close_matches(name, known, n=1)
+            there = f"there are {', '.join(known)}." if known else "there is none here."
+            meant = f"is {close[0]} meant?" if close else there
+            self.complaints.append(self.wording.unknown(shown(name), meant))
+        if len(unknown) > _NAMED:
+            self.complaints.append(self.wording.more(len(unknown) - _NAMED))
+
+    def _complain(self, name: str, complaint: Said) -> None:
+        self.unread.add(name)
+        self.complaints.append(complaint)
+        self.is_readable = False

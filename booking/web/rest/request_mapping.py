@@ -1,0 +1,167 @@
+"""From bodies to what the service is asked; and from its refusals to the fields that they are about. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta, tzinfo
+from typing import Final
+
+from booking import durations, wording
+from booking.alternatives import Alternative
+from booking.records import BookingRequest, Violation
+from booking.web.problems import REFUSED, Kind, ProblemError, Said, offer, said
+from booking.web.rest.parsing import Read
+from booking.web.rest.requests import BookingBody
+
+LENGTH: Final = "length"
+"""What ``end`` or ``duration`` say, together with ``start``."""
+_ANY_LENGTH: Final = timedelta(days=1)
+
+_ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
+    "unknown-model": ("model", frozenset({"model"})),
+    "count-below-one": ("count", frozenset({"count"})),
+    "more-than-exist": ("count", frozenset({"model", "count"})),
+    "more-than-one-node-has": ("count", frozenset({"model", "count", "topology"})),
+    "not-a-namespace": ("namespace", frozenset({"namespace"})),
+    "starts-in-the-past": ("start", frozenset({"start"})),
+    "ends-before-it-starts": ("end", frozenset({"start", LENGTH})),
+    "too-far-ahead": ("end", frozenset({"start", LENGTH})),
+    "no-active-overlap": (None, frozenset()),
+    "one-planned": (None, frozenset()),
+    "cooldown": ("start", frozenset({"start"})),
+    "shortest": ("end", frozenset({LENGTH})),
+    "longest": ("end", frozenset({LENGTH})),
+    "capacity": (None, frozenset({"model", "count", "start", LENGTH})),
+}
+"""Rule -> the field that it is about, and all that its answer rests on (a rule not named here: on all)."""
+
+
+@dataclass(frozen=True)
+class SlotLike:
+    """What a body asks for.
+
+    What cannot be read is replaced by something harmless, so that the rules can still say what they say about
+    the rest; ``unread`` tells which of their answers mean nothing then.
+    """
+
+    request: BookingRequest
+    complaints: tuple[Said, ...]
+    """Everything that cannot be used; empty when the request is what was meant."""
+    unread: frozenset[str]
+    by_duration: bool
+    """Whether the length was said as ``duration``."""
+    problem: Kind
+    """What it is when there are complaints."""
+
+    def refused(
+        self,
+        violations: Sequence[Violation],
+        earliest_start: datetime | None = None,
+        alternatives: Sequence[Alternative] = (),
+    ) -> ProblemError:
+        """Complaints, and those violations that rest on nothing unread, with their fields."""
+        told = [
+            said(violation, self._field(violation.rule))
+            for violation in violations
+            if not self.unread & _ABOUT.get(violation.rule, (None, self.unread))[1]
+        ]
+        everything = (*self.complaints, *told)
+        return ProblemError(
+            self.problem if self.complaints else REFUSED,
+            " ".join(each.message for each in everything),
+            violations=everything,
+            earliest_start=None if self.complaints else earliest_start,
+            alternatives=() if self.complaints else [offer(each) for each in alternatives],
+        )
+
+    def _field(self, rule: str) -> str | None:
+        about = _ABOUT.get(rule, (None, frozenset()))[0]
+        return "duration" if about == "end" and self.by_duration else about
+
+
+def wish_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> SlotLike:
+    """What a body asks for.
+
+    Args:
+        body: as it was read.
+        now: aware UTC; a duration without a start begins with it.
+        zone: the site's, in which days are counted.
+    """
+    values = body.values
+    span = _span(body, now.replace(microsecond=0), zone)
+    wrong = span.wrong
+    request = BookingRequest(
+        model=values.get("model") or "",
+        count=1 if values.get("count") is None else values["count"],
+        start=span.start,
+        end=span.end,
+        namespace=values.get("namespace"),
+        topology=values.get("topology"),
+    )
+    return SlotLike(
+        request=request,
+        complaints=(*body.complaints, *wrong),
+        unread=body.unread | span.unread,
+        by_duration=values.get("duration") is not None,
+        problem=body.problem if body.complaints else REFUSED,
+    )
+
+
+@dataclass(frozen=True)
+class _Span:
+    start: datetime | None
+    end: datetime
+    wrong: tuple[Said, ...] = ()
+    unread: frozenset[str] = frozenset()
+
+
+def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
+    """The end of what is asked for, by ``end`` or by ``duration``."""
+    values = body.values
+    begin: datetime = values.get("start") or now
+    end, duration = values.get("end"), values.get("duration")
+    is_said = {name for name in ("end", "duration") if values.get(name) is not None or name in body.unread}
+    unsaid = _Span(values.get("start"), _later(begin), unread=frozenset({LENGTH}))
+    if is_said == {"end", "duration"}:
+        return _lacking(
+            unsaid, "conflicting-fields", "duration", "cannot stand together with end: give one of them."
+        )
+    if not is_said:
+        return _lacking(
+            unsaid, "missing-field", "end", 'or duration is missing: say until when ("duration": "P2D").'
+        )
+    if end is not None and "start" in body.unread:
+        return _Span(None, end, _past(end, now), unread=frozenset({LENGTH}))
+    if end is not None:
+        return _Span(values.get("start"), end)
+    if duration is None:
+        return unsaid
+    # The start is said, too: "a day from now" is a day, though seconds pass until it is judged.
+    return _Span(begin, durations.after(begin, durations.read(duration), zone))
+
+
+def _past(end: datetime, now: datetime) -> tuple[Said, ...]:
+    """Where nobody can read the start: an end that no start makes right."""
+    if end.utcoffset() is None or end > now:
+        return ()
+    message = f"It ends at {wording.instant(end)}, and it is {wording.instant(now)} already."
+    return (
+        Said(
+            rule="ends-in-the-past",
+            message=message,
+            limit=wording.iso(now),
+            actual=wording.iso(end),
+            field="end",
+        ),
+    )
+
+
+def _lacking(span: _Span, rule: str, name: str, text: str) -> _Span:
+    message = f"The field {name} {text}"
+    return replace(span, wrong=(Said(rule=rule, message=message, field=name),))
+
+
+def _later(begin: datetime) -> datetime:
+    try:
+        return begin + _ANY_LENGTH
+    except OverflowError:
+        return begin

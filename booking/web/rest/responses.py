@@ -1,0 +1,292 @@
+"""What the REST API answers: instants in RFC 3339 UTC, lengths in ISO 8601."""
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Annotated, Any
+
+import msgspec
+
+from booking.calendar import Step
+from booking.records import Place, Record, Slot, State
+from booking.service import ModelAvailability
+from booking.store_records import AuditEntry, Block, Denied, Exemption
+from booking.web.problems import Offer
+from cluster.objects.bookings import Topology
+
+Moment = Annotated[datetime, msgspec.Meta(tz=True)]
+
+
+class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A booking."""
+
+    id: str
+    user: str
+    state: State
+    model: str
+    count: int
+    topology: Topology
+    namespace: str | None
+    start: Moment
+    end: Moment
+    created: Moment
+    version: str
+    """The ETag, without its quotes: another one as soon as anybody has changed it. A place in the plan is no
+    matter of it."""
+    released: Moment | None = None
+    cancelled: Moment | None = None
+    created_by: str | None = None
+    """The administrator who booked on behalf of the user."""
+    ended_by: str | None = None
+    """The administrator who ended it."""
+    reason: str | None = None
+    """Why, in the administrator's words."""
+    policy: str | None = None
+    """Version of the policy under which it was accepted."""
+    nodes: tuple[Place, ...] = ()
+    """Where the plan has it, until it is used."""
+    at_risk: bool = False
+    """Whether it cannot be kept as things are: devices have disappeared. Nothing is cancelled by itself."""
+    alternatives: tuple[Offer, ...] = ()
+    """What could be had instead then, by a change; of another model or topology by cancelling it and booking
+    anew. Only when one booking is shown."""
+    mirrored: bool | None = None
+    """Only after a change: whether it stands in the cluster already."""
+    note: str | None = None
+    """What that means, when it does not."""
+    pods: str | None = None
+    """Only where it ends by what was asked, or would end: what becomes of its pods."""
+    dry_run: bool = False
+    """Whether it would become this, and nothing was changed."""
+
+
+class BookingPage(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
+):
+    """Bookings by start; with ``continue`` there are more."""
+
+    bookings: tuple[BookingAnswer, ...]
+    following: str | None = None
+
+
+class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
+    """What would be stored; nothing was."""
+
+    dry_run: bool
+    user: str
+    model: str
+    count: int
+    topology: Topology
+    namespace: str | None
+    start: Moment
+    end: Moment
+    nodes: tuple[Place, ...]
+    """Where the plan would have it."""
+
+
+class Slots(msgspec.Struct, frozen=True, kw_only=True):
+    """Spans in which the wish could be booked now, first ones first."""
+
+    slots: tuple[Slot, ...]
+
+
+class Maintenance(msgspec.Struct, frozen=True, kw_only=True):
+    """GPUs of a node that cannot be booked for a while."""
+
+    node: str
+    model: str | None
+    """None: of every model."""
+    count: int | None
+    """None: all of the node."""
+    start: Moment
+    end: Moment
+    reason: str
+
+
+class BookedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """A booking of which it may be known whose it is."""
+
+    user: str
+    count: int
+    start: Moment
+    end: Moment
+
+
+class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """What is free of a model, and when."""
+
+    model: str
+    capacity: int
+    """Whole healthy GPUs at present."""
+    steps: tuple[Step, ...]
+    """Without gaps, from the span's start to its end; what is maintained then is no capacity."""
+    nodes: Mapping[str, int]
+    """Node -> whole healthy GPUs of the model at present."""
+    blocks: tuple[Maintenance, ...]
+    """Maintenance in the span."""
+    bookings: tuple[BookedAnswer, ...]
+    """Yours in the span; an administrator's answer, and everybody's where the policy shows names, has all."""
+
+
+class Availability(msgspec.Struct, frozen=True, kw_only=True):
+    """What is free when, by model."""
+
+    start: Moment
+    end: Moment
+    models: tuple[ModelAnswer, ...]
+
+
+class Me(msgspec.Struct, frozen=True, kw_only=True):
+    """Who asks, and what holds for them now."""
+
+    user: str
+    name: str
+    """As the cluster or the identity provider says it."""
+    groups: tuple[str, ...]
+    is_administrator: bool
+    limits: Mapping[str, Any]
+
+
+class Blocks(msgspec.Struct, frozen=True, kw_only=True):
+    """Maintenance that is not over."""
+
+    blocks: tuple[Block, ...]
+
+
+class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
+    """A booking that cannot be kept as things are."""
+
+    id: str
+    user: str
+    model: str
+    count: int
+    start: Moment
+    end: Moment
+
+
+class AddedBlock(Block, frozen=True, kw_only=True):
+    """Maintenance that was added."""
+
+    at_risk: tuple[AtRisk, ...] = ()
+    """Bookings during it that cannot be kept as things are, by start. Nothing is cancelled by itself."""
+
+
+class Exemptions(msgspec.Struct, frozen=True, kw_only=True):
+    """Exemptions that are not over."""
+
+    exemptions: tuple[Exemption, ...]
+
+
+class AuditPage(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
+):
+    """Who changed what, newest first; with ``continue`` there is more."""
+
+    audit: tuple[AuditEntry, ...]
+    following: str | None = None
+
+
+class DeniedPage(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
+):
+    """Wishes that were not granted, newest first; with ``continue`` there are more."""
+
+    denied: tuple[Denied, ...]
+    following: str | None = None
+
+
+class Eviction(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod that was ordered to go."""
+
+    namespace: str
+    pod: str
+    reason: str
+
+
+class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):
+    """An order about a GPU that its node's agent obeys."""
+
+    node: str
+    gpu: str
+    """Its UUID."""
+    order: str
+    reason: str
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """What is here."""
+
+    name: str
+    token: str
+    """How to get one."""
+    header: str
+    """How to show it."""
+    addresses: Mapping[str, str]
+    example: Mapping[str, Any]
+    openapi: str
+    """Address of the document about all this."""
+
+
+def booking_answer(
+    record: Record,
+    now: datetime,
+    *,
+    mirrored: bool | None = None,
+    note: str | None = None,
+    pods: str | None = None,
+    at_risk: bool = False,
+    alternatives: tuple[Offer, ...] = (),
+    dry_run: bool = False,
+) -> BookingAnswer:
+    """A record as it is answered at this instant."""
+    return BookingAnswer(
+        id=record.id,
+        user=record.user,
+        state=record.state(now),
+        model=record.model,
+        count=record.count,
+        topology=record.topology,
+        namespace=record.namespace,
+        start=record.start,
+        end=record.end,
+        created=record.created,
+        version=record.version,
+        released=record.released,
+        cancelled=record.cancelled,
+        created_by=record.created_by or None,
+        ended_by=record.ended_by,
+        reason=record.reason,
+        policy=record.policy or None,
+        nodes=record.plan,
+        at_risk=at_risk,
+        alternatives=alternatives,
+        mirrored=mirrored,
+        note=note,
+        pods=pods,
+        dry_run=dry_run,
+    )
+
+
+def model_answer(told: ModelAvailability) -> ModelAnswer:
+    """What is free of a model, with the maintenance that concerns it: without who ordered that."""
+    return ModelAnswer(
+        model=told.model,
+        capacity=told.capacity,
+        steps=told.steps,
+        nodes=told.nodes,
+        blocks=tuple(
+            Maintenance(
+                node=block.node,
+                model=block.model,
+                count=block.count,
+                start=block.start,
+                end=block.end,
+                reason=block.reason,
+            )
+            for block in told.blocks
+        ),
+        bookings=tuple(
+            BookedAnswer(user=each.user, count=each.count, start=each.start, end=each.end)
+            for each in told.bookings
+            if each.user is not None
+        ),
+    )

@@ -1,0 +1,22 @@
+"""The cluster as one process sees it: newest objects and ledger behind one lock, fed by reflectors.
+
+The extender and the controller (admission and reclaimer) build on it.
+"""
+
+from cluster.cache.booked_nodes import EVERYWHERE, BookedNodes, BookingPlans
+from cluster.cache.cache import ClusterCache
+from cluster.cache.informers import UNSUCCESSFUL, Informers
+from cluster.cache.live_read import read_bookings
+from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
+
+__all__ = [
+    "EVERYWHERE",
+    "UNSUCCESSFUL",
+    "BookedNodes",
+    "BookingPlans",
+    "ClusterCache",
+    "Informers",
+    "NodeSnapshot",
+    "NodeSnapshots",
+    "read_bookings",
+]

@@ -1,0 +1,83 @@
+"""Which running pods of the picture a booking does not cover where they stand: ``decide.adoption`` over it.
+
+Owned and guarded by ``ClusterCache``. It costs a look at the covered pods while somebody's booking needs
+one node or a node has maintenance, and nothing otherwise.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+from cluster.cache.cover import Cover
+from cluster.cache.placement_needs import PlacementNeeds
+from cluster.decide.adoption import Pair, is_new, misplaced
+from cluster.decide.booking_plan.inputs import PlanInputs
+from cluster.decide.booking_plan.supply import SupplySnapshot
+from cluster.decide.ledger import Ledger
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+NOBODY: Final[frozenset[Pair]] = frozenset()
+
+
+class Adoption:
+    """Remembers its last answer."""
+
+    def __init__(self, ledger: Ledger, cover: Cover, watch: PlacementNeeds) -> None:
+        self._ledger, self._cover, self._watch = ledger, cover, watch
+        self._known: tuple[object, ...] = ()
+        self._barred = NOBODY
+
+    def barred(
+        self,
+        now: datetime,
+        pods: Mapping[str, Pod],
+        instant: Callable[[Mapping[str, Booking]], SupplySnapshot],
+    ) -> frozenset[Pair]:
+        """(uid, booking) of the pods that a booking does not cover now.
+
+        Args:
+            now: the instant.
+            pods: uid -> pod.
+            instant: makes what is known of the cluster then, with a cover; asked where it is needed.
+        """
+        whole, blocks = self._watch.whole(now), self._watch.blocks
+        if not whole and not blocks:
+            return NOBODY
+        covered = self._cover.all(now, ())
+        new = tuple(
+            (uid, pods[uid].metadata.resource_version, booking.name)
+            for uid, booking in covered.items()
+            if (blocks or booking.spec.model in whole) and uid in pods and is_new(pods[uid], booking)
+        )
+        if not new:
+            return NOBODY
+        seen = instant(covered)
+        known = (
+            new,
+            self._ledger.generation,
+            self._cover.bookings,
+            blocks,
+            tuple((uid, booking.name) for uid, booking in covered.items()),
+            seen.gone,
+            seen.namespaces,
+            now.replace(second=0, microsecond=0),
+        )
+        if known != self._known:
+            self._barred, self._known = self._found(seen, pods.keys()), known
+        return self._barred
+
+    def _found(self, instant: SupplySnapshot, living: Iterable[str]) -> frozenset[Pair]:
+        """Who is covered instead of one that is not may be none for its place either."""
+        holds = {uid: hold for uid, hold in self._ledger.holds.items() if uid in living}
+        barred = NOBODY
+        while True:
+            inputs = PlanInputs(
+                instant=instant, bookings=self._cover.bookings, blocks=self._watch.blocks, holds=holds
+            )
+            more = misplaced(inputs) - barred
+            if not more:
+                return barred
+            barred |= more
+            instant = replace(instant, cover=self._cover.all(instant.now, (), barred))

@@ -1,0 +1,124 @@
+"""Where booked pods may be placed so that every promise stays placeable: the witness over a picture.
+
+What has not changed since the last question is not made anew; nothing at all is made for a model of which
+nobody has booked several devices on one node, and of whose nodes none has maintenance.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+from cluster.cache.cache import ClusterCache
+from cluster.cache.node_supply import NodeSupplies
+from cluster.decide.booking_plan import PlacementCheck
+from cluster.decide.booking_plan.inputs import ModelInputs, PlanInputs, check_of, model_inputs
+from cluster.decide.booking_plan.permanent_pods import PermanentPods
+from cluster.decide.booking_plan.supply import SupplySnapshot, whole_devices
+from cluster.objects.bookings import Booking
+
+
+@dataclass(frozen=True, slots=True)
+class BookedNodes:
+    """One instant: which nodes are right for a booked pod."""
+
+    scenes: Mapping[str, PlacementCheck]
+
+    def allow(self, booking: Booking, node: str, need: int, *, kept: str | None = None) -> bool:
+        """Whether a pod of the booking that needs so many devices may be placed on a node.
+
+        ``kept``: the node on which devices are kept for it; that was decided when they were.
+        """
+        known = self.scenes.get(booking.spec.model)
+        return known is None or node == kept or known.allows(booking.name, node, need)
+
+    def planned(self, booking: Booking, node: str) -> int:
+        """How many devices of the booking are planned there that its pods do not have yet."""
+        known = self.scenes.get(booking.spec.model)
+        return 0 if known is None else known.has(booking.name, node)
+
+
+EVERYWHERE = BookedNodes({})
+"""Every node is right."""
+
+
+class BookingPlans:
+    """Makes ``BookedNodes`` out of a picture; under the picture's lock, or for one thread."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+        self._known: tuple[object, ...] = ()
+        self._places = EVERYWHERE
+        self._lasting_known: tuple[object, ...] = ()
+        self._lasting: PermanentPods | None = None
+        self._shares = NodeSupplies()
+        self._scenes: dict[str, tuple[ModelInputs, datetime, PlacementCheck | None]] = {}
+
+    def places(self, now: datetime) -> BookedNodes:
+        """Which nodes are right now."""
+        with self._cache.locked() as ledger:
+            watch = self._cache.watch()
+            models, blocks = watch.whole(now), watch.blocks
+            if not models and not blocks:
+                return EVERYWHERE
+            cover = self._cache.cover(now)
+            instant = self._cache.instant(now, cover)
+            known = (ledger.generation, *self._known_of(instant))
+            if known != self._known:
+                inputs = self._inputs(instant)
+                self._places, self._known = self._made(inputs, _models(inputs, models)), known
+            return self._places
+
+    def lasting(self, now: datetime) -> PermanentPods:
+        """Which nodes bear, now, a pod that nobody will ever take away."""
+        with self._cache.locked() as ledger:
+            instant = self._cache.instant(now, self._cache.cover(now))
+            known = (ledger.generation, instant.namespaces, instant.quiet, *self._known_of(instant))
+            if self._lasting is None or known != self._lasting_known:
+                self._lasting = PermanentPods(self._inputs(instant), self._shares.of(instant))
+                self._lasting_known = known
+            return self._lasting
+
+    def _known_of(self, instant: SupplySnapshot) -> tuple[object, ...]:
+        """What tells two instants apart beside the ledger's generation."""
+        return (
+            self._cache.bookings,
+            self._cache.watch().blocks,
+            tuple((uid, booking.name) for uid, booking in sorted(instant.cover.items())),
+            instant.gone,
+            _minute(instant.now),
+        )
+
+    def _inputs(self, instant: SupplySnapshot) -> PlanInputs:
+        with self._cache.locked() as ledger:
+            return PlanInputs(
+                instant=instant,
+                bookings=self._cache.bookings,
+                blocks=self._cache.watch().blocks,
+                holds=dict(ledger.holds),
+            )
+
+    def _made(self, inputs: PlanInputs, models: frozenset[str]) -> BookedNodes:
+        """Most of what happens changes no scene: that of before has answers already."""
+        minute = _minute(inputs.instant.now)
+        before, self._scenes = self._scenes, {}
+        for setting in model_inputs(inputs, models, self._shares.of(inputs.instant)):
+            known = before.get(setting.model)
+            if known is None or known[:2] != (setting, minute):
+                known = (setting, minute, check_of(setting, inputs.instant.now))
+            self._scenes[setting.model] = known
+        found = {model: one for model, (_, _, one) in self._scenes.items() if one is not None}
+        return self._places if found == self._places.scenes else BookedNodes(found)
+
+
+def _minute(now: datetime) -> datetime:
+    """Time alone changes a scene, too; as often as this it is looked at."""
+    return now.replace(second=0, microsecond=0)
+
+
+def _models(inputs: PlanInputs, whole: frozenset[str]) -> frozenset[str]:
+    """Maintenance concerns every model that there is."""
+    if not inputs.blocks:
+        return whole
+    return frozenset(
+        model for view in inputs.instant.views.values() for model, _ in whole_devices(view.devices)
+    )

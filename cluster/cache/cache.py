@@ -1,0 +1,456 @@
+"""The newest state of pods, nodes, Leases and bookings, and the one lock around it.
+
+``handlers`` writes it, decisions read it; the ledger inside is pure and knows no threads.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from typing import Final
+
+import structlog
+
+from cluster import names
+from cluster.cache.adoption import Adoption
+from cluster.cache.cover import Cover
+from cluster.cache.fair_lock import FairLock
+from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
+from cluster.cache.placement_needs import PlacementNeeds
+from cluster.cache.scheduling_objects import SchedulingObjects
+from cluster.decide.adoption import Pair
+from cluster.decide.booking_plan.supply import GONE_AFTER, SupplySnapshot
+from cluster.decide.entitlement import Candidate, UserCoverage
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.liveness import UNRESPONSIVE_AFTER, AgentState, Liveness
+from cluster.decide.ledger.resource_versions import is_older, version_is_older
+from cluster.decide.renewals import Renewals
+from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.kube.resources import BOOKINGS, LEASES, NAMESPACES, NODES, PODS
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import HoldError, hold_of
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod, asks_for_gpus, has_condition, is_terminal
+from cluster.objects.quantity import QuantityError
+from cluster.objects.scheduling_gates import is_queued
+from cluster.process.clock import Clock
+from cluster.process.stop_events import nothing
+
+log = structlog.get_logger(__name__)
+
+RECLAIMER_ANNOTATIONS: Final = frozenset(
+    {
+        *names.WAITING_STATE,
+        names.NOTICE,
+        names.BOOKING,
+        names.TERMINATE_AT,
+        names.WARNED,
+        names.END_ASKED,
+        names.EVICT,
+    }
+)
+"""Annotations of the reclaimer that are written, and taken back, as things change."""
+
+
+class ClusterCache:
+    """Ledger, signs of life, GPU pods and bookings, guarded by one lock."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        *,
+        home: str = names.NAMESPACE,
+        at_a_time: int | None = None,
+        give_way: Callable[[], None] = nothing,
+        liveness: Liveness | None = None,
+    ) -> None:
+        """A picture of nothing.
+
+        Args:
+            clock: for what grows old.
+            home: the product's own namespace.
+            at_a_time: pods of a list that are taken in, or let go of, before others may look; None for all
+                of them. Who looks in between finds each pod as it is or was; ``reached`` may be ahead of
+                some.
+            give_way: called between two such portions.
+            liveness: of the node agents, where more than their Leases is to count.
+        """
+        self._clock = clock
+        self._home = home
+        self._lock = FairLock()
+        self._at_a_time, self._give_way = at_a_time, give_way
+        self._ledger = Ledger()
+        self._cover = Cover(self._ledger)
+        self._watch = PlacementNeeds()
+        self._adoption = Adoption(self._ledger, self._cover, self._watch)
+        self.liveness: Final = liveness or Liveness()
+        """Of the node agents."""
+        self.renewals = Renewals()
+        """Of all Leases of the product's namespace."""
+        self.uses: dict[str, str] = {}
+        """Node -> how its GPUs are used, as its agent's Lease says it (``cluster.objects.device_usage``)."""
+        self.pods: dict[str, Pod] = {}
+        """Uid -> every living pod that asks for GPUs, as it is now."""
+        self.noted: dict[str, Pod] = {}
+        """Those of them with something that the reclaimer keeps true.
+
+        ``RECLAIMER_ANNOTATIONS``, our gate, or that they are being taken away.
+        """
+        self.nodes: dict[str, Node] = {}
+        """Name -> node, as it is now."""
+        self.blocked: dict[str, str] = {}
+        """Name -> what stands of maintenance on the nodes that have any; replaced, never changed."""
+        self.namespaces: dict[str, Namespace] = {}
+        """Name -> Namespace, as it is now; empty where nobody follows them."""
+        self.reached: dict[str, str] = {}
+        """Kind -> the newest resourceVersion of one that was told of."""
+        self._watchers: list[Callable[[], None]] = []
+        self._surroundings: SchedulingObjects | None = None
+
+    @contextmanager
+    def locked(self) -> Iterator[Ledger]:
+        """The ledger, nobody else being at it (nor at anything else in here)."""
+        with self._lock:
+            yield self._ledger
+
+    def on_change(self, tell: Callable[[], None]) -> None:
+        """Call this, without any argument, after each change. It must not take long, and must not raise."""
+        self._watchers.append(tell)
+
+    def keep_surroundings(self) -> SchedulingObjects:
+        """Know other pods, and what pods mount, as well; before anything is told. See ``around``."""
+        self._surroundings = SchedulingObjects(self._lock, self._changed)
+        return self._surroundings
+
+    # --- reading -------------------------------------------------------------------------------------
+    def snapshot(self, names: Iterable[str]) -> list[NodeSnapshot]:
+        """Some nodes at one instant."""
+        with self._lock:
+            self.serve_nominated()
+            now = self._clock.monotonic()
+            return [(view, self.agent(view, now)) for view in self._ledger.views(names)]
+
+    def agent(self, view: NodeView, now: float) -> AgentState:
+        """How a node's agent is doing, the lock being held; parts that know more of nodes add to it."""
+        return self.liveness.state(view.name, monotonic=now)
+
+    def node_snapshots(self) -> NodeSnapshots:
+        """All nodes at this instant; who reads it later needs no lock."""
+        with self._lock:
+            self.serve_nominated()
+            return self._node_snapshots()
+
+    def serve_nominated(self) -> None:
+        """See which model is meant for the pods that kube-scheduler has nominated: bookings begin and end."""
+        with self._lock:
+            if uids := self._ledger.nominated & self.pods.keys():
+                now = self._clock.now()
+                cover = {uid: self.cover_of(self.pods[uid], now) for uid in uids}
+                self._ledger.serve({uid: by.spec.model for uid, by in cover.items() if by})
+
+    def _node_snapshots(self) -> NodeSnapshots:
+        with self._lock:
+            views, liveness = self._ledger.all_views(), self.liveness.copy()
+            return NodeSnapshots(views, liveness, monotonic=self._clock.monotonic())
+
+    @property
+    def bookings(self) -> Mapping[str, Booking]:
+        """Name -> Booking; replaced, never changed."""
+        return self._cover.bookings
+
+    def cover(self, now: datetime, *, more: Sequence[Candidate] = ()) -> dict[str, Booking]:
+        """Pod uid -> the booking that covers it at this instant.
+
+        Args:
+            now: the instant.
+            more: pods that do not exist yet (admission).
+        """
+        with self._lock:
+            return self._cover.all(now, more, self.barred(now))
+
+    def cover_of(self, pod: Pod, now: datetime) -> Booking | None:
+        """The booking that covers this pod at this instant."""
+        if not pod.metadata.annotation(names.USER):
+            return None  # without waiting for the lock: who has no owner has no booking
+        with self._lock:
+            if not self._cover.may_cover(pod, now):
+                return None
+            return self._cover.user_coverage(pod, now, self.barred(now)).covered.get(pod.metadata.uid)
+
+    def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
+        """The bookings and pods of this pod's user, itself among them, and what covers what."""
+        with self._lock:
+            return self._cover.user_coverage(pod, now, self.barred(now))
+
+    def barred(self, now: datetime) -> frozenset[Pair]:
+        """(uid, booking) of running pods that a booking does not cover where they stand (law L5)."""
+        with self._lock:
+            self.watch()
+            return self._adoption.barred(now, self.pods, lambda cover: self.instant(now, cover))
+
+    def watch(self) -> PlacementNeeds:
+        """Whether places matter, as of now."""
+        with self._lock:
+            self._watch.look(self.bookings, self.blocked)
+            return self._watch
+
+    def instant(self, now: datetime, cover: Mapping[str, Booking]) -> SupplySnapshot:
+        """What bookings are promised from at this instant; who reads it later needs no lock."""
+        with self._lock:
+            node_snapshots = self._node_snapshots()
+            return SupplySnapshot(
+                now=now,
+                views=node_snapshots.views,
+                pods=dict(self.pods),
+                cover=cover,
+                namespaces=self.namespaces,
+                home=self._home,
+                quiet=node_snapshots.quiet(UNRESPONSIVE_AFTER),
+                gone=node_snapshots.quiet(GONE_AFTER),
+            )
+
+    def around(self) -> ClusterObjects:
+        """What a pod that is to be placed would find now; without ``keep_surroundings`` just the nodes."""
+        with self._lock:
+            nodes = dict(self.nodes)
+            kept = self._surroundings
+            return kept.around(nodes, self.namespaces) if kept else ClusterObjects(nodes=nodes)
+
+    # --- writing -------------------------------------------------------------------------------------
+    def replace_pods(self, items: Sequence[Pod], version: str) -> None:
+        """All living pods, as of this version: what was read by itself since then is newer, and stays."""
+        living = {pod.metadata.uid for pod in items}
+        portion = self._at_a_time or max(1, len(items))
+        # What a pod that is gone has held may be another's by now: it is let go of last.
+        for begin in range(0, len(items) - portion, portion):
+            with self._lock:
+                for pod in items[begin : begin + portion]:
+                    self._apply(pod)
+            self._give_way()
+        with self._lock:
+            rest = items[(len(items) - 1) // portion * portion :] if items else ()
+            for pod in rest:
+                self._apply(pod)
+            self._reach(PODS.plural, version)
+            gone = list(self._ledger.pods - living)
+            at_once = self._at_a_time or len(gone)
+            for uid in gone[:at_once]:
+                self._forget(uid, version)
+        for begin in range(at_once, len(gone), portion):
+            self._give_way()
+            with self._lock:
+                for uid in gone[begin : begin + portion]:
+                    self._forget(uid, version)
+        self._changed()
+
+    def apply_pod(self, pod: Pod) -> None:
+        """A pod is new or has changed; an older state than the one that is known changes nothing."""
+        with self._lock:
+            self._apply(pod)
+        self._changed()
+
+    def remove_pod(self, pod: Pod) -> None:
+        """A pod is gone or has ended."""
+        with self._lock:
+            self._reach(PODS.plural, pod.metadata.resource_version)
+            self._forget(pod.metadata.uid, pod.metadata.resource_version)
+        self._changed()
+
+    def replace_nodes(self, items: Sequence[Node], version: str = "") -> None:
+        """All nodes, as of this version."""
+        with self._lock:
+            self._reach(NODES.plural, version)
+            for name in set(self.nodes) - {node.metadata.name for node in items}:
+                self._forget_node(name)
+            for node in items:
+                self._apply_node(node)
+        self._changed()
+
+    def apply_node(self, node: Node) -> None:
+        """A node is new or has changed; an older state than the one that is known changes nothing."""
+        with self._lock:
+            self._apply_node(node)
+        self._changed()
+
+    def remove_node(self, node: Node) -> None:
+        """A node is gone."""
+        with self._lock:
+            self._reach(NODES.plural, node.metadata.resource_version)
+            self._forget_node(node.metadata.name)
+        self._changed()
+
+    def replace_namespaces(self, items: Sequence[Namespace], version: str = "") -> None:
+        """All Namespaces, as of this version."""
+        with self._lock:
+            self._reach(NAMESPACES.plural, version)
+            self.namespaces = {one.metadata.name: one for one in items}
+        self._changed()
+
+    def apply_namespace(self, namespace: Namespace) -> None:
+        """A Namespace is new or has changed; an older state than the one that is known changes nothing."""
+        name = namespace.metadata.name
+        with self._lock:
+            self._reach(NAMESPACES.plural, namespace.metadata.resource_version)
+            known = self.namespaces.get(name)
+            if known is None or not is_older(namespace.metadata, known.metadata):
+                self.namespaces = {**self.namespaces, name: namespace}
+        self._changed()
+
+    def remove_namespace(self, namespace: Namespace) -> None:
+        """A Namespace is gone."""
+        with self._lock:
+            self._reach(NAMESPACES.plural, namespace.metadata.resource_version)
+            gone = namespace.metadata.name
+            self.namespaces = {name: one for name, one in self.namespaces.items() if name != gone}
+        self._changed()
+
+    def replace_bookings(self, items: Sequence[Booking], version: str = "") -> None:
+        """All Booking objects, as of this version."""
+        with self._lock:
+            self._reach(BOOKINGS.plural, version)
+            self._cover.replace_bookings(items, version)
+        self._changed()
+
+    def apply_booking(self, booking: Booking) -> None:
+        """A Booking is new or has changed; an older state than the one that is known changes nothing."""
+        with self._lock:
+            self._reach(BOOKINGS.plural, booking.metadata.resource_version)
+            self._cover.apply_booking(booking)
+        self._changed()
+
+    def remove_booking(self, booking: Booking) -> None:
+        """A Booking is gone."""
+        with self._lock:
+            self._reach(BOOKINGS.plural, booking.metadata.resource_version)
+            self._cover.remove_booking(booking)
+        self._changed()
+
+    def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
+        """All Leases of the product's namespace. Leases change all the time: watchers are not told."""
+        present = {lease.metadata.name for lease in items}
+        with self._lock:
+            self._reach(LEASES.plural, version)
+            for name in set(self.renewals.names()) - present:
+                self._forget_lease(name)
+            for lease in items:
+                self.apply_lease(lease)
+
+    def apply_lease(self, lease: Lease) -> None:
+        """A Lease was made or renewed; an older state than the one that is known changes nothing."""
+        with self._lock:
+            monotonic, now = self._clock.monotonic(), self._clock.now()
+            self._reach(LEASES.plural, lease.metadata.resource_version)
+            self.liveness.apply_lease(lease, monotonic=monotonic, now=now)
+            self.renewals.apply_lease(lease, monotonic=monotonic, now=now)
+            self._note_use(lease)
+
+    def remove_lease(self, lease: Lease) -> None:
+        """A Lease is gone."""
+        with self._lock:
+            self._reach(LEASES.plural, lease.metadata.resource_version)
+            self._forget_lease(lease.metadata.name)
+
+    def _reach(self, kind: str, version: str) -> None:
+        known = self.reached.get(kind)
+        if version and (not known or version_is_older(known, version)):
+            self.reached[kind] = version
+
+    def _changed(self) -> None:
+        for tell in self._watchers:
+            tell()
+
+    def _apply(self, pod: Pod) -> bool:
+        """One pod, the lock being held; parts that keep more about pods add to it.
+
+        Returns:
+            False for an older state than the one that is known, or one of a deleted pod.
+        """
+        if not self._ledger.apply_pod(pod):
+            return False
+        uid = pod.metadata.uid
+        self._reach(PODS.plural, pod.metadata.resource_version)
+        if self._surroundings:
+            self._surroundings.apply_pod(pod)
+        before = self.pods.get(uid)
+        self._unlist(uid)
+        if not is_terminal(pod) and _asks(pod):
+            self.pods[uid] = pod
+            if _is_noted(pod):
+                self.noted[uid] = pod
+            self._cover.list_pod(pod)
+            _tell_of_hold(pod, before)
+        return True
+
+    def _forget(self, uid: str, version: str) -> bool:
+        """One pod is gone, the lock being held; parts that keep more about pods add to it.
+
+        Returns:
+            False where a newer state is known, which stays.
+        """
+        self._ledger.forget_pod(uid, version)
+        if self._ledger.knows(uid):
+            return False
+        if self._surroundings:
+            self._surroundings.forget_pod(uid)
+        self._unlist(uid)
+        return True
+
+    def _unlist(self, uid: str) -> None:
+        pod = self.pods.pop(uid, None)
+        self.noted.pop(uid, None)
+        if pod:
+            self._cover.unlist_pod(pod)
+
+    def _apply_node(self, node: Node) -> None:
+        if self._ledger.apply_node(node):
+            self._reach(NODES.plural, node.metadata.resource_version)
+            self.nodes[node.metadata.name] = node
+            self._note_blocks(node.metadata.name, node.metadata.annotation(names.BLOCKS) or "")
+
+    def _note_blocks(self, node: str, text: str) -> None:
+        if self.blocked.get(node, "") != text:
+            others = {name: known for name, known in self.blocked.items() if name != node}
+            self.blocked = {**others, node: text} if text else others
+
+    def _forget_lease(self, name: str) -> None:
+        self.liveness.forget_lease(name)
+        self.renewals.forget_lease(name)
+        self.uses.pop(names.node_of_lease(name) or "", None)
+
+    def _note_use(self, lease: Lease) -> None:
+        node, text = names.node_of_lease(lease.metadata.name), lease.metadata.annotation(names.USE)
+        if node and text:
+            self.uses[node] = text
+        elif node:
+            self.uses.pop(node, None)
+
+    def _forget_node(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self._note_blocks(name, "")
+        self._ledger.forget_node(name)
+
+
+def _is_noted(pod: Pod) -> bool:
+    notes = pod.metadata.annotations or ()
+    return (
+        not RECLAIMER_ANNOTATIONS.isdisjoint(notes)
+        or is_queued(pod)
+        or has_condition(pod, names.DISRUPTION_TARGET)
+    )
+
+
+def _asks(pod: Pod) -> bool:
+    try:
+        return asks_for_gpus(pod)
+    except QuantityError:
+        return False
+
+
+def _tell_of_hold(pod: Pod, before: Pod | None) -> None:
+    """Log a hold that cannot be read, once: it counts for nothing."""
+    if before and before.metadata.annotation(names.HOLD) == pod.metadata.annotation(names.HOLD):
+        return
+    try:
+        hold_of(pod)
+    except HoldError as error:
+        log.warning("a hold cannot be read and counts for nothing", pod=pod.key, why=str(error))

@@ -1,0 +1,189 @@
+"""Which pods of the picture are covered by which booking: entitlement over what is known now.
+
+Owned and guarded by ``ClusterCache``. What a pod brings to the question is kept between questions, so that a
+question about one pod costs its user's pods, and little for each of them.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from cluster import names
+from cluster.decide.adoption import Pair
+from cluster.decide.entitlement import Candidate, UserCoverage, candidate, entitlement
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.decide.ledger.resource_versions import is_older, version_is_older
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """A pod as a candidate, and what that was read from."""
+
+    pod: Pod
+    view: NodeView | None
+    candidate: Candidate | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Covered:
+    """What was found for one user, and for which bookings: true until their pods or nodes change."""
+
+    running: list[Booking]
+    barred: frozenset[Pair]
+    found: dict[str, Booking]
+
+
+class Cover:
+    """Bookings, and the pods of their users."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._bookings: dict[str, Booking] = {}
+        self._bookings_of: dict[str, list[Booking]] = {}
+        self._pods_of: dict[str, dict[str, Pod]] = {}
+        self._read: dict[str, _Read] = {}
+        self._covered: dict[str, _Covered] = {}
+        self._users_on: dict[str, set[str]] = {}
+        """Node -> users whose pods were looked at there."""
+        self._user_of: dict[str, str] = {}
+        self._told = ""
+        """Version up to which list and watch have told of every Booking."""
+
+    # --- asking --------------------------------------------------------------------------------------
+    @property
+    def bookings(self) -> Mapping[str, Booking]:
+        """Name -> Booking; replaced, never changed."""
+        return self._bookings
+
+    def all(
+        self, now: datetime, more: Sequence[Candidate], barred: frozenset[Pair] = frozenset()
+    ) -> dict[str, Booking]:
+        """Pod uid -> the booking that covers it; looks at pods of users who have a running booking.
+
+        Args:
+            now: the instant.
+            more: pods that do not exist yet.
+            barred: pods that a booking does not cover where they stand.
+        """
+        running: dict[str, list[Booking]] = {}
+        for booking in self._bookings.values():
+            if booking.is_running(now):
+                running.setdefault(booking.spec.user, []).append(booking)
+        if more:
+            theirs = (pod for user in sorted(running) for pod in self._pods_of.get(user, {}).values())
+            every = [booking for some in running.values() for booking in some]
+            return entitlement(every, [*self._candidates(theirs), *more], now, barred=barred)
+        self._forget_what_changed()
+        self._covered = {user: self._of_user(user, some, now, barred) for user, some in running.items()}
+        return {uid: by for one in self._covered.values() for uid, by in one.found.items()}
+
+    def _of_user(self, user: str, running: list[Booking], now: datetime, barred: frozenset[Pair]) -> _Covered:
+        """What was found before, where nothing has changed since; users have no influence on each other."""
+        known, pods = self._covered.get(user), self._pods_of.get(user, {})
+        barred = frozenset(pair for pair in barred if pair[0] in pods)
+        if known and known.running == running and known.barred == barred:
+            return known
+        found = entitlement(running, self._candidates(pods.values()), now, barred=barred)
+        return _Covered(running=running, barred=barred, found=found)
+
+    def _forget_what_changed(self) -> None:
+        """What pods hold on their nodes counts too: also where a bind was only assumed."""
+        for node in self._ledger.changed_nodes():
+            for user in self._users_on.pop(node, ()):
+                self._covered.pop(user, None)
+            for holding in self._ledger.view(node).holdings:
+                self._covered.pop(self._user_of.get(holding.uid, ""), None)
+
+    def may_cover(self, pod: Pod, now: datetime) -> bool:
+        """Whether its user has a running booking at all."""
+        user = pod.metadata.annotation(names.USER)
+        return any(booking.is_running(now) for booking in self._bookings_of.get(user or "", ()))
+
+    def user_coverage(self, pod: Pod, now: datetime, barred: frozenset[Pair] = frozenset()) -> UserCoverage:
+        """The bookings and pods of this pod's user, itself among them; it may not be known yet."""
+        user = pod.metadata.annotation(names.USER)
+        if not user:
+            return UserCoverage(pods={pod.metadata.uid: pod})
+        bookings = tuple(self._bookings_of.get(user, ()))
+        pods = {pod.metadata.uid: pod, **self._pods_of.get(user, {})}
+        covered = entitlement(bookings, self._candidates(pods.values()), now, barred=barred)
+        return UserCoverage(bookings=bookings, pods=pods, covered=covered, barred=barred)
+
+    def _candidates(self, pods: Iterable[Pod]) -> Iterator[Candidate]:
+        return (found for pod in pods if (found := self._candidate(pod)))
+
+    def _candidate(self, pod: Pod) -> Candidate | None:
+        holding = self._ledger.holding(pod.metadata.uid)
+        where = pod.spec.node_name or (holding.node if holding else None)
+        view = self._ledger.view(where) if where else None
+        if where:
+            self._users_on.setdefault(where, set()).add(pod.metadata.annotation(names.USER) or "")
+        known = self._read.get(pod.metadata.uid)
+        if known and known.pod is pod and known.view is view:
+            return known.candidate
+        found = _candidate_on(pod, view)
+        if self._is_listed(pod):
+            self._read[pod.metadata.uid] = _Read(pod=pod, view=view, candidate=found)
+        return found
+
+    def _is_listed(self, pod: Pod) -> bool:
+        user = pod.metadata.annotation(names.USER) or ""
+        return self._pods_of.get(user, {}).get(pod.metadata.uid) is pod
+
+    # --- telling -------------------------------------------------------------------------------------
+    def list_pod(self, pod: Pod) -> None:
+        """A living pod that asks for GPUs, new or changed."""
+        user = pod.metadata.annotation(names.USER)
+        if user:
+            self._pods_of.setdefault(user, {})[pod.metadata.uid] = pod
+            self._user_of[pod.metadata.uid] = user
+            self._covered.pop(user, None)
+
+    def unlist_pod(self, pod: Pod) -> None:
+        """It is gone, has ended, or has changed."""
+        user = pod.metadata.annotation(names.USER) or ""
+        self._read.pop(pod.metadata.uid, None)
+        self._user_of.pop(pod.metadata.uid, None)
+        self._covered.pop(user, None)
+        if self._pods_of.get(user, {}).pop(pod.metadata.uid, None) and not self._pods_of[user]:
+            del self._pods_of[user]
+
+    def replace_bookings(self, items: Sequence[Booking], version: str = "") -> None:
+        """All Booking objects, as of this version; what was read by itself since then is newer, and stays."""
+        self._told = version
+        self._keep({booking.name: self._newer(booking) for booking in items})
+
+    def apply_booking(self, booking: Booking) -> None:
+        """A Booking is new or has changed.
+
+        One that was read by itself before the watch told that it is gone does not come again.
+        """
+        if booking.name in self._bookings or not version_is_older(
+            booking.metadata.resource_version, self._told
+        ):
+            self._keep({**self._bookings, booking.name: self._newer(booking)})
+
+    def remove_booking(self, booking: Booking) -> None:
+        """A Booking is gone."""
+        self._told = booking.metadata.resource_version
+        self._keep({name: known for name, known in self._bookings.items() if name != booking.name})
+
+    def _newer(self, booking: Booking) -> Booking:
+        known = self._bookings.get(booking.name)
+        return known if known and is_older(booking.metadata, known.metadata) else booking
+
+    def _keep(self, bookings: dict[str, Booking]) -> None:
+        self._bookings = bookings
+        self._bookings_of = {}
+        for booking in bookings.values():
+            self._bookings_of.setdefault(booking.spec.user, []).append(booking)
+
+
+def _candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
+    """The pod with what it holds on its node, drift counted in."""
+    if view is None:
+        return candidate(pod, held=None, models={})
+    held = next((holding for holding in view.holdings if holding.uid == pod.metadata.uid), None)
+    return candidate(pod, held={"": tuple(held.devices)} if held else None, models=view.models)

@@ -1,0 +1,104 @@
+"""What reflectors tell, written into the picture."""
+
+from collections.abc import Sequence
+
+from cluster.cache.cache import ClusterCache
+from cluster.objects.bookings import Booking
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Lease, Node
+from cluster.objects.pods import Pod
+
+
+class Pods:
+    """What happens to pods."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def replace(self, items: Sequence[Pod], version: str, /) -> None:
+        """All living pods."""
+        self._cache.replace_pods(items, version)
+
+    def upsert(self, pod: Pod, /) -> None:
+        """A pod is new or has changed."""
+        self._cache.apply_pod(pod)
+
+    def remove(self, pod: Pod, /) -> None:
+        """A pod is gone or has ended."""
+        self._cache.remove_pod(pod)
+
+
+class Nodes:
+    """What happens to nodes."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def replace(self, items: Sequence[Node], version: str, /) -> None:
+        """All nodes."""
+        self._cache.replace_nodes(items, version)
+
+    def upsert(self, node: Node, /) -> None:
+        """A node is new or has changed."""
+        self._cache.apply_node(node)
+
+    def remove(self, node: Node, /) -> None:
+        """A node is gone."""
+        self._cache.remove_node(node)
+
+
+class Bookings:
+    """What happens to Booking objects."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def replace(self, items: Sequence[Booking], version: str, /) -> None:
+        """All Bookings."""
+        self._cache.replace_bookings(items, version)
+
+    def upsert(self, booking: Booking, /) -> None:
+        """A Booking is new or has changed."""
+        self._cache.apply_booking(booking)
+
+    def remove(self, booking: Booking, /) -> None:
+        """A Booking is gone."""
+        self._cache.remove_booking(booking)
+
+
+class Leases:
+    """What happens to the Leases of the product's namespace."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def replace(self, items: Sequence[Lease], version: str, /) -> None:
+        """All Leases of the product's namespace."""
+        self._cache.replace_leases(items, version)
+
+    def upsert(self, lease: Lease, /) -> None:
+        """A Lease was made or renewed."""
+        self._cache.apply_lease(lease)
+
+    def remove(self, lease: Lease, /) -> None:
+        """A Lease is gone."""
+        self._cache.remove_lease(lease)
+
+
+class Namespaces:
+    """What happens to Namespaces."""
+
+    def __init__(self, cache: ClusterCache) -> None:
+        self._cache = cache
+
+    def replace(self, items: Sequence[Namespace], version: str, /) -> None:
+        """All Namespaces."""
+        self._cache.replace_namespaces(items, version)
+
+    def upsert(self, namespace: Namespace, /) -> None:
+        """A Namespace is new or has changed."""
+        self._cache.apply_namespace(namespace)
+
+    def remove(self, namespace: Namespace, /) -> None:
+        """A Namespace is gone."""
+        self._cache.remove_namespace(namespace)

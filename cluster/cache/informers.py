@@ -1,0 +1,105 @@
+"""Keeps a picture true: one reflector per kind, and whether all of them can be trusted.
+
+While one of them is not synced, or has had no news for 150 s, nothing may be decided (law L6).
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from cluster.cache.cache import ClusterCache
+from cluster.cache.handlers import Bookings, Leases, Namespaces, Nodes, Pods
+from cluster.kube.interface import Kube
+from cluster.kube.reflector import Reflector
+from cluster.kube.resources import (
+    BOOKINGS,
+    LEASES,
+    NAMESPACES,
+    NODES,
+    PODS,
+    STORAGE_CLASSES,
+    VOLUME_CLAIMS,
+    VOLUMES,
+)
+from cluster.process.clock import Clock
+from cluster.process.stop_events import nothing
+
+STALE_AFTER: Final = 150.0
+"""Seconds without an event or bookmark after which the picture is not trusted (law L6)."""
+
+UNSUCCESSFUL: Final = "status.phase!=Succeeded"
+"""For who needs to know of pods that have failed, in the order in which they did."""
+LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
+"""A pod that ends leaves this selection: the watch shows it as deleted."""
+
+
+class Informers:
+    """The reflectors of one picture."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        cache: ClusterCache,
+        clock: Clock,
+        *,
+        namespace: str,
+        pods: str = LIVING,
+        give_way: Callable[[], None] = nothing,
+    ) -> None:
+        """Nothing is read yet.
+
+        Args:
+            kube: the API server.
+            cache: is kept true.
+            clock: for the age of news.
+            namespace: where the Leases are.
+            pods: which are followed.
+            give_way: called before each piece of news of pods, of which there are by far the most.
+        """
+        self._kube, self._cache, self._clock = kube, cache, clock
+        self._reflectors: dict[str, Reflector[Any]] = {
+            "pods": Reflector(kube, PODS, Pods(cache), clock, field_selector=pods, give_way=give_way),
+            "nodes": Reflector(kube, NODES, Nodes(cache), clock),
+            "leases": Reflector(kube, LEASES, Leases(cache), clock, namespace=namespace),
+            "bookings": Reflector(kube, BOOKINGS, Bookings(cache), clock),
+        }
+
+    def add(self, kind: str, reflector: Reflector[Any]) -> None:
+        """Another kind that must be trusted as well; before the threads are started."""
+        self._reflectors[kind] = reflector
+
+    def follow_namespaces(self) -> None:
+        """Namespaces too, for who needs what administrators write on them; before the threads are started."""
+        self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._cache), self._clock))
+
+    def follow_surroundings(self) -> None:
+        """Whatever else a pod's place hangs on, for who plans places; before the threads are started."""
+        kept = self._cache.keep_surroundings()
+        self.add("claims", Reflector(self._kube, VOLUME_CLAIMS, kept.claims, self._clock))
+        self.add("volumes", Reflector(self._kube, VOLUMES, kept.volumes, self._clock))
+        self.add("storage classes", Reflector(self._kube, STORAGE_CLASSES, kept.classes, self._clock))
+
+    @property
+    def threads(self) -> Mapping[str, Callable[[threading.Event], None]]:
+        """Name -> body of a thread that runs until the event is set: one per kind."""
+        return {kind: reflector.run for kind, reflector in self._reflectors.items()}
+
+    def lists(self) -> Mapping[str, int]:
+        """Kind -> how often all of it was read."""
+        return {kind: reflector.lists for kind, reflector in self._reflectors.items()}
+
+    def age(self) -> float | None:
+        """Seconds since the oldest of them had news, None until all had."""
+        ages = [reflector.age() for reflector in self._reflectors.values()]
+        known = [age for age in ages if age is not None]
+        return max(known) if len(known) == len(ages) else None
+
+    def unready_reason(self) -> str | None:
+        """Why nothing may be decided now, None when it may."""
+        for kind, reflector in self._reflectors.items():
+            age = reflector.age()
+            if not reflector.is_synced or age is None:
+                return f"The {kind} of the cluster have not been read yet."
+            if age > STALE_AFTER:
+                return f"There has been no news of {kind} from the API server for {STALE_AFTER:.0f} seconds."
+        return None

@@ -1,0 +1,53 @@
+"""Whether places matter at all: which bookings need one node, and which nodes have maintenance."""
+
+from collections.abc import Mapping
+from datetime import datetime
+
+import structlog
+
+from cluster.decide.booking_plan import is_whole
+from cluster.objects.bookings import Booking
+from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_blocks
+
+log = structlog.get_logger(__name__)
+
+
+class PlacementNeeds:
+    """What was read of the newest bookings and nodes; read anew only when they have changed."""
+
+    def __init__(self) -> None:
+        self._texts: Mapping[str, str] = {}
+        self._bookings: Mapping[str, Booking] = {}
+        self._whole: dict[str, datetime] = {}
+        self.blocks: Mapping[str, tuple[MaintenanceBlock, ...]] = {}
+        """Node -> maintenance; replaced, never changed."""
+
+    def look(self, bookings: Mapping[str, Booking], blocked: Mapping[str, str]) -> None:
+        """These are the bookings, and what stands on nodes of maintenance."""
+        if bookings is not self._bookings:
+            self._bookings, self._whole = bookings, _whole(bookings)
+        if blocked is not self._texts:
+            read = {name: _blocks(name, text) for name, text in blocked.items()}
+            self._texts, self.blocks = blocked, {name: blocks for name, blocks in read.items() if blocks}
+
+    def whole(self, now: datetime) -> frozenset[str]:
+        """Models of which somebody has booked, and still has, several devices on one node."""
+        return frozenset(model for model, end in self._whole.items() if end > now)
+
+
+def _whole(bookings: Mapping[str, Booking]) -> dict[str, datetime]:
+    """Until when there are bookings that need one node, by model."""
+    found: dict[str, datetime] = {}
+    for booking in bookings.values():
+        spec = booking.spec
+        if is_whole(spec.count, spec.topology):
+            found[spec.model] = max(spec.end, found.get(spec.model, spec.end))
+    return found
+
+
+def _blocks(node: str, text: str) -> tuple[MaintenanceBlock, ...]:
+    try:
+        return decode_blocks(text)
+    except BlocksError as error:
+        log.warning("maintenance cannot be read and counts for nothing", node=node, why=str(error))
+        return ()

@@ -1,0 +1,109 @@
+"""Which devices of a node a pod may be given now: what nobody holds, or what is kept for it and nothing else.
+
+``predicates`` and ``placement`` stand on it, so that what is promised is what is chosen.
+"""
+
+from collections.abc import Iterable, Iterator
+
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.view import ByModel
+from cluster.decide.request import GpuRequest
+from cluster.objects.device_selector import DeviceSelector
+from cluster.objects.inventory import Device
+
+
+def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
+    """Model -> devices of a resource that the pod may be given, whatever it wishes.
+
+    A pod with a hold is offered the devices of its hold: all of them, or none while one is sick, held by
+    another pod, or kept for an older hold.
+    """
+    hold = request.hold
+    if hold is None:
+        free = view.free_by_model.get(resource, {})
+        return _without(free, reserved(request, view, resource)) if view.nominated else free
+    if hold.node != view.name:
+        return {}
+    ours = {uuid for uuid in hold.devices if view.kept.get(uuid, request.uid) == request.uid}
+    found = {
+        model: tuple(device for device in devices if device.uuid in ours)
+        for model, devices in view.unheld_by_model.get(resource, {}).items()
+    }
+    return found if sum(map(len, found.values())) == len(set(hold.devices)) else {}
+
+
+def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:
+    """Those of the devices that will do; no model without any."""
+    if selector.is_by_model:
+        return {model: found for model, found in groups.items() if found and selector.takes(found[0])}
+    kept = ((model, tuple(filter(selector.takes, found))) for model, found in groups.items())
+    return {model: found for model, found in kept if found}
+
+
+def matching_count(groups: ByModel, request: GpuRequest) -> int:
+    """How many of the devices will do for the pod."""
+    return sum(_wanted(groups, request))
+
+
+def largest_set(groups: ByModel, request: GpuRequest) -> int:
+    """How many of the devices the pod could have at one time: of one model, unless it mixes models."""
+    found = _wanted(groups, request)
+    return sum(found) if request.mixes else max(found, default=0)
+
+
+def _wanted(groups: ByModel, request: GpuRequest) -> Iterator[int]:
+    """The same model by model."""
+    selector = request.selector
+    is_by_model = selector.is_by_model
+    for found in groups.values():
+        if not is_by_model:
+            yield sum(map(selector.takes, found))
+        elif found and selector.takes(found[0]):
+            yield len(found)
+
+
+def reserved(request: GpuRequest, view: NodeView, resource: str) -> frozenset[str]:
+    """Free devices that are meant for pods of the same or higher priority, which the scheduler has nominated.
+
+    As many as these pods can have of what is free, and where there is a choice those that leave the most
+    for this pod: a matching, grown by augmenting paths, in which nobody who has a device loses it again.
+    """
+    ahead = [one for one in view.nominated if one.uid != request.uid and one.priority >= request.priority]
+    if not ahead:
+        return frozenset()
+    free = [device for found in view.free_by_model.get(resource, {}).values() for device in found]
+    takers = [one.selector for one in ahead for _ in range(min(one.demand.get(resource, 0), len(free)))]
+    theirs = len(takers)
+    takers += [request.selector] * min(request.demand.get(resource, 0), len(free))
+    matching = _Matching(free, takers)
+    for taker in range(len(takers)):
+        matching.serve(taker)
+    return frozenset(uuid for uuid, taker in matching.served.items() if taker < theirs)
+
+
+class _Matching:
+    """Who has which device."""
+
+    def __init__(self, free: list[Device], takers: list[DeviceSelector]) -> None:
+        self._free = free
+        self._takers = takers
+        self.served: dict[str, int] = {}
+        """UUID -> number of its taker."""
+
+    def serve(self, taker: int, tried: set[str] | None = None) -> bool:
+        """Find the taker a device, others changing theirs where they must."""
+        tried = set() if tried is None else tried
+        for device in self._free:
+            if device.uuid in tried or not self._takers[taker].takes(device):
+                continue
+            tried.add(device.uuid)
+            holder = self.served.get(device.uuid)
+            if holder is None or self.serve(holder, tried):
+                self.served[device.uuid] = taker
+                return True
+        return False
+
+
+def _without(groups: ByModel, gone: Iterable[str]) -> ByModel:
+    away = frozenset(gone)
+    return {model: tuple(d for d in found if d.uuid not in away) for model, found in groups.items()}

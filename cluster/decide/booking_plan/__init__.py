@@ -1,0 +1,39 @@
+"""The witness: a place for every booking, over time, so that what was promised can be kept. Pure.
+
+Instants are whole seconds since 1970. Both the booking server and the extender decide with it.
+"""
+
+from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.model_plan import STEPS, Block, ModelPlan, Placed, PlanAttempt
+from cluster.decide.booking_plan.pinned import (
+    NO_NODE,
+    OFF_PLAN,
+    Pinned,
+    PlannedBooking,
+    is_whole,
+    off_plan_pods,
+    pin,
+    planned,
+)
+from cluster.decide.booking_plan.placement_check import PlacementCheck, placement_check
+from cluster.decide.booking_plan.timeline import Timeline
+
+__all__ = [
+    "NO_NODE",
+    "OFF_PLAN",
+    "STEPS",
+    "Block",
+    "Item",
+    "ModelPlan",
+    "Pinned",
+    "Placed",
+    "PlacementCheck",
+    "PlanAttempt",
+    "PlannedBooking",
+    "Timeline",
+    "is_whole",
+    "off_plan_pods",
+    "pin",
+    "placement_check",
+    "planned",
+]

@@ -1,0 +1,356 @@
+"""All nodes with devices of one model, and a place on them for every item.
+
+A ``ModelPlan`` is what stands: nobody changes it. A ``PlanAttempt`` is an attempt on top of it: it puts
+more items on the board, moves others where it must, and is thrown away or stored. It never puts more on a
+node than the node has at that time, so whatever it finds can be kept; it may fail to find what a longer
+search would.
+
+The search, within a limit of steps and without looking at a clock, so that it is the same everywhere:
+
+1. the node with the smallest room that is large enough (best fit);
+2. where there is none, room is made on a node: items that stand in the way, and have not begun, find another
+   place in the same way, to a small depth;
+3. at last all items that overlap, directly or through others, and may be moved are placed anew, the largest
+   first and then by their start, with backtracking. For single devices on nodes without blocks that order
+   always succeeds where the sum fits (interval graphs are perfect).
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from heapq import merge
+from itertools import groupby, islice, pairwise
+from operator import itemgetter
+from typing import Final
+
+from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.node_plan import NodePlan
+from cluster.decide.booking_plan.timeline import INDEFINITELY, Load
+
+STEPS: Final = 2_000
+"""Places that are tried for one request."""
+DEPTH: Final = 4
+"""So many items in a row make room for each other."""
+CROWD: Final = 600
+"""So many items are placed anew together, not more."""
+SPANS: Final = 100
+"""Spans of time for which a board remembers what is free on its nodes."""
+
+_ANYWHERE: Final[Mapping[Item, str]] = {}
+
+Block = tuple[str, int, int, int]
+"""``(node, start, end, count)``: these devices cannot be had then."""
+
+
+Placed = tuple[Item, str]
+"""An item and its node."""
+Span = tuple[int, int]
+Room = tuple[int, str]
+
+
+class ModelPlan:
+    """What stands."""
+
+    def __init__(
+        self,
+        devices: Mapping[str, int],
+        placed: Iterable[Placed] = (),
+        blocks: Iterable[Block] = (),
+    ) -> None:
+        """Items whose node is unknown here, or is gone, are left to whoever repairs the board."""
+        items: dict[str, list[Item]] = {}
+        lost: list[Item] = []
+        for item, node in placed:
+            if node in devices:
+                items.setdefault(node, []).append(item)
+            else:
+                lost.append(item)
+        self.lost = tuple(sorted(lost))
+        """Items without a place."""
+        loads: dict[str, list[Load]] = {}
+        for node, start, end, count in blocks:
+            if node in devices:
+                loads.setdefault(node, []).append((start, end, min(count, devices[node])))
+        self.node_plans = {
+            name: NodePlan.of(count, items.get(name, ()), loads.get(name, ()))
+            for name, count in sorted(devices.items())
+        }
+        self._rooms: dict[Span, list[Room]] = {}
+
+    def rooms(self, start: int, end: int) -> list[Room]:
+        """(devices that are free all the time, node) of every node, the smallest room first.
+
+        It is kept for the next one who asks; nobody changes it.
+        """
+        found = self._rooms.get((start, end))
+        if found is None:
+            found = sorted((node_plan.room(start, end), name) for name, node_plan in self.node_plans.items())
+            if len(self._rooms) >= SPANS:
+                self._rooms = {}
+            self._rooms[start, end] = found
+        return found
+
+    def changed(self, without: Iterable[Placed], more: Iterable[Placed]) -> "ModelPlan":
+        """Another one, without some and with others."""
+        made = ModelPlan({})
+        made.node_plans = dict(self.node_plans)
+        lost = set(self.lost)
+        for pairs, is_put in ((without, False), (more, True)):
+            for item, node in pairs:
+                if node not in made.node_plans:
+                    (lost.add if is_put else lost.discard)(item)
+                    continue
+                node_plan = made.node_plans[node]
+                made.node_plans[node] = node_plan.plus(item) if is_put else node_plan.minus(item)
+        made.lost = tuple(sorted(lost))
+        return made
+
+    def overfull(self, start: int) -> Iterator[tuple[str, int, int]]:
+        """(node, from, until): where more is placed than there is, from ``start`` on."""
+        for name, node_plan in self.node_plans.items():
+            # Mostly there is none, and that is known without looking at every turn.
+            if node_plan.load.most(start, INDEFINITELY) <= node_plan.devices:
+                continue
+            turns = [*node_plan.load.turns(start, INDEFINITELY), (INDEFINITELY, 0)]
+            for (at, level), (until, _) in pairwise(turns):
+                if level > node_plan.devices:
+                    yield name, at, until
+
+    def first_gap(self, not_before: int, length: int, size: int) -> int | None:
+        """The first instant from which one node, as everything stands, has room for so long."""
+        found = (
+            node_plan.load.first_gap(not_before, length, node_plan.devices - size)
+            for node_plan in self.node_plans.values()
+            if node_plan.devices >= size
+        )
+        return min((at for at in found if at is not None), default=None)
+
+
+class PlanAttempt:
+    """An attempt to place more on a board. The board stays as it is."""
+
+    def __init__(
+        self,
+        plan: ModelPlan,
+        *,
+        fixed_until: int,
+        steps: int = STEPS,
+    ) -> None:
+        """An attempt.
+
+        Args:
+            plan: what stands.
+            fixed_until: what begins by then is not moved for others.
+            steps: how long it searches at most.
+        """
+        self._fixed_until = fixed_until
+        self._pinned: set[Item] = set()
+        self._only: Mapping[Item, str] = {}
+        self._plan = plan
+        self._node_plans = dict(plan.node_plans)
+        self._touched: dict[str, int] = {}
+        """Node -> times that it stands in the journal: all others are as on the board."""
+        self._journal: list[tuple[Item, str | None, str, NodePlan]] = []
+        """(what was put or taken, where it had been placed, on which node, that node before)."""
+        self._home: dict[Item, str] = {}
+        self._left = steps
+
+    @property
+    def places(self) -> Mapping[Item, str]:
+        """Item -> node, of everything that was placed or moved."""
+        return self._home
+
+    @property
+    def left(self) -> int:
+        """How many more places it may try."""
+        return max(0, self._left)
+
+    def node_plan(self, node: str) -> NodePlan | None:
+        """A node as it would be."""
+        return self._node_plans.get(node)
+
+    def plan(self) -> ModelPlan:
+        """What would stand; the attempt must not go on."""
+        made = ModelPlan({})
+        made.node_plans = self._node_plans
+        return made
+
+    # --- what is known from elsewhere ----------------------------------------------------------------
+    def put(self, item: Item, node: str) -> None:
+        """This is where it is, whether that fits or not."""
+        self._note(item, self._home.get(item), node)
+        self._node_plans[node] = self._node_plans[node].plus(item)
+        self._home[item] = node
+
+    def take(self, item: Item, node: str) -> None:
+        """It is not there."""
+        self._note(item, self._home.pop(item, None), node)
+        self._node_plans[node] = self._node_plans[node].minus(item)
+
+    def fix(self, items: Iterable[Item]) -> None:
+        """These are not moved either: their pods run where they are."""
+        self._pinned.update(items)
+
+    # --- searching -----------------------------------------------------------------------------------
+    def place_all(self, items: Sequence[Item], only: Mapping[Item, str] = _ANYWHERE) -> bool:
+        """Find a place for all of these; where there is none, nothing has changed.
+
+        Args:
+            items: without a place now.
+            only: nodes on which some of them must be.
+        """
+        mark = len(self._journal)
+        self._only = only
+        ordered = sorted(items, key=_by_size)
+        if all(self._direct(item) for item in ordered):
+            return True
+        self._undo(mark)
+        if all(self._find(item, frozenset(items), DEPTH) for item in ordered):
+            return True
+        self._undo(mark)
+        if self._anew(ordered):
+            return True
+        self._undo(mark)
+        return False
+
+    def _direct(self, item: Item) -> bool:
+        """Best fit."""
+        _, node = next(self._larger(item), (0, None))
+        if node is None:
+            return False
+        self.put(item, node)
+        return True
+
+    def _larger(self, item: Item) -> Iterator[Room]:
+        """(room, node) where it finds room, the smallest that is large enough first, then by name."""
+        some = sorted(room for room in self._named(item) if room[0] >= item.size)
+        if item in self._only:
+            return iter(some)
+        rooms = self._plan.rooms(item.start, item.end)
+        fits = islice(rooms, bisect_left(rooms, (item.size, "")), None)
+        return merge((room for room in fits if room[1] not in self._touched), some)
+
+    def _roomiest(self, item: Item) -> Iterator[str]:
+        """Nodes that are large enough, whatever is there: the largest room first, then by name."""
+        some = sorted((-room, name) for room, name in self._named(item))
+        every: Iterator[Room] = iter(())
+        if item not in self._only:
+            by_room = groupby(reversed(self._plan.rooms(item.start, item.end)), key=itemgetter(0))
+            every = ((-room, name) for room, same in by_room for _, name in sorted(same))
+        untouched = (room for room in every if room[1] not in self._touched)
+        return (name for _, name in merge(untouched, some) if self._node_plans[name].devices >= item.size)
+
+    def _named(self, item: Item) -> Iterator[Room]:
+        """(room, node) of those that are looked at one by one: all that it may be on, or that are touched."""
+        only = self._only.get(item)
+        names = self._touched if only is None else [only] if only in self._node_plans else []
+        return ((self._node_plans[name].room(item.start, item.end), name) for name in names)
+
+    def _find(self, item: Item, locked: frozenset[Item], depth: int) -> bool:
+        if self._direct(item):
+            return True
+        if depth == 0 or not self._spend():
+            return False
+        # Whoever makes no room on a node leaves everything as it was: the nodes stay in this order.
+        return any(self._clear(item, name, (), locked, depth=depth) for name in self._roomiest(item))
+
+    def _clear(
+        self, item: Item, node: str, out: tuple[Item, ...], locked: frozenset[Item], *, depth: int
+    ) -> bool:
+        """Make room on a node and place the item there, and those that had to go elsewhere."""
+        node_plan, mark = self._node_plans[node], len(self._journal)
+        at, level = node_plan.load.busiest(item.start, item.end)
+        if level + item.size <= node_plan.devices:
+            self.put(item, node)
+            barred = locked | {item, *out}
+            if all(self._find(one, barred, depth - 1) for one in sorted(out, key=_by_size)):
+                return True
+            self._undo(mark)
+            return False
+        in_the_way = (
+            one for one in node_plan.overlapping(at, at + 1) if self._moves(one) and one not in locked
+        )
+        for one in sorted(in_the_way, key=_by_size, reverse=True):
+            if not self._spend():
+                return False
+            self.take(one, node)
+            if self._clear(item, node, (*out, one), locked, depth=depth):
+                return True
+            self._undo(mark)
+        return False
+
+    def _anew(self, items: Sequence[Item]) -> bool:
+        """Place everything anew that hangs together with these."""
+        limit = min(CROWD, self.left)
+        if len(items) > limit:
+            return False
+        crowd = self._crowd(items, limit)
+        self._left -= len(crowd) // 4
+        if len(crowd) + len(items) > limit:
+            return False
+        for item, node in crowd:
+            self.take(item, node)
+        ordered = sorted([*items, *(item for item, _ in crowd)], key=_by_size)
+        options = [iter(self._fitting(ordered[0]))]
+        marks: list[int] = []
+        while self._spend():
+            chosen = next(options[-1], None)
+            if chosen is None:
+                options.pop()
+                if not options:
+                    return False
+                self._undo(marks.pop())
+                continue
+            marks.append(len(self._journal))
+            self.put(ordered[len(options) - 1], chosen)
+            if len(options) == len(ordered):
+                return True
+            options.append(iter(self._fitting(ordered[len(options)])))
+        return False
+
+    def _crowd(self, items: Sequence[Item], limit: int) -> list[Placed]:
+        """Movable items that overlap with these, directly or through others; not all, where they are many."""
+        start, end = min(item.start for item in items), max(item.end for item in items)
+        while True:
+            found = [
+                (one, name)
+                for name, node_plan in self._node_plans.items()
+                for one in node_plan.overlapping(start, end)
+                if self._moves(one)
+            ]
+            earliest = min((one.start for one, _ in found), default=start)
+            latest = max((one.end for one, _ in found), default=end)
+            if (earliest >= start and latest <= end) or len(found) > limit:
+                return found
+            start, end = min(start, earliest), max(end, latest)
+
+    def _moves(self, item: Item) -> bool:
+        """Whether it may be moved for others."""
+        return item.start > self._fixed_until and item not in self._pinned
+
+    # --- inside --------------------------------------------------------------------------------------
+    def _fitting(self, item: Item) -> list[str]:
+        return [name for _, name in self._larger(item)]
+
+    def _note(self, item: Item, home: str | None, node: str) -> None:
+        self._journal.append((item, home, node, self._node_plans[node]))
+        self._touched[node] = self._touched.get(node, 0) + 1
+
+    def _spend(self) -> bool:
+        self._left -= 1
+        return self._left >= 0
+
+    def _undo(self, mark: int) -> None:
+        while len(self._journal) > mark:
+            item, home, node, node_plan = self._journal.pop()
+            self._node_plans[node] = node_plan
+            self._touched[node] -= 1
+            if not self._touched[node]:
+                del self._touched[node]
+            if home is None:
+                self._home.pop(item, None)
+            else:
+                self._home[item] = home
+
+
+def _by_size(item: Item) -> tuple[int, Item]:
+    return -item.size, item

@@ -1,0 +1,56 @@
+"""One node of the witness: its devices of one model, and what has its place there."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from cluster.decide.booking_plan.item_list import Item, ItemList
+from cluster.decide.booking_plan.timeline import BEGINNING, Load, Timeline
+
+
+@dataclass(frozen=True, slots=True)
+class NodePlan:
+    """A node."""
+
+    devices: int
+    """That can be had now."""
+    load: Timeline
+    """What is taken of them over time, by items and by blocks."""
+    items: ItemList
+    """What has its place here."""
+    longest: int
+    """No item is longer."""
+
+    @classmethod
+    def of(cls, devices: int, items: Sequence[Item], blocks: Iterable[Load]) -> "NodePlan":
+        """A node with all of these."""
+        load = Timeline.of([*((item.start, item.end, item.size) for item in items), *blocks])
+        return cls(devices, load, ItemList(items), max((item.end - item.start for item in items), default=0))
+
+    def plus(self, item: Item) -> "NodePlan":
+        """Where this has its place, too."""
+        load = self.load.plus(item.start, item.end, item.size)
+        return NodePlan(self.devices, load, self.items.plus(item), max(self.longest, item.end - item.start))
+
+    def minus(self, item: Item) -> "NodePlan":
+        """Where this has its place no more."""
+        load = self.load.plus(item.start, item.end, -item.size)
+        return NodePlan(self.devices, load, self.items.minus(item), self.longest)
+
+    def room(self, start: int, end: int) -> int:
+        """How many devices are free all the time; negative where more are taken than there are."""
+        return self.devices - self.load.most(start, end)
+
+    def blocked(self, start: int, end: int) -> Timeline:
+        """What is taken in ``[start, end)`` by whatever has no place here: maintenance."""
+        load = self.load
+        for item in self.overlapping(start, end):
+            load = load.plus(item.start, item.end, -item.size)
+        return load
+
+    def overlapping(self, start: int, end: int) -> Iterator[Item]:
+        """What has its place here at some time of ``[start, end)``, by its start."""
+        for item in self.items.since(max(BEGINNING, start - self.longest)):
+            if item.start >= end:
+                return
+            if item.end > start:
+                yield item

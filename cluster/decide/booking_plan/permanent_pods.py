@@ -1,0 +1,53 @@
+"""Where may a pod be placed that nobody will ever take away: does every booking keep its place (law L5)?
+
+Whoever may be evicted is no danger to a booking. A pod that stays for ever, one of a namespace that an
+administrator has spared, a DaemonSet's, is one like a device that was lost. Asked by the extender, and told
+by whoever explains why such a pod waits.
+"""
+
+from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
+
+from cluster.decide.booking_plan.inputs import PlanInputs, check_of, model_inputs
+from cluster.decide.booking_plan.placement_check import PlacementCheck
+from cluster.decide.booking_plan.supply import NodeSupply, node_supply
+
+
+class PermanentPods:
+    """One instant: which nodes bear somebody who stays. Remembers what it has made."""
+
+    def __init__(self, inputs: PlanInputs, shares: Mapping[str, NodeSupply] | None = None) -> None:
+        """Take the instant.
+
+        Args:
+            inputs: the instant.
+            shares: what each node has then, where that is known.
+        """
+        self._inputs = inputs
+        self._shares = shares
+        self._scenes: dict[str, PlacementCheck | None] = {}
+
+    def allows_permanent(self, node: str, devices: int, models: AbstractSet[str]) -> bool:
+        """Whether every booking keeps its place when so many devices of a node are had for good.
+
+        Args:
+            node: its name.
+            devices: how many.
+            models: of which, in label form; empty for any: then whichever of the node's it is.
+        """
+        theirs = self._known().get(node)
+        there = [model for model in theirs.devices if not models or model in models] if theirs else []
+        return all(self._allows_permanent(model, node, devices) for model in there)
+
+    def _allows_permanent(self, model: str, node: str, devices: int) -> bool:
+        if model not in self._scenes:
+            (setting,) = model_inputs(self._inputs, [model], self._known())
+            self._scenes[model] = check_of(setting, self._inputs.instant.now, is_all=True)
+        known = self._scenes[model]
+        return known is None or known.allows_permanent(node, devices)
+
+    def _known(self) -> Mapping[str, NodeSupply]:
+        if self._shares is None:
+            instant = self._inputs.instant
+            self._shares = {name: node_supply(view, instant) for name, view in instant.views.items()}
+        return self._shares

@@ -1,0 +1,177 @@
+"""Bookings as items, and what their pods say about where these are."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.model_plan import ModelPlan, Placed, PlanAttempt
+from cluster.decide.booking_plan.timeline import Load
+
+NO_NODE: Final = ""
+"""The node of an item that has no place."""
+OFF_PLAN: Final = 1_000_000
+"""Serials of pods that run beside the node of their booking begin here."""
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedBooking:
+    """A booking, as far as its place is concerned."""
+
+    key: str
+    start: int
+    end: int
+    count: int
+    is_whole: bool
+    """All its devices are on one node."""
+    plan: tuple[tuple[str, int], ...] = ()
+    """(node, devices): where it stands."""
+
+    def placed(self) -> list[Placed]:
+        """Its items, with their nodes or ``NO_NODE``: one for a whole booking, else one for each device.
+
+        A plan for more devices than it has is one from before it shrank.
+        """
+        if self.is_whole:
+            at = self.plan[0][0] if len(self.plan) == 1 and self.plan[0][1] >= self.count else NO_NODE
+            return [(Item(self.start, self.key, 0, self.end, self.count), at)]
+        nodes = [node for node, count in self.plan for _ in range(count)][: self.count]
+        if len(nodes) < self.count:
+            nodes = [NO_NODE] * self.count
+        return [
+            (Item(self.start, self.key, serial, self.end, 1), node)
+            for serial, node in enumerate(sorted(nodes))
+        ]
+
+
+def is_whole(count: int, topology: str) -> bool:
+    """Whether a booking needs one node for all its devices; one device always has one."""
+    return count > 1 and topology == "single-node"
+
+
+def planned(places: Sequence[Placed]) -> tuple[tuple[str, int], ...]:
+    """(node, devices) of a booking's items, by node."""
+    found: dict[str, int] = {}
+    for item, node in places:
+        if item.serial < OFF_PLAN:
+            found[node] = found.get(node, 0) + item.size
+    return tuple(sorted(found.items()))
+
+
+def off_plan_pods(placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Placed]:
+    """Pods that run where their booking has no place, or not enough: they hold their devices all the same.
+
+    Args:
+        placed: the booking's items and their nodes.
+        pods: node -> devices that its pods have there.
+    """
+    first, there = placed[0][0], dict(planned(placed))
+    return [
+        (Item(first.start, first.key, OFF_PLAN + number, first.end, pods[node] - there.get(node, 0)), node)
+        for number, node in enumerate(sorted(pods))
+        if pods[node] > there.get(node, 0)
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What pods of bookings have, and maintenance: what nobody can move."""
+
+    model_plan: ModelPlan
+    spans: Mapping[str, Sequence[Load]]
+    """Node -> (from, until, devices) of each booking's pods there."""
+
+    @classmethod
+    def of(
+        cls, model_plan: ModelPlan, promises: Iterable[PlannedBooking], pins: Mapping[str, Mapping[str, int]]
+    ) -> "Pinned":
+        """From bookings that are not over.
+
+        Args:
+            model_plan: the nodes, with maintenance, and everything where it is planned.
+            promises: bookings that have pods.
+            pins: booking -> node -> devices that its pods have there.
+        """
+        spans: dict[str, list[Load]] = {}
+        for promise in promises:
+            for node, count in pins[promise.key].items():
+                spans.setdefault(node, []).append((promise.start, promise.end, count))
+        return cls(model_plan, spans)
+
+    def fits(self, node: str, start: int, end: int) -> bool:
+        """Whether a node bears all of its pods in all of ``[start, end)``."""
+        node_plan = self.model_plan.node_plans[node]
+        load = node_plan.blocked(start, end)
+        for begin, until, count in self.spans.get(node, ()):
+            load = load.plus(begin, until, count)
+        return load.most(start, end) <= node_plan.devices
+
+
+def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned) -> list[Placed]:
+    """Put a booking's items where its pods run.
+
+    A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
+    other nodes than the rest, its place stays and those pods count beside it: when they end, the promise of
+    one node is still kept. Single devices follow their pods, but not to a node that cannot bear all that run
+    there, for maintenance or a device that has fallen ill: the place that was found for them elsewhere stays
+    theirs, and their pods count beside it.
+
+    Args:
+        shift: on which the booking stands as it is planned.
+        placed: its items and their nodes, none of them ``NO_NODE``.
+        pods: node -> devices that its pods have there.
+        held: what the pods of all bookings have.
+
+    Returns:
+        The items that may not be moved, with their nodes.
+    """
+    if len(placed) == 1 and placed[0][0].size > 1:
+        return _pin_whole(shift, placed[0], pods)
+    return _pin_each(shift, placed, pods, held)
+
+
+def _pin_whole(shift: PlanAttempt, placed: Placed, pods: Mapping[str, int]) -> list[Placed]:
+    item, node = placed
+    for other in () if node in pods else sorted(pods, key=lambda name: (-pods[name], name)):
+        node_plan = shift.node_plan(other)
+        if node_plan is not None and node_plan.room(item.start, item.end) >= item.size:
+            shift.take(item, node)
+            shift.put(item, other)
+            node = other
+            break
+    strays = [
+        (Item(item.start, item.key, OFF_PLAN + number, item.end, count), name)
+        for number, (name, count) in enumerate(sorted(pods.items()))
+        if name != node and shift.node_plan(name) is not None
+    ]
+    for stray, name in strays:
+        shift.put(stray, name)
+    return [*([(item, node)] if node in pods else []), *strays]
+
+
+def _pin_each(
+    shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], held: Pinned
+) -> list[Placed]:
+    here: dict[str, list[Item]] = {}
+    for item, node in placed:
+        here.setdefault(node, []).append(item)
+    spare = [(item, node) for node, items in here.items() for item in items[pods.get(node, 0) :]]
+    pinned = [(item, node) for node, items in here.items() for item in items[: pods.get(node, 0)]]
+    beside = 0
+    for node in sorted(pods):
+        missing = min(pods[node] - len(here.get(node, ())), len(spare) - beside)
+        if missing <= 0 or shift.node_plan(node) is None:
+            continue
+        first = spare[-1][0]
+        if held.fits(node, first.start, first.end):
+            following = [spare.pop() for _ in range(missing)]
+            for item, old in following:
+                shift.take(item, old)
+                shift.put(item, node)
+                pinned.append((item, node))
+        else:
+            stray = Item(first.start, first.key, OFF_PLAN + beside, first.end, missing)
+            beside += missing
+            shift.put(stray, node)
+            pinned.append((stray, node))
+    return pinned

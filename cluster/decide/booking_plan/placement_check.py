@@ -1,0 +1,277 @@
+"""May a booked pod be placed on a node: does the witness of everybody's bookings still hold with it there?
+
+Asked by the extender, which binds, and by the reclaimer, which keeps devices for pods: both say the same.
+The bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
+Nothing is searched, and every node is right, where a model has no booking that needs one node for all its
+devices and no maintenance: single devices find a place wherever the sum fits.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import islice
+from typing import Final
+
+from cluster.decide.booking_plan.item_list import Item
+from cluster.decide.booking_plan.model_plan import Block, ModelPlan, Placed, PlanAttempt
+from cluster.decide.booking_plan.pinned import (
+    NO_NODE,
+    OFF_PLAN,
+    Pinned,
+    PlannedBooking,
+    is_whole,
+    off_plan_pods,
+    pin,
+)
+from cluster.decide.booking_plan.timeline import BEGINNING, INDEFINITELY, Timeline
+from cluster.objects.bookings import Booking
+from cluster.objects.maintenance import MaintenanceBlock
+
+STEPS: Final = 200
+"""Places that are tried for one pod and node."""
+
+Pins = Mapping[str, Mapping[str, int]]
+"""Booking -> node -> devices that its pods have there, or that are kept there for them."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Spare:
+    """What is planned for a booking and not in use by its pods."""
+
+    placed: list[Placed]
+    sizes: Mapping[str, int]
+    """Node -> devices."""
+
+    @classmethod
+    def of(cls, placed: list[Placed]) -> "_Spare":
+        sizes: Counter[str] = Counter()
+        for item, node in placed:
+            sizes[node] += item.size
+        return cls(placed, sizes)
+
+
+@dataclass(slots=True, eq=False)
+class PlacementCheck:
+    """Everything that is booked of one model, at one instant. Remembers what it has answered."""
+
+    plan: ModelPlan
+    placed: Mapping[str, list[Placed]]
+    """Booking -> its items and where they are, ``NO_NODE`` those that have no place."""
+    pinned: Mapping[str, list[Placed]]
+    """Booking -> items that stay where its pods are."""
+    now: int
+    _answers: dict[tuple[str, str, int], bool] = field(default_factory=dict)
+    _spares: dict[str, _Spare] = field(default_factory=dict)
+    _found: dict[tuple[object, ...], bool] = field(default_factory=dict)
+    _borne: dict[tuple[str, int], bool] = field(default_factory=dict)
+    _kept: ModelPlan | None = None
+    _stay: frozenset[Item] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Items that no search moves."""
+        self._stay = frozenset(item for some in self.pinned.values() for item, _ in some)
+
+    def allows(self, booking: str, node: str, need: int) -> bool:
+        """Whether a pod of the booking may be placed there that needs so many devices."""
+        key = (booking, node, need)
+        if key not in self._answers:
+            self._answers[key] = self._allows(*key)
+        return self._answers[key]
+
+    def has(self, booking: str, node: str) -> int:
+        """How many devices of the booking are planned there and not in use by its pods."""
+        return self._spare(booking).sizes.get(node, 0)
+
+    def holds(self, *, with_begun: bool = False) -> bool:
+        """Whether everybody has a place with all pods where they are, some moved that have not begun.
+
+        Args:
+            with_begun: bookings that have begun, and have no pods there, may be moved too: what the booking
+                server's keeper will do where a node has too little.
+        """
+        return self._repaired(with_begun=with_begun) is not None
+
+    def _repaired(self, *, with_begun: bool) -> PlanAttempt | None:
+        shift, plan = self._shift(BEGINNING if with_begun else self.now), self.plan
+        lifted: list[Item] = []
+        while over := next(plan.overfull(self.now), None):
+            node, at, _ = over
+            there = plan.node_plans[node].overlapping(at, at + 1)
+            movable = [i for i in there if (with_begun or i.start > self.now) and i not in self._stay]
+            if not movable:
+                return None
+            latest = max(movable)
+            lifted.append(latest)
+            shift.take(latest, node)
+            plan = plan.changed([(latest, node)], ())
+        return shift if shift.place_all(lifted) else None
+
+    def allows_permanent(self, node: str, devices: int) -> bool:
+        """Whether whoever can have a place still has one when so many devices of a node are had for good."""
+        plan = self._steady()
+        node_plan = plan.node_plans.get(node)
+        if node_plan is None or node_plan.room(self.now, INDEFINITELY) >= devices:
+            return True
+        key = (node, devices)
+        if key not in self._borne:
+            holder = Item(self.now, node, OFF_PLAN, INDEFINITELY, devices)
+            shift = self._shift(self.now, plan)
+            self._borne[key] = shift.place_all([holder], {holder: node})
+        return self._borne[key]
+
+    def _steady(self) -> ModelPlan:
+        """Everybody in a place for whom there is one: the booking server's keeper will see to it."""
+        if self._kept is None:
+            shift = self._repaired(with_begun=True) or self._shift(self.now)
+            node_plans = self.plan.node_plans
+            for item in [item for some in self.placed.values() for item, at in some if at not in node_plans]:
+                shift.place_all([item])
+            self._kept = shift.plan()
+        return self._kept
+
+    def _spare(self, booking: str) -> _Spare:
+        """Items of which no pod of the booking has said where they are; a whole one is never used up."""
+        if booking not in self._spares:
+            placed = self.placed.get(booking, [])
+            if not _is_one(placed):
+                used = {item for item, _ in self.pinned.get(booking, ())}
+                placed = [(item, node) for item, node in placed if item not in used]
+            self._spares[booking] = _Spare.of(placed)
+        return self._spares[booking]
+
+    def _allows(self, booking: str, node: str, need: int) -> bool:
+        spare = self._spare(booking).placed
+        if not spare or node not in self.plan.node_plans:
+            # It is not known here, or has more pods than devices: nothing is planned for it to be kept to.
+            return booking not in self.placed and node in self.plan.node_plans
+        if _is_one(spare):
+            return self._allows_whole(spare[0], node, need)
+        missing = need - self.has(booking, node)
+        elsewhere = islice((each for each in spare if each[1] != node), max(0, missing))
+        moved = list(elsewhere)
+        return missing <= 0 or (missing == len(moved) and self._moves(moved, node))
+
+    def _allows_whole(self, placed: Placed, node: str, need: int) -> bool:
+        item, at = placed
+        if at == node:
+            return True
+        if not self.pinned.get(item.key) and self._moves([placed], node):
+            return True
+        stray = Item(max(item.start, self.now), item.key, OFF_PLAN + OFF_PLAN, item.end, need)
+        return self._moves([(stray, NO_NODE)], node)
+
+    def _moves(self, placed: Sequence[Placed], node: str) -> bool:
+        """Whether these can be there, everything else finding a place."""
+        items = [item for item, _ in placed]
+        start, end = min(item.start for item in items), max(item.end for item in items)
+        if self.plan.node_plans[node].room(start, end) >= sum(item.size for item in items):
+            return True
+        # Of two nodes that have the same, with others' items of the same spans, both will do or neither.
+        alike = (tuple(placed), *self._like(node))
+        if alike not in self._found:
+            shift = self._shift(self.now)
+            for item, at in placed:
+                if at in self.plan.node_plans:
+                    shift.take(item, at)
+            self._found[alike] = shift.place_all(items, dict.fromkeys(items, node))
+        return self._found[alike]
+
+    def _like(self, node: str) -> tuple[object, ...]:
+        """All of a node that a search depends on."""
+        node_plan = self.plan.node_plans[node]
+        items = [(one.start, one.end, one.size, one in self._stay) for one in node_plan.items]
+        return node_plan.devices, tuple(node_plan.load.spans()), tuple(items)
+
+    def _shift(self, fixed_until: int, plan: ModelPlan | None = None) -> PlanAttempt:
+        shift = PlanAttempt(plan or self.plan, fixed_until=fixed_until, steps=STEPS)
+        shift.fix(self._stay)
+        return shift
+
+
+def placement_check(
+    model: str,
+    bookings: Iterable[Booking],
+    *,
+    devices: Mapping[str, int],
+    blocks: Mapping[str, tuple[MaintenanceBlock, ...]],
+    pins: Pins,
+    now: datetime,
+    is_all: bool = False,
+) -> PlacementCheck | None:
+    """What is booked of a model; None where every node is right for every pod of a booking.
+
+    Args:
+        model: in label form.
+        bookings: all that are known.
+        devices: node -> devices of the model that can be had.
+        blocks: node -> maintenance.
+        pins: where pods of bookings are.
+        now: this instant.
+        is_all: whether places matter to whoever asks where they do not matter to bookings: None then where
+            nothing is booked.
+    """
+    live = [b for b in bookings if b.spec.model == model and b.spec.end > now]
+    loads = tuple(_loads(model, devices, blocks, now))
+    if not live or not (is_all or loads or any(is_whole(b.spec.count, b.spec.topology) for b in live)):
+        return None
+    promises = [planned_booking(booking) for booking in live]
+    plan = ModelPlan(devices, (each for promise in promises for each in promise.placed()), loads)
+    instant = int(now.timestamp())
+    shift = PlanAttempt(plan, fixed_until=instant)
+    held = Pinned.of(plan, (each for each in promises if each.key in pins), pins)
+    placed: dict[str, list[Placed]] = {}
+    pinned: dict[str, list[Placed]] = {}
+    for promise in promises:
+        items = promise.placed()
+        if promise.key in pins and not all(node in devices for _, node in items):
+            # It has no place, but its pods run: what they have is nobody else's.
+            pinned[promise.key] = [
+                each for each in off_plan_pods(items, pins[promise.key]) if each[1] in devices
+            ]
+            for item, node in pinned[promise.key]:
+                shift.put(item, node)
+        elif promise.key in pins:
+            pinned[promise.key] = pin(shift, items, pins[promise.key], held)
+            items = list(
+                (dict(items) | {i: n for i, n in pinned[promise.key] if i.serial < OFF_PLAN}).items()
+            )
+        placed[promise.key] = items
+    return PlacementCheck(shift.plan(), placed, pinned, instant)
+
+
+def _is_one(placed: Sequence[Placed]) -> bool:
+    """Whether it needs one node for all its devices."""
+    return len(placed) == 1 and placed[0][0].size > 1
+
+
+def planned_booking(booking: Booking) -> PlannedBooking:
+    """A Booking object, as far as its place is concerned."""
+    spec = booking.spec
+    return PlannedBooking(
+        key=booking.name,
+        start=int(spec.start.timestamp()),
+        end=int(spec.end.timestamp()),
+        count=spec.count,
+        is_whole=is_whole(spec.count, spec.topology),
+        plan=tuple((place.node, place.count) for place in spec.places),
+    )
+
+
+def _loads(
+    model: str, devices: Mapping[str, int], blocks: Mapping[str, tuple[MaintenanceBlock, ...]], now: datetime
+) -> Iterable[Block]:
+    """Maintenance of the nodes that have the model; never more of a node than it has."""
+    for node in sorted(blocks.keys() & devices.keys()):
+        steps = Timeline.of(
+            (
+                int(one.start.timestamp()),
+                int(one.end.timestamp()),
+                devices[node] if one.count is None else one.count,
+            )
+            for one in blocks[node]
+            if one.model in {None, model} and one.end > now
+        )
+        for start, end, level in steps.spans():
+            if devices[node]:
+                yield node, start, end, min(level, devices[node])

@@ -1,0 +1,102 @@
+"""What a node can give to bookings at one instant.
+
+A device can be had when it is healthy, its node is not gone, and whoever holds it leaves when a booked pod
+needs it: nobody, an opportunistic pod, a booked one (it is part of its booking), or one that is leaving and
+does not hang. Devices of which nobody has said who holds them are taken off every model that the node has
+(law L6: what is unknown is not promised).
+
+A node is gone when its agent has given no sign of life for an hour. Nothing is bound there from 75 seconds
+on, but machines reboot and agents are replaced: no booking of next week is the worse for that.
+"""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from cluster import names
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.protection import is_stuck, lasting_protection
+from cluster.objects.bookings import Booking
+from cluster.objects.inventory import Device
+from cluster.objects.namespaces import Namespace
+from cluster.objects.pods import Pod, is_terminating
+
+GONE_AFTER: Final = 3600.0
+"""Seconds without a sign of life of its agent after which a node's devices count as lost."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SupplySnapshot:
+    """What is known of the cluster."""
+
+    now: datetime
+    views: Mapping[str, NodeView]
+    pods: Mapping[str, Pod]
+    """Uid -> living pod that asks for GPUs."""
+    cover: Mapping[str, Booking]
+    """Pod uid -> the booking that covers it."""
+    namespaces: Mapping[str, Namespace]
+    home: str
+    """The product's own namespace."""
+    quiet: frozenset[str] = frozenset()
+    """Nodes whose agents have given no sign of life for some time: nothing is bound there (law L6)."""
+    gone: frozenset[str] = frozenset()
+    """Those that have given none for ``GONE_AFTER``."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeSupply:
+    """What one node has for bookings."""
+
+    models: Mapping[str, str]
+    """UUID -> model of the devices that can be had."""
+    devices: Mapping[str, int]
+    """Model -> how many can be had; every model that the node has."""
+    pins: Mapping[str, int]
+    """Booking -> devices that its pods have here."""
+
+
+def node_supply(view: NodeView, instant: SupplySnapshot) -> NodeSupply:
+    """What a node has."""
+    if view.fault:
+        return NodeSupply({}, {}, {})
+    whole = tuple(whole_devices(view.devices))
+    lost = {uuid for holding in view.holdings if _stays(holding, instant) for uuid in holding.devices}
+    models = {
+        device.uuid: model
+        for model, device in whole
+        if device.is_healthy and view.name not in instant.gone and device.uuid not in lost
+    }
+    counts = Counter(models.values())
+    unknown = view.unknown.get(names.GPU_RESOURCE, 0)
+    pins: Counter[str] = Counter()
+    for holding in view.holdings:
+        if booking := instant.cover.get(holding.uid):
+            pins[booking.name] += len(holding.devices)
+    return NodeSupply(models, {model: max(0, counts[model] - unknown) for model, _ in whole}, pins)
+
+
+def whole_devices(devices: tuple[Device, ...]) -> Iterator[tuple[str, Device]]:
+    """(model in label form, device) of each GPU of a node that is handed out whole.
+
+    MIG devices and the GPUs that are cut into them are left out.
+    """
+    cut = {device.parent for device in devices if device.parent is not None}
+    for device in devices:
+        if device.parent is None and device.profile is None and device.uuid not in cut:
+            yield names.model_label(device.model), device
+
+
+def _stays(holding: Holding, instant: SupplySnapshot) -> bool:
+    """Whether a holder does not leave for a booked pod."""
+    pod = instant.pods.get(holding.uid)
+    if pod is None:  # only the node's agent knows of it
+        return True
+    if is_terminating(pod):
+        return is_stuck(pod, instant.now)
+    if holding.uid in instant.cover:
+        return False
+    return lasting_protection(pod, holding, namespaces=instant.namespaces, home=instant.home) is not None

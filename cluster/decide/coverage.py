@@ -1,0 +1,91 @@
+"""Which booking covers a pod, or what keeps every booking from it: what its owner is told.
+
+Entitlement decides; this module finds what it depended on. It never says more than entitlement would do:
+whatever a reason names would, if it were otherwise, bring the pod nearer to its cover.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from cluster.decide.entitlement import Candidate, UserCoverage, candidate, is_of_model, is_of_namespace
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+
+Kind = Literal["covered", "none", "unbookable", "later", "namespace", "model", "count", "used-up", "place"]
+
+_NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "model", "count", "used-up", "place")
+"""What is asked of a running booking, in this order: the last one that fails is the nearest to cover."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """Covered by a booking, or why not."""
+
+    kind: Kind = "none"
+    booking: Booking | None = None
+    """The one that covers it; or would, or will."""
+    asks: Candidate | None = None
+    """The pod; None for one that no booking can cover."""
+    users: tuple[Pod, ...] = ()
+    """Pods that the booking covers instead."""
+    left: int = 0
+    """GPUs of the booking that are covered by nobody."""
+
+    @property
+    def cover(self) -> Booking | None:
+        """The booking that covers the pod."""
+        return self.booking if self.kind == "covered" else None
+
+
+def coverage(
+    pod: Pod, user_coverage: UserCoverage, now: datetime, *, asks: Candidate | None = None
+) -> Coverage:
+    """What covers a pod, or what keeps every booking from it.
+
+    Args:
+        pod: as it stands among the others, or will stand.
+        user_coverage: bookings and pods of its user at this instant, itself among them.
+        now: the instant.
+        asks: the pod as a candidate with the devices that it has; not for one that is not bound.
+    """
+    asks = asks or candidate(pod, held=None, models={})
+    if asks is None:
+        return Coverage(kind="unbookable")
+    cover = user_coverage.covered.get(asks.uid)
+    if cover:
+        return Coverage(kind="covered", booking=cover, asks=asks)
+    bookings = sorted(user_coverage.bookings, key=lambda b: (b.spec.start, b.name))
+    reasons = [_reason(asks, booking, user_coverage) for booking in bookings if booking.is_running(now)]
+    if reasons:
+        return max(reasons, key=lambda reason: _NEARNESS.index(reason.kind))
+    to_come = (b for b in bookings if b.spec.start > now and b.spec.end > b.spec.start)
+    return next((Coverage(kind="later", booking=b, asks=asks) for b in to_come if _may(asks, b)), Coverage())
+
+
+def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> Coverage:
+    """Why a running booking does not cover the pod."""
+    found: Kind = next(_obstacles(asks, booking), "used-up")
+    if found == "used-up" and (asks.uid, booking.name) in user_coverage.barred:
+        found = "place"
+    if found != "used-up":
+        return Coverage(kind=found, booking=booking, asks=asks)
+    users = [user_coverage.pods[uid] for uid, by in user_coverage.covered.items() if by.name == booking.name]
+    theirs = (candidate(pod, held=None, models={}) for pod in users)
+    left = booking.spec.count - sum(one.gpus for one in theirs if one)
+    ordered = tuple(sorted(users, key=lambda pod: pod.key))
+    return Coverage(kind="used-up", booking=booking, asks=asks, users=ordered, left=left)
+
+
+def _may(asks: Candidate, booking: Booking) -> bool:
+    return next(_obstacles(asks, booking), None) is None
+
+
+def _obstacles(asks: Candidate, booking: Booking) -> Iterator[Kind]:
+    if not is_of_namespace(asks, booking):
+        yield "namespace"
+    if not is_of_model(asks, booking):
+        yield "model"
+    if asks.gpus > booking.spec.count:
+        yield "count"

@@ -1,0 +1,145 @@
+"""The cheapest set of victims on one node: exact, minimal and the same for the same inputs (law L3).
+
+Cheapest is least lost work, then fewest evictions suffered before, then fewest victims, then the newest pods.
+A set in which somebody could be spared costs no less than the set without them and has one victim more: so it
+is never chosen.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Final
+
+MOST_HOLDERS: Final = 16
+"""Victims among which every set is tried out; of more, the cheapest so many."""
+
+Price = tuple[int, int, int, tuple[int, ...], tuple[str, ...]]
+"""Lost GPU-microseconds, evictions suffered before, victims, their starts (newest first, negative), uids.
+
+Smaller is better. Adding one pod to two sets never changes which of them is the better: what ``cheapest`` and
+``sets`` build upon.
+"""
+Rank = tuple[Price, bool, int, str]
+"""The smallest is the best of all nodes: price, whether it waits, how many are busy, name."""
+NOBODY: Final[Price] = (0, 0, 0, (), ())
+
+
+@dataclass(frozen=True, slots=True)
+class Victim:
+    """A pod that may be evicted."""
+
+    uid: str
+    devices: tuple[str, ...]
+    """Those of its devices that the booked pod could use."""
+    cost: int
+    """What its eviction destroys, in GPU-microseconds."""
+    since: int
+    """When it started, in microseconds since 1970."""
+    evictions: int = 0
+    """How often it was evicted before."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeCandidate:
+    """What one node has of the model that is needed: UUIDs, nothing twice."""
+
+    node: str
+    free: tuple[str, ...] = ()
+    leaving: tuple[str, ...] = ()
+    """Held by pods that have been told to go."""
+    coming: tuple[str, ...] = ()
+    """Held by pods that will be told to go for another reason: these can be kept then."""
+    victims: tuple[Victim, ...] = ()
+    going: frozenset[str] = frozenset()
+    """Uids of the pods that will be told to go for another reason."""
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSelection:
+    """Devices for one pod on one node."""
+
+    node: str
+    devices: tuple[str, ...]
+    victims: tuple[Victim, ...]
+    waits: bool
+    """It needs what is ``coming``: that can be kept when its holder has been told to go."""
+    busy: int
+    """How many of the devices somebody still holds."""
+    rank: Rank
+
+
+def select_victims(site: NodeCandidate, need: int) -> VictimSelection | None:
+    """Exactly ``need`` devices of the node: free ones first, victims' last; None when it has too few."""
+    without = len(site.free) + len(site.leaving) + len(site.coming)
+    victims = cheapest(site.victims, max(0, need - without))
+    return None if victims is None else taking(site, need, victims)
+
+
+def taking(
+    site: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
+) -> VictimSelection:
+    """The choice of these victims, who have enough. ``waits``: for the room that ``going`` pods leave."""
+    victims = tuple(sorted(victims, key=lambda victim: victim.uid))
+    there = (*site.free, *site.leaving, *site.coming)
+    devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
+    waits = waits or not set(devices).isdisjoint(site.coming)
+    busy = len(set(devices) - set(site.free))
+    rank = (price(victims), waits, busy, site.node)
+    return VictimSelection(
+        node=site.node, devices=devices, victims=victims, waits=waits, busy=busy, rank=rank
+    )
+
+
+def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | None:
+    """The cheapest victims who have at least ``missing`` devices together; None when all have too few."""
+    having = [victim for victim in victims if victim.devices]
+    if missing == 1:
+        one = min(having, key=lambda victim: price((victim,)), default=None)
+        return None if one is None else (one,)
+    best: list[tuple[Victim, ...] | None] = [(), *[None] * missing]
+    for victim in sorted(having, key=lambda victim: victim.uid):
+        # From the top, so that nobody is counted twice.
+        for covered in range(missing - 1, -1, -1):
+            smaller = best[covered]
+            if smaller is None:
+                continue
+            reached = min(missing, covered + len(victim.devices))
+            larger, known = (*smaller, victim), best[reached]
+            if known is None or price(larger) < price(known):
+                best[reached] = larger
+    return best[missing]
+
+
+def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ...]]:
+    """All sets of victims who have at least ``missing`` devices together, the cheapest first.
+
+    For a node that the pod does not suit with the cheapest: it may need more than devices.
+    """
+    order = sorted(victims, key=lambda victim: price((victim,)))[:MOST_HOLDERS]
+    if missing <= 0:
+        yield ()
+    # From each set come the one with the next pod as well, and the one with the next instead of its last.
+    waiting: list[tuple[Price, tuple[int, ...]]] = [(price((one,)), (0,)) for one in order[:1]]
+    while waiting:
+        _, chosen = heappop(waiting)
+        found = tuple(order[index] for index in chosen)
+        if sum(len(victim.devices) for victim in found) >= missing:
+            yield found
+        after = chosen[-1] + 1
+        if after < len(order):
+            for more in ((*chosen, after), (*chosen[:-1], after)):
+                heappush(waiting, (price(tuple(order[index] for index in more)), more))
+
+
+def price(victims: tuple[Victim, ...]) -> Price:
+    """What a set of victims costs."""
+    if len(victims) == 1:
+        one = victims[0]
+        return (one.cost, one.evictions, 1, (-one.since,), (one.uid,))
+    return (
+        sum(victim.cost for victim in victims),
+        sum(victim.evictions for victim in victims),
+        len(victims),
+        tuple(sorted(-victim.since for victim in victims)),
+        tuple(sorted(victim.uid for victim in victims)),
+    )

@@ -1,0 +1,128 @@
+"""Where a pod runs, why it has those GPUs, and who may take them: in sentences."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from cluster import names
+from cluster.decide.explain.snapshot import ExplanationSnapshot, at, capital, counted, listed
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.predicates import AGENT
+from cluster.decide.protection import is_stuck, lasting_protection
+from cluster.objects.assignment import AssignmentError, assignment_of, devices_of
+from cluster.objects.bookings import Booking
+from cluster.objects.device_selector import device_selector_of
+from cluster.objects.evict_orders import order_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminating
+
+ANY_TIME: Final = "A booked pod that finds no free GPU may take its GPUs at any time."
+
+
+def where(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None) -> Iterator[str]:
+    """On which devices of which node a bound pod is."""
+    node, holding = pod.spec.node_name, scene.holding(pod)
+    snapshot = scene.node_snapshots.get(node or "")
+    if snapshot is None or holding is None:
+        yield f"It is bound to {node}, and holds no GPU that is known."
+        return
+    view, agent = snapshot
+    if holding.devices:
+        yield from _holds(holding, {device.uuid: device for device in view.devices})
+        yield from _choice(pod, frozenset(holding.devices), booking)
+    else:
+        yield f"It is on {node}; nobody has said which GPUs it holds."
+    if booking and any(place.node == node for place in booking.spec.places):
+        yield "Its booking is planned on this node."
+    if agent != "alive":
+        yield f"{capital(AGENT[agent])[:-1]}: nothing is given or taken there."
+
+
+def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
+    found = sorted((devices[uuid] for uuid in holding.devices if uuid in devices), key=lambda one: one.index)
+    if found:
+        numbers = listed(str(device.index) for device in found)
+        models = listed(sorted({_kind(device) for device in found}))
+        noun = "GPU" if len(found) == 1 else "GPUs"
+        yield f"It is on {holding.node} and holds {noun} {numbers} ({models})."
+    if lost := sorted(holding.devices.keys() - devices.keys()):
+        yield f"Of what it was given, {holding.node} does not know {listed(lost)} any more."
+    if (unknown := sum(holding.unknown.values()) - len(lost)) > 0:
+        yield f"Of {counted(unknown, 'more GPU')} that it asks for, nobody has said which it holds."
+    for device in found:
+        if not device.is_healthy:
+            why = (device.reason or "nobody says why").rstrip(".")
+            yield f"GPU {device.index} is not healthy: {why}."
+
+
+def _kind(device: Device) -> str:
+    """Its model; with the profile of a MIG device whose model does not say it."""
+    is_said = device.profile is None or device.profile in device.model
+    return device.model if is_said else f"{device.model}, {device.profile}"
+
+
+def _choice(pod: Pod, has: frozenset[str], booking: Booking | None) -> Iterator[str]:
+    """Who chose its devices, and by what."""
+    try:
+        assignment = assignment_of(pod)
+    except AssignmentError:
+        assignment = None
+    if assignment is None:
+        yield "The kubelet chose among its GPUs: the pod was bound by somebody else than GPU Booking."
+        return
+    chosen = devices_of(assignment)
+    if chosen != has:
+        many = "GPUs" if len(chosen) != 1 else "GPU"
+        yield f"The kubelet gave it others than the {many} that {'were' if many == 'GPUs' else 'was'} chosen."
+        return
+    them = "them" if len(has) > 1 else "it"
+    yield f"GPU Booking chose {them} when the pod was bound: {_criterion(pod, booking)}."
+
+
+def _criterion(pod: Pod, booking: Booking | None) -> str:
+    if booking:
+        return f"its booking is for {booking.spec.model}"
+    asked = device_selector_of(pod)
+    if asked.of_model == asked.text:
+        models = " or ".join(sorted(asked.models))
+        return f"it asks for {models}" if models else "it takes any model"
+    return f"it asks for a GPU{asked.text}"
+
+
+def taking(
+    pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, granted: datetime | None
+) -> Iterator[str]:
+    """Who may take the GPUs of a bound pod, and when."""
+    order = order_of(pod)
+    if order:
+        yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
+    beneficiary = scene.needed_by(pod.metadata.uid)
+    if notice := pod.metadata.annotation(names.NOTICE):
+        yield notice
+    elif beneficiary:
+        yield "A booked pod needs its GPUs: it must leave."
+    elif booking:
+        until = at(booking.spec.end)
+        yield f"Nobody takes its GPUs before {until}, unless an administrator does so by name and reason."
+    else:
+        yield _unbooked(pod, scene, granted)
+
+
+def _unbooked(pod: Pod, scene: ExplanationSnapshot, granted: datetime | None) -> str:
+    holding = scene.holding(pod)
+    lasting = lasting_protection(pod, holding, namespaces=scene.namespaces, home=scene.home)
+    if lasting:
+        return f"Its GPUs are not taken for bookings: {lasting}."
+    if granted and granted > scene.now:
+        return f"MAIA has granted it its GPUs until {at(granted)}; afterwards a booked pod may take them."
+    return ANY_TIME
+
+
+def leaving(pod: Pod, scene: ExplanationSnapshot) -> Iterator[str]:
+    """A pod that was told to go."""
+    if order := order_of(pod):
+        yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
+    if is_stuck(pod, scene.now):
+        yield "It was told to go long ago and is still there: its node may hang. Its GPUs are not counted on."
+    elif is_terminating(pod):
+        yield "It was told to go, and holds its GPUs until its containers have ended."

@@ -1,0 +1,103 @@
+"""What an explanation looks at, and what it says."""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+
+from cluster import names
+from cluster.decide.booking_plan import PlacementCheck as Promised
+from cluster.decide.booking_plan.permanent_pods import PermanentPods
+from cluster.decide.entitlement import UserCoverage
+from cluster.decide.ledger import NodeView
+from cluster.decide.ledger.holdings import Holding
+from cluster.decide.ledger.liveness import AgentState
+from cluster.objects.bookings import Booking
+from cluster.objects.hold import Hold
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why a pod is as it is."""
+
+    state: str
+    """In a word or some: ``running, booked``."""
+    because: tuple[str, ...]
+    """Sentences, at least one."""
+    would_change: tuple[str, ...] = ()
+    """What somebody can do, or what will happen by itself: sentences."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExplanationSnapshot:
+    """The cluster at one instant: values alone."""
+
+    now: datetime
+    pods: Mapping[str, Pod]
+    """Uid -> living pod that asks for GPUs, terminating ones too."""
+    node_snapshots: Mapping[str, tuple[NodeView, AgentState]]
+    """Node -> its devices, and how its agent is doing."""
+    bookings: Mapping[str, Booking]
+    cover: Mapping[str, Booking]
+    """Pod uid -> the booking that covers it now."""
+    barred: AbstractSet[tuple[str, str]] = frozenset()
+    """(uid, booking) of running pods that a booking does not cover where they stand."""
+    holds: Mapping[str, Hold] = field(default_factory=dict)
+    """Pod uid -> what is kept for it."""
+    promised: Mapping[str, Promised] = field(default_factory=dict)
+    """Model -> where booked pods may be placed so that every booking finds a place; if missing, anywhere."""
+    lasting: PermanentPods | None = None
+    """Which nodes bear a pod that nobody will ever take away; None: all do."""
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    home: str = names.NAMESPACE
+    """The product's own namespace."""
+
+    def user_coverage(self, user: str) -> UserCoverage:
+        """A user's bookings and pods, and what covers what."""
+        pods = {uid: pod for uid, pod in self.pods.items() if pod.metadata.annotation(names.USER) == user}
+        return UserCoverage(
+            bookings=tuple(one for one in self.bookings.values() if one.spec.user == user),
+            pods=pods,
+            covered={uid: self.cover[uid] for uid in pods if uid in self.cover},
+            barred=self.barred,
+        )
+
+    def holding(self, pod: Pod) -> Holding | None:
+        """What a bound pod holds, drift counted in."""
+        snapshot = self.node_snapshots.get(pod.spec.node_name or "")
+        return (
+            next((one for one in snapshot[0].holdings if one.uid == pod.metadata.uid), None)
+            if snapshot
+            else None
+        )
+
+    def needed_by(self, uid: str) -> Pod | None:
+        """The booked pod for which this one must leave."""
+        waiting = sorted(other for other, hold in self.holds.items() if uid in hold.victims)
+        return next((self.pods[other] for other in waiting if other in self.pods), None)
+
+
+def at(moment: datetime) -> str:
+    """An instant in a sentence: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
+    form = "%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC"
+    return moment.astimezone(UTC).strftime(form)
+
+
+def counted(amount: int, noun: str) -> str:
+    """A number and its noun."""
+    return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
+
+
+def listed(items: Iterable[str]) -> str:
+    """``a``, ``a and b``, ``a, b and c``."""
+    found = list(items)
+    return f"{', '.join(found[:-1])} and {found[-1]}" if len(found) > 1 else "".join(found)
+
+
+def capital(message: str) -> str:
+    """A clause as a sentence."""
+    return f"{message[:1].upper()}{message[1:]}."

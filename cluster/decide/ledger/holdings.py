@@ -1,0 +1,109 @@
+"""What one pod holds, read from the pod alone."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+from cluster import names
+from cluster.decide.ledger.amounts import WHOLE, Amounts
+from cluster.objects.assignment import Assignment, devices_of, readable_assignment_of
+from cluster.objects.demand import demand
+from cluster.objects.inventory import Device, asked_as, resource_of
+from cluster.objects.pods import Pod, container_needs, is_terminal
+from cluster.objects.quantity import QuantityError
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Devices that a pod holds on a node."""
+
+    uid: str
+    node: str
+    devices: Amounts
+    asked: Mapping[str, int] = field(default_factory=dict)
+    """Resource -> how many devices the pod asks for; empty for one that was told with its devices."""
+    unknown: dict[str, int] = field(default_factory=dict)
+    """Resource -> how many devices the pod holds of which nobody has said which they are."""
+    known_as: str = ""
+    """The uid by which the kubelet, and so the node's agent, knows it: a static pod's is not its mirror's."""
+
+
+def holding_of(pod: Pod) -> Holding | None:
+    """What a bound, living pod holds by its own words; None for a pod that holds nothing.
+
+    A terminating pod still holds. A pod that was bound without an assignment, or with one that cannot be
+    read or says nothing about it, holds as many unknown devices as it asks for.
+    """
+    node = pod.spec.node_name
+    if not node or is_terminal(pod):
+        return None
+    asked = _asked(pod)
+    if not asked:
+        return None
+    uid = pod.metadata.uid
+    if assignment := readable_assignment_of(pod):
+        return replace(holding_with(uid, node, assignment), asked=asked)
+    known_as = pod.metadata.annotation(names.STATIC_POD) or uid
+    return Holding(uid=uid, node=node, devices={}, asked=asked, unknown=asked, known_as=known_as)
+
+
+def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding:
+    """The claim on a node whose devices are known: those that the pod can have been given for what it asks.
+
+    Nobody has said which the others are that it asks for.
+
+    Args:
+        holding: by the pod's own words.
+        devices: of the node, by UUID.
+    """
+    if not holding.asked:
+        return holding
+    rest = dict(holding.asked)
+    counted = {uuid for uuid in holding.devices if uuid not in devices}
+    known = [devices[uuid] for uuid in holding.devices if uuid in devices]
+    # Whole GPUs first: for them there is one name, for MIG devices there are two.
+    for device in sorted(known, key=lambda device: device.profile is not None):
+        resource = next((name for name in asked_as(device) if rest.get(name)), None)
+        if resource:
+            rest[resource] -= 1
+            counted.add(device.uuid)
+    unknown = {resource: number for resource, number in rest.items() if number}
+    if len(counted) == len(holding.devices) and not unknown:
+        return holding
+    held = {uuid: amount for uuid, amount in holding.devices.items() if uuid in counted}
+    return replace(holding, devices=held, unknown=unknown)
+
+
+def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapping[str, Device]) -> Holding:
+    """The claim as the node's agent has it, where it says anything about the pod.
+
+    Of a pod that nobody has given devices, those of which the agent does not say yet which they are stay
+    unknown: containers are served one after the other.
+
+    Args:
+        holding: by the pod's own words.
+        drift: what the agent says, by the kubelet's uids.
+        devices: of the node, by UUID.
+    """
+    said = drift.get(holding.known_as or holding.uid)
+    if said is None:
+        return holding
+    known = holding_with(holding.uid, holding.node, said)
+    rest = Counter(holding.unknown)
+    rest.subtract(
+        resource_of(devices[uuid]) if uuid in devices else names.GPU_RESOURCE for uuid in known.devices
+    )
+    return replace(known, unknown=dict(+rest), known_as=holding.known_as)
+
+
+def holding_with(uid: str, node: str, assignment: Assignment) -> Holding:
+    """The claim of a pod that has these devices."""
+    return Holding(uid=uid, node=node, devices=dict.fromkeys(sorted(devices_of(assignment)), WHOLE))
+
+
+def _asked(pod: Pod) -> dict[str, int]:
+    try:
+        return demand(container_needs(pod))
+    except QuantityError:
+        # The API server refuses such pods; one that exists all the same must not stop the ledger.
+        return {}

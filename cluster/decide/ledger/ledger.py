@@ -1,0 +1,380 @@
+"""The ledger: whole objects in, views of nodes out.
+
+Every view is a function of the newest objects that were seen, never of the order in which they came: a pod
+before its node, an event twice, an older state after a newer one, a deletion before the creation, all end
+in the same ledger. That also makes the ledger after a restart equal to the one before it (law L9). What its
+owner says of nominated pods (``serve``) counts until it says otherwise.
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+
+from cluster.decide.ledger.changes import Changes
+from cluster.decide.ledger.holdings import Holding, as_reported, holding_of, holding_with, on_known_devices
+from cluster.decide.ledger.holds import kept_by, standing_hold
+from cluster.decide.ledger.nominated import Nominated, nominated
+from cluster.decide.ledger.resource_versions import is_older, version_is_older
+from cluster.decide.ledger.view import NodeView, view_of
+from cluster.objects.assignment import Assignment, AssignmentError, drift_of
+from cluster.objects.hold import Hold
+from cluster.objects.inventory import Device, InventoryError, inventory_of
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod, is_terminal
+
+TOMBSTONES = 10_000
+"""Deleted pods that are remembered, so that a late word about one does not raise it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedBind:
+    """A bind that we decided and whose event is not here yet."""
+
+    pod: Pod
+    """As it was when it was decided."""
+    node: str
+    assignment: Assignment
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What we keep of a Node."""
+
+    meta: Meta
+    devices: tuple[Device, ...] | None
+    drift: dict[str, Assignment]
+    fault: str | None
+    is_cordoned: bool
+
+    @property
+    def matters(self) -> tuple[object, ...]:
+        """What a view is made of."""
+        return self.devices, self.drift, self.fault, self.is_cordoned
+
+
+class Ledger:
+    """Who holds which amount of which device, node by node."""
+
+    def __init__(self) -> None:
+        self._nodes: dict[str, _Known] = {}
+        self._pods: dict[str, Meta] = {}
+        self._holdings: dict[str, Holding] = {}
+        self._assumed: dict[str, AssumedBind] = {}
+        self._graves: OrderedDict[str, str] = OrderedDict()
+        self._on_node: dict[str, set[str]] = {}
+        self._holds: dict[str, Hold] = {}
+        self._holds_on: dict[str, set[str]] = {}
+        self._nominated: dict[str, Nominated] = {}
+        self._nominated_on: dict[str, set[str]] = {}
+        self._served: Mapping[str, str] = {}
+        self._views: dict[str, NodeView] = {}
+        self._unsaid: set[str] = set()
+        self._conflicts: dict[str, tuple[str, ...]] = {}
+        """Node -> devices of which more is held than there is, as the node was seen last."""
+        self._conflicts_seen: dict[str, int] = {}
+        self._changes = Changes()
+
+    # --- what objects say ----------------------------------------------------------------------------
+
+    def apply_node(self, node: Node) -> bool:
+        """A Node as it is now: its inventory and what its agent says about drifted pods.
+
+        Returns:
+            False for an older state than the one that is known: it changes nothing.
+        """
+        name = node.metadata.name
+        known = self._nodes.get(name)
+        if known and is_older(node.metadata, known.meta):
+            return False
+        fresh = _known(node)
+        self._nodes[name] = fresh
+        # Nodes change often (conditions, images); views only with what matters here.
+        if known is None or known.matters != fresh.matters:
+            self._stale(name)
+        return True
+
+    def forget_node(self, name: str) -> None:
+        """A Node is gone. Pods on it still hold what they hold."""
+        if self._nodes.pop(name, None):
+            self._stale(name)
+
+    def apply_pod(self, pod: Pod) -> bool:
+        """A Pod as it is now. Once it is seen bound, what was assumed about it is settled.
+
+        Returns:
+            False for an older state than the one that is known, or one of a deleted pod: it changes nothing.
+        """
+        uid = pod.metadata.uid
+        known = self._pods.get(uid)
+        if known and is_older(pod.metadata, known):
+            return False
+        grave = self._graves.get(uid)
+        if grave is not None and not version_is_older(grave, pod.metadata.resource_version):
+            return False
+        self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
+        if pod.spec.node_name or is_terminal(pod):
+            self._assumed.pop(uid, None)
+        self._claim(uid, self._effective(uid, holding_of(pod)))
+        self._keep(uid, standing_hold(pod))
+        self._nominate(uid, nominated(pod))
+        return True
+
+    def forget_pod(self, uid: str, version: str | None = None) -> None:
+        """A Pod is gone, or has ended.
+
+        Args:
+            uid: its uid.
+            version: resourceVersion of the deletion, or of the list that the pod is missing in: later words
+                about older states are ignored then, and a newer state that is known already stays.
+        """
+        if version and any(version_is_older(version, known) for known in self._versions(uid)):
+            return
+        if version and not version_is_older(version, self._graves.get(uid, "")):
+            self._graves[uid] = version
+            self._graves.move_to_end(uid)
+            while len(self._graves) > TOMBSTONES:
+                self._graves.popitem(last=False)
+        self._pods.pop(uid, None)
+        self._assumed.pop(uid, None)
+        self._claim(uid, None)
+        self._keep(uid, None)
+        self._nominate(uid, None)
+
+    def _versions(self, uid: str) -> Iterator[str]:
+        """The resourceVersions in which the pod has been seen, by an event or by a decision."""
+        if known := self._pods.get(uid):
+            yield known.resource_version
+        if assumption := self._assumed.get(uid):
+            yield assumption.pod.metadata.resource_version
+
+    # --- what we decided -----------------------------------------------------------------------------
+
+    def assume(self, pod: Pod, node: str, assignment: Assignment) -> None:
+        """Count a bind that we decided until its event comes, or ``forget_assumed`` takes it back.
+
+        Does nothing for a pod that is already seen bound or gone: the objects say it all.
+        """
+        uid = pod.metadata.uid
+        if uid in self._graves or uid in self._holdings:
+            return
+        self._assumed[uid] = AssumedBind(pod=pod, node=node, assignment=assignment)
+        self._claim(uid, holding_with(uid, node, assignment))
+
+    def forget_assumed(self, uid: str) -> None:
+        """Take back what was assumed about a pod; nothing happens when the pod was seen bound meanwhile."""
+        if self._assumed.pop(uid, None):
+            self._claim(uid, None)
+
+    def assumption(self, uid: str) -> AssumedBind | None:
+        """The bind of a pod that is not seen yet."""
+        return self._assumed.get(uid)
+
+    @property
+    def assumed(self) -> dict[str, AssumedBind]:
+        """Pod uid -> bind that is not seen yet."""
+        return dict(self._assumed)
+
+    @property
+    def pods(self) -> frozenset[str]:
+        """Uids of the pods that objects have told about."""
+        return frozenset(self._pods)
+
+    def knows(self, uid: str) -> bool:
+        """Whether objects have told about a pod."""
+        return uid in self._pods
+
+    def holding(self, uid: str) -> Holding | None:
+        """What a pod holds by its own words or by what was assumed, None for one that holds nothing."""
+        return self._holdings.get(uid)
+
+    # --- what decisions see --------------------------------------------------------------------------
+
+    def view(self, name: str) -> NodeView:
+        """A node as it is now; one without inventory when nobody knows the node."""
+        found = self._views.get(name)
+        if found is None:
+            found = self._snapshot(name)
+            # Somebody may ask for any name.
+            if name in self._nodes or name in self._on_node or name in self._holds_on:
+                self._views[name] = found
+        return found
+
+    def views(self, names: Iterable[str]) -> list[NodeView]:
+        """Several nodes, in the order of the names."""
+        return [self.view(name) for name in names]
+
+    def all_views(self) -> dict[str, NodeView]:
+        """Name -> view of every node that exists; the dict is the caller's own."""
+        for name in self._nodes.keys() - self._views.keys():
+            self._views[name] = self._snapshot(name)
+        views = self._views
+        return {name: views[name] for name in self._nodes}
+
+    def changed_nodes(self) -> set[str]:
+        """Nodes whose views have changed since this was asked last. For one who asks."""
+        found, self._unsaid = self._unsaid, set()
+        return found
+
+    def changed_since(self, generation: int) -> list[str] | None:
+        """Nodes whose views have changed after a generation; None where too much has: look at all of them."""
+        return self._changes.since(generation)
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a node of this name."""
+        return name in self._nodes
+
+    def nomination(self, uid: str) -> str | None:
+        """The node for which a waiting pod is meant."""
+        known = self._nominated.get(uid)
+        return known.node if known else None
+
+    @property
+    def nominated(self) -> frozenset[str]:
+        """Uids of the waiting pods that are meant for a node."""
+        return frozenset(self._nominated)
+
+    def serve(self, models: Mapping[str, str]) -> None:
+        """Of these waiting pods the devices are of one model, that of their booking, whatever they wish."""
+        for uid, meant in self._nominated.items():
+            if self._served.get(uid) != models.get(uid):
+                self._stale(meant.node)
+        self._served = models
+
+    @property
+    def holds(self) -> dict[str, Hold]:
+        """Pod uid -> hold that counts; the dict is the caller's own."""
+        return dict(self._holds)
+
+    def nodes(self) -> tuple[str, ...]:
+        """Names of the nodes that exist, sorted."""
+        return tuple(sorted(self._nodes))
+
+    @property
+    def generation(self) -> int:
+        """A number that grows whenever any view changes: equal numbers, equal views."""
+        return self._changes.number
+
+    @property
+    def conflicts_seen(self) -> dict[str, int]:
+        """Node -> how often a device was seen to be held more than once that had not been so before.
+
+        The dict is the caller's own.
+        """
+        return dict(self._conflicts_seen)
+
+    # --- inside --------------------------------------------------------------------------------------
+
+    def _effective(self, uid: str, holding: Holding | None) -> Holding | None:
+        assumed = self._assumed.get(uid)
+        return holding_with(uid, assumed.node, assumed.assignment) if assumed else holding
+
+    def _claim(self, uid: str, holding: Holding | None) -> None:
+        before = self._holdings.get(uid)
+        if before == holding:
+            return
+        if before:
+            self._on_node[before.node].discard(uid)
+            if not self._on_node[before.node]:
+                del self._on_node[before.node]
+            del self._holdings[uid]
+            self._stale(before.node)
+        if holding:
+            self._holdings[uid] = holding
+            self._on_node.setdefault(holding.node, set()).add(uid)
+            self._stale(holding.node)
+        if meant := self._nominated.get(uid):
+            self._stale(meant.node)
+
+    def _keep(self, uid: str, hold: Hold | None) -> None:
+        before = self._holds.get(uid)
+        if before == hold:
+            return
+        if before:
+            self._holds_on[before.node].discard(uid)
+            if not self._holds_on[before.node]:
+                del self._holds_on[before.node]
+            del self._holds[uid]
+            self._stale(before.node)
+        if hold:
+            self._holds[uid] = hold
+            self._holds_on.setdefault(hold.node, set()).add(uid)
+            self._stale(hold.node)
+        if meant := self._nominated.get(uid):
+            self._stale(meant.node)
+
+    def _nominate(self, uid: str, meant: Nominated | None) -> None:
+        before = self._nominated.get(uid)
+        if before == meant:
+            return
+        if before:
+            self._nominated_on[before.node].discard(uid)
+            if not self._nominated_on[before.node]:
+                del self._nominated_on[before.node]
+            del self._nominated[uid]
+            self._stale(before.node)
+        if meant:
+            self._nominated[uid] = meant
+            self._nominated_on.setdefault(meant.node, set()).add(uid)
+            self._stale(meant.node)
+
+    def _stale(self, node: str) -> None:
+        self._views.pop(node, None)
+        self._unsaid.add(node)
+        self._changes.note(node, existing=len(self._nodes))
+
+    @staticmethod
+    def _said(holding: Holding, known: _Known, devices: Mapping[str, Device]) -> Holding:
+        """A claim as the node's agent has it, else as far as the node has its devices."""
+        by_agent = as_reported(holding, known.drift, devices)
+        return on_known_devices(holding, devices) if by_agent is holding and known.devices else by_agent
+
+    def _snapshot(self, name: str) -> NodeView:
+        known = self._nodes.get(name)
+        holdings = tuple(self._holdings[uid] for uid in sorted(self._on_node.get(name, ())))
+        if known and (known.drift or known.devices) and holdings:
+            devices = {device.uuid: device for device in known.devices or ()}
+            holdings = tuple(self._said(holding, known, devices) for holding in holdings)
+        found = view_of(
+            name,
+            devices=known.devices if known else None,
+            fault=known.fault if known else None,
+            holdings=holdings,
+            kept=kept_by({uid: self._holds[uid] for uid in self._holds_on.get(name, ())}),
+            is_cordoned=bool(known and known.is_cordoned),
+            nominated=tuple(
+                self._nominated[uid].served(self._served.get(uid))
+                for uid in sorted(self._nominated_on.get(name, ()))
+                if uid not in self._holdings and uid not in self._holds
+            ),
+        )
+        self._note_conflicts(found)
+        return found
+
+    def _note_conflicts(self, view: NodeView) -> None:
+        name, found = view.name, view.conflicts
+        before = self._conflicts.pop(name, ())
+        if found:
+            self._conflicts[name] = found
+            if new := set(found) - set(before):
+                self._conflicts_seen[name] = self._conflicts_seen.get(name, 0) + len(new)
+
+
+def _known(node: Node) -> _Known:
+    meta = Meta(uid=node.metadata.uid, resource_version=node.metadata.resource_version)
+    try:
+        devices: tuple[Device, ...] | None = inventory_of(node)
+        fault = None
+    except InventoryError:
+        devices, fault = None, "the node's GPU inventory cannot be read"
+    try:
+        drift = drift_of(node)
+    except AssignmentError:
+        drift, fault = {}, "what the node agent says about drifted pods cannot be read"
+    return _Known(
+        meta=meta,
+        devices=devices or None,
+        drift=drift,
+        fault=fault,
+        is_cordoned=bool(node.spec.unschedulable),
+    )

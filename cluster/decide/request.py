@@ -1,0 +1,76 @@
+"""What a pod wants of GPUs, read once per decision; everything that decides about a pod starts here."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+from cluster.decide.ledger.holds import standing_hold
+from cluster.decide.node_fit import tolerates_cordon
+from cluster.objects.bookings import Booking
+from cluster.objects.demand import demand
+from cluster.objects.device_selector import DeviceSelector, device_selector_of
+from cluster.objects.hold import Hold
+from cluster.objects.pods import ContainerNeed, Pod, container_needs
+
+RequestKey = tuple[object, ...]
+ANY_DEVICE: Final = DeviceSelector()
+"""No wish."""
+
+
+@dataclass(frozen=True, slots=True)
+class GpuRequest:
+    """A pod's needs and its wishes about them."""
+
+    needs: tuple[ContainerNeed, ...]
+    demand: dict[str, int]
+    """Resource name -> devices that the pod holds at most at one time."""
+    selector: DeviceSelector = ANY_DEVICE
+    """Which devices will do."""
+    uid: str = ""
+    """The pod's: what is kept for it is kept for nobody else."""
+    hold: Hold | None = None
+    """The devices that are kept for the pod: it is given these or none."""
+    priority: int = 0
+    bears_cordon: bool = False
+    """Whether it may be placed on a cordoned node."""
+
+    @property
+    def models(self) -> frozenset[str]:
+        """Models that the pod accepts, in label form; empty when any will do."""
+        return self.selector.models
+
+    @property
+    def mixes(self) -> bool:
+        """Whether its devices may be of several models: it lists them, or is given exactly those of a hold.
+
+        Nobody's work runs well on GPUs of which one is half as large or fast as the others, and who has not
+        said that it may will not expect it.
+        """
+        return len(self.models) > 1 or bool(self.selector.uuids) or self.hold is not None
+
+    @property
+    def key(self) -> RequestKey:
+        """Equal for two pods without a hold or a nomination: every node has the same answer for both."""
+        return (*self.demand.items(), self.selector, self.priority, self.bears_cordon)
+
+
+def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
+    """The pod's wish.
+
+    Args:
+        pod: any pod.
+        booking: the one that covers it now; it is served with the booking's model then.
+
+    Raises:
+        QuantityError: a GPU amount that is no whole number (the API server refuses those).
+    """
+    needs = container_needs(pod)
+    asked = device_selector_of(pod)
+    return GpuRequest(
+        needs=needs,
+        demand=demand(needs),
+        selector=replace(asked, models=frozenset({booking.spec.model})) if booking else asked,
+        uid=pod.metadata.uid,
+        hold=standing_hold(pod),
+        priority=pod.spec.priority or 0,
+        bears_cordon=tolerates_cordon(pod),
+    )

@@ -1,0 +1,83 @@
+"""One pod that is to be placed: what is asked once per pod is asked here, the rest per node."""
+
+from typing import Final, Protocol
+
+import msgspec
+
+from cluster.decide.node_fit import TOO_BIG, affinity_rejection, node_rejection
+from cluster.decide.scheduler_filters.cluster_objects import ClusterObjects
+from cluster.decide.scheduler_filters.existing_pods import ports_of
+from cluster.decide.scheduler_filters.inter_pod_affinity import PodAffinity
+from cluster.decide.scheduler_filters.node_ports import Ports
+from cluster.decide.scheduler_filters.node_resources_fit import Resources
+from cluster.decide.scheduler_filters.pod_topology_spread import Spread
+from cluster.decide.scheduler_filters.resource_amounts import requests
+from cluster.decide.scheduler_filters.volume_binding import Volumes
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+
+NOBODY: Final[frozenset[str]] = frozenset()
+
+
+class Constraint(Protocol):
+    """A condition that hangs on more than the node; falsy where the pod has none of its kind."""
+
+    def rejection(self, node: Node, without: frozenset[str], /) -> str | None:
+        """Why the pod may not be on the node, these pods being gone."""
+        ...
+
+
+class Checker:
+    """Where a pod would be placed, in the surroundings of one instant. Made by ``checker_for``."""
+
+    def __init__(self, pod: Pod, around: ClusterObjects) -> None:
+        self._pod = pod
+        self._around = around
+        self._resources = Resources(requests(pod))
+        ports = ports_of(pod)
+        self._ports = Ports(ports) if ports else None
+        constraints: list[Constraint] = [Volumes(pod, around), PodAffinity(pod, around), Spread(pod, around)]
+        self._constraints = [constraint for constraint in constraints if constraint]
+        self._told = around.told.setdefault(_wants(pod), {})
+
+    def averse(self, node: Node) -> str | None:
+        """Why the pod would not be placed on the node whoever leaves it; None if nothing says so."""
+        name = node.metadata.name
+        if name not in self._told:
+            self._told[name] = affinity_rejection(self._pod, node)
+        return self._told[name]
+
+    def why_not(self, node: Node, *, without: frozenset[str] = NOBODY) -> str | None:
+        """Why the pod would not be placed on the node once these pods are gone; None if it would.
+
+        Args:
+            node: one of the surroundings.
+            without: uids; pods that have been told to go count as gone anyway.
+        """
+        if told := self.averse(node):
+            return told
+        load = self._around.load(node.metadata.name)
+        gone = [other for other in load.others if other.uid in without] if without else []
+        if short := self._resources.rejection(node, load, gone):
+            return TOO_BIG if node_rejection(self._pod, node) else short
+        if self._ports and (taken := self._ports.rejection(node, load, gone)):
+            return taken
+        reasons = (constraint.rejection(node, without) for constraint in self._constraints)
+        return next(filter(None, reasons), None)
+
+
+def checker_for(pod: Pod, around: ClusterObjects) -> Checker:
+    """The pod, ready to be asked about of many nodes."""
+    return Checker(pod, around)
+
+
+def unsuited(pod: Pod, node: Node, around: ClusterObjects, *, without: frozenset[str] = NOBODY) -> str | None:
+    """Why the pod would not be placed on the node once these pods are gone; None if it would."""
+    return checker_for(pod, around).why_not(node, without=without)
+
+
+def _wants(pod: Pod) -> bytes:
+    """What the pod wants of a node whoever else is there: pods that say the same are told the same."""
+    spec = pod.spec
+    affinity = spec.affinity.node_affinity if spec.affinity else None
+    return msgspec.json.encode((spec.node_selector, affinity, spec.tolerations))

@@ -1,0 +1,79 @@
+"""The cluster around a pod that is to be placed, at one instant. Values alone: no lock, no clock."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods, load_of, other_of
+from cluster.objects.namespaces import Namespace
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
+
+_EMPTY: Final = NodePods()
+Standing = tuple[Node, ExistingPod]
+"""A pod and the node on which it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterObjects:
+    """Nodes, the pods on them, and what pods refer to."""
+
+    nodes: Mapping[str, Node] = field(default_factory=dict)
+    """Name -> node."""
+    loads: Mapping[str, NodePods] = field(default_factory=dict)
+    """Node -> the pods on it that stay."""
+    claims: Mapping[str, VolumeClaim] = field(default_factory=dict)
+    """``namespace/name`` -> claim."""
+    volumes: Mapping[str, Volume] = field(default_factory=dict)
+    """Name -> volume."""
+    classes: Mapping[str, StorageClass] = field(default_factory=dict)
+    """Name -> storage class."""
+    namespaces: Mapping[str, Namespace] = field(default_factory=dict)
+    """Name -> namespace."""
+    told: dict[bytes, dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
+    """What has been said of nodes already, by what pods want of a node whoever else is there."""
+
+    def load(self, node: str) -> NodePods:
+        """The pods on a node."""
+        return self.loads.get(node, _EMPTY)
+
+    def standing(self) -> Iterator[Standing]:
+        """All pods on nodes that exist."""
+        for name, load in self.loads.items():
+            node = self.nodes.get(name)
+            if node is not None:
+                for other in load.others:
+                    yield node, other
+
+    @cached_property
+    def repelling(self) -> tuple[Standing, ...]:
+        """Those that do not want certain pods near."""
+        found = (
+            (self.nodes.get(name), load.repelling) for name, load in self.loads.items() if load.repelling
+        )
+        return tuple((node, other) for node, others in found if node for other in others)
+
+    def placing(self, pod: Pod, node: str, *, without: frozenset[str] = frozenset()) -> "ClusterObjects":
+        """The same instant with the pod on the node, and without the pods with these uids."""
+        loads = dict(self.loads)
+        settled = {other.uid for other in self.load(node).others} & without
+        homes = tuple(self._homes(without - settled, node)) if without > settled else (node,)
+        for name in homes:
+            kept = [other for other in self.load(name).others if other.uid not in without]
+            newcomer = other_of(pod) if name == node else None
+            if newcomer and all(other.uid != newcomer.uid for other in kept):
+                kept.append(newcomer)
+            loads[name] = load_of(kept)
+        later = replace(self, loads=loads)
+        if not any(one.get(name, _EMPTY).repelling for name in homes for one in (self.loads, loads)):
+            vars(later)["repelling"] = self.repelling  # nobody who counts has come or gone
+        return later
+
+    def _homes(self, uids: frozenset[str], node: str) -> Iterator[str]:
+        """The node, and others on which one of these pods is."""
+        yield node
+        for name, load in self.loads.items():
+            if name != node and any(other.uid in uids for other in load.others):
+                yield name

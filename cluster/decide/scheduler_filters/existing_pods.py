@@ -1,0 +1,87 @@
+"""Pods that are on nodes already, as far as they matter to one that is to come: there are many of them."""
+
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
+
+from cluster.decide.scheduler_filters.affinity_terms import Term, terms_of
+from cluster.decide.scheduler_filters.resource_amounts import Amounts, requests
+from cluster.objects.pods import Container, Pod, is_live
+
+Taken = tuple[str, str, int]
+"""A port of the host: address, protocol, number."""
+
+EVERYWHERE: Final = "0.0.0.0"
+_NO_LABELS: Final[Mapping[str, str]] = MappingProxyType({})
+_NOTHING: Final[Mapping[str, int]] = MappingProxyType({})
+
+
+class ExistingPod(msgspec.Struct, frozen=True, gc=False):
+    """What is kept of a pod on a node."""
+
+    uid: str
+    namespace: str
+    labels: Mapping[str, str]
+    requests: Amounts
+    repels: tuple[Term, ...] = ()
+    """Its required anti-affinity: pods that it does not want near."""
+    ports: tuple[Taken, ...] = ()
+    claims: tuple[str, ...] = ()
+    """Names of the PersistentVolumeClaims that it mounts."""
+
+
+class NodePods(msgspec.Struct, frozen=True, gc=False):
+    """All pods of a node that stay, and the sum of what they hold."""
+
+    others: tuple[ExistingPod, ...] = ()
+    used: Mapping[str, int] = _NOTHING
+    repelling: tuple[ExistingPod, ...] = ()
+
+
+def other_of(pod: Pod) -> ExistingPod | None:
+    """What counts of a pod; None for one that has ended or has been told to go.
+
+    A terminating pod still holds what it has, and will have freed it when its place is taken.
+    """
+    if not is_live(pod):
+        return None
+    anti = pod.spec.affinity.pod_anti_affinity if pod.spec.affinity else None
+    return ExistingPod(
+        uid=pod.metadata.uid,
+        namespace=pod.metadata.namespace,
+        labels=pod.metadata.labels or _NO_LABELS,
+        requests=requests(pod),
+        repels=terms_of(anti, pod.metadata.namespace),
+        ports=ports_of(pod),
+        claims=tuple(
+            volume.persistent_volume_claim.claim_name
+            for volume in pod.spec.volumes or ()
+            if volume.persistent_volume_claim
+        ),
+    )
+
+
+def load_of(others: Iterable[ExistingPod]) -> NodePods:
+    """The pods of one node, summed up."""
+    kept = tuple(others)
+    used: dict[str, int] = {}
+    for other in kept:
+        for name, amount in other.requests:
+            used[name] = used.get(name, 0) + amount
+    return NodePods(others=kept, used=used, repelling=tuple(other for other in kept if other.repels))
+
+
+def ports_of(pod: Pod) -> tuple[Taken, ...]:
+    """Ports of the host that the pod takes: those of app containers and of sidecars."""
+    sidecars = (one for one in pod.spec.init_containers or () if one.is_sidecar)
+    return tuple(taken for one in (*(pod.spec.containers or ()), *sidecars) for taken in _taken(one))
+
+
+def _taken(container: Container) -> list[Taken]:
+    return [
+        (port.host_ip or EVERYWHERE, port.protocol or "TCP", port.host_port)
+        for port in container.ports or ()
+        if port.host_port
+    ]

@@ -1,0 +1,43 @@
+"""Is enough of the node free: CPU, memory, storage, extended resources that are no GPUs, places for pods.
+
+Source: kube-scheduler 1.37, NodeResourcesFit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, NodePods
+from cluster.decide.scheduler_filters.resource_amounts import PODS, Amounts, capacity
+from cluster.objects.nodes import Node
+
+FULL: Final = "other pods take the CPU, memory or another resource that the pod asks for"
+CROWDED: Final = "the node has as many pods as it takes"
+
+
+@dataclass(frozen=True, slots=True)
+class Resources:
+    """What one pod asks for."""
+
+    asked: Amounts
+
+    def rejection(self, node: Node, load: NodePods, gone: Sequence[ExistingPod]) -> str | None:
+        """Why the node has not enough of it free, once these of its pods are gone.
+
+        A resource that a node does not speak of it has not got. One that does not even say how many pods it
+        takes has not been described by a kubelet yet, and what it does not speak of is no hindrance.
+        """
+        has = node.status.allocatable or {}
+        described = PODS in has
+        if described and len(load.others) - len(gone) >= capacity(PODS, has[PODS]):
+            return CROWDED
+        for name, amount in self.asked:
+            text = has.get(name)
+            if text is None and not described:
+                continue
+            taken = load.used.get(name, 0)
+            if gone:
+                taken -= sum(dict(other.requests).get(name, 0) for other in gone)
+            if taken + amount > (0 if text is None else capacity(name, text)):
+                return FULL
+        return None

@@ -1,0 +1,97 @@
+"""What somebody may do, by the API server's SubjectAccessReview (authorization.k8s.io/v1).
+
+Used by the booking server, and by the node agent's doctor about itself. Roles are rights on virtual
+resources, which clusters keep in RBAC: nothing of that name has to exist (ADR 22).
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from cluster.kube.interface import Kube
+from cluster.kube.resources import Resource
+from cluster.kube.token_review import Subject
+from cluster.objects.meta import Meta, Partial
+
+
+class AccessReviewStatus(Partial, frozen=True):
+    """``status`` of a SubjectAccessReview: the answer."""
+
+    allowed: bool = False
+
+
+class AccessReview(Partial, frozen=True):
+    """A SubjectAccessReview, as far as its answer goes; never stored."""
+
+    metadata: Meta = Meta()
+    status: AccessReviewStatus = AccessReviewStatus()
+
+
+ACCESS_REVIEWS: Final = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="subjectaccessreviews",
+    kind="SubjectAccessReview",
+    namespaced=False,
+    type=AccessReview,
+)
+
+
+OWN_ACCESS_REVIEWS: Final = Resource(
+    group="authorization.k8s.io",
+    version="v1",
+    plural="selfsubjectaccessreviews",
+    kind="SelfSubjectAccessReview",
+    namespaced=False,
+    type=AccessReview,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Permission:
+    """Something that can be done at the API server; in the whole cluster where no namespace is named."""
+
+    verb: str
+    resource: str
+    group: str = ""
+    namespace: str = ""
+
+    def __str__(self) -> str:
+        """``patch nodes``, ``create leases in gpu-booking``."""
+        return f"{self.verb} {self.resource}" + (f" in {self.namespace}" if self.namespace else "")
+
+
+def may_i(kube: Kube, right: Permission) -> bool:
+    """Whether whoever asks may do that.
+
+    Raises:
+        ApiError: nobody could be asked.
+    """
+    attributes = {"group": right.group, "resource": right.resource, "verb": right.verb}
+    if right.namespace:
+        attributes["namespace"] = right.namespace
+    return kube.create(OWN_ACCESS_REVIEWS, {"spec": {"resourceAttributes": attributes}}).status.allowed
+
+
+class Access(Protocol):
+    """Tells what somebody may do."""
+
+    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+        """Whether the API server would let them, in the whole cluster.
+
+        Raises:
+            ApiError: nobody could be asked.
+        """
+        ...
+
+
+class AccessReviews:
+    """``Access`` by the API server."""
+
+    def __init__(self, kube: Kube) -> None:
+        self._kube = kube
+
+    def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
+        """See the port."""
+        attributes = {"group": group, "resource": resource, "verb": verb}
+        spec = {"user": who.name, "groups": sorted(who.groups), "resourceAttributes": attributes}
+        return self._kube.create(ACCESS_REVIEWS, {"spec": spec}).status.allowed

@@ -1,0 +1,249 @@
+"""Who of several equal processes acts: the one that holds a Lease.
+
+Used by the controller's reclaimer. Only the API server's answers and our own monotonic clock count (law L6):
+we lead as long as our newest renewal was *sent* less than the renew deadline ago, and another's Lease has
+expired when we have watched it unchanged for its whole duration. So clocks that differ do no harm, and a
+process that was stopped for a while knows at once that it does not lead any more.
+
+All writes are merge patches with the resourceVersion that was read: of two that want it, one gets it.
+"""
+
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import structlog
+
+from cluster import names
+from cluster.kube.backoff import Random, unpredictable
+from cluster.kube.errors import ApiError, Conflict, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.node_lease import micro_time
+from cluster.kube.resources import LEASES
+from cluster.objects.nodes import Lease
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeaderElectionTiming:
+    """Seconds. The deadline is shorter than the duration, so that two never lead at once."""
+
+    duration: int = 15
+    """How long others must have watched our Lease unchanged before they take it."""
+    renew_deadline: float = 10.0
+    """How long after its newest renewal a leader leads."""
+    retry: float = 2.0
+    """Between two attempts, to renew or to take; up to a fifth longer, so that not all come at once."""
+    random: Random = field(default_factory=unpredictable)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry < self.renew_deadline < self.duration:
+            raise ValueError(
+                f"A Lease needs retry < renew deadline < duration, not {self.retry}, {self.renew_deadline} "
+                f"and {self.duration} seconds."
+            )
+
+
+class LeaderElector:
+    """One candidate for one Lease. ``run`` is the body of a thread; ``leads`` may be asked by any."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        *,
+        name: str,
+        holder: str,
+        namespace: str = names.NAMESPACE,
+        place: str | None = None,
+        unfit: Callable[[], str | None] = lambda: None,
+        timing: LeaderElectionTiming | None = None,
+    ) -> None:
+        """Nothing is written yet.
+
+        Args:
+            kube: the API server.
+            clock: for the intervals, and for the times that people read in the Lease.
+            name: of the Lease, e.g. ``names.CONTROLLER_LEASE``.
+            holder: who we are: another for every start of a process.
+            namespace: of the Lease.
+            place: where no two processes are at a time, such as a pod; ``holder`` begins with it and ``_``.
+                Who held the Lease there before we started is dead, and nobody waits for him.
+            unfit: why this process may do nothing while another could, such as a wrong clock: then it leaves
+                the Lease to that one. None where it may lead.
+            timing: the defaults are those of Kubernetes' own components.
+        """
+        self._kube = kube
+        self._clock = clock
+        self._name = name
+        self._holder = holder
+        self._namespace = namespace
+        self._place = place
+        self._unfit = unfit
+        self._timing = timing or LeaderElectionTiming()
+        self._lock = threading.Lock()
+        self._renewed: float | None = None
+        """When our newest renewal was sent; None while we do not hold the Lease."""
+        self._version: str | None = None
+        """Of our newest write; None when the Lease must be read first."""
+        self._claimed: datetime | None = None
+        """``acquireTime`` of our newest attempt: by it we know our own Lease after a lost answer."""
+        self._watched: tuple[str, float] | None = None
+        """Another's Lease: its resourceVersion, and since when we have seen it unchanged."""
+        self._released = False
+        self._log = log.bind(lease=name, holder=holder)
+
+    def leads(self) -> bool:
+        """Whether we may act now."""
+        renewed = self._renewed
+        return renewed is not None and self._clock.monotonic() - renewed < self._timing.renew_deadline
+
+    def run(self, stop: threading.Event) -> None:
+        """Take the Lease when it is free and keep it, until ``stop`` is set; then give it back."""
+        led = False
+        while not stop.is_set():
+            try:
+                self.attempt()
+            except ApiError as error:
+                self._log.warning("the lease cannot be had, trying again", error=str(error))
+            if self.leads() != led:
+                led = not led
+                self._log.info("leading" if led else "not leading any more")
+            retry = self._timing.retry
+            self._clock.wait(stop, self._timing.random.uniform(retry, retry * 1.2))
+        self.release()
+
+    def attempt(self) -> bool:
+        """Renew the Lease, or take it if it is free, or leave it where we are unfit; whether we lead now.
+
+        Raises:
+            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+        """
+        with self._lock:
+            if not self._released:
+                try:
+                    if why := self._unfit():
+                        self._stand_aside(why)
+                    else:
+                        self._attempt()
+                except ApiError:
+                    # Written or not, it must be read before it is written again.
+                    self._version = None
+                    raise
+        return self.leads()
+
+    def release(self) -> None:
+        """Give the Lease back, so that another leads at once; never raises, may be called again."""
+        with self._lock:
+            held, self._renewed, self._released = self._renewed, None, True
+            if held is None:
+                return
+            try:
+                self._give_back()
+            except ApiError as error:
+                self._log.warning("the lease was not given back; it will expire", error=str(error))
+
+    def _stand_aside(self, why: str) -> None:
+        """Let another lead; where that cannot be said, the Lease expires."""
+        held, self._renewed = self._renewed, None
+        if held is not None:
+            self._log.warning("leaving the lease to another", why=why)
+            self._give_back()
+        else:
+            # Every answer tells the API server's time: else nobody would learn that ours is right again.
+            with suppress(NotFound):
+                self._kube.get(LEASES, self._name, namespace=self._namespace)
+        self._version = None
+
+    def _attempt(self) -> None:
+        sent = self._clock.monotonic()
+        if self._version is not None:
+            self._write(sent, self._version, {"renewTime": self._now()})
+            return
+        try:
+            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
+        except NotFound:
+            self._create()
+            return
+        version = lease.metadata.resource_version
+        if self._is_ours(lease):
+            self._write(self._clock.monotonic(), version, {"renewTime": self._now()})
+            return
+        self._renewed = None
+        if self._is_free(lease):
+            transitions = (lease.spec.lease_transitions or 0) + 1
+            self._log.info("taking the lease", from_holder=lease.spec.holder_identity)
+            sent = self._clock.monotonic()
+            self._write(sent, version, self._claim(transitions))
+
+    def _is_ours(self, lease: Lease) -> bool:
+        """Whether this process has taken it: another process of the same name does not count."""
+        spec = lease.spec
+        return (
+            spec.holder_identity == self._holder
+            and self._claimed is not None
+            and spec.acquire_time == self._claimed
+        )
+
+    def _is_free(self, lease: Lease) -> bool:
+        if not lease.spec.holder_identity or self._is_of_our_predecessor(lease):
+            return True
+        version, now = lease.metadata.resource_version, self._clock.monotonic()
+        if self._watched is None or self._watched[0] != version:
+            self._watched = (version, now)
+        return now - self._watched[1] >= (lease.spec.lease_duration_seconds or self._timing.duration)
+
+    def _is_of_our_predecessor(self, lease: Lease) -> bool:
+        """Whether it was taken in our place, and not by us: we have taken none yet."""
+        holder = lease.spec.holder_identity or ""
+        return self._place is not None and self._claimed is None and holder.startswith(f"{self._place}_")
+
+    def _create(self) -> None:
+        self._renewed = None
+        body = {"metadata": {"name": self._name}, "spec": self._claim(0)}
+        sent = self._clock.monotonic()
+        self._held(self._kube.create(LEASES, body, namespace=self._namespace), sent)
+
+    def _claim(self, transitions: int) -> dict[str, Any]:
+        self._claimed = self._clock.now()
+        at = micro_time(self._claimed)
+        return {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": self._timing.duration,
+            "acquireTime": at,
+            "renewTime": at,
+            "leaseTransitions": transitions,
+        }
+
+    def _write(self, sent: float, version: str, spec: dict[str, Any]) -> None:
+        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        self._held(self._kube.patch(LEASES, self._name, body, namespace=self._namespace), sent)
+
+    def _held(self, lease: Lease, sent: float) -> None:
+        self._version = lease.metadata.resource_version
+        self._renewed = sent
+        self._watched = None
+
+    def _give_back(self) -> None:
+        version = self._version
+        if version is None:
+            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
+            if not self._is_ours(lease):
+                return
+            version = lease.metadata.resource_version
+        spec = {"holderIdentity": "", "renewTime": self._now()}
+        body = {"metadata": {"resourceVersion": version}, "spec": spec}
+        try:
+            self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
+        except Conflict:
+            self._log.info("the lease is another's already")
+        else:
+            self._log.info("gave the lease back")
+
+    def _now(self) -> str:
+        return micro_time(self._clock.now())

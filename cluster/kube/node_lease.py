@@ -1,0 +1,279 @@
+"""A node agent's Lease, which says that the node serves: that its kubelet has the agent's devices (ADR 58).
+
+It is taken and renewed only while that is so, and released, marked with ``names.STOPPING``, as soon as it
+is not, or when the agent goes. The extender binds only to nodes whose Lease holds (law L6). Two agents of one
+node overlap in a rolling update: the newer takes the Lease over when it first serves, the older sees that and
+keeps off until the newer has fallen silent or released it.
+
+All writes are merge patches with the resourceVersion that was read: a compare-and-swap that keeps what others
+have written into the Lease.
+"""
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, Final
+
+import structlog
+
+from cluster import names
+from cluster.kube.backoff import Backoff
+from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import LEASES, NODES
+from cluster.objects.nodes import Lease
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+DURATION_SECONDS: Final = 30
+RENEW_EVERY: Final = 10.0
+FIRST_PAUSE: Final = 1.0
+"""Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
+LOOK_EVERY: Final = 0.1
+"""Seconds between two looks at whether the node serves."""
+
+Owners = Sequence[Mapping[str, str]]
+"""``metadata.ownerReferences``."""
+
+
+def always() -> bool:
+    """Of a Lease that says no more than that its holder is alive."""
+    return True
+
+
+class LeaseRenewer:
+    """Keeps one Lease. ``run`` is the body of a thread, ``release_lease`` closes."""
+
+    def __init__(
+        self,
+        kube: Kube,
+        clock: Clock,
+        *,
+        name: str,
+        holder: str,
+        namespace: str = names.NAMESPACE,
+        duration: int = DURATION_SECONDS,
+        every: float = RENEW_EVERY,
+        annotations: Callable[[], Mapping[str, str | None]] = dict,
+        serves: Callable[[], bool] = always,
+        node: str | None = None,
+    ) -> None:
+        """Nothing is written yet.
+
+        Args:
+            kube: the API server.
+            clock: for the interval and for ``renewTime``.
+            name: ``names.node_lease(node)``.
+            holder: who we are: another for every start of a process, e.g. the pod's name and its uid.
+            namespace: of the Lease.
+            duration: seconds that a renewal is good for.
+            every: seconds between renewals.
+            annotations: annotations that ride on each renewal, and their texts now; None: none. Never raises.
+            serves: whether the Lease is to be held now. Never raises.
+            node: whose Lease it is: it goes with that Node, and is not made without it. None: it stays.
+        """
+        self._kube = kube
+        self._clock = clock
+        self._name = name
+        self._namespace = namespace
+        self._holder = holder
+        self._duration = duration
+        self._every = every
+        self._beside = annotations
+        self._serves = serves
+        self._node = node
+        self._lock = threading.Lock()
+        self._held: str | None = None
+        """The resourceVersion of our newest write, None when the Lease must be read first."""
+        self._started = False
+        self._is_released = False
+        self._gone = False
+        self._rival: tuple[str, float] | None = None
+        self._renewed: float | None = None
+        self._log = log.bind(lease=name, holder=holder)
+
+    def age(self) -> float | None:
+        """Seconds since our newest renewal; None before the first, and while it is released or another's."""
+        renewed = self._renewed
+        return None if renewed is None else self._clock.monotonic() - renewed
+
+    def run(self, stop: threading.Event) -> None:
+        """Hold the Lease while the node serves, until ``stop`` is set."""
+        backoff = Backoff(first=FIRST_PAUSE, longest=self._every / 2)
+        while not stop.is_set():
+            pause, serves = self._every, self._serves()
+            try:
+                if serves:
+                    self.renew()
+                else:
+                    self.release()
+                backoff.reset()
+            except ApiError as error:
+                pause = backoff.next()
+                verb = "renewed" if serves else "released"
+                self._log.warning(f"the lease cannot be {verb}, trying again", error=str(error))
+            self._wait(stop, pause, serves=serves)
+
+    def _wait(self, stop: threading.Event, seconds: float, *, serves: bool) -> None:
+        """Wait so long, or until the node begins or ceases to serve."""
+        end = self._clock.monotonic() + seconds
+        while self._serves() == serves and (left := end - self._clock.monotonic()) > 0:
+            if self._clock.wait(stop, min(left, LOOK_EVERY)):
+                return
+
+    def renew(self) -> bool:
+        """Create, renew or take over the Lease, whichever is right; whether we hold it now.
+
+        Raises:
+            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+        """
+        with self._lock:
+            if self._gone:
+                return False
+            try:
+                return self._renew()
+            except (Conflict, NotFound):
+                self._held = None
+                raise
+
+    def release(self) -> None:
+        """Mark the Lease with ``names.STOPPING`` if it is still ours; the next ``renew`` takes it again.
+
+        Raises:
+            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+        """
+        with self._lock:
+            if self._started and not (self._gone or self._is_released):
+                self._release()
+
+    def release_lease(self) -> bool:
+        """Release the Lease for good; never raises, may be called again.
+
+        Returns:
+            Whether it was held until now, and is marked: others hear of it only now.
+        """
+        with self._lock:
+            if self._gone:
+                return False
+            self._gone = True
+            if not self._started or self._is_released:
+                return False
+            try:
+                return self._release()
+            except ApiError as error:
+                self._log.warning("no goodbye on the lease", error=str(error))
+                return False
+
+    def _renew(self) -> bool:
+        if self._held is not None:
+            self._write(self._held, {"renewTime": self._now()})
+            return True
+        try:
+            lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
+        except NotFound:
+            self._create()
+            return True
+        if not self._may_hold(lease):
+            self._renewed = None
+            return False
+        if lease.spec.holder_identity == self._holder:
+            self._take(lease, {"renewTime": self._now()})
+            return True
+        self._log.info("taking the lease over", from_holder=lease.spec.holder_identity)
+        self._take(lease, self._spec((lease.spec.lease_transitions or 0) + 1))
+        return True
+
+    def _may_hold(self, lease: Lease) -> bool:
+        """Whether the Lease is ours to write: when we start; afterwards not as long as another keeps it."""
+        if lease.spec.holder_identity == self._holder or not self._started:
+            return True
+        if lease.metadata.annotation(names.STOPPING):
+            return True
+        version = lease.metadata.resource_version
+        if self._rival is None or self._rival[0] != version:
+            if self._rival is None:
+                self._log.info("another agent holds the lease now", by=lease.spec.holder_identity)
+            self._rival = (version, self._clock.monotonic())
+        silent = self._clock.monotonic() - self._rival[1]
+        return silent >= (lease.spec.lease_duration_seconds or self._duration)
+
+    def _create(self) -> None:
+        self._with_owners(self._owners(), lambda owners: self._hold(self._created(owners)))
+
+    def _take(self, lease: Lease, spec: dict[str, Any]) -> None:
+        """Write a Lease that was not ours to renew so far; one from before it had an owner gets it."""
+        owners = [] if lease.metadata.owner_references else self._owners()
+        self._with_owners(owners, lambda some: self._write(lease.metadata.resource_version, spec, some))
+
+    @staticmethod
+    def _with_owners(owners: Owners, write: Callable[[Owners], None]) -> None:
+        try:
+            write(owners)
+        except Forbidden:
+            if not owners:
+                raise
+            # Where an owner may be named only by who may also delete (OwnerReferencesPermissionEnforcement).
+            write([])
+
+    def _created(self, owners: Owners) -> Lease:
+        metadata = {"name": self._name, **({"ownerReferences": list(owners)} if owners else {})}
+        return self._kube.create(
+            LEASES, {"metadata": metadata, "spec": self._spec(0)}, namespace=self._namespace
+        )
+
+    def _owners(self) -> Owners:
+        if self._node is None:
+            return []
+        node = self._kube.get(NODES, self._node)
+        return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
+
+    def _write(self, version: str, spec: dict[str, Any], owners: Owners = ()) -> None:
+        annotations = {names.STOPPING: None, **self._beside()}
+        metadata: dict[str, Any] = {"resourceVersion": version, "annotations": annotations}
+        if owners:
+            metadata["ownerReferences"] = list(owners)
+        lease = self._kube.patch(
+            LEASES, self._name, {"metadata": metadata, "spec": spec}, namespace=self._namespace
+        )
+        self._hold(lease)
+
+    def _hold(self, lease: Lease) -> None:
+        self._held = lease.metadata.resource_version
+        self._started = True
+        self._is_released = False
+        self._rival = None
+        self._renewed = self._clock.monotonic()
+
+    def _release(self) -> bool:
+        """Mark it, unless another holds it; whether it was ours."""
+        self._renewed = self._held = None
+        lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
+        is_ours = lease.spec.holder_identity == self._holder
+        if is_ours:
+            annotations = {**dict.fromkeys(self._beside()), names.STOPPING: self._now()}
+            metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
+            self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
+            self._log.info("the lease is released")
+        else:
+            self._log.info("another agent holds the lease: nothing to release", by=lease.spec.holder_identity)
+        self._is_released = True
+        return is_ours
+
+    def _spec(self, transitions: int) -> dict[str, Any]:
+        now = self._now()
+        return {
+            "holderIdentity": self._holder,
+            "leaseDurationSeconds": self._duration,
+            "acquireTime": now,
+            "renewTime": now,
+            "leaseTransitions": transitions,
+        }
+
+    def _now(self) -> str:
+        return micro_time(self._clock.now())
+
+
+def micro_time(instant: datetime) -> str:
+    """An aware UTC instant as the API's MicroTime, which insists on six digits."""
+    return instant.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,85 @@
+"""A ServiceAccount's token for the booking server: asked of the API server, with one for itself.
+
+A token that was made for the API server counts for nothing elsewhere, and must not: whoever gets it could act
+in the cluster. Source: authentication.k8s.io/v1 TokenRequest; RFC 7519 for what a token says of itself.
+"""
+
+import base64
+import binascii
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+
+from cluster import names
+from cluster.decide.identity import ACCOUNTS
+from cluster.kube.connection import Connection
+from cluster.kube.errors import Malformed
+from cluster.kube.transport import Call, Timeouts, Transport
+from cluster.objects.meta import Partial
+from cluster.process.clock import Clock
+
+LIFE_SECONDS: Final = 600
+"""As short as the API server makes them."""
+
+
+class TokenClaims(msgspec.Struct, frozen=True):
+    """What a token says of itself: not verified, it only decides which question is asked."""
+
+    sub: str = ""
+    aud: str | tuple[str, ...] = ()
+
+
+class TokenRequestStatus(Partial, frozen=True):
+    """``status`` of a TokenRequest."""
+
+    token: str = ""
+
+
+class TokenRequest(Partial, frozen=True):
+    """A TokenRequest, as far as its answer goes."""
+
+    status: TokenRequestStatus = TokenRequestStatus()
+
+
+def account_of(token: str, audience: str) -> tuple[str, str] | None:
+    """Namespace and name of the ServiceAccount whose token this is; None where no other token is needed."""
+    claims = _claims(token)
+    if claims is None or not claims.sub.startswith(ACCOUNTS) or audience in _audiences(claims):
+        return None
+    namespace, _, name = claims.sub.removeprefix(ACCOUNTS).partition(":")
+    return (namespace, name) if namespace and name else None
+
+
+def token_for(connection: Connection, clock: Clock, account: tuple[str, str], audience: str) -> str:
+    """A short-lived token of the account for an audience.
+
+    Raises:
+        ApiError: whoever asks may not have one, or nobody could be asked.
+    """
+    namespace, name = (quote(each, safe="") for each in account)
+    path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"
+    body = {"spec": {"audiences": [audience], "expirationSeconds": LIFE_SECONDS}}
+    transport = Transport(connection, clock, user_agent=names.PRODUCT, timeouts=Timeouts())
+    call = Call(verb="POST", path=path, body=msgspec.json.encode(body))
+    try:
+        return msgspec.json.decode(transport.send(call), type=TokenRequest).status.token
+    except msgspec.MsgspecError as error:
+        raise Malformed(call.request, f"it is no TokenRequest: {error}") from error
+    finally:
+        transport.close()
+
+
+def _audiences(claims: TokenClaims) -> tuple[str, ...]:
+    return (claims.aud,) if isinstance(claims.aud, str) else claims.aud
+
+
+def _claims(token: str) -> TokenClaims | None:
+    _, _, rest = token.partition(".")
+    payload = rest.partition(".")[0]
+    try:
+        return msgspec.json.decode(
+            base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)), type=TokenClaims
+        )
+    except (binascii.Error, msgspec.MsgspecError, ValueError):
+        return None

@@ -1,0 +1,91 @@
+"""Whose token this is: the API server's TokenReview (authentication.k8s.io/v1). Used by the booking server.
+
+A token counts only for the audiences that we ask for: one that was made for somebody else, the API server's
+own ones among them, is nobody's here, and ours is of no use there.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from cluster.kube.interface import Kube
+from cluster.kube.resources import Resource
+from cluster.objects.meta import Meta, Partial
+
+
+class ReviewedUser(Partial, frozen=True):
+    """``status.user`` of a TokenReview."""
+
+    username: str = ""
+    groups: tuple[str, ...] | None = None
+
+
+class TokenReviewStatus(Partial, frozen=True):
+    """``status`` of a TokenReview: the answer."""
+
+    authenticated: bool = False
+    user: ReviewedUser = ReviewedUser()
+    audiences: tuple[str, ...] | None = None
+    """Those of ours that the token is good for; none when only the API server's own audience is meant."""
+
+
+class TokenReview(Partial, frozen=True):
+    """A TokenReview, as far as its answer goes: never stored, and the token is not read back."""
+
+    metadata: Meta = Meta()
+    status: TokenReviewStatus = TokenReviewStatus()
+
+
+TOKEN_REVIEWS: Final = Resource(
+    group="authentication.k8s.io",
+    version="v1",
+    plural="tokenreviews",
+    kind="TokenReview",
+    namespaced=False,
+    type=TokenReview,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """Somebody, as the API server knows them."""
+
+    name: str
+    """The raw user name."""
+    groups: frozenset[str] = frozenset()
+
+
+class Tokens(Protocol):
+    """Tells whose a bearer token is."""
+
+    def owner_of(self, token: str) -> Subject | None:
+        """Its owner; None when the token is not good here.
+
+        Raises:
+            ApiError: nobody could be asked.
+        """
+        ...
+
+
+class TokenReviews:
+    """``Tokens`` by the API server."""
+
+    def __init__(self, kube: Kube, audiences: Sequence[str]) -> None:
+        """Args: audiences: a token must have been made for one of these; at least one.
+
+        Raises:
+            ValueError: no audience: tokens for the API server itself would do.
+        """
+        if not any(audiences):
+            raise ValueError("Tokens can only be told apart by an audience: name at least one.")
+        self._kube = kube
+        self._audiences = tuple(audiences)
+
+    def owner_of(self, token: str) -> Subject | None:
+        """Its owner; see the port."""
+        body = {"spec": {"token": token, "audiences": list(self._audiences)}}
+        status = self._kube.create(TOKEN_REVIEWS, body).status
+        meant_for_us = set(status.audiences or ()) & set(self._audiences)
+        if not status.authenticated or not meant_for_us or not status.user.username:
+            return None
+        return Subject(status.user.username, frozenset(status.user.groups or ()))

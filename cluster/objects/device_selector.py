@@ -1,0 +1,101 @@
+"""What the owner of a pod wishes of its devices, read from the pod: which of a node's devices will do.
+
+The one place for it: filter, bind's choice, the reclaimer's plans, cover and explanations all ask
+``DeviceSelector``. A wish that cannot be read counts for nothing; admission tells its writer.
+"""
+
+from dataclasses import dataclass
+from math import ceil
+from typing import Final
+
+from cluster import names
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, requested_models
+from cluster.objects.quantity import QuantityError, parse_amount
+
+MIB: Final = 2**20
+_LONGEST_NUMBER: Final = 12
+"""Digits: more mebibytes than anything has."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceSelector:
+    """Which devices will do. Nothing said, every device does."""
+
+    models: frozenset[str] = frozenset()
+    """In label form, or MIG profiles (``1g.10gb``); empty when any will do."""
+    not_models: frozenset[str] = frozenset()
+    min_memory: int = 0
+    """MiB."""
+    uuids: frozenset[str] = frozenset()
+    """Empty when any will do. A GPU's stands for its MIG devices, too."""
+    not_uuids: frozenset[str] = frozenset()
+
+    @property
+    def is_by_model(self) -> bool:
+        """Whether devices of one model and resource are all the same to it."""
+        return not (self.min_memory or self.uuids or self.not_uuids)
+
+    def takes(self, device: Device) -> bool:
+        """Whether the device will do. Memory that the driver does not tell is none (law L6)."""
+        if self.models and device.model not in self.models and device.profile not in self.models:
+            return False
+        if device.model in self.not_models or device.profile in self.not_models:
+            return False
+        if device.memory < self.min_memory:
+            return False
+        if self.uuids and device.uuid not in self.uuids and device.parent not in self.uuids:
+            return False
+        return device.uuid not in self.not_uuids and device.parent not in self.not_uuids
+
+    @property
+    def of_model(self) -> str:
+        """What it wants of models, for a sentence: ``of model A or B``; the same text for the same wish."""
+        return f" of model {' or '.join(sorted(self.models))}" if self.models else ""
+
+    @property
+    def text(self) -> str:
+        """All that it wants, for a sentence: ``of model A with at least 40960 MiB``; empty without a wish."""
+        return self.of_model + "".join(
+            (
+                f" other than model {' and '.join(sorted(self.not_models))}" if self.not_models else "",
+                f" with at least {self.min_memory} MiB" if self.min_memory else "",
+                f" among {', '.join(sorted(self.uuids))}" if self.uuids else "",
+                f" not among {', '.join(sorted(self.not_uuids))}" if self.not_uuids else "",
+            )
+        )
+
+
+def device_selector_of(pod: Pod) -> DeviceSelector:
+    """What the pod wishes by its own words."""
+    return DeviceSelector(
+        models=requested_models(pod),
+        not_models=frozenset(names.model_label(part) for part in _listed(pod, names.NOT_MODEL)),
+        min_memory=_min_memory(pod),
+        uuids=_listed(pod, names.UUID),
+        not_uuids=_listed(pod, names.NOT_UUID),
+    )
+
+
+def mebibytes(text: str) -> int:
+    """How many MiB a wish for memory means: ``40960`` as nvidia-smi counts; ``40Gi``, ``80G`` as quantities.
+
+    Raises:
+        QuantityError: it means nothing.
+    """
+    text = text.strip()
+    if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER:
+        return int(text)
+    return ceil(parse_amount(text) / MIB)
+
+
+def _min_memory(pod: Pod) -> int:
+    try:
+        return mebibytes(pod.metadata.annotation(names.MIN_MEMORY) or "0")
+    except QuantityError:
+        return 0
+
+
+def _listed(pod: Pod, key: str) -> frozenset[str]:
+    parts = (part.strip() for part in (pod.metadata.annotation(key) or "").split(","))
+    return frozenset(part for part in parts if part)

@@ -1,0 +1,83 @@
+"""How the GPUs of a node are used, as its agent tells it on its Lease; and who uses one without holding it.
+
+The annotation ``names.USE`` of the Lease rides on a renewal that is due anyway. It holds JSON::
+
+    {"at": "2026-11-27T16:00:00Z",
+     "devices": [{"uuid": "GPU-...", "utilisation": 87, "memory": 40213, "temperature": 61, "power": 288,
+                  "pods": {"<pod uid>": 40100}}],
+     "squatters": [{"device": "GPU-...", "pid": 4711, "command": "python3", "memory": 2048}]}
+
+Utilisation is in percent, memory in MiB in use, temperature in degrees Celsius, power in watts. What is not
+said is not known. It is for people: nothing is decided by it.
+"""
+
+from datetime import datetime
+from typing import Final
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import Partial, Versioned, ready
+
+MOST_SQUATTERS: Final = 20
+"""So many are told, the ones with the most memory; ``more`` counts the others."""
+
+
+class UseError(ValueError):
+    """An annotation that cannot be read: then nothing is known of how the GPUs are used."""
+
+
+class DeviceUsage(Partial, frozen=True):
+    """One GPU, or one MIG device."""
+
+    uuid: str
+    utilisation: int | None = None
+    memory: int | None = None
+    temperature: int | None = None
+    power: int | None = None
+    pods: dict[str, int] | None = None
+    """Pod uid -> MiB that its processes use there, of pods that hold the device."""
+
+
+class Squatter(Partial, frozen=True):
+    """A process on a device that its pod does not hold, or that is of no pod."""
+
+    device: str
+    pid: int
+    """In the node's own PID namespace."""
+    command: str = ""
+    """What the process calls itself."""
+    memory: int | None = None
+    uid: str | None = None
+    """Of its pod; None: it is of no pod."""
+    namespace: str | None = None
+    name: str | None = None
+    user: str | None = None
+
+
+@ready
+class NodeUsage(Versioned, frozen=True, kw_only=True):
+    """All devices that were measured at one moment."""
+
+    at: datetime
+    devices: tuple[DeviceUsage, ...] = ()
+    squatters: tuple[Squatter, ...] = ()
+    more: int = 0
+    """Squatters that are not listed."""
+
+
+def encode_use(use: NodeUsage) -> str:
+    """The text of the annotation."""
+    return msgspec.json.encode(use).decode()
+
+
+def decode_use(text: str) -> NodeUsage:
+    """What an annotation's text says.
+
+    Raises:
+        UseError: it cannot be read.
+    """
+    try:
+        return msgspec.json.decode(text, type=NodeUsage)
+    except msgspec.MsgspecError as error:
+        raise UseError(f"The annotation {names.USE} cannot be read: {error}.") from error

@@ -1,0 +1,294 @@
+"""HTTPS for an ASGI app inside this process: the picture that its answers come from must not be forked.
+
+Uvicorn in the event loop of one thread of ours; idle and slow clients are waited for there and stall nobody.
+A new certificate makes a new TLS context, and handshakes from then on are begun by it; connections that stand
+go on, so that a rotation costs no request (ADR 19).
+
+Clients may have to show a certificate, too (mutual TLS): one that a given authority has signed for one of the
+given names. Whoever cannot is cut off before a byte of theirs is read, and the log says who and why. Whoever
+does not send a request as a whole is cut off in time.
+"""
+
+import asyncio
+import socket
+import ssl
+import threading
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import structlog
+import uvicorn
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from cluster.process.certificates import AllowedClients, KeyPair, names_in
+from cluster.process.clock import Clock
+from cluster.process.probes import IDLE_SECONDS, SLOWEST_REQUEST_SECONDS, ServeError
+from cluster.process.tls_handshakes import Listening, a_context, handshakes
+
+App = Callable[[Any, Any, Any], Awaitable[None]]
+"""ASGI 3: ``(scope, receive, send)``."""
+
+log = structlog.get_logger(__name__)
+
+BACKLOG: Final = 1024
+STARTS_WITHIN: Final = 10.0
+"""Seconds."""
+ENDS_WITHIN: Final = 3
+"""Seconds that begun requests have to end."""
+
+
+class TlsServer:
+    """An ASGI app on a port. It answers from the first certificate on."""
+
+    def __init__(
+        self,
+        app: App,
+        clock: Clock,
+        *,
+        host: str,
+        port: int,
+        clients: AllowedClients | None = None,
+        slowest_request: float = SLOWEST_REQUEST_SECONDS,
+    ) -> None:
+        """Reserve the port.
+
+        Args:
+            app: what answers.
+            clock: for patience.
+            host: an IP address, ``0.0.0.0`` or ``::`` for all.
+            port: 0 for a free one.
+            clients: who may ask; None lets in everybody, without a certificate.
+            slowest_request: seconds in which a request must have come as a whole.
+
+        Raises:
+            ServeError: the address is taken or not ours, or ``clients`` name no authority in PEM.
+        """
+        self._app = app
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._closed = False
+        self._clients = clients
+        self._slowest_request = slowest_request
+        try:
+            a_context(None, clients)
+        except ssl.SSLError as error:
+            why = f"The authorities of the clients are no certificates in PEM: {error}."
+            raise ServeError(why) from error
+        self._handshakes = handshakes(clock)
+        self._serving: _Serving | None = None
+        self._reserved = reserved_socket(host, port)
+        self._host = host
+        self.port: Final[int] = self._reserved.getsockname()[1]
+
+    def present(self, pair: KeyPair, clients: AllowedClients | None = None) -> None:
+        """Serve with this certificate from now on; returns when it is served.
+
+        Args:
+            pair: the certificate.
+            clients: who may connect from now on; None leaves that as it is.
+
+        Raises:
+            ServeError: it cannot be served, or ``clients`` name no authority in PEM: all stays as it was.
+        """
+        with self._lock:
+            if self._closed:
+                return
+            try:
+                self._handshakes.newest = a_context(pair, clients or self._clients)
+            except (ssl.SSLError, OSError) as error:
+                raise self._problem(error) from error
+            self._clients = clients or self._clients
+            if self._serving is None:
+                protocol = _served_within(_Bounds(self._may, self._slowest_request))
+                serving = _Serving(self._app, self._reserved, self._handshakes, protocol)
+                if not serving.start(self._clock):
+                    serving.end()
+                    raise self._problem(serving.error)
+                self._serving = serving
+
+    def _may(self, transport: asyncio.Transport) -> bool:
+        """Whether a client whose certificate is good has one of the names; who has not is told in the log."""
+        certificate = transport.get_extra_info("peercert") or {}
+        if self._clients is None or self._clients.may(certificate):
+            return True
+        shown = ", ".join(sorted(set(names_in(certificate)))) or "nobody"
+        why = f"Its certificate is for {shown}, who may not ask."
+        self._handshakes.refusals.tell(str((transport.get_extra_info("peername") or ("unknown",))[0]), why)
+        return False
+
+    def _problem(self, error: Exception | None) -> ServeError:
+        return ServeError(f"Cannot serve HTTPS on {self._host} port {self.port}: {error or 'no answer'}.")
+
+    def problem(self) -> str | None:
+        """Why nobody is served though somebody was: only a restart would mend it."""
+        serving = self._serving
+        gone = serving is not None and serving.has_ended and not self._closed
+        return f"HTTPS is no longer served on port {self.port}." if gone else None
+
+    def close(self) -> None:
+        """Answer what was begun, then end every connection."""
+        with self._lock:
+            self._closed = True
+            if self._serving:
+                self._serving.end()
+            self._reserved.close()
+
+
+class _Serving:
+    """The server and its thread."""
+
+    def __init__(
+        self,
+        app: App,
+        reserved: socket.socket,
+        context: ssl.SSLContext,
+        protocol: type[asyncio.Protocol],
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            log_config=None,
+            access_log=False,
+            lifespan="off",
+            ws="none",
+            http=protocol,
+            backlog=BACKLOG,
+            server_header=False,
+            proxy_headers=False,
+            timeout_keep_alive=IDLE_SECONDS,
+            timeout_graceful_shutdown=ENDS_WITHIN,
+        )
+        config.load()
+        config.ssl = context
+        self._server = uvicorn.Server(config)
+        self._reserved = reserved
+        self._ended = threading.Event()
+        self.error: Exception | None = None
+        port = reserved.getsockname()[1]
+        self._thread = threading.Thread(target=self._run, name=f"https-{port}", daemon=True)
+
+    @property
+    def has_ended(self) -> bool:
+        return self._ended.is_set()
+
+    def start(self, clock: Clock) -> bool:
+        """Whether it answers now."""
+        self._thread.start()
+        deadline = clock.monotonic() + STARTS_WITHIN
+        while not self._ended.is_set() and clock.monotonic() < deadline:
+            if self._server.started:
+                return True
+            clock.wait(self._ended, 0.01)
+        return False
+
+    def end(self) -> None:
+        """End it, within bounds: who never finishes a request is cut off."""
+        self._server.should_exit = True
+        if not self._ended.wait(2 * ENDS_WITHIN):
+            self._server.force_exit = True
+            self._ended.wait(ENDS_WITHIN)
+        self._thread.join(ENDS_WITHIN)
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:
+            self.error = error
+            log.exception("the server of HTTPS failed")
+        finally:
+            self._ended.set()
+
+    async def _serve(self) -> None:
+        await self._server.serve(sockets=[self._reserved])
+        # Clients in the middle of a handshake or of a goodbye are known to the loop alone: before Python
+        # 3.12, which has Server.abort_clients, in a table that is private.
+        for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
+            transport.abort()
+        await asyncio.sleep(0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Whom HTTP serves, and how patiently."""
+
+    may: Callable[[asyncio.Transport], bool]
+    """Whether a client that has shaken hands may ask."""
+    patience: float
+    """Seconds in which a request must have come as a whole."""
+
+
+class _Http(H11Protocol):
+    """Ends the connections of those who may not ask, or never come to the end of a request."""
+
+    bounds: _Bounds
+    _late: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        if not isinstance(transport, asyncio.Transport):
+            raise TypeError(f"HTTP needs a transport for both ways, not {transport!r}.")
+        super().connection_made(transport)
+        if self.bounds.may(transport):
+            # Clients connect ahead of their questions, too.
+            idle = self.loop.call_later(IDLE_SECONDS, self.timeout_keep_alive_handler)
+            self.timeout_keep_alive_task = idle
+        else:
+            transport.abort()
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        self._look()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._unset_keepalive_if_required()
+        self._rest()
+
+    def _look(self) -> None:
+        """Begin or end to be impatient. Who is answered before the end of a request has not ended it."""
+        is_begun = bool(self.conn.trailing_data[0]) or bool(self.cycle and self.cycle.more_body)
+        if not is_begun or self.transport.is_closing():
+            self._rest()
+        elif self._late is None:
+            self._late = self.loop.call_later(self.bounds.patience, self._cut_off)
+
+    def _rest(self) -> None:
+        if self._late:
+            self._late.cancel()
+        self._late = None
+
+    def _cut_off(self) -> None:
+        self._late = None
+        if self.flow.read_paused:
+            self._look()  # it is we who do not read
+        else:
+            log.info("a request that does not come to its end is cut off", client=self.client)
+            self.transport.abort()
+
+
+def _served_within(bounds: _Bounds) -> type[_Http]:
+    made = bounds
+
+    class Http(_Http):
+        bounds = made
+
+    return Http
+
+
+def reserved_socket(host: str, port: int) -> socket.socket:
+    """A bound socket that does not listen yet.
+
+    It says that it speaks TCP: asyncio switches Nagle's algorithm off for such sockets alone, and with it
+    every answer would wait 40 ms for the acknowledgement of its head.
+
+    Raises:
+        ServeError: the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    reserved = Listening(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    try:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind((host, port))
+    except OSError as error:
+        reserved.close()
+        raise ServeError(error.errno, f"Cannot listen on {host} port {port}: {error.strerror}") from error
+    return reserved

@@ -1,0 +1,82 @@
+"""Loops that go on: what goes wrong in one round is logged and counted, and the next round is played.
+
+A process that binds pods must not end because an Event of it cannot be written. It says that it is not well
+where a loop fails again and again.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+import structlog
+
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+Body = Callable[[threading.Event], None]
+"""What a thread does until the event is set."""
+
+IN_A_ROW: Final = 3
+"""So many failures one after the other are trouble."""
+PAUSE: Final = 1.0
+"""Seconds before a loop that has raised is begun again."""
+WELL_AFTER: Final = 60.0
+"""Seconds after which such a loop has recovered: what it does in them is not known here."""
+
+
+class Loops:
+    """The loops of one process."""
+
+    def __init__(self, clock: Clock, count: Callable[[str], None]) -> None:
+        """Args: count: told the name of a loop whenever it has failed."""
+        self._clock = clock
+        self._count = count
+        self._failed: dict[str, int] = {}
+        """Loop -> how often it has failed in a row."""
+        self._begun: dict[str, float] = {}
+        """Loop of its own -> when it was begun again last."""
+
+    def rounds(self, name: str, every: float, work: Callable[[], None]) -> Body:
+        """The body of a thread that does something every so many seconds."""
+
+        def body(stop: threading.Event) -> None:
+            while not self._clock.wait(stop, every):
+                if self._is_done(name, work):
+                    self._failed.pop(name, None)
+
+        return body
+
+    def lasting(self, name: str, run: Body) -> Body:
+        """The body of a thread that has a loop of its own: it is begun again where it raises."""
+
+        def body(stop: threading.Event) -> None:
+            while not self._is_done(name, lambda: run(stop)):
+                if self._clock.wait(stop, PAUSE):
+                    return
+                self._begun[name] = self._clock.monotonic()
+
+        return body
+
+    def unready_reason(self) -> str | None:
+        """Which loop fails again and again; None when none does."""
+        for name, times in tuple(self._failed.items()):
+            if times >= IN_A_ROW and not self._has_recovered(name):
+                return f"The loop {name!r} has failed {times} times in a row; the log says why."
+        return None
+
+    def _is_done(self, name: str, work: Callable[[], None]) -> bool:
+        """Whether something went well."""
+        try:
+            work()
+        except Exception:
+            times = 1 if self._has_recovered(name) else self._failed.get(name, 0) + 1
+            self._failed[name] = times
+            self._count(name)
+            log.exception("a loop has failed and goes on", loop=name, in_a_row=times)
+            return False
+        return True
+
+    def _has_recovered(self, name: str) -> bool:
+        begun = self._begun.get(name)
+        return begun is not None and self._clock.monotonic() - begun >= WELL_AFTER

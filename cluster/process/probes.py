@@ -1,0 +1,248 @@
+"""What a process tells over HTTP: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
+
+A check is a callable that returns None, or a sentence of what is wrong. The answer is 200, or 503 with the
+sentences: whoever reads the probe's failure in ``kubectl describe`` knows why.
+"""
+
+import socket
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from http import HTTPStatus
+from typing import TYPE_CHECKING, Any, Final
+
+import structlog
+from prometheus_client import CollectorRegistry
+from waitress import wasyncore
+from waitress.server import create_server
+
+from cluster.process.clock import SystemClock
+from cluster.process.metrics import render
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+log = structlog.get_logger(__name__)
+
+Check = Callable[[], str | None]
+"""None when all is well, otherwise a sentence."""
+
+PATHS: Final = ("/livez", "/healthz", "/readyz", "/metrics")
+
+LONGEST_BODY_BYTES: Final = 8 * 1024 * 1024
+"""A pod and the names of some thousand nodes need less than one."""
+LONGEST_ANSWER_SECONDS: Final = 5
+IDLE_SECONDS: Final = 120
+SLOWEST_REQUEST_SECONDS: Final = 20.0
+"""Head and body; who has not sent all of it by then is cut off, however busily it sends."""
+BACKLOG: Final = 1024
+CONNECTIONS: Final = 400
+"""At one time. More of them are not met by deafness to everybody: those that wait longest are cut off. Two
+servers of a process stay below 1024 open files, which is what some container runtimes allow."""
+_ROOM: Final = 40
+"""So many are left free for whoever comes next."""
+_TOLD_EVERY: Final = 60.0
+"""Seconds between two lines of the log about connections that are cut off."""
+RECEIVED_AT_ONCE: Final = 256 * 1024
+"""Bytes: the names of some thousand nodes come in one piece, not in twenty."""
+
+_TEXT: Final = "text/plain; charset=utf-8"
+
+
+class Probes:
+    """A WSGI app for the kubelet and Prometheus."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry,
+        *,
+        alive: Mapping[str, Check] | None = None,
+        healthy: Mapping[str, Check] | None = None,
+        ready: Mapping[str, Check] | None = None,
+    ) -> None:
+        """Nothing that is left out is wrong.
+
+        Args:
+            registry: of the metrics.
+            alive: what a restart would mend; by default the same as ``healthy``.
+            healthy: what somebody should look at.
+            ready: what must be well before we are asked anything.
+        """
+        self._registry = registry
+        self._checks = {
+            "/livez": dict((healthy if alive is None else alive) or {}),
+            "/healthz": dict(healthy or {}),
+            "/readyz": dict(ready or {}),
+        }
+
+    def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        """Answer one request."""
+        status, headers, body = self._answer(environ)
+        content_length = ("Content-Length", str(len(body)))
+        start_response(f"{status.value} {status.phrase}", [*headers, content_length])
+        return [] if environ["REQUEST_METHOD"] == "HEAD" else [body]
+
+    def _answer(self, environ: "WSGIEnvironment") -> tuple[HTTPStatus, list[tuple[str, str]], bytes]:
+        path = environ.get("PATH_INFO", "")
+        text = [("Content-Type", _TEXT)]
+        if path not in PATHS:
+            return HTTPStatus.NOT_FOUND, text, f"There is nothing here but {', '.join(PATHS)}.\n".encode()
+        if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
+            allow = ("Allow", "GET, HEAD")
+            return HTTPStatus.METHOD_NOT_ALLOWED, [*text, allow], f"{path} can only be read.\n".encode()
+        if path == "/metrics":
+            content_type, body = render(self._registry, environ.get("HTTP_ACCEPT", ""))
+            return HTTPStatus.OK, [("Content-Type", content_type)], body
+        troubles = failures_of(self._checks[path])
+        status = HTTPStatus.SERVICE_UNAVAILABLE if troubles else HTTPStatus.OK
+        return status, text, ("\n".join(troubles) or "ok").encode() + b"\n"
+
+
+def failures_of(checks: Mapping[str, Check]) -> list[str]:
+    """What is wrong, as ``name: sentence``; a check that fails is itself trouble."""
+    troubles = []
+    for name, check in checks.items():
+        try:
+            problem = check()
+        except Exception:
+            log.exception("a check failed", check=name)
+            problem = "the check itself failed, see the log"
+        if problem is not None:
+            troubles.append(f"{name}: {problem}")
+    return troubles
+
+
+class ServeError(OSError):
+    """The address cannot be listened on."""
+
+    def __str__(self) -> str:
+        return str(self.strerror or super().__str__())
+
+
+class Server:
+    """A WSGI app on a port, served by threads of this process. See ``serve``."""
+
+    def __init__(
+        self, app: "WSGIApplication", listening: socket.socket, patience: float, **adjustments: object
+    ) -> None:
+        self.port: Final[int] = listening.getsockname()[1]
+        """The port that it really listens on."""
+        self._patience = patience
+        self._clock = SystemClock()
+        self._begun: dict[object, float] = {}
+        """Request that is not here as a whole -> since when there is something of it."""
+        self._told = -_TOLD_EVERY
+        """When connections were last said to be cut off to make room."""
+        self._map: dict[int, Any] = {}
+        # The published types of waitress know neither sockets nor its trigger.
+        create: Any = create_server
+        self._waitress: Any = create(app, map=self._map, sockets=[listening], **adjustments)
+        self._closing = threading.Event()
+        self._closed = False
+        self._thread = threading.Thread(target=self._run, name=f"http-{self.port}", daemon=True)
+        self._thread.start()
+
+    def close(self) -> None:
+        """Answer what was begun, then end every connection."""
+        if self._closed:
+            return
+        self._closed = True
+        self._waitress.task_dispatcher.shutdown(cancel_pending=True, timeout=LONGEST_ANSWER_SECONDS)
+        self._closing.set()
+        self._waitress.trigger.pull_trigger()
+        self._thread.join()
+        # Sockets are closed when nobody works with them any more: until then a descriptor closed here could
+        # be somebody else's already when the other thread writes to it.
+        wasyncore.close_all(self._map, ignore_all=True)
+
+    def _run(self) -> None:
+        adjustments = self._waitress.adj
+        while not self._closing.is_set():
+            wasyncore.loop(
+                timeout=adjustments.asyncore_loop_timeout,
+                use_poll=adjustments.asyncore_use_poll,
+                map=self._map,
+                count=1,
+            )
+            self._cut_off_the_slow()
+            self._make_room()
+
+    def _cut_off_the_slow(self) -> None:
+        now = self._clock.monotonic()
+        channels = [one for one in self._waitress.active_channels.values() if one.request is not None]
+        self._begun = {one.request: self._begun.get(one.request, now) for one in channels}
+        for one in channels:
+            if now - self._begun[one.request] > self._patience:
+                one.will_close = True
+
+    def _make_room(self) -> None:
+        """Cut off those whose requests are not being answered, the oldest first.
+
+        Otherwise a hundred connections on which nobody says anything would be the end of all service, the
+        kubelet's probes among it: waitress accepts nobody above its limit.
+        """
+        channels = [one for one in self._waitress.active_channels.values() if not one.will_close]
+        too_many = len(channels) - (CONNECTIONS - _ROOM)
+        if too_many <= 0:
+            return
+        waiting = [one for one in channels if not one.requests]
+        for one in waiting[: too_many + _ROOM]:
+            one.will_close = True
+        now = self._clock.monotonic()
+        if now - self._told >= _TOLD_EVERY:
+            self._told = now
+            addresses = Counter(str(one.addr[0]) for one in channels).most_common(3)
+            log.warning(
+                "too many connections: the oldest that ask nothing are cut off",
+                port=self.port,
+                most_from=dict(addresses),
+            )
+
+
+def serve(
+    app: "WSGIApplication",
+    host: str,
+    port: int,
+    *,
+    threads: int = 4,
+    longest_body: int = LONGEST_BODY_BYTES,
+    slowest_request: float = SLOWEST_REQUEST_SECONDS,
+    keep_forwarded: bool = False,
+) -> Server:
+    """Serve a WSGI app until the server is closed.
+
+    Idle connections are kept for two minutes: longer than the 90 s of Go's clients, so that it is never us
+    who closes one that is being used. What the app raises becomes a 500 without any traceback.
+
+    Args:
+        app: called by several threads at once.
+        host: an IP address, ``0.0.0.0`` or ``::`` for all.
+        port: 0 for a free one.
+        threads: requests that are answered at the same time.
+        longest_body: bytes; a longer request is answered with 413.
+        slowest_request: seconds in which a request must have come as a whole.
+        keep_forwarded: leave headers like ``X-Forwarded-For`` in the request: the app knows whom to believe.
+
+    Raises:
+        ServeError: the address is taken or not ours.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        listening = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as error:
+        raise ServeError(error.errno, f"Cannot listen on {host} port {port}: {error.strerror}") from error
+    return Server(
+        app,
+        listening,
+        slowest_request,
+        threads=threads,
+        recv_bytes=RECEIVED_AT_ONCE,
+        connection_limit=CONNECTIONS,
+        # select() knows no descriptor above 1023.
+        asyncore_use_poll=True,
+        max_request_body_size=longest_body,
+        channel_timeout=IDLE_SECONDS,
+        expose_tracebacks=False,
+        ident="",
+        clear_untrusted_proxy_headers=not keep_forwarded,
+    )

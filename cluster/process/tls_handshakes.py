@@ -1,0 +1,148 @@
+"""TLS handshakes of a server: each by the newest certificate and authorities, no refusal without a reason.
+
+Python's event loop drops whoever cannot shake hands without a word: nothing in the log, and no alert to the
+client, whose own log then says "EOF". Here the alert is sent, and the log says who it was and why.
+"""
+
+import os
+import socket
+import ssl
+from contextvars import ContextVar
+from typing import Any, Final
+
+import structlog
+
+from cluster import names
+from cluster.process.certificates import AllowedClients, KeyPair
+from cluster.process.clock import Clock
+
+log = structlog.get_logger(__name__)
+
+AGAIN: Final = 60.0
+"""Seconds in which the same client is refused for the same reason without another line in the log."""
+MOST: Final = 100
+"""Lines about refusals in that time, so that nobody can fill the log."""
+
+_WHYS: Final = {
+    "PEER_DID_NOT_RETURN_A_CERTIFICATE": "It shows no certificate.",
+    "HTTP_REQUEST": "It speaks HTTP without TLS.",
+    "TLSV1_ALERT_UNKNOWN_CA": "It does not know the authority of the certificate that it is shown.",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "It does not accept the certificate that it is shown.",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "It finds the certificate that it is shown expired.",
+}
+"""What OpenSSL calls it -> what it means."""
+
+_client: ContextVar[str] = ContextVar("client", default="unknown")
+"""The address of whoever was accepted last: asyncio begins each handshake in a copy of that context."""
+
+
+class Refusals:
+    """Tells who is refused, and why. Asked by the one thread that shakes hands."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._told: dict[tuple[str, str], float] = {}
+
+    def tell(self, client: str, why: str) -> None:
+        """One line, unless it would be the same again or there are too many."""
+        now = self._clock.monotonic()
+        self._told = {line: at for line, at in self._told.items() if now - at < AGAIN}
+        if (client, why) not in self._told and len(self._told) < MOST:
+            self._told[client, why] = now
+            log.warning("a client is refused", client=client, why=why)
+
+
+class Handshake(ssl.SSLObject):
+    """One client's. asyncio writes what OpenSSL wants to say only as long as the handshake goes on."""
+
+    client = "unknown"
+    refusals: Refusals | None = None
+    _refused: ssl.SSLError | None = None
+
+    def do_handshake(self) -> None:
+        """Go on; a client that is refused has its alert sent before the connection ends.
+
+        Raises:
+            SSLError: it is refused, or there is more to read or to write first.
+        """
+        if self._refused:
+            raise self._refused
+        try:
+            super().do_handshake()
+        except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+            raise
+        except ssl.SSLError as error:
+            self._refused = error
+            if self.refusals:
+                self.refusals.tell(self.client, _why(error))
+            raise ssl.SSLWantReadError("The alert is sent first.") from error
+
+
+class Handshakes(ssl.SSLContext):
+    """What an event loop believes to be one TLS context: every handshake is begun by the newest one."""
+
+    newest: ssl.SSLContext
+    refusals: Refusals
+
+    def wrap_bio(self, *given: Any, **named: Any) -> ssl.SSLObject:
+        """A handshake begins."""
+        made = self.newest.wrap_bio(*given, **named)
+        if isinstance(made, Handshake):
+            made.client, made.refusals = _client.get(), self.refusals
+        return made
+
+
+class Listening(socket.socket):
+    """A socket that says whom it has accepted to those who shake hands."""
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next client and its address."""
+        accepted, address = super().accept()
+        _client.set(str(address[0]))
+        return accepted, address
+
+
+def handshakes(clock: Clock) -> Handshakes:
+    """Those of one server; ``newest`` has to be set before the first one."""
+    made = Handshakes(ssl.PROTOCOL_TLS_SERVER)
+    made.refusals = Refusals(clock)
+    return made
+
+
+def a_context(pair: KeyPair | None, clients: AllowedClients | None) -> ssl.SSLContext:
+    """A TLS context of a server.
+
+    Args:
+        pair: what it shows; None only tries ``clients``.
+        clients: who may shake hands; None lets in everybody, without a certificate.
+
+    Raises:
+        ssl.SSLError: the certificate or the authorities of the clients cannot be used.
+        OSError: the same.
+    """
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.sslobject_class = Handshake
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    if clients:
+        context.verify_mode = ssl.CERT_REQUIRED
+        context.load_verify_locations(cadata=clients.authorities)
+    if pair:
+        _load(context, pair)
+    return context
+
+
+def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
+    """Have a context show a pair. OpenSSL reads files alone: this one is in memory, whoever kills us."""
+    file = os.memfd_create(names.PRODUCT)
+    try:
+        with os.fdopen(os.dup(file), "wb") as both:
+            both.write(pair.certificate + pair.key)
+        context.load_cert_chain(f"/proc/self/fd/{file}")
+    finally:
+        os.close(file)
+
+
+def _why(error: ssl.SSLError) -> str:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"Its certificate is not accepted: {error.verify_message}."
+    return _WHYS.get(error.reason, f"Hands cannot be shaken: {error.reason or error}.")

@@ -1,0 +1,70 @@
+"""Alice at the booking server: what she asks for, and what she is answered, a line each."""
+
+from datetime import timedelta
+from typing import Any
+
+from devcluster.demo.reporter import Reporter, StepError
+from devcluster.demo.rest import Answer, Rest
+from devcluster.wait import poll
+
+
+class BookingClient:
+    """Her requests; an answer that the story does not expect ends it."""
+
+    def __init__(self, rest: Rest, reporter: Reporter) -> None:
+        self._rest = rest
+        self._reporter = reporter
+
+    def book(self, *, model: str, duration: str) -> str:
+        """Book one GPU, starting now; the booking's id."""
+        answer = self._rest.book(model=model, count=1, duration=duration)
+        booking = self._expect(answer, f"alice books 1 x {model} for {duration}")
+        self._reporter.say(
+            "alice", f"books 1 x {model} from {booking['start']} to {booking['end']}: {booking['id']}"
+        )
+        return str(booking["id"])
+
+    def is_refused(self, expected: set[str], **request: object) -> None:
+        """Ask for a booking that breaks rules; every one of them is named, with the earliest start."""
+        answer = self._rest.book(**request)
+        violations = answer.body.get("violations", [])
+        broken = {violation["rule"] for violation in violations}
+        if not answer.is_refusal or not expected <= broken or not answer.body.get("earliest_start"):
+            raise StepError(
+                "the second booking is refused with every rule that it breaks",
+                expected=f"{', '.join(sorted(expected))} and the earliest start",
+                seen=f"{answer.status} {answer.body}",
+            )
+        self._reporter.say("alice", f"asks for another: refused ({answer.status}), all at once:")
+        for violation in violations:
+            self._reporter.say("", f"- {violation['rule']}: {violation['message']}")
+        self._reporter.say("alice", f"may start her next booking on {answer.body['earliest_start']}")
+
+    def release(self, booking: str) -> None:
+        """Give a running booking back."""
+        done = self._expect(self._rest.release(booking), "alice releases her booking")
+        self._reporter.say("alice", f"releases {booking}: it ended at {done['end']}")
+
+    def shorten(self, booking: str, *, seconds: float) -> None:
+        """Let a running booking end in so many seconds from now."""
+        end = (self._reporter.now + timedelta(seconds=seconds)).isoformat(timespec="seconds")
+        done = self._expect(self._rest.change(booking, end=end), "alice shortens her booking")
+        self._reporter.say("alice", f"shortens {booking}: it ends at {done['end']}")
+
+    def await_end(self, booking: str, *, seconds: float) -> None:
+        """Wait until a booking is over by its time."""
+
+        def over() -> bool:
+            return self._state(booking) == "ended"
+
+        if not poll(over, seconds=seconds, every=0.2):
+            raise StepError(f"{booking} ends by its time", expected="ended", seen=self._state(booking))
+        self._reporter.say("alice", f"{booking} is over")
+
+    def _state(self, booking: str) -> str:
+        return str(self._expect(self._rest.show(booking), f"alice looks at {booking}")["state"])
+
+    def _expect(self, answer: Answer, step: str) -> dict[str, Any]:
+        if answer.is_refusal:
+            raise StepError(step, expected="yes", seen=f"{answer.status} {answer.body}")
+        return answer.body

@@ -1,0 +1,94 @@
+"""What the story plays on, and how it is told."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from cluster.kube.interface import Kube
+from cluster.objects.inventory import Device
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from devcluster.demo import pod_status
+from devcluster.demo.pod_cache import ObjectCache, PodCache
+from devcluster.demo.reporter import Reporter
+from devcluster.demo.rest import Rest
+
+
+class Kubectl(Protocol):
+    """The administrator's kubectl."""
+
+    def __call__(self, *arguments: str) -> str:
+        """Run it; what it printed."""
+        ...
+
+
+def _nothing(_name: str) -> None:
+    """Nobody steps in between."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Context:
+    """What the story plays on.
+
+    people: user -> their client at the API server. rest: alice at the booking server. policy: starts the
+    booking server with another policy (environment). interlude: called with a name at the moments at which a
+    test may want to do harm.
+    """
+
+    namespace: str
+    people: dict[str, Kube]
+    rest: Rest
+    policy: Callable[[dict[str, str]], None]
+    kubectl: Kubectl
+    pods: PodCache
+    nodes: ObjectCache[Node]
+    node_names: tuple[str, ...]
+    interlude: Callable[[str], None] = _nothing
+    patience: float = 60.0
+    """Seconds that every step may take."""
+
+
+class Narrator:
+    """Tells what happens to pods at the moment at which it does."""
+
+    def __init__(self, reporter: Reporter) -> None:
+        self._reporter = reporter
+        self._models: dict[str, str] = {}
+        self._since: dict[str, float] = {}
+        self.moments: dict[tuple[str, str], float] = {}
+        """(pod, milestone) -> seconds since the story began, of the newest pod of that name."""
+
+    def knows(self, device: Device) -> None:
+        """A device that has been published."""
+        self._models[device.uuid] = device.model
+
+    def begins(self, name: str) -> None:
+        """The pod is about to be created: from now on its time counts."""
+        self._since[name] = self._reporter.seconds
+
+    def model(self, uuid: str) -> str:
+        """The model of a device."""
+        return self._models.get(uuid, "unknown")
+
+    def devices(self, uuids: frozenset[str]) -> str:
+        """Devices by name, with their models."""
+        return ", ".join(f"{u} ({self.model(u)})" for u in sorted(uuids)) or "no device"
+
+    def tell(self, milestone: str, pod: Pod) -> None:
+        """One line for one thing that happened."""
+        name, now = pod.metadata.name, self._reporter.seconds
+        if milestone == "returned":
+            self._since[name] = now
+        self.moments[name, milestone] = now
+        took = f"after {now - self._since.get(name, now):.2f} s"
+        lines = {
+            "returned": "comes back without a GPU",
+            "held": f"is booked: {self.devices(pod_status.held(pod))} is kept for it",
+            "scheduled": f"is scheduled to {pod.spec.node_name} {took}",
+            "bound": f"is bound with {self.devices(pod_status.devices(pod))}",
+            "running": f"runs {took}",
+            "told": f"is told: {pod_status.notice(pod)}",
+            "leaving": "has to leave",
+            "ended": f"has ended {took}",
+        }
+        self._reporter.say(name, lines[milestone])

@@ -1,0 +1,78 @@
+"""The newest state of every pod and node, kept by reflectors, and waiting for it to become something."""
+
+import threading
+from collections.abc import Callable, Iterable
+from typing import Generic, TypeVar
+
+from cluster.kube.resources import T
+from cluster.objects.pods import Pod
+from devcluster.demo.pod_status import MILESTONES
+from devcluster.wait import poll
+
+V = TypeVar("V")
+
+
+class ObjectCache(Generic[T]):
+    """The newest version of each object, by name: a handler for a reflector."""
+
+    def __init__(self) -> None:
+        self._objects: dict[str, T] = {}
+        self._lock = threading.Lock()
+
+    def replace(self, items: Iterable[T], _version: str) -> None:
+        """All objects there are."""
+        with self._lock:
+            self._objects = {item.metadata.name: item for item in items}
+
+    def upsert(self, obj: T) -> None:
+        """A new or changed object."""
+        with self._lock:
+            self._objects[obj.metadata.name] = obj
+
+    def remove(self, obj: T) -> None:
+        """A deleted object."""
+        with self._lock:
+            self._objects.pop(obj.metadata.name, None)
+
+    def get(self, name: str) -> T | None:
+        """The newest version, None where there is no such object."""
+        with self._lock:
+            return self._objects.get(name)
+
+    def await_that(self, name: str, condition: Callable[[T], V | None], *, seconds: float) -> V | None:
+        """Wait until the condition gives something for this object; None when the seconds are over."""
+
+        def ask() -> V | None:
+            found = self.get(name)
+            return None if found is None else condition(found)
+
+        return poll(ask, seconds=seconds, every=0.005)
+
+
+class PodCache(ObjectCache[Pod]):
+    """The newest version of each pod, and the moment at which each milestone was first seen."""
+
+    def __init__(self, tell: Callable[[str, Pod], None]) -> None:
+        """Args: tell: called once per pod and milestone, with its name, in the order in which they happen."""
+        super().__init__()
+        self._tell = tell
+        self._told: set[tuple[str, str]] = set()
+
+    def replace(self, items: Iterable[Pod], version: str) -> None:
+        """All pods there are: what happened to them while nobody could follow is told now."""
+        pods = tuple(items)
+        super().replace(pods, version)
+        for pod in pods:
+            self._look(pod)
+
+    def upsert(self, obj: Pod) -> None:
+        """A new or changed pod."""
+        super().upsert(obj)
+        self._look(obj)
+
+    def _look(self, obj: Pod) -> None:
+        for name, reached in MILESTONES.items():
+            key = (obj.metadata.uid, name)
+            if key not in self._told and reached(obj):
+                self._told.add(key)
+                self._tell(name, obj)

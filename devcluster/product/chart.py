@@ -1,0 +1,145 @@
+"""Our chart in a development cluster: installed by Helm, as an administrator does it.
+
+`helm upgrade --install` takes about as long as rendering and applying, makes the namespace, and applies on
+the server: what the controller wrote into the configuration of the webhook stays when it is done again.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from cluster import names
+from cluster.kube.resources import BOOKINGS
+from devcluster.commands import output
+from devcluster.errors import ClusterError
+from devcluster.paths import CHECKOUT
+from devcluster.product import booking_controller, booking_server
+from devcluster.wait import poll
+
+CHART = CHECKOUT / "charts" / names.PRODUCT
+RELEASE = names.PRODUCT
+_BOOKINGS = f"{BOOKINGS.plural}.{BOOKINGS.group}"
+_SECONDS = 60
+SERVED = ("admissionregistration.k8s.io/v1/MutatingAdmissionPolicy",)
+"""Kinds that our Kubernetes serves and that Helm, where it asks no cluster, does not know of."""
+
+
+class Administration(Protocol):
+    """What this needs of the cluster."""
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The administrator's."""
+        ...
+
+    @property
+    def state(self) -> Path:
+        """Folder of everything that ends with the cluster."""
+        ...
+
+    def program(self, name: str) -> Path:
+        """One of the cluster's binaries."""
+        ...
+
+    def kubectl(self, *words: str) -> str:
+        """What kubectl prints, as the administrator; ClusterError if it fails."""
+        ...
+
+
+def external(address: str, port: int) -> dict[str, Any]:
+    """The value of a part that runs as a process of the host beside the API server."""
+    return {"external": {"address": address, "port": port}}
+
+
+def beside_the_api_server(address: str) -> dict[str, Any]:
+    """What a cluster is told in which every part of ours is a process of the host: the chart makes no pod."""
+    return {
+        "server": external(address, booking_server.PORT),
+        "controller": external(address, booking_controller.PORT),
+        "extender": {"enabled": False},
+        "nodeAgent": {"enabled": False},
+    }
+
+
+def install(cluster: Administration, values: Mapping[str, Any]) -> None:
+    """Install the chart, or bring what is installed up to date; returns when the custom resource is served.
+
+    Raises:
+        ClusterError: in Helm's own words.
+    """
+    # Without --reset-values Helm takes those of the last time where none are given.
+    arguments = ["upgrade", "--install", "--create-namespace", "--reset-values"]
+    where = f"--kubeconfig={cluster.kubeconfig}"
+    helm(cluster.program("helm"), cluster.state / "helm", *arguments, where, *_release(), values=values)
+    await_established(cluster, f"crd/{_BOOKINGS}")
+
+
+def await_established(cluster: Administration, kind: str) -> None:
+    """Wait until the API server serves a kind.
+
+    ``kubectl wait`` ends with an error where it comes before the first condition.
+
+    Args:
+        cluster: in which it was applied.
+        kind: its definition, as ``crd/<plural>.<group>``.
+
+    Raises:
+        ClusterError: it is not served in time, in kubectl's words.
+    """
+
+    def is_served() -> bool:
+        found = json.loads(cluster.kubectl("get", kind, "--output=json"))
+        conditions = found.get("status", {}).get("conditions") or ()
+        return any((one["type"], one["status"]) == ("Established", "True") for one in conditions)
+
+    if not poll(is_served, seconds=_SECONDS):
+        raise ClusterError(f"{kind} is not served within {_SECONDS} s: {cluster.kubectl('describe', kind)}")
+
+
+def render(
+    program: Path,
+    folder: Path,
+    values: Mapping[str, Any] | None = None,
+    served: Sequence[str] = SERVED,
+    *,
+    kubernetes: str = "",
+) -> str:
+    """The manifests as Helm renders them; no cluster is asked.
+
+    Args:
+        program: Helm.
+        folder: for what it keeps.
+        values: of the chart.
+        served: kinds of API that the cluster has beside those that Helm takes for granted.
+        kubernetes: version of the cluster, as its API server says it; default: Helm's own.
+    """
+    kinds = [f"--api-versions={kind}" for kind in served]
+    version = [f"--kube-version={kubernetes}"] if kubernetes else []
+    return helm(program, folder, "template", *kinds, *version, *_release(), values=values or {})
+
+
+def lint(program: Path, folder: Path) -> str:
+    """What Helm has to say about the chart.
+
+    Raises:
+        ClusterError: there is an error or a warning in it.
+    """
+    return helm(program, folder, "lint", "--strict", str(CHART), values={})
+
+
+def helm(program: Path, folder: Path, *words: str, values: Mapping[str, Any]) -> str:
+    """Run Helm; everything that it keeps for itself goes into a folder of ours.
+
+    Raises:
+        ClusterError: in Helm's own words.
+    """
+    # HOME and KUBECACHEDIR: what it has learned of an API server would else lie in the folder that we run in.
+    kept = ("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME", "HOME", "KUBECACHEDIR")
+    homes = dict.fromkeys(kept, str(folder))
+    environment = {"PATH": "/usr/bin:/bin", **homes}
+    return output([program, *words, "--values=-"], given=json.dumps(values), env=environment)
+
+
+def _release() -> list[str]:
+    return [RELEASE, str(CHART), f"--namespace={names.NAMESPACE}"]

@@ -1,0 +1,335 @@
+"""Starting our parts in a cluster, and finding them again."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from http import HTTPStatus
+from pathlib import Path
+from typing import Literal
+
+import urllib3
+
+from cluster import names
+from devcluster.cluster import Cluster
+from devcluster.daemons import Daemon
+from devcluster.errors import ClusterError, tail
+from devcluster.fakenvml import FakeNvml
+from devcluster.product import (
+    booking_controller,
+    booking_server,
+    chart,
+    existing,
+    extender,
+    gpu_scheduler,
+    identity,
+    node_agent,
+)
+from devcluster.product.part import Part
+from devcluster.product.people import People
+from devcluster.wait import poll
+
+AGENT = node_agent.NAME
+_SECONDS = 60.0
+
+Mode = Literal["dedicated", "existing"]
+Report = Callable[[str], None]
+Settings = Mapping[str, str]
+
+
+class Parts:
+    """Our parts in one cluster."""
+
+    def __init__(self, cluster: Cluster, *, elects: bool = False) -> None:
+        """Start nothing yet.
+
+        Args:
+            cluster: where they run.
+            elects: whether kube-schedulers of ours elect a leader by a Lease, as the chart's do. A single one
+                that elects nobody does not end where a busy machine keeps it from renewing.
+        """
+        self._cluster = cluster
+        self._elects = elects
+        self.folder = cluster.state / "parts"
+        self.folder.mkdir(mode=0o700, exist_ok=True)
+        self.people = People(cluster, self.folder)
+        self._mode: Mode = "dedicated"
+        self._agents = 0
+        self._controllers = 0
+        self._ports: dict[str, int] = {}
+        """Name of a daemon -> port of its probes."""
+
+    def deploy(
+        self,
+        report: Report = lambda _line: None,
+        *,
+        mode: Mode = "dedicated",
+        server: Settings | None = None,
+        controller: Settings | None = None,
+    ) -> None:
+        """Chart, people, and every part; returns when all of them are ready.
+
+        Args:
+            report: told what stands.
+            mode: whose kube-scheduler asks the extender; of two extenders of mode `existing` one gets ready.
+            server: environment of the booking server that differs from the usual one.
+            controller: the same of the controller.
+
+        Raises:
+            ClusterError: the chart is refused, or a part does not get ready; with the end of its log.
+        """
+        self._mode = mode
+        chart.install(self._cluster, self._values())
+        self.people.create()
+        report("the chart is installed")
+        for node in self._cluster.nodes:
+            self.start_agent(node)
+        if mode == "existing":
+            self._start_replicas()
+            controller = {names.setting("scheduler_name"): existing.SCHEDULER, **(controller or {})}
+        else:
+            self.start_pair()
+        self.start_server(server)
+        self.start_controller(controller)
+        self.await_ready()
+        report("node agents, extender, GPU scheduler, booking server and controller are ready")
+
+    def await_ready(self) -> None:
+        """Wait until all usual parts but kube-scheduler say that they are ready.
+
+        Raises:
+            ClusterError: one does not; with the end of its log.
+        """
+        for name in self._usual():
+            daemon = self._cluster.daemon(name)
+            if name in self._ports and not poll(partial(self._serves, daemon), seconds=_SECONDS):
+                _, said = self.ask(daemon, "/readyz")
+                raise ClusterError(f"{daemon.name} does not get ready ({said.strip()}):\n{tail(daemon.log)}")
+
+    def _serves(self, daemon: Daemon) -> bool:
+        """Whether it is ready; of the extenders of mode `existing`, whether one of them is."""
+        replicas = existing.NAMES if daemon.name in existing.NAMES else (daemon.name,)
+        return any(self.is_ready(self._cluster.daemon(name)) for name in replicas)
+
+    # --- one part each -------------------------------------------------------------------------------
+    def start_agent(
+        self,
+        node: str,
+        *,
+        name: str = AGENT,
+        settings: Settings | None = None,
+        program: Sequence[str] = node_agent.PROGRAM,
+    ) -> Daemon:
+        """A node agent in its node.
+
+        Args:
+            node: the node's name.
+            name: of the daemon; a second agent of one node needs another.
+            settings: environment that differs from the usual one.
+            program: command line of the agent.
+        """
+        port = node_agent.FIRST_PORT + self._agents
+        self._agents += 1
+        return self._start(
+            node_agent.part(
+                node=node,
+                name=name,
+                port=port,
+                program=program,
+                gpus=None if self._cluster.has_real_gpus(node) else self._cluster.gpu_folder(node),
+                settings=self._account(node_agent.ACCOUNT, node=node) | dict(settings or {}),
+            )
+        )
+
+    def start_server(self, settings: Settings | None = None) -> Daemon:
+        """The booking server; one that runs must be killed first.
+
+        Args:
+            settings: environment that differs from the usual one.
+        """
+        merged = self._account(booking_server.ACCOUNT) | dict(settings or {})
+        return self._start(booking_server.part(database=self.database, settings=merged))
+
+    def set_policy(self, settings: Settings) -> None:
+        """The booking server again, with other settings; returns when it is ready."""
+        self.server().kill()
+        self.start_server(settings)
+        self.await_ready()
+
+    def start_controller(
+        self, settings: Settings | None = None, *, name: str = booking_controller.NAME
+    ) -> Daemon:
+        """A controller. The Service leads to the usual one alone, so the others only reclaim.
+
+        Args:
+            settings: environment that differs from the usual one.
+            name: of the daemon; a second controller needs another.
+        """
+        if name == booking_controller.NAME:
+            number = 0
+        else:
+            self._controllers += 1
+            number = self._controllers
+        merged = self._account(booking_controller.ACCOUNT) | dict(settings or {})
+        return self._start(booking_controller.part(name=name, number=number, settings=merged))
+
+    def start_pair(self, number: int = 0) -> tuple[Daemon, Daemon]:
+        """An extender and the kube-scheduler that asks it (mode `dedicated`); of several pairs one leads."""
+        name = f"{extender.NAME}-{number}" if number else extender.NAME
+        answering = self._start(extender.part(self.of_extender(), name=name, number=number))
+        part = gpu_scheduler.part(
+            kubebox=self._cluster.program("kubebox"),
+            kubeconfig=identity.write_kubeconfig(self._cluster, self.folder, gpu_scheduler.ACCOUNT),
+            folder=self.folder,
+            number=number,
+            elects=self._elects,
+        )
+        return answering, self._start(part)
+
+    def of_extender(self) -> dict[str, str]:
+        """The environment of an extender that stands in the place of the usual one."""
+        return self._account(extender.ACCOUNT) | extender.election(elects=self._elects)
+
+    @contextmanager
+    def electing(self) -> Iterator[None]:
+        """Inside, kube-scheduler elects a leader, as in the chart: for what is about its Lease."""
+        self._set_election(elects=True)
+        try:
+            yield
+        finally:
+            self._set_election(elects=False)
+            # An old one would say that the scheduler is away.
+            lease = ("lease", names.SCHEDULER_LEASE, f"--namespace={names.NAMESPACE}")
+            self._cluster.kubectl("delete", *lease, "--ignore-not-found")
+
+    def _set_election(self, *, elects: bool) -> None:
+        self._elects = elects
+        for daemon in (self.scheduler(), self.extender()):
+            daemon.kill()
+        self.start_pair()
+        self.await_ready()
+
+    def _start_replicas(self) -> None:
+        keys = self._cluster.keys
+        for part in existing.replicas(keys, self.folder, self._account(extender.ACCOUNT)):
+            self._start(part)
+        service = ("service", existing.SERVICE, "--namespace", names.NAMESPACE)
+        address = self._cluster.kubectl("get", *service, "--output=jsonpath={.spec.clusterIP}")
+        url = f"https://{address}:{extender.PORT}"
+        self._cluster.configure_scheduler(existing.asking(url, keys=keys, folder=self.folder))
+
+    def _start(self, part: Part) -> Daemon:
+        daemon = self._cluster.spawn(part.name, part.program, env=part.environment, node=part.node, kept=True)
+        if part.probes is not None:
+            self._ports[daemon.name] = part.probes
+        return daemon
+
+    def _account(self, account: str, *, node: str | None = None) -> dict[str, str]:
+        return identity.environment(self._cluster, self.folder, account, node=node)
+
+    def _values(self) -> dict[str, object]:
+        """What the chart is told: the parts run beside the API server."""
+        values = chart.beside_the_api_server(self._cluster.address)
+        by = {"mode": "existing", "name": existing.SCHEDULER} if self._mode == "existing" else {}
+        return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}}
+
+    def _usual(self) -> tuple[str, ...]:
+        agents = (self.agent(node).name for node in self._cluster.nodes)
+        deciding = existing.NAMES if self._mode == "existing" else (extender.NAME, gpu_scheduler.NAME)
+        return (*agents, *deciding, booking_server.NAME, booking_controller.NAME)
+
+    def restore(self) -> None:
+        """After whatever was done to them: every part runs, one of each, one agent a node; all are ready."""
+        usual = self._usual()
+        for name in self._ports.keys() - set(usual):
+            self._cluster.daemon(name).kill()
+        for name in usual:
+            daemon = self._cluster.daemon(name)
+            if daemon.exited is not None:
+                daemon.restart()
+        self.await_ready()
+
+    def fallen(self) -> list[str]:
+        """Parts of ours that have ended by themselves since they were started: none ever should.
+
+        kube-scheduler does, when it cannot renew its Lease.
+        """
+        daemons = (self._cluster.daemon(name) for name in self._ports)
+        return [daemon.name for daemon in daemons if daemon.restarted]
+
+    # --- seeing --------------------------------------------------------------------------------------
+    def logs(self) -> dict[str, Path]:
+        """The log of every part of ours, by its daemon's name."""
+        return {name: self._cluster.daemon(name).log for name in self._ports}
+
+    @property
+    def database(self) -> Path:
+        """The booking server's database file."""
+        return self.folder / "bookings.db"
+
+    @property
+    def booking_url(self) -> str:
+        """Where the booking server answers, without a path; on the host and in pods."""
+        return f"http://{self._cluster.address}:{booking_server.PORT}"
+
+    def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:
+        """Status and text of a part's own HTTP server; status 0 where nobody answers."""
+        url = f"http://{self._cluster.address}:{self._ports[daemon.name]}{path}"
+        try:
+            answer = urllib3.request("GET", url, timeout=2.0, retries=False)
+        except urllib3.exceptions.HTTPError as error:
+            return 0, str(error)
+        return answer.status, answer.data.decode()
+
+    def is_ready(self, daemon: Daemon) -> bool:
+        """Whether a part says that it is ready."""
+        return self.ask(daemon, "/readyz")[0] == HTTPStatus.OK
+
+    def metric(self, daemon: Daemon, name: str) -> float:
+        """The sum of all samples of a metric whose name ends so.
+
+        Raises:
+            ClusterError: it does not answer, or has no such sample; one with labels has none until its first
+                event.
+        """
+        status, said = self.ask(daemon, "/metrics")
+        if status != HTTPStatus.OK:
+            raise ClusterError(f"{daemon.name} shows no metrics ({status}): {said.strip()}")
+        found = _samples(said, name)
+        if not found:
+            raise ClusterError(f"{daemon.name} has no sample of a metric whose name ends with {name}.")
+        return sum(found)
+
+    def leads(self, daemon: Daemon) -> bool:
+        """Whether a controller answers and says that it is the one that reclaims."""
+        _, said = self.ask(daemon, "/metrics")
+        return _samples(said, "_controller_leads") == [1]
+
+    def fake_nvml(self, node: str) -> FakeNvml:
+        """The simulated GPUs of a node."""
+        return FakeNvml(self._cluster.gpu_folder(node))
+
+    def agent(self, node: str, name: str = AGENT) -> Daemon:
+        """The daemon of a node's agent."""
+        return self._cluster.daemon(f"{node}/{name}")
+
+    def extender(self) -> Daemon:
+        """The extender's daemon."""
+        return self._cluster.daemon(extender.NAME)
+
+    def scheduler(self) -> Daemon:
+        """The daemon of the GPU profile's kube-scheduler."""
+        return self._cluster.daemon(gpu_scheduler.NAME)
+
+    def server(self) -> Daemon:
+        """The booking server's daemon."""
+        return self._cluster.daemon(booking_server.NAME)
+
+    def controller(self, name: str = booking_controller.NAME) -> Daemon:
+        """A controller's daemon."""
+        return self._cluster.daemon(name)
+
+
+def _samples(said: str, name: str) -> list[float]:
+    """The values of all samples in a text of metrics whose name ends so."""
+    samples = (line.rpartition(" ") for line in said.splitlines() if not line.startswith("#"))
+    return [float(value) for key, _, value in samples if key.partition("{")[0].endswith(name)]

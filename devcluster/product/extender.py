@@ -1,0 +1,47 @@
+"""The scheduler extender in a development cluster."""
+
+import sys
+from collections.abc import Mapping
+from typing import Final
+
+from cluster import names
+from devcluster.product.part import Part
+
+NAME: Final = "extender"
+ACCOUNT: Final = names.EXTENDER
+PORT: Final = 8880
+"""Of the verbs of the first one; the next ones have the ports after it."""
+
+
+def scheduler(number: int) -> str:
+    """Of the kube-scheduler beside an extender: the name of its daemon and, by itself, of its host."""
+    return f"gpu-scheduler-{number}" if number else "gpu-scheduler"
+
+
+def port(number: int) -> int:
+    """Of an extender's verbs; that of its probes is the next one."""
+    return PORT + 2 * number
+
+
+def election(*, elects: bool) -> dict[str, str]:
+    """The setting of an extender whose kube-scheduler elects a leader, or elects nobody."""
+    return {names.setting("leader_election"): str(elects).lower()}
+
+
+def part(settings: Mapping[str, str], *, name: str = NAME, number: int = 0) -> Part:
+    """An extender.
+
+    Args:
+        settings: the environment of its account, and whatever else is set.
+        name: of the daemon; a second one needs another.
+        number: 0 for the first, 1 for the next ...
+    """
+    verbs, probes = port(number), port(number) + 1
+    environment = {
+        names.setting("port"): str(verbs),
+        names.setting("probe_port"): str(probes),
+        names.setting("leader_prefix"): f"{scheduler(number)}_",
+        **settings,
+    }
+    program = (sys.executable, "-m", "extender")
+    return Part(name=name, program=program, environment=environment, probes=probes)

@@ -1,0 +1,49 @@
+"""The node agent in a development cluster: in its node's mounts, with the node's simulated GPUs."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final
+
+from cluster import names
+from devcluster.components.containerd import CDI_FOLDER
+from devcluster.fakenvml import FakeNvml
+from devcluster.product.part import Part
+
+NAME: Final = "node-agent"
+PROGRAM: Final = (sys.executable, "-m", "deviceplugin")
+ACCOUNT: Final = names.NODE_AGENT
+FIRST_PORT: Final = 9500
+"""Agents of all nodes share the cluster's network, so each gets a port of its own from here on."""
+_QUIET_SECONDS = 3
+"""A simulated GPU is soon well again: nobody has to wait a minute to see it."""
+
+
+def part(
+    *, node: str, name: str, port: int, program: Sequence[str], gpus: Path | None, settings: Mapping[str, str]
+) -> Part:
+    """A node's agent.
+
+    Args:
+        node: the node's name.
+        name: of the daemon; a second agent of one node needs another.
+        port: of its probes.
+        program: its command line.
+        gpus: folder of the node's simulated GPUs; None: it has the machine's own.
+        settings: environment that comes first: its account's, and what differs from the usual one.
+    """
+    environment = {
+        **({} if gpus is None else _simulated(gpus)),
+        names.setting("node_name"): node,
+        names.setting("instance"): f"{name}-{port}",
+        names.setting("port"): str(port),
+        names.setting("quiet_seconds"): str(_QUIET_SECONDS),
+        # A specification in /etc/cdi is the host's: the node's containerd does not read it.
+        names.setting("host_cdi_dirs"): CDI_FOLDER,
+        **settings,
+    }
+    return Part(name=name, program=program, environment=environment, probes=port, node=node)
+
+
+def _simulated(gpus: Path) -> dict[str, str]:
+    return {**FakeNvml(gpus).environment(), names.setting("dev_root"): str(gpus / "dev")}

@@ -1,0 +1,44 @@
+"""Waiting for a condition with a deadline: the only place of a cluster's start and faults with a clock."""
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+from cluster.process.clock import Clock, SystemClock
+
+T = TypeVar("T")
+
+_CLOCK: Clock = SystemClock()
+
+
+def poll(
+    condition: Callable[[], T | None], *, seconds: float, every: float = 0.05, clock: Clock = _CLOCK
+) -> T | None:
+    """Ask until the condition gives something true; None when the seconds are over.
+
+    The condition is asked at least once, and once more after the deadline, so that a machine that stood
+    still does not make a condition fail that holds.
+    """
+    deadline = clock.monotonic() + seconds
+    never = threading.Event()
+    while True:
+        late = clock.monotonic() >= deadline
+        found = condition()
+        if found:
+            return found
+        if late:
+            return None
+        clock.wait(never, every)
+
+
+class Stopwatch:
+    """Seconds since it was made."""
+
+    def __init__(self, clock: Clock = _CLOCK) -> None:
+        self._clock = clock
+        self._begin = clock.monotonic()
+
+    @property
+    def seconds(self) -> float:
+        """Seconds since this stopwatch was made."""
+        return self._clock.monotonic() - self._begin

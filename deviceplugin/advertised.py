@@ -1,0 +1,199 @@
+"""Which devices are handed out, and how they are told to the kubelet: pure.
+
+Used by the agent whenever NVML reports something. First what the inventory says of the devices
+(``advertised``, ``with_absent``, ``with_cordons``), then which of them are listed under which resource
+(``listed``).
+"""
+
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+
+import msgspec
+
+from cluster import names
+from cluster.objects.inventory import Device, resource_of
+from deviceplugin.device_nodes import DeviceNodes
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.nvml.mig_strategy import EMPTY, NOT_HANDED_OUT, MigStrategy, unequal
+
+ABSENT = "NVML does not list this GPU any more"
+TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
+TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
+IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
+MIG_UUID = "MIG-"
+"""How the UUID of a MIG device begins."""
+UNKNOWN_MODEL = "unknown"
+"""Model of a GPU of which only its id is left."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdvertisingOptions:
+    """How devices are handed out: what the settings say."""
+
+    strategy: Strategy = Strategy.CDI
+    mig: MigStrategy = MigStrategy.NONE
+
+
+def advertised(
+    devices: Iterable[NodeDevice],
+    nodes: DeviceNodes,
+    way: AdvertisingOptions,
+    held: AbstractSet[str] = frozenset(),
+) -> tuple[Device, ...]:
+    """The devices of the node, unhealthy where they cannot be given to a container.
+
+    Where MIG devices are not handed out they are left out, and the GPU that they are parts of is unhealthy:
+    it was handed out as a whole once perhaps, and a known device is never dropped. A MIG device that does not
+    exist any more is listed as long as somebody has it. Device nodes stay in a container for its life:
+    nothing is given away that they reach, whatever the GPU has become meanwhile.
+
+    Args:
+        devices: all that NVML's side knows.
+        nodes: those that exist.
+        way: how devices are handed out.
+        held: those that pods have.
+    """
+    found = tuple(device for device in devices if device.uuid in held or _is_offered(device, way))
+    parents = {device.published.parent for device in found if not device.gone}
+    unfit = unequal(found) if way.mig is MigStrategy.SINGLE else None
+
+    def obstacle(device: NodeDevice) -> str | None:
+        if device.partitioned:
+            return _uncut(device, way, parents)
+        missing = _missing_node(device, nodes, way)
+        # Whoever has a device keeps it: its containers may start again.
+        return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
+
+    return tuple(_named(_sick_for(device.published, obstacle(device)), way) for device in found)
+
+
+def partitioned_of(devices: Iterable[NodeDevice], way: AdvertisingOptions) -> frozenset[str]:
+    """The GPUs in whose place their MIG devices are handed out, even if they have none."""
+    is_cut = way.mig is not MigStrategy.NONE
+    return frozenset(device.uuid for device in devices if is_cut and device.partitioned)
+
+
+def with_absent(
+    devices: tuple[Device, ...], held: Mapping[str, Iterable[str]], before: Iterable[Device]
+) -> tuple[Device, ...]:
+    """The devices, and after them those that are gone though somebody knows them: unhealthy.
+
+    Within one life of the agent NVML's side remembers what is gone. After a restart with a GPU missing it is
+    the kubelet's record that still knows it: a device that vanishes from the list counts as healthy in the
+    status of the pod that holds it.
+
+    Args:
+        devices: what NVML's side reports; nothing is added where it reports nothing.
+        held: resource -> ids in the kubelet's record.
+        before: what was told last.
+    """
+    if not devices:
+        return ()
+    listed_now = {device.uuid for device in devices}
+    told = {device.uuid: device for device in before}
+    named = {uuid: resource for resource, uuids in held.items() for uuid in uuids}
+    known = named.keys() | {uuid for uuid in told if not uuid.startswith(MIG_UUID)}
+    return devices + tuple(
+        msgspec.structs.replace(
+            told.get(uuid) or _unknown(uuid, named[uuid]), health="unhealthy", reason=ABSENT
+        )
+        for uuid in sorted(known - listed_now)
+    )
+
+
+def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:
+    """The devices, those unhealthy that an administrator takes out of use: alone, or with their GPU.
+
+    A device that is sick anyhow keeps its own reason.
+
+    Args:
+        devices: all of the node.
+        cordoned: uuid -> who does so, and why.
+    """
+    return tuple(
+        msgspec.structs.replace(device, health="unhealthy", reason=f"Cordoned by {why}")
+        if device.is_healthy and (why := cordoned.get(device.uuid) or cordoned.get(device.parent or ""))
+        else device
+        for device in devices
+    )
+
+
+def listed(
+    devices: tuple[Device, ...], cut: AbstractSet[str], held: Mapping[str, AbstractSet[str]]
+) -> dict[str, tuple[Device, ...]]:
+    """Resource -> what the kubelet is told under this name; no resource without devices.
+
+    A device is listed under its name of today. Under another name, and a GPU that has been cut, it is listed
+    unhealthy while a pod has it by that name, and not given to anybody under its new one.
+
+    Args:
+        devices: as they are published.
+        cut: GPUs in MIG mode whose MIG devices are handed out in their place.
+        held: resource -> ids in the kubelet's record.
+    """
+    found: dict[str, list[Device]] = {}
+    for device in devices:
+        today = resource_of(device)
+        former = sorted(name for name, uuids in held.items() if device.uuid in uuids and name != today)
+        if device.uuid not in cut:
+            why = f"A pod has it as {former[0]}" if former else None
+            found.setdefault(today, []).append(_sick_for(device, why))
+        elif device.uuid in held.get(today, ()):
+            former = [today]
+        for name in former:
+            why = f"It is handed out in another way than as {name} now"
+            found.setdefault(name, []).append(_sick_for(device, why))
+    return {name: tuple(some) for name, some in sorted(found.items())}
+
+
+def _is_offered(device: NodeDevice, way: AdvertisingOptions) -> bool:
+    return device.published.parent is None or not (device.gone or way.mig is MigStrategy.NONE)
+
+
+def _sick_for(device: Device, why: str | None) -> Device:
+    """The device, unhealthy where there is a reason; one that it has already stays."""
+    if why is None or not device.is_healthy:
+        return device
+    return msgspec.structs.replace(device, health="unhealthy", reason=why)
+
+
+def _named(device: Device, way: AdvertisingOptions) -> Device:
+    """The device, with its resource where that does not follow from what it is."""
+    if way.mig is MigStrategy.SINGLE and device.parent is not None:
+        return msgspec.structs.replace(device, resource=names.GPU_RESOURCE)
+    return device
+
+
+def _unknown(uuid: str, resource: str) -> Device:
+    named = None if resource == names.GPU_RESOURCE else resource
+    return Device(uuid=uuid, index=-1, model=UNKNOWN_MODEL, resource=named)
+
+
+def _uncut(device: NodeDevice, way: AdvertisingOptions, parents: AbstractSet[str | None]) -> str | None:
+    """Why nothing of a GPU in MIG mode is handed out."""
+    if way.mig is MigStrategy.NONE:
+        return NOT_HANDED_OUT
+    return None if device.uuid in parents else EMPTY
+
+
+def _missing_node(device: NodeDevice, nodes: DeviceNodes, way: AdvertisingOptions) -> str | None:
+    """Why the device cannot be injected into a container."""
+    if way.strategy is Strategy.ENVIRONMENT or device.uuid in nodes.of_device:
+        return None
+    if device.minor is None:
+        return "The driver does not say which device node belongs to the GPU"
+    if device.published.parent is not None:
+        return "A device node that gives access to this MIG device is missing"
+    return f"The device node /dev/nvidia{device.minor} is missing"
+
+
+def _reached(device: NodeDevice, known: tuple[NodeDevice, ...], held: AbstractSet[str]) -> str | None:
+    """Why the device nodes of a pod reach the device, though the pod has another one."""
+    if device.published.parent in held:
+        return TAKEN_WHOLE
+    ghosts = [other.scope for other in known if other.gone and other.scope.gpu == device.scope.gpu]
+    if ghosts and device.published.parent is None:
+        return TAKEN_IN_PARTS
+    return IN_ITS_PLACE if device.scope in ghosts else None

@@ -1,0 +1,1 @@
+"""Which pod is being admitted, and which devices it gets: pure."""

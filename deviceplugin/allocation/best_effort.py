@@ -1,0 +1,159 @@
+"""The GPUs that go best together: pure.
+
+Best is first what is linked best among each other and with what the container has already; then what leaves
+the best linked ones behind; then what comes first. Up to ``EXACT`` GPUs to choose from the answer is the best
+there is, in a time that does not depend on how they are linked: every set of one half of them meets every set
+of the other half, and sums of lists say what they are worth together. Beyond that each GPU in turn is the
+first one, and those that add most follow.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache
+from itertools import combinations
+from math import gcd
+from operator import add
+from typing import Final, NamedTuple
+
+from deviceplugin.allocation.link_scores import Scores
+
+EXACT: Final = 16
+
+Places = tuple[int, ...]
+"""Of GPUs, ascending."""
+
+
+class Worth(NamedTuple):
+    """What sets are worth, as one number: the sum over their GPUs and over their pairs of GPUs."""
+
+    alone: list[int]
+    pairs: list[list[int]]
+
+    def of(self, places: Iterable[int]) -> int:
+        """What this set is worth."""
+        chosen = tuple(places)
+        return sum(self.alone[one] for one in chosen) + sum(
+            self.pairs[one][other] for one, other in combinations(chosen, 2)
+        )
+
+
+class _State(NamedTuple):
+    """A set of the first half, and what it is worth with every set of the second half."""
+
+    chosen: Places
+    worth: int
+    with_second: list[list[int]]
+    """Without ``worth``: by the size of the set of the second half, each in the order of ``_sets``."""
+
+
+def best_effort(scores: Scores, free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
+    """So many of the free GPUs (all, where there are not more), in their order; see ``caller.Pick``."""
+    if count >= len(free):
+        return free
+    if not any(scores.get(gpu) for gpu in free):
+        return free[:count]
+    worth = _worth(scores, free, taken)
+    places = exactly(worth, count) if len(free) <= EXACT else nearly(worth, count)
+    return [free[place] for place in places]
+
+
+def exactly(worth: Worth, count: int) -> Places:
+    """The places of the best set of this size; of equal ones the first in the order of places."""
+    half = len(worth.alone) // 2
+    size = len(worth.alone) - half
+    states = [_State((), 0, _second_half(worth, half))]
+    for place in range(half):
+        states = _with_and_without(states, place, worth, half=half, count=count)
+    best: tuple[int, Places] | None = None
+    for chosen, base, with_second in states:
+        sums = with_second[count - len(chosen)]
+        most = max(sums)
+        if best is None or base + most > best[0]:
+            mask = _sets(size)[count - len(chosen)][sums.index(most)]
+            best = (base + most, (*chosen, *(half + place for place in range(size) if mask >> place & 1)))
+    return best[1] if best else ()
+
+
+def nearly(worth: Worth, count: int) -> Places:
+    """A good set of this size: the best of those that grow from one GPU by what adds most."""
+    grown = [_grown(worth, place, count) for place in range(len(worth.alone))]
+    return max(grown, key=worth.of, default=())
+
+
+def _worth(scores: Scores, free: Sequence[str], taken: frozenset[str]) -> Worth:
+    """The worth by which the best set has the highest.
+
+    Links torn apart are those of its GPUs to all free ones, less twice those among each other: so that counts
+    by GPU and by pair, too, and one link inside outweighs all that may be torn.
+    """
+    of = [scores.get(one, {}) for one in free]
+    unit = gcd(*(link for links in of for link in links.values())) or 1  # small numbers are added faster
+    among = [[links.get(other, 0) // unit for other in free] for links in of]
+    to_taken = [sum(links.get(other, 0) for other in taken) // unit for links in of]
+    outweighs = 1 + sum(map(sum, among)) // 2
+    alone = [outweighs * own - sum(links) for own, links in zip(to_taken, among, strict=True)]
+    return Worth(alone, [[(outweighs + 2) * links for links in row] for row in among])
+
+
+@cache
+def _sets(size: int) -> tuple[tuple[int, ...], ...]:
+    """The sets of so many places, as masks: by how many are in them, each in the order of places."""
+    return tuple(
+        tuple(sum(1 << place for place in one) for one in combinations(range(size), chosen))
+        for chosen in range(size + 1)
+    )
+
+
+def _sums(row: Sequence[int]) -> list[int]:
+    """What is added by each set of places, in the order of masks."""
+    sums = [0]
+    for value in row:
+        sums += [value + before for before in sums]
+    return sums
+
+
+def _by_size(worths: Sequence[int], size: int) -> list[list[int]]:
+    return [[worths[mask] for mask in of_size] for of_size in _sets(size)]
+
+
+def _second_half(worth: Worth, half: int) -> list[list[int]]:
+    """What each set of the second half is worth by itself."""
+    sums = [0]
+    for place in range(half, len(worth.alone)):
+        more = map(add, sums, _sums(worth.pairs[place][half:place]))
+        sums += [worth.alone[place] + gained for gained in list(more)]
+    return _by_size(sums, len(worth.alone) - half)
+
+
+def _with_and_without(
+    states: Iterable[_State], place: int, worth: Worth, *, half: int, count: int
+) -> list[_State]:
+    """Each set of the first half so far with this place and without it, where ``count`` can still be met."""
+    pairs = worth.pairs[place]
+    size = len(worth.alone) - half
+    links = _by_size(_sums(pairs[half:]), size)
+    left = half - place - 1
+    after = []
+    for chosen, base, with_second in states:
+        more, less = count - len(chosen) - 1, max(count - len(chosen) - 1 - left, 0)
+        if more >= 0 and less <= size:
+            gained = base + worth.alone[place] + sum([pairs[other] for other in chosen])
+            sums = [
+                list(map(add, before, gain)) if less <= missing <= more else before
+                for missing, (before, gain) in enumerate(zip(with_second, links, strict=True))
+            ]
+            after.append(_State((*chosen, place), gained, sums))
+        if count - len(chosen) - left <= size:
+            after.append(_State(chosen, base, with_second))
+    return after
+
+
+def _grown(worth: Worth, first: int, count: int) -> Places:
+    gains = [alone + links for alone, links in zip(worth.alone, worth.pairs[first], strict=True)]
+    chosen = [first]
+    left = [place for place in range(len(gains)) if place != first]
+    while len(chosen) < count:
+        best = max(left, key=gains.__getitem__)
+        left.remove(best)
+        chosen.append(best)
+        gains = list(map(add, gains, worth.pairs[best]))
+    return tuple(sorted(chosen))

@@ -1,0 +1,74 @@
+"""Which devices each pod has, as the kubelet's checkpoint records them (its word: pod devices). Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+Entries = Mapping[tuple[str, str], frozenset[str]]
+"""(pod uid, container name) -> device ids."""
+
+
+@dataclass(frozen=True)
+class PodDevices:
+    """Which container of which pod has which devices of one resource, and what is held of the others."""
+
+    entries: Entries = field(default_factory=dict)
+    """(pod uid, container name) -> device ids."""
+    others: Mapping[str, Entries] = field(default_factory=dict)
+    """The same for every other resource of GPUs. A device that a pod has is its own, whatever it is
+    called."""
+
+    def has(self, uid: str, container: str) -> bool:
+        """Whether the container has been served with devices of the resource."""
+        return (uid, container) in self.entries
+
+    def of(self, uid: str) -> frozenset[str]:
+        """Every device of a pod, whichever of its containers has it."""
+        return self.of_any({uid})
+
+    def of_any(self, uids: AbstractSet[str]) -> frozenset[str]:
+        """Every device of these pods."""
+        return frozenset[str]().union(*(ids for (holder, _), ids in self._all() if holder in uids))
+
+    def holders(self, devices: Iterable[str]) -> frozenset[str]:
+        """Uids of the pods that have any of these devices."""
+        wanted = frozenset(devices)
+        return frozenset(uid for (uid, _), ids in self._all() if ids & wanted)
+
+    @property
+    def devices(self) -> frozenset[str]:
+        """All devices in the record."""
+        return frozenset[str]().union(*(ids for _, ids in self._all()))
+
+    @property
+    def uids(self) -> frozenset[str]:
+        """Uids of all pods in the record, ended ones too."""
+        return frozenset(uid for (uid, _), _ in self._all())
+
+    @property
+    def of_containers(self) -> Entries:
+        """Everything that each container has, whatever it is called."""
+        merged: dict[tuple[str, str], frozenset[str]] = {}
+        for place, ids in self._all():
+            merged[place] = merged.get(place, frozenset()) | ids
+        return merged
+
+    def of_pods(self, uids: AbstractSet[str]) -> "PodDevices":
+        """What these pods have."""
+
+        def theirs(entries: Entries) -> Entries:
+            return {place: ids for place, ids in entries.items() if place[0] in uids}
+
+        return PodDevices(
+            theirs(self.entries), {name: theirs(entries) for name, entries in self.others.items()}
+        )
+
+    def by_resource(self, resource: str) -> dict[str, frozenset[str]]:
+        """Resource -> devices that stand under it, the record being one of ``resource``; none without."""
+        everything = {resource: self.entries, **self.others}
+        return {name: frozenset().union(*entries.values()) for name, entries in everything.items() if entries}
+
+    def _all(self) -> Iterator[tuple[tuple[str, str], frozenset[str]]]:
+        yield from self.entries.items()
+        for entries in self.others.values():
+            yield from entries.items()

@@ -1,0 +1,162 @@
+"""Whether a container may start with the devices that it has: the gate, pure.
+
+Used by ``allocator`` in PreStartContainer: before every start of a container with devices the kubelet asks
+with the ids alone, when its checkpoint already says which pod holds them. A refusal does not fail the pod: it
+stays Pending with our sentence in its status, and the kubelet asks again some seconds later. Laws L1, L8.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from cluster.objects.assignment import readable_assignment_of
+from cluster.objects.device_selector import DeviceSelector, device_selector_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminal
+from deviceplugin.allocation.pod_devices import PodDevices
+
+
+class StartVerdict(StrEnum):
+    """What was found; each is a label value of the metric."""
+
+    AS_ASSIGNED = "as-promised"
+    OTHER_DEVICES = "other-devices"
+    """The pod has other devices than promised, which do for it: told as drift, not refused."""
+    UNASSIGNED = "unpromised"
+    """Nothing was promised to the pod, or the pod's annotations could not be had."""
+    UNCHECKED = "unchecked"
+    """The checkpoint could not be read: the kubelet's own accounts must do."""
+    UNHEALTHY = "unhealthy"
+    TWO_PODS = "two-pods"
+    UNKNOWN_POD = "unknown-pod"
+    WRONG_MODEL = "wrong-model"
+
+
+OPEN = frozenset(
+    {StartVerdict.AS_ASSIGNED, StartVerdict.OTHER_DEVICES, StartVerdict.UNASSIGNED, StartVerdict.UNCHECKED}
+)
+
+
+@dataclass(frozen=True)
+class StartDecision:
+    """Whether the container may start, and why not."""
+
+    gate: StartVerdict
+    uid: str | None = None
+    message: str = ""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the container may start."""
+        return self.gate in OPEN
+
+
+@dataclass(frozen=True)
+class _Facts:
+    """What a decision rests on."""
+
+    pods: Mapping[str, Pod]
+    known: Mapping[str, Device]
+    other_resources: frozenset[str]
+
+
+def decide(
+    devices: frozenset[str],
+    holdings: PodDevices | None,
+    pods: Mapping[str, Pod] | None,
+    known: Mapping[str, Device],
+    *,
+    other_resources: frozenset[str] = frozenset(),
+) -> StartDecision:
+    """Whether the container that has exactly these devices may start.
+
+    Args:
+        devices: what the kubelet says the container has.
+        holdings: the kubelet's checkpoint; None where it cannot be read.
+        pods: uid -> the pods that hold any of these devices; None where they could not be had. Where several
+            pods hold them by the checkpoint, one that is missing here is gone.
+        known: uuid -> the devices of this node.
+        other_resources: those of other resources, which are asked for by themselves.
+    """
+    if sick := [uuid for uuid in sorted(devices) if uuid not in known or not known[uuid].is_healthy]:
+        return StartDecision(StartVerdict.UNHEALTHY, message=_sick(sick[0], known))
+    if holdings is None or not (holdings.entries or holdings.others):
+        # Without an entry it is gone: the kubelet writes this container's before it asks.
+        return StartDecision(
+            StartVerdict.UNCHECKED, message="The kubelet's checkpoint cannot be read: not checked."
+        )
+    holders = holdings.holders(devices)
+    if len(holders) > 1 and pods is not None:
+        holders = frozenset(uid for uid in holders if uid in pods and not is_terminal(pods[uid]))
+    exact = {uid for uid, _ in _places(devices, holdings)} & holders
+    if len(holders) > 1:
+        return StartDecision(StartVerdict.TWO_PODS, message=_two(devices, holders, pods))
+    if len(exact) != 1:
+        return StartDecision(StartVerdict.UNKNOWN_POD, message=_unknown(devices))
+    return _against_promise(exact.pop(), devices, holdings, _Facts(pods or {}, known, other_resources))
+
+
+def _against_promise(
+    uid: str,
+    devices: frozenset[str],
+    holdings: PodDevices,
+    facts: _Facts,
+) -> StartDecision:
+    pod, known = facts.pods.get(uid), facts.known
+    if pod is None:
+        return StartDecision(StartVerdict.UNASSIGNED, uid)
+    promise = {
+        name: frozenset(uuids) - facts.other_resources for name, uuids in readable_assignment_of(pod).items()
+    }
+    containers = [container for holder, container in _places(devices, holdings) if holder == uid]
+    # First of all: the wish was for the extender to read, and its owner may have changed it since.
+    if any(devices == promise.get(container) for container in containers):
+        return StartDecision(StartVerdict.AS_ASSIGNED, uid)
+    asked = device_selector_of(pod)
+    if wrong := [uuid for uuid in sorted(devices) if not asked.takes(known[uuid])]:
+        return StartDecision(StartVerdict.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], asked))
+    if not any(promise.values()):
+        return StartDecision(StartVerdict.UNASSIGNED, uid)
+    return StartDecision(StartVerdict.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
+
+
+def _places(devices: frozenset[str], holdings: PodDevices) -> list[tuple[str, str]]:
+    return sorted(place for place, ids in holdings.entries.items() if ids == devices)
+
+
+def _sick(uuid: str, known: Mapping[str, Device]) -> str:
+    if uuid not in known:
+        return f"GPU {uuid} is not there any more. Delete the pod, so that it gets another GPU."
+    reason = known[uuid].reason or "no reason given"
+    return (
+        f"GPU {uuid} is unhealthy: {reason.rstrip('.')}. The container starts when the GPU is healthy again;"
+        " delete the pod to get another one."
+    )
+
+
+def _two(devices: frozenset[str], holders: frozenset[str], pods: Mapping[str, Pod] | None) -> str:
+    who = ", ".join(sorted((pods or {})[uid].key if uid in (pods or {}) else f"uid {uid}" for uid in holders))
+    return (
+        f"The kubelet has given {', '.join(sorted(devices))} to more than one pod ({who})."
+        " A GPU belongs to one pod at a time: delete one of them."
+    )
+
+
+def _unknown(devices: frozenset[str]) -> str:
+    return (
+        f"No pod has exactly {', '.join(sorted(devices))} in the kubelet's checkpoint."
+        " The container starts as soon as its devices are recorded."
+    )
+
+
+def _wrong_model(pod: Pod, device: Device, asked: DeviceSelector) -> str:
+    return (
+        f"Pod {pod.key} asks for a GPU{asked.text}, but the kubelet gave it GPU {device.uuid}, "
+        f"a {device.model}. Delete the pod, so that it gets what it asks for."
+    )
+
+
+def _other(pod: Pod, devices: frozenset[str], container: str) -> str:
+    promised = ", ".join(readable_assignment_of(pod).get(container, ())) or "nothing"
+    whom = f"Container {container} of pod {pod.key}"
+    return f"{whom} was promised {promised} and got {', '.join(sorted(devices))}."

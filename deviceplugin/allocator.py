@@ -1,0 +1,198 @@
+"""The three questions of the kubelet, from what is read now to the answer: for ``plugin``.
+
+Within the first two the kubelet admits no other pod of the node, without any time limit, and an error fails
+the pod for good. So there is no NVML here, no lock that a thread in the driver could hold, no API server (but
+for the first pods after a kubelet start), and whatever goes wrong in here ends in an answer.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+import structlog
+
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+from deviceplugin.allocation import prestart
+from deviceplugin.allocation.held_elsewhere import held_elsewhere
+from deviceplugin.allocation.mig_packing import DevicePick
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import (
+    AllocationRequest,
+    Decision,
+    NodeState,
+    Verdict,
+    busy_available,
+    candidates,
+    choose,
+    in_order,
+)
+from deviceplugin.allocation.prestart import StartDecision, StartVerdict
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
+from deviceplugin.kubelet.pod_source import PodSource, PodsSnapshot
+from deviceplugin.metrics import AgentMetrics
+
+log = structlog.get_logger(__name__)
+
+T = TypeVar("T")
+
+MOST_SERVED: Final = 1000
+"""So many pods are remembered to have got their devices: many times what a node has in two minutes."""
+
+
+def first_devices(
+    known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int
+) -> Sequence[str]:
+    """As ``in_order``."""
+    del known
+    return in_order(free, chosen, count)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AllocatorSources:
+    """What is read while the kubelet waits."""
+
+    resource: str
+    device_cache: DeviceCache
+    record: CheckpointReader
+    pods: PodSource
+    pick: DevicePick = first_devices
+    """Chooses where nobody has decided."""
+
+
+class Allocator:
+    """Answers the kubelet. The first two questions come one after the other, the third in parallel."""
+
+    def __init__(self, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> None:
+        self._sources = sources
+        self._served: dict[str, None] = {}
+        """Uids that were in the record, the latest last."""
+        self._metrics = metrics
+        self._clock = clock
+
+    def prefer(self, question: AllocationRequest) -> Decision:
+        """The devices that the container which is being admitted should get."""
+        began = self._clock.monotonic()
+        choice = _in_any_case(lambda: self._choose(question), lambda: self._blind(question))
+        self._metrics.admissions.labels(choice.verdict).inc()
+        self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
+        log.log(
+            _level(choice.verdict),
+            "devices chosen",
+            verdict=choice.verdict,
+            pod=choice.pod.key if choice.pod else None,
+            container=choice.container,
+            devices=choice.devices,
+            sentence=choice.message or None,
+        )
+        return choice
+
+    def held(self, devices: frozenset[str]) -> str | None:
+        """Why these devices may not be allocated, as a sentence; None when they may."""
+        message = _in_any_case(lambda: self._held(devices), lambda: None)
+        self._metrics.allocations.labels("refused" if message else "given").inc()
+        if message:
+            log.error("allocation refused", sentence=message)
+        return message
+
+    def gate(self, devices: frozenset[str]) -> StartDecision:
+        """Whether the container that has exactly these devices may start."""
+        holdings = self._holdings()
+        holders = holdings.holders(devices) if holdings else frozenset()
+        pods = self._sources.pods.of(holders) if holders else {}
+        now = self._sources.device_cache.now
+        decision = prestart.decide(
+            devices,
+            holdings,
+            pods,
+            now.startable,
+            other_resources=now.other_resources(self._sources.resource),
+        )
+        self._metrics.starts.labels(decision.gate).inc()
+        if not decision.is_open:
+            log.warning("start refused", gate=decision.gate, sentence=decision.message)
+        elif decision.gate is StartVerdict.OTHER_DEVICES:
+            log.warning("other devices than promised", uid=decision.uid, sentence=decision.message)
+        return decision
+
+    def _blind(self, question: AllocationRequest) -> Decision:
+        """Where nothing can be known."""
+        return choose(question, NodeState(self._sources.resource, None, None))
+
+    def _choose(self, question: AllocationRequest) -> Decision:
+        view = self._view(question)
+        if not candidates(question, view) and self._sources.pods.caught_up():
+            view = self._view(question)
+        busy = busy_available(question, view)
+        if busy:
+            self._metrics.busy_offers.inc(len(busy))
+            log.warning("the kubelet offers devices that other living pods hold", devices=sorted(busy))
+        return choose(question, view)
+
+    def _view(self, question: AllocationRequest) -> NodeState:
+        seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))
+        for message in seen.sentences:
+            log.warning("the kubelet's Pods API does not help", sentence=message)
+        holdings = self._holdings()
+        return NodeState(
+            self._sources.resource,
+            holdings,
+            self._without_replaced(seen, holdings),
+            remembered=seen.remembered,
+            from_watch=seen.from_watch,
+            pick=self._pick,
+            other_resources=self._sources.device_cache.now.other_resources(self._sources.resource),
+        )
+
+    def _without_replaced(self, seen: PodsSnapshot, holdings: PodDevices | None) -> tuple[Pod, ...] | None:
+        """The pods, but those that were served, are gone, and whose name another has: they have ended."""
+        if seen.pods is None:
+            return None
+        for uid in holdings.uids if holdings is not None else ():
+            self._served.pop(uid, None)
+            self._served[uid] = None
+        for uid in tuple(self._served)[:-MOST_SERVED]:
+            del self._served[uid]
+        ended = seen.replaced & self._served.keys()
+        return tuple(pod for pod in seen.pods if pod.metadata.uid not in ended)
+
+    def _pick(self, free: Sequence[str], chosen: frozenset[str], count: int) -> Sequence[str]:
+        return self._sources.pick(self._sources.device_cache.now.by_uuid, free, chosen, count)
+
+    def _held(self, devices: frozenset[str]) -> str | None:
+        """As ``held``; the pods are asked for only where one of the devices is in the record already."""
+        holdings = self._holdings()
+        if holdings is None or not holdings.holders(devices):
+            return None
+        return held_elsewhere(
+            devices, NodeState(self._sources.resource, holdings, self._sources.pods.at_once())
+        )
+
+    def _holdings(self) -> PodDevices | None:
+        try:
+            return self._sources.record.read()
+        except CheckpointError as error:
+            self._metrics.checkpoint_errors.inc()
+            log.error("the checkpoint does not help", sentence=str(error))  # noqa: TRY400 - it is a sentence
+            return None
+
+
+def _level(verdict: Verdict) -> int:
+    match verdict:
+        case Verdict.ASSIGNED | Verdict.UNASSIGNED:
+            return 20
+        case Verdict.REFUSED:
+            return 40
+        case _:
+            return 30
+
+
+def _in_any_case(question: Callable[[], T], otherwise: Callable[[], T]) -> T:
+    """The answer, or the other one where finding it failed in a way that nobody foresaw."""
+    try:
+        return question()
+    except Exception:
+        log.exception("a question of the kubelet could not be answered as it should")
+        return otherwise()

@@ -1,0 +1,98 @@
+"""What the agent knows of its devices now: one immutable value that threads exchange.
+
+The thread that watches NVML puts it here, after device nodes and CDI were looked after; gRPC calls, the
+registration and the publisher read it. Reading takes no lock, so that nothing that hangs in the driver can
+hold up the kubelet.
+"""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import msgspec
+
+from cluster.objects.inventory import Device, resource_of
+from deviceplugin.device_nodes import DeviceNodes
+
+
+@dataclass(frozen=True)
+class AdvertisedDevices:
+    """The devices of this node that are handed out, sick ones too."""
+
+    devices: tuple[Device, ...] = ()
+    nodes: DeviceNodes = field(default_factory=DeviceNodes)
+    problem: str | None = None
+    """A sentence: why there are no devices, or what is wrong with all of them."""
+    cordoned: frozenset[str] = frozenset()
+    """Unhealthy by an administrator's word alone: what has them already may start again."""
+    lists: Mapping[str, tuple[Device, ...]] | None = None
+    """Resource -> what the kubelet is told under this name; None: each device under its own."""
+    reported: bool = False
+    """Whether NVML has been asked at all: before that nothing follows from there being no devices."""
+
+    @cached_property
+    def listed(self) -> Mapping[str, tuple[Device, ...]]:
+        """Resource -> what the kubelet is told under this name; no resource without devices."""
+        if self.lists is not None:
+            return self.lists
+        found: dict[str, tuple[Device, ...]] = {}
+        for device in self.devices:
+            found[resource_of(device)] = (*found.get(resource_of(device), ()), device)
+        return found
+
+    def other_resources(self, resource: str) -> frozenset[str]:
+        """Devices that are listed under other names alone."""
+        ours = {device.uuid for device in self.listed.get(resource, ())}
+        return frozenset(device.uuid for some in self.listed.values() for device in some) - ours
+
+    @cached_property
+    def by_uuid(self) -> dict[str, Device]:
+        """UUID -> device."""
+        return {device.uuid: device for device in self.devices}
+
+    @cached_property
+    def startable(self) -> dict[str, Device]:
+        """UUID -> device, as they count for a container of a pod that has them already."""
+        return {
+            device.uuid: msgspec.structs.replace(device, health="healthy", reason=None)
+            if device.uuid in self.cordoned
+            else device
+            for device in self.devices
+        }
+
+
+class DeviceCache:
+    """Holds the newest ``AdvertisedDevices`` and wakes whoever listens."""
+
+    def __init__(self) -> None:
+        self._now = AdvertisedDevices()
+        self._lock = threading.Lock()
+        self._listeners: set[threading.Event] = set()
+
+    @property
+    def now(self) -> AdvertisedDevices:
+        """The newest devices."""
+        return self._now
+
+    def put(self, devices: AdvertisedDevices) -> bool:
+        """Replace the devices; whether they differ from those before."""
+        with self._lock:
+            if devices == self._now:
+                return False
+            self._now = devices
+            for listener in self._listeners:
+                listener.set()
+        return True
+
+    @contextmanager
+    def listening(self, listener: threading.Event) -> Iterator[None]:
+        """Within this context the event is set at every change."""
+        with self._lock:
+            self._listeners.add(listener)
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._listeners.discard(listener)

@@ -1,0 +1,25 @@
+"""Device nodes of the host, and where a container sees them."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True)
+class DeviceNode:
+    """A device node of the host and where a container sees it."""
+
+    path: str
+    host_path: str
+
+
+@dataclass(frozen=True)
+class DeviceNodes:
+    """The device nodes of this machine."""
+
+    of_device: Mapping[str, tuple[DeviceNode, ...]] = field(default_factory=dict)
+    """UUID -> its own: of a GPU one, of a MIG device that of its GPU and those that give access to the
+    part."""
+    common: tuple[DeviceNode, ...] = ()
+    """Control nodes that every container with a GPU needs."""
+    cdi_names: Mapping[str, str] = field(default_factory=dict)
+    """UUID -> its qualified name in a CDI specification that the host has already; the others are in ours."""

@@ -1,0 +1,71 @@
+"""Reads the CDI specifications of the host: the folders of the container runtime, the last one first."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from deviceplugin.injection.host_cdi import KIND, NOTHING, Fit, Specification, fit
+
+log = structlog.get_logger(__name__)
+
+LARGEST_FILE: Final = 4 * 1024 * 1024
+"""Bytes: of a machine with 16 GPUs it has 40,000."""
+
+
+class HostFolders:
+    """Looks for a specification that does; used by one thread."""
+
+    def __init__(self, folders: Iterable[Path]) -> None:
+        """Args: folders: as the runtime has them: what stands in a later one wins. None: never look."""
+        self._folders = tuple(folders)
+        self._told: str | None = None
+
+    def look(
+        self, own_nodes: Mapping[str, frozenset[str]], driver: Callable[[], str | None]
+    ) -> Mapping[str, str]:
+        """UUID -> qualified name, for all of these devices or for none of them.
+
+        Args:
+            own_nodes: uuid -> paths of the device nodes that belong to it alone.
+            driver: its version, asked only where there is a specification.
+        """
+        found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
+        if found.problem != self._told and found.problem is not None:
+            message = f"{found.problem}: ours is used."
+            log.warning("the host's CDI specification does not do", sentence=message)
+        self._told = found.problem
+        return found.qualified
+
+    def _fits(
+        self, own_nodes: Mapping[str, frozenset[str]], driver: Callable[[], str | None]
+    ) -> Iterator[Fit]:
+        for folder in reversed(self._folders):
+            try:
+                found = _read(folder)
+                yield fit(found, own_nodes, driver() if found else None)
+            except (OSError, ValueError) as error:
+                yield Fit(problem=f"{folder} cannot be read: {error}")
+
+
+def _read(folder: Path) -> list[Specification]:
+    """The folder's specifications; one of another kind that is not understood is nobody's business."""
+    if not folder.is_dir():
+        return []
+    files = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml", ".yml"})
+    return [found for path in files if (found := _specification(path)) is not None]
+
+
+def _specification(path: Path) -> Specification | None:
+    if path.stat().st_size > LARGEST_FILE:
+        return None
+    content = path.read_bytes()
+    if KIND.encode() not in content:
+        return None
+    try:
+        decode = msgspec.json.decode if path.suffix == ".json" else msgspec.yaml.decode
+        return decode(content, type=Specification)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path.name}: {error}") from error

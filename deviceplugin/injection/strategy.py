@@ -1,0 +1,54 @@
+"""What a container gets for its devices, by strategy: the answer to Allocate, pure.
+
+Used by ``plugin``. The kubelet keeps the answer for the pod's life. An error fails the pod for good, so there
+is one reason alone for it: ``held_elsewhere`` (law L1).
+"""
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from cluster import names
+from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+
+
+class Strategy(StrEnum):
+    """How devices come into a container."""
+
+    CDI = "cdi"
+    """The container runtime applies our CDI specification (``cdi``). Nothing in the pod can override it."""
+    ENVIRONMENT = "environment"
+    """``NVIDIA_VISIBLE_DEVICES``, for NVIDIA's container runtime. No security boundary: a pod may set it."""
+    DEVICE_NODES = "device-nodes"
+    """The kubelet passes the device nodes; the image brings the driver's libraries."""
+
+
+@dataclass(frozen=True)
+class ContainerInjection:
+    """What Allocate answers for one container."""
+
+    environment: Mapping[str, str] = field(default_factory=dict)
+    nodes: tuple[DeviceNode, ...] = ()
+    cdi_devices: tuple[str, ...] = ()
+
+
+def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNodes) -> ContainerInjection:
+    """How the container gets these devices (UUIDs)."""
+    ordered = sorted(devices)
+    told = {names.DEVICES_VARIABLE: ",".join(ordered)}
+    match strategy:
+        case Strategy.CDI:
+            return ContainerInjection(told, cdi_devices=_qualified(ordered, nodes))
+        case Strategy.ENVIRONMENT:
+            return ContainerInjection(told | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
+        case Strategy.DEVICE_NODES:
+            # Two parts of one GPU share its node, and the kubelet passes the same one twice to the runtime.
+            own = dict.fromkeys(node for uuid in ordered for node in nodes.of_device.get(uuid, ()))
+            return ContainerInjection(told, nodes=(*own, *nodes.common))
+
+
+def _qualified(devices: Collection[str], nodes: DeviceNodes) -> tuple[str, ...]:
+    """Names of CDI, all of one specification: what is common to its devices is in a container once."""
+    if all(uuid in nodes.cdi_names for uuid in devices):
+        return tuple(nodes.cdi_names[uuid] for uuid in devices)
+    return tuple(f"{names.CDI_KIND}={uuid}" for uuid in devices)

@@ -1,0 +1,127 @@
+"""What our own watch of this node's pods has shown, the ones that are gone included, for a while.
+
+The kubelet admits a pod that was deleted meanwhile all the same, and asks for its devices; the API server
+knows nothing of it any more.
+
+Source: kubelet 1.36.4 (HandlePodAdditions): pods are admitted in the order of their Bindings, which is that
+of a watch. So whoever sees here the pod that is being admitted has seen the ends of earlier ones, too.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
+
+import msgspec
+
+from cluster import names
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+
+KEPT_SECONDS: Final = 120.0
+"""How long a pod is remembered that is gone."""
+
+
+class BoundPods:
+    """A handler of ``cluster.kube.reflector``, read by the threads that answer the kubelet."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._pods: dict[str, Pod] = {}
+        self._gone: dict[str, tuple[float, Pod]] = {}
+        self._synced = False
+
+    @property
+    def is_synced(self) -> bool:
+        """Whether the watch has shown the whole truth once."""
+        return self._synced
+
+    @property
+    def present(self) -> tuple[Pod, ...]:
+        """The pods that are there."""
+        with self._lock:
+            return tuple(self._pods.values())
+
+    @property
+    def gone(self) -> tuple[Pod, ...]:
+        """The last states of those that were there a short time ago."""
+        with self._lock:
+            self._forget()
+            return tuple(pod for _, pod in self._gone.values())
+
+    def by_uid(self) -> Mapping[str, Pod]:
+        """All of them, by the kubelet's uids."""
+        return {pod.metadata.uid: pod for pod in (*self.gone, *self.present)}
+
+    def learn(self, read: Callable[[], Iterable[Pod]]) -> None:
+        """Read all pods by themselves: the watch may be behind. What the reading raises is raised."""
+        before = frozenset(self._pods)
+        pods = {pod.metadata.uid: pod for pod in map(as_the_kubelet_knows_it, read())}
+        with self._lock:
+            # One that the watch has shown meanwhile may be newer than the list.
+            for uid in before & self._pods.keys() - pods.keys():
+                self._bury(self._pods[uid])
+            for pod in pods.values():
+                self._put(pod)
+
+    # --- the handler ------------------------------------------------------------------------------------
+
+    def replace(self, items: Sequence[Pod], version: str, /) -> None:
+        """The whole truth; who is not in it is gone."""
+        del version
+        pods = {pod.metadata.uid: pod for pod in map(as_the_kubelet_knows_it, items)}
+        with self._lock:
+            for uid in self._pods.keys() - pods.keys():
+                self._bury(self._pods[uid])
+            for pod in pods.values():
+                self._put(pod)
+            self._synced = True
+
+    def upsert(self, pod: Pod, /) -> None:
+        """A pod is new or has changed."""
+        with self._lock:
+            self._put(as_the_kubelet_knows_it(pod))
+
+    def remove(self, pod: Pod, /) -> None:
+        """A pod is gone; this was its last state."""
+        with self._lock:
+            self._bury(as_the_kubelet_knows_it(pod))
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _put(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        known = self._pods.get(uid)
+        if self._is_dead(pod) or (known is not None and _version(pod) < _version(known)):
+            return
+        self._gone.pop(uid, None)
+        self._pods[uid] = pod
+
+    def _is_dead(self, pod: Pod) -> bool:
+        """Whether it was seen to go. A static pod lives on without its mirror; the kubelet makes another."""
+        _, gone = self._gone.get(pod.metadata.uid, (0.0, None))
+        if gone is None:
+            return False
+        return names.STATIC_POD not in (pod.metadata.annotations or {}) or _version(pod) <= _version(gone)
+
+    def _bury(self, pod: Pod) -> None:
+        self._pods.pop(pod.metadata.uid, None)
+        self._gone[pod.metadata.uid] = (self._clock.monotonic(), pod)
+        self._forget()
+
+    def _forget(self) -> None:
+        oldest = self._clock.monotonic() - KEPT_SECONDS
+        self._gone = {uid: (at, pod) for uid, (at, pod) in self._gone.items() if at >= oldest}
+
+
+def as_the_kubelet_knows_it(pod: Pod) -> Pod:
+    """The pod; a static one, which the API server has as a mirror with another uid, under its own."""
+    uid = pod.metadata.annotation(names.STATIC_POD)
+    if uid is None:
+        return pod
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, uid=uid))
+
+
+def _version(pod: Pod) -> int:
+    text = pod.metadata.resource_version
+    return int(text) if text.isascii() and text.isdecimal() else 0

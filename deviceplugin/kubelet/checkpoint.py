@@ -1,0 +1,94 @@
+"""The kubelet's own record of devices: ``device-plugins/kubelet_internal_checkpoint``.
+
+Used while a pod is admitted (``preferred``, ``strategy``), before a container starts (``prestart``) and by
+the comparison with our annotations (``drift``). Reading it has no side effect on the kubelet.
+
+Source: kubelet 1.37.1, cm/devicemanager/checkpoint: ``{"Data": {"PodDeviceEntries": [{"PodUID",
+"ContainerName", "ResourceName", "DeviceIDs": {"<NUMA node or -1>": [ids]}, "AllocResp"}],
+"RegisteredDevices"}, "Checksum"}``. An entry is written before the next container or pod is admitted. Entries
+of pods that have ended stay until the kubelet next allocates.
+"""
+
+from pathlib import Path
+from typing import Protocol
+
+import msgspec
+
+from cluster import names
+from cluster.objects.meta import ready
+from deviceplugin.allocation.pod_devices import PodDevices
+
+NAME = "kubelet_internal_checkpoint"
+
+
+class CheckpointError(ValueError):
+    """A checkpoint in a form that we do not know: another kubelet version, or a damaged file."""
+
+
+class _Entry(
+    msgspec.Struct, rename={"uid": "PodUID", "container": "ContainerName", "resource": "ResourceName"}
+):
+    uid: str
+    container: str
+    resource: str
+    devices: dict[str, list[str] | None] | None = msgspec.field(name="DeviceIDs", default=None)
+
+
+class _Data(msgspec.Struct):
+    entries: list[_Entry] | None = msgspec.field(name="PodDeviceEntries")
+
+
+@ready
+class _File(msgspec.Struct):
+    data: _Data = msgspec.field(name="Data")
+
+
+def decode(content: bytes, resource: str) -> PodDevices:
+    """The holdings of one resource in a checkpoint's bytes, and beside them those of other GPU resources.
+
+    Raises:
+        CheckpointError: the form is unknown.
+    """
+    try:
+        entries = msgspec.json.decode(content, type=_File).data.entries or []
+    except msgspec.MsgspecError as error:
+        raise CheckpointError(
+            f"The kubelet's checkpoint has a form that this version does not know: {error}."
+        ) from error
+    found: dict[str, dict[tuple[str, str], frozenset[str]]] = {resource: {}}
+    for entry in entries:
+        if entry.resource == resource or names.is_gpu_resource(entry.resource):
+            found.setdefault(entry.resource, {})[entry.uid, entry.container] = frozenset(
+                device for ids in (entry.devices or {}).values() for device in ids or ()
+            )
+    return PodDevices(found.pop(resource), found)
+
+
+class CheckpointFile:
+    """The checkpoint on disk."""
+
+    def __init__(self, folder: Path, resource: str) -> None:
+        self._path = folder / NAME
+        self._resource = resource
+
+    def read(self) -> PodDevices:
+        """The holdings now; none while the kubelet has never written a checkpoint.
+
+        Raises:
+            CheckpointError: unknown form, or not readable.
+        """
+        try:
+            content = self._path.read_bytes()
+        except FileNotFoundError:
+            return PodDevices()
+        except OSError as error:
+            raise CheckpointError(f"The kubelet's checkpoint cannot be read: {error}.") from error
+        return decode(content, self._resource)
+
+
+class CheckpointReader(Protocol):
+    """The port of ``checkpoint.CheckpointFile``."""
+
+    def read(self) -> PodDevices:
+        """The kubelet's record now; raises CheckpointError."""
+        ...

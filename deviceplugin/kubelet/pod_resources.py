@@ -1,0 +1,44 @@
+"""The kubelet's PodResources API: names of the pods that it has accepted.
+
+Source: kubelet 1.37.1, apis/podresources. ``List`` is not read-only: called during somebody's Allocate it can
+make the kubelet give one device to two pods. Its one use here is inside GetPreferredAllocation, when nothing
+is in flight: no other call of it may be added (law L1).
+"""
+
+from pathlib import Path
+
+import grpc
+
+from deviceplugin.kubelet.channel import channel
+from deviceplugin.kubeletapi.podresources_v1 import api_pb2, api_pb2_grpc
+
+DEADLINE = 2.0
+"""Seconds for one call."""
+
+
+class PodResourcesError(Exception):
+    """The list could not be had; a sentence."""
+
+
+class PodResources:
+    """The adapter over the socket."""
+
+    def __init__(self, socket: Path) -> None:
+        self._socket = socket
+
+    def names(self) -> frozenset[tuple[str, str]]:
+        """(namespace, name) of every pod that the kubelet counts as active. Changes the kubelet's accounts.
+
+        Raises:
+            PodResourcesError: no answer.
+        """
+        with channel(self._socket) as connection:
+            stub = api_pb2_grpc.PodResourcesListerStub(connection)
+            try:
+                answer = stub.List(api_pb2.ListPodResourcesRequest(), timeout=DEADLINE)
+            except grpc.RpcError as error:
+                why = f"{error.code().name}: {error.details()}"
+                raise PodResourcesError(
+                    f"The kubelet's PodResources API ({self._socket}) gave no list: {why}"
+                ) from error
+        return frozenset((pod.namespace, pod.name) for pod in answer.pod_resources)

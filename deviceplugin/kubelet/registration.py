@@ -1,0 +1,312 @@
+"""Being known to the kubelet: when to register, under which name, and the loop that does it.
+
+Source: kubelet 1.37.1, cm/devicemanager and plugin/v1beta1. The kubelet keeps its clients by socket path. A
+second registration of a path that it still counts as connected is refused and makes it forget the first: it
+then never notices that the plugin is gone. So every registration has a socket name of its own, and there is
+none while our ListAndWatch stream is open. When the kubelet starts it deletes every socket and forgets
+everybody; the end of the stream tells us.
+"""
+
+import hashlib
+import re
+import socket
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from enum import Enum, auto
+from pathlib import Path
+from typing import Final, Protocol
+
+import grpc
+import structlog
+
+from cluster import names
+from cluster.process.clock import Clock
+from deviceplugin.kubelet.channel import LARGEST_MESSAGE, channel
+from deviceplugin.kubelet.streams import Streams
+from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
+from deviceplugin.metrics import AgentMetrics
+
+log = structlog.get_logger(__name__)
+
+KUBELET_SOCKET: Final = "kubelet.sock"
+POLL = 0.1
+"""Seconds between two looks: pods that the kubelet admits 0.8 s after its start need us."""
+STREAM_WITHIN = 2.0
+"""Seconds after a registration within which the kubelet must have opened its stream."""
+REGISTER_DEADLINE = 12.0
+"""Seconds: the kubelet itself gives up after 10 s."""
+LONGEST_PAUSE = 5.0
+"""Seconds between two attempts, after many that failed."""
+DOUBLINGS = 10
+"""Of a pause, at most: a kubelet may refuse for days, and no number is large enough for that."""
+GRACE = 2.0
+"""Seconds for calls in progress when a server stops."""
+LONGEST_PATH = 107
+"""Bytes: the limit of Linux for the path of a unix socket."""
+WORKERS = 16
+"""Threads for calls: each open stream takes one, starts of containers come in parallel."""
+
+
+class Step(Enum):
+    """What to do now."""
+
+    REST = auto()
+    """The kubelet listens."""
+    WAIT = auto()
+    """Look again soon."""
+    REGISTER = auto()
+    """Serve under a new name and register."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """What is known at one moment. Instants are seconds of the monotonic clock."""
+
+    now: float
+    kubelet_answers: bool
+    """A plain connection to the kubelet's socket succeeds."""
+    stream_open: bool
+    stream_ended: bool
+    """Our newest registration had a stream that has ended."""
+    registered_at: float | None = None
+    """When the newest registration succeeded; None when it failed, or there was none."""
+    failures: int = 0
+    """Registrations since the last one that led to a stream."""
+    tried_at: float | None = None
+
+
+def next_step(seen: Situation) -> Step:
+    """What to do in this situation."""
+    if seen.stream_open:
+        return Step.REST
+    if not seen.kubelet_answers:
+        return Step.WAIT
+    if seen.tried_at is not None and seen.now - seen.tried_at < pause_after(seen.failures):
+        return Step.WAIT
+    accepted = seen.registered_at is not None and not seen.stream_ended
+    if accepted and seen.now - (seen.registered_at or 0.0) < STREAM_WITHIN:
+        return Step.WAIT
+    return Step.REGISTER
+
+
+def pause_after(failures: int) -> float:
+    """Seconds between the beginnings of two attempts, after so many failed ones."""
+    doublings = min(max(failures - 1, 0), DOUBLINGS)
+    return min(POLL * 2.0**doublings, LONGEST_PAUSE) if failures else 0.0
+
+
+class SocketNames:
+    """Names of our sockets: ``gpu-booking-<instance>-<n>.sock``, never the same one twice.
+
+    The instance is a digest of our pod's uid, or of the process id: the path of a socket has 107 bytes, and
+    some distributions keep the kubelet's folder far down. A container that restarts in the same pod must not
+    use a name again either, so that the numbers, hexadecimal, start at the time of the start. All resources
+    of an agent share them.
+    """
+
+    LONGEST: Final = len(f"{names.SOCKET_PREFIX}{8 * 'f'}-{11 * 'f'}.sock")
+    """Bytes; until the year 2527."""
+
+    def __init__(self, instance: str, started_at_ms: int) -> None:
+        digest = hashlib.blake2s(instance.encode(), digest_size=4).hexdigest()
+        self._prefix = f"{names.SOCKET_PREFIX}{digest}-"
+        self._ours = re.compile(f"{self._prefix}[0-9a-f]+[.]sock")
+        self._number = started_at_ms
+        self._lock = threading.Lock()
+        self._in_use: set[str] = set()
+
+    def next(self) -> str:
+        """A name that was never used; it is in use from now on."""
+        with self._lock:
+            self._number += 1
+            name = f"{self._prefix}{self._number:x}.sock"
+            self._in_use.add(name)
+        return name
+
+    def done(self, name: str) -> None:
+        """The name is in use no longer."""
+        with self._lock:
+            self._in_use.discard(name)
+
+    def is_left_over(self, name: str) -> bool:
+        """Whether a file name is one of ours that nobody uses: its socket may go."""
+        return self.is_ours(name) and name not in self._in_use
+
+    def is_ours(self, name: str) -> bool:
+        """Whether a file name is one of this instance's, from this life or an earlier one."""
+        return self._ours.fullmatch(name) is not None
+
+
+class Plugin(Protocol):
+    """Makes a servicer for one registration."""
+
+    def __call__(self, streams: Streams, /) -> api_pb2_grpc.DevicePluginServicer:
+        """The servicer whose streams are counted there."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """Where we register, and what."""
+
+    folder: Path
+    """The kubelet's folder of device plugins."""
+    resource: str
+    names: SocketNames
+
+
+class Registrar:
+    """The thread that keeps us registered."""
+
+    def __init__(
+        self,
+        place: Place,
+        plugin: Plugin,
+        *,
+        metrics: AgentMetrics,
+        clock: Clock,
+    ) -> None:
+        self._place = place
+        self._plugin = plugin
+        self._metrics = metrics
+        self._clock = clock
+        self._streams = Streams()
+        self._server: grpc.Server | None = None
+        self._name = ""
+        self._registered_at: float | None = None
+        self._tried_at: float | None = None
+        self._failures = 0
+        self._message = "Not registered with the kubelet yet."
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether the kubelet has our devices: its stream is open, and the first list has been sent."""
+        return self._streams.is_listed
+
+    @property
+    def problem(self) -> str | None:
+        """Why we are not registered, as a sentence; None when we are."""
+        return None if self.is_registered else self._message
+
+    def run(self, stop: threading.Event) -> None:
+        """Stay registered until told to stop; then calls in progress get a moment, and our sockets go."""
+        try:
+            while not stop.is_set():
+                if self._step() is not Step.REGISTER:
+                    self._clock.wait(stop, POLL)
+        finally:
+            self._stop_serving().wait()
+            with suppress(OSError):
+                self._remove_old_sockets()
+            self._metrics.registered.labels(self._place.resource).set(0)
+            self._metrics.registered.remove(self._place.resource)
+
+    def _step(self) -> Step:
+        is_open = self._streams.is_open
+        if is_open:
+            self._failures = 0
+        self._metrics.registered.labels(self._place.resource).set(self.is_registered)
+        step = next_step(
+            Situation(
+                now=self._clock.monotonic(),
+                kubelet_answers=not is_open and self._kubelet_answers(),
+                stream_open=is_open,
+                stream_ended=self._streams.has_ended,
+                registered_at=self._registered_at,
+                failures=self._failures,
+                tried_at=self._tried_at,
+            )
+        )
+        if step is Step.REGISTER:
+            self._register()
+        return step
+
+    def _kubelet_answers(self) -> bool:
+        """Whether the kubelet's socket can be connected to; a gRPC channel that met a dead one pauses."""
+        with socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1.0)
+            try:
+                probe.connect(str(self._place.folder / KUBELET_SOCKET))
+            except OSError as error:
+                where = self._place.folder / KUBELET_SOCKET
+                self._message = f"The kubelet does not answer on {where}: {error}."
+                return False
+        return True
+
+    def _register(self) -> None:
+        self._tried_at = self._clock.monotonic()
+        self._failures += 1
+        self._registered_at = None
+        self._stop_serving()
+        name = self._name = self._place.names.next()
+        try:
+            self._remove_old_sockets()
+            self._serve(name)
+            self._tell_kubelet(name)
+        except (OSError, RuntimeError, grpc.RpcError) as error:
+            self._metrics.registrations.labels("failed").inc()
+            self._message = f"The kubelet did not accept the registration of {name}: {_brief(error)}."
+            log.warning("not registered", socket=name, sentence=self._message)
+            return
+        self._registered_at = self._clock.monotonic()
+        self._metrics.registrations.labels("accepted").inc()
+        self._message = f"Registered as {name}, but the kubelet has not asked for the devices yet."
+        log.info("registered", socket=name, resource=self._place.resource)
+
+    def _serve(self, name: str) -> None:
+        path = self._place.folder / name
+        if len(bytes(path)) > LONGEST_PATH:
+            raise OSError(f"the path {path} is longer than {LONGEST_PATH} bytes")
+        self._streams = Streams()
+        server = grpc.server(
+            ThreadPoolExecutor(WORKERS, thread_name_prefix="kubelet-call"),
+            options=[
+                ("grpc.max_send_message_length", LARGEST_MESSAGE),
+                ("grpc.max_receive_message_length", LARGEST_MESSAGE),
+            ],
+        )
+        api_pb2_grpc.add_DevicePluginServicer_to_server(self._plugin(self._streams), server)
+        server.add_insecure_port(f"unix:{path}")
+        server.start()
+        self._server = server
+
+    def _tell_kubelet(self, name: str) -> None:
+        with channel(self._place.folder / KUBELET_SOCKET) as connection:
+            api_pb2_grpc.RegistrationStub(connection).Register(
+                api_pb2.RegisterRequest(
+                    version="v1beta1", endpoint=name, resource_name=self._place.resource, options=options()
+                ),
+                timeout=REGISTER_DEADLINE,
+            )
+
+    def _stop_serving(self) -> threading.Event:
+        """End the newest registration; the event is set when the last call in progress is over."""
+        self._streams.close()
+        self._place.names.done(self._name)
+        stopped = threading.Event()
+        if self._server is not None:
+            stopped = self._server.stop(GRACE)
+            self._server = None
+        else:
+            stopped.set()
+        return stopped
+
+    def _remove_old_sockets(self) -> None:
+        """Remove what we have left; another instance's socket is never touched."""
+        if self._place.folder.is_dir():
+            for path in self._place.folder.iterdir():
+                if self._place.names.is_left_over(path.name):
+                    path.unlink(missing_ok=True)
+
+
+def _brief(error: Exception) -> str:
+    if isinstance(error, grpc.Call):
+        return f"{error.code().name}: {error.details()}".rstrip(".")
+    return str(error).rstrip(".")
+
+
+def options() -> api_pb2.DevicePluginOptions:
+    """What we want of the kubelet."""
+    return api_pb2.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)

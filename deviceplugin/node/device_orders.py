@@ -1,0 +1,52 @@
+"""Administrators' words about single GPUs, from the Node to those who act on them.
+
+``DeviceOrdersHandler`` is fed by a reflector of this one Node. What cannot be read changes nothing.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+
+import structlog
+
+from cluster.objects.device_orders import DeviceOrdersError, device_orders_of
+from cluster.objects.nodes import Node
+
+log = structlog.get_logger(__name__)
+
+
+class DeviceOrdersHandler:
+    """A handler of ``cluster.kube.reflector``."""
+
+    def __init__(
+        self, cordon: Callable[[Mapping[str, str]], None], clear: Callable[[str, str], None]
+    ) -> None:
+        """Args: cordon: told uuid -> why, of all that are cordoned; clear: told a uuid and which order."""
+        self._cordon = cordon
+        self._clear = clear
+        self._heard: object = None
+
+    def replace(self, items: Sequence[Node], version: str, /) -> None:
+        """The Node, or none: then nothing is known of it, and all stays as it is."""
+        del version
+        for node in items:
+            self.upsert(node)
+
+    def upsert(self, node: Node, /) -> None:
+        """The Node as it is now."""
+        try:
+            orders = device_orders_of(node)
+        except DeviceOrdersError as error:
+            log.warning("orders about devices are not obeyed", sentence=str(error))
+            return
+        if orders == self._heard:
+            return
+        self._heard = orders
+        self._cordon({uuid: order.cordoned for uuid, order in orders.items() if order.cordoned is not None})
+        for uuid, order in orders.items():
+            if order.cleared is not None:
+                self._clear(uuid, order.cleared.isoformat())
+
+    def remove(self, node: Node, /) -> None:
+        """It is gone: so are the orders on it."""
+        del node
+        self._heard = None
+        self._cordon({})

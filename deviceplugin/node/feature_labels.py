@@ -1,0 +1,227 @@
+"""What the Node's labels should say: names and values of NVIDIA's GPU feature discovery 0.20, pure.
+
+Its labels know one model for each node. Where there are several they speak of the one of which there are most
+GPUs (of equal ones the first), and beside them every model that pods can be given has a label of ours,
+``names.MODEL_LABEL``, with how many. Not written: ``gfd.timestamp``, for another program writes here,
+``gpu.clique``, and what concerns virtual GPUs.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from cluster import names
+from deviceplugin.nvml.interface import MigShape, Versions
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.nvml.mig_strategy import MigStrategy, unequal
+
+Labels = dict[str, str]
+
+LONGEST: Final = 63
+"""Letters of a label's value, and of its name after the slash."""
+UNKNOWN: Final = "unknown"
+MODES: Final = {"0x030000": "graphics", "0x030200": "compute"}
+"""Class of a PCI device -> ``gpu.mode``."""
+FAMILIES: Final = {
+    3: "kepler",
+    5: "maxwell",
+    6: "pascal",
+    7: "volta",
+    8: "ampere",
+    9: "hopper",
+    10: "blackwell",
+    12: "blackwell",
+    13: "rubin",
+}
+"""First number of the compute capability -> ``gpu.family``."""
+LATER_FAMILIES: Final = {(7, 5): "turing", (8, 9): "ada-lovelace"}
+"""Families that begin within the numbers of an earlier one."""
+INVALID: Final = "INVALID"
+"""In the product, where MIG strategy ``single`` hands nothing out."""
+
+_DISALLOWED: Final = re.compile(r"[^A-Za-z0-9-_. ]")
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelInputs:
+    """What the labels follow from."""
+
+    devices: tuple[NodeDevice, ...]
+    versions: Versions
+    strategy: MigStrategy = MigStrategy.NONE
+    machine: str = UNKNOWN
+    """What the firmware says that the node is."""
+    pci_class: str | None = None
+    """Of the first GPU of which the kernel says it."""
+
+    @property
+    def whole(self) -> tuple[NodeDevice, ...]:
+        """The GPUs that NVML lists, cut ones too."""
+        return tuple(one for one in self.devices if one.listed and one.published.parent is None)
+
+    @property
+    def parts(self) -> tuple[NodeDevice, ...]:
+        """The MIG devices that there are."""
+        return tuple(one for one in self.devices if one.listed and one.published.parent is not None)
+
+
+def labels(scene: LabelInputs) -> Labels:
+    """All labels of a node; none where it has no GPU."""
+    if not scene.whole:
+        return {}
+    return _of_the_node(scene) | _of_the_gpus(scene) | _of_mig(scene) | _of_models(scene)
+
+
+def label_value(text: str) -> str:
+    """The text as feature discovery writes it into a label.
+
+    >>> label_value("NVIDIA GeForce RTX(TM) 4090")
+    'NVIDIA-GeForce-RTXTM-4090'
+    """
+    plain = "-".join(_DISALLOWED.sub("", text).split())
+    return plain[:LONGEST].strip("-_.")
+
+
+def family(compute: tuple[int, int]) -> str:
+    """The family of GPUs with this compute capability.
+
+    >>> family((8, 6)), family((8, 9)), family((99, 0))
+    ('ampere', 'ada-lovelace', 'undefined')
+    """
+    later = [name for first, name in LATER_FAMILIES.items() if first[0] == compute[0] and first <= compute]
+    return later[0] if later else FAMILIES.get(compute[0], "undefined")
+
+
+def _of_the_node(scene: LabelInputs) -> Labels:
+    can_mig = any(one.facts is not None and one.facts.can_mig for one in scene.whole)
+    return {
+        **_nvidia("gpu", {"machine": label_value(scene.machine) or UNKNOWN, "mode": _mode(scene)}),
+        **_nvidia("mig", {"capable": str(can_mig).lower()}),
+        **_nvidia("mps", {"capable": "false"}),
+        **_driver(scene.versions.driver),
+        **(_cuda(scene.versions.cuda) if scene.versions.cuda else {}),
+    }
+
+
+def _mode(scene: LabelInputs) -> str:
+    return MODES.get(scene.pci_class or "", UNKNOWN)
+
+
+def _driver(version: str) -> Labels:
+    """``580.159.04``, in parts where it has two or three; the second names are those of before 0.12."""
+    numbers = version.split(".")
+    said = _nvidia("cuda.driver-version", {"full": label_value(version)})
+    if len(numbers) not in {2, 3}:
+        return said
+    major, minor, revision = (*numbers, "")[:3]
+    parts = {"major": major, "minor": minor}
+    return {
+        **said,
+        **_nvidia("cuda.driver-version", {**parts, "revision": revision}),
+        **_nvidia("cuda.driver", {**parts, "rev": revision}),
+    }
+
+
+def _cuda(version: tuple[int, int]) -> Labels:
+    major, minor = map(str, version)
+    parts = {"major": major, "minor": minor}
+    return {
+        **_nvidia("cuda.runtime-version", {**parts, "full": f"{major}.{minor}"}),
+        **_nvidia("cuda.runtime", parts),
+    }
+
+
+def _of_the_gpus(scene: LabelInputs) -> Labels:
+    """Of the model of which there are most."""
+    counts = Counter(one.published.model for one in scene.whole)
+    model, count = counts.most_common(1)[0]
+    alike = [one for one in scene.whole if one.published.model == model]
+    first = next((one for one in alike if not one.partitioned), alike[0])
+    said = _counted((model,), count, replicas=0 if first.partitioned else 1)
+    if first.published.memory:
+        said["memory"] = str(first.published.memory)
+    if first.facts is not None and first.facts.compute is not None:
+        major, minor = first.facts.compute
+        said |= {"family": family((major, minor)), "compute.major": str(major), "compute.minor": str(minor)}
+    return _nvidia("gpu", said)
+
+
+def _of_mig(scene: LabelInputs) -> Labels:
+    match scene.strategy:
+        case MigStrategy.NONE:
+            return {}
+        case MigStrategy.SINGLE:
+            return _nvidia("mig", {"strategy": scene.strategy.value}) | _of_a_single_profile(scene)
+        case MigStrategy.MIXED:
+            found = _nvidia("mig", {"strategy": scene.strategy.value})
+            for profile, parts in _profiles(scene).items():
+                found |= _nvidia(f"mig-{profile.replace('+', '.')}", _of_parts(scene, profile, parts))
+            return found
+
+
+def _of_a_single_profile(scene: LabelInputs) -> Labels:
+    """In the place of what is said of whole GPUs, where some are cut."""
+    cut = [one for one in scene.whole if one.partitioned]
+    if not cut:
+        return {}
+    profiles = _profiles(scene)
+    if len(profiles) != 1 or unequal((*scene.whole, *scene.parts)):
+        product = _counted((cut[0].published.model, "MIG", INVALID), 0, replicas=0)
+        return _nvidia("gpu", {**product, "memory": "0"})
+    ((profile, parts),) = profiles.items()
+    return _nvidia("gpu", _of_parts(scene, profile, parts))
+
+
+def _profiles(scene: LabelInputs) -> dict[str, list[NodeDevice]]:
+    found: dict[str, list[NodeDevice]] = {}
+    for part in scene.parts:
+        if part.published.profile is not None:
+            found.setdefault(part.published.profile, []).append(part)
+    return found
+
+
+def _of_parts(scene: LabelInputs, profile: str, parts: Sequence[NodeDevice]) -> Labels:
+    """Of MIG devices of one profile."""
+    whole = {one.uuid: one for one in scene.whole}
+    parent = whole.get(parts[0].published.parent or "")
+    model = parent.published.model if parent else UNKNOWN
+    said = _counted((model, "MIG", profile), len(parts), replicas=1)
+    said["memory"] = str(parts[0].published.memory)
+    return said | (_shape(parts[0].part.shape) if parts[0].part else {})
+
+
+def _shape(shape: MigShape) -> Labels:
+    return {
+        "multiprocessors": str(shape.processors),
+        "slices.gi": str(shape.gpu_slices),
+        "slices.ci": str(shape.compute_slices),
+        "engines.copy": str(shape.copy_engines),
+        "engines.decoder": str(shape.decoders),
+        "engines.encoder": str(shape.encoders),
+        "engines.jpeg": str(shape.jpeg_engines),
+        "engines.ofa": str(shape.ofa_engines),
+    }
+
+
+def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
+    """``replicas``: 1 where nothing is shared, 0 of a whole GPU that cannot be had as such."""
+    return {
+        "product": label_value("-".join(label_value(part) for part in product)),
+        "count": str(count),
+        "replicas": str(replicas),
+        "sharing-strategy": "none",
+    }
+
+
+def _of_models(scene: LabelInputs) -> Labels:
+    """How many of each model pods can be given, sick ones too."""
+    parts = () if scene.strategy is MigStrategy.NONE else scene.parts
+    given = (*(one for one in scene.whole if not one.partitioned), *parts)
+    counts = Counter(label_value(one.published.model) for one in given)
+    return {names.MODEL_LABEL + model: str(count) for model, count in counts.items() if model}
+
+
+def _nvidia(about: str, said: Labels) -> Labels:
+    return {f"{names.NVIDIA_PREFIX}{about}.{what}": value for what, value in said.items()}

@@ -1,0 +1,167 @@
+"""A deadline for every call about one GPU: one that hangs the driver never keeps the others waiting.
+
+``DeadlineNvml`` stands before the port and knows which GPU is being asked. A call cannot be interrupted: when
+one is overdue its thread is left behind, the GPU is not asked any more, and another thread goes on with the
+others (``hung_driver``). The call that comes back at last lets its GPU be asked again, and ends its thread.
+"""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, TypeVar
+
+from cluster.process.clock import Clock
+from deviceplugin.nvml.interface import (
+    EventStream,
+    GpuFacts,
+    GpuUsage,
+    MigFacts,
+    Nvml,
+    NvmlError,
+    RemappedRows,
+)
+
+DEADLINE_SECONDS: Final = 10.0
+HUNG: Final = -1
+"""Code of the error for a GPU that hangs: none of NVML's."""
+
+T = TypeVar("T")
+
+
+class AbandonedError(Exception):
+    """This thread was left behind, and another one goes on: it must end."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Asking:
+    gpu: str
+    since: float
+
+
+class DeadlineNvml:
+    """The port, for one thread at a time: the one that has opened it since the last one was left behind."""
+
+    def __init__(self, nvml: Nvml, clock: Clock, deadline: float = DEADLINE_SECONDS) -> None:
+        """Args: deadline: seconds for a call about one GPU."""
+        self._nvml = nvml
+        self._clock = clock
+        self._deadline = deadline
+        self._lock = threading.Lock()
+        self._owner: int | None = None
+        self._asking: _Asking | None = None
+        self._hung: set[str] = set()
+        self._uuids: dict[int, str] = {}
+
+    def abandon_overdue(self) -> bool:
+        """Leave the thread behind whose call is overdue; whether there was one. By any other thread."""
+        with self._lock:
+            asking = self._asking
+            if asking is None or self._clock.monotonic() - asking.since < self._deadline:
+                return False
+            self._hung.add(asking.gpu)
+            self._owner = self._asking = None
+        return True
+
+    # --- the port ---------------------------------------------------------------------------------------
+
+    def open(self) -> None:
+        """See the port. Whoever opens it first after somebody was left behind is the one who may ask."""
+        with self._lock:
+            if self._owner is None:
+                self._owner = threading.get_ident()
+        self._mine()
+        self._nvml.open()
+
+    def close(self) -> None:
+        """See the port. While a call hangs NVML stays open: it must not end beneath it."""
+        with self._lock:
+            if self._owner != threading.get_ident() or self._hung:
+                return
+        self._nvml.close()
+
+    def driver_version(self) -> str:
+        """See the port."""
+        self._mine()
+        return self._nvml.driver_version()
+
+    def cuda_version(self) -> tuple[int, int] | None:
+        """See the port."""
+        self._mine()
+        return self._nvml.cuda_version()
+
+    def count(self) -> int:
+        """See the port."""
+        self._mine()
+        return self._nvml.count()
+
+    def uuid(self, index: int) -> str:
+        """See the port."""
+        found = self._about(self._uuids.get(index, f"number {index}"), lambda: self._nvml.uuid(index))
+        self._uuids[index] = found
+        return found
+
+    def facts(self, uuid: str) -> GpuFacts:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.facts(uuid))
+
+    def links(self, uuid: str) -> Sequence[str]:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.links(uuid))
+
+    def topology_level(self, uuid: str, other: str) -> int | None:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.topology_level(uuid, other))
+
+    def mig(self, uuid: str) -> Sequence[MigFacts] | None:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.mig(uuid))
+
+    def recovery_action(self, uuid: str) -> int:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.recovery_action(uuid))
+
+    def rows(self, uuid: str) -> RemappedRows:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.rows(uuid))
+
+    def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
+        """See the port."""
+        return self._about(uuid, lambda: self._nvml.load(uuid, parts))
+
+    def touch(self, uuid: str) -> None:
+        """See the port."""
+        self._about(uuid, lambda: self._nvml.touch(uuid))
+
+    def events(self, uuids: Sequence[str]) -> EventStream:
+        """See the port."""
+        self._mine()
+        return self._nvml.events(uuids)
+
+    # --- inside -----------------------------------------------------------------------------------------
+
+    def _mine(self) -> None:
+        if self._owner != threading.get_ident():
+            raise AbandonedError
+
+    def _about(self, gpu: str, call: Callable[[], T]) -> T:
+        with self._lock:
+            self._mine()
+            if gpu in self._hung:
+                raise NvmlError(self._message, code=HUNG, call="", device=gpu)
+            mine = self._asking = _Asking(gpu, self._clock.monotonic())
+        try:
+            return call()
+        finally:
+            self._returned(mine)
+
+    def _returned(self, asked: _Asking) -> None:
+        with self._lock:
+            if self._owner == threading.get_ident():
+                self._asking = None
+                return
+            self._hung.discard(asked.gpu)
+        raise AbandonedError
+
+    @property
+    def _message(self) -> str:
+        return f"The driver hangs: it has not answered for this GPU within {self._deadline:g} s"

@@ -1,0 +1,185 @@
+"""What an agent must not forget when it ends: faults that only a reset mends, in a file of the node.
+
+They count for one *era*: a boot of the node and a load of the driver. Beside them the places of MIG devices:
+a pod may have one that goes while no agent is there, and its device nodes reach what comes after. The file
+is beside the kubelet's checkpoint, not on the Node object: an agent that starts while the API server is away
+must know them, too.
+"""
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import msgspec
+import structlog
+
+from cluster import names
+from cluster.objects.inventory import Device
+from cluster.objects.meta import Versioned, ready
+from deviceplugin.nvml.health import Scope
+from deviceplugin.nvml.inventory import NodeDevice
+
+MOST_PARTS: Final = 512
+"""MIG devices in the file: those that there are, 112 at most, and of those that are gone the latest."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is remembered."""
+
+    era: str = ""
+    """To which the faults belong."""
+    faults: Mapping[Scope, str] = field(default_factory=dict)
+    """With their sentences."""
+    obeyed: Mapping[str, str] = field(default_factory=dict)
+    """GPU -> the last order to clear it that was obeyed: it is on the Node still, and counts once."""
+    parts: tuple[NodeDevice, ...] = ()
+    """MIG devices that there are or were, without what was wrong with them."""
+
+
+class FaultStore(Protocol):
+    """What ``watch`` asks."""
+
+    def era(self, driver: str) -> str:
+        """What is another after a boot of the node or a new load of the driver (of this version)."""
+        ...
+
+    def recall(self) -> Known:
+        """What was kept last."""
+        ...
+
+    def keep(self, known: Known) -> None:
+        """Remember this and nothing else. Never raises."""
+        ...
+
+
+class NoFaultStore:
+    """A memory of nothing: every process begins with healthy GPUs."""
+
+    def era(self, driver: str) -> str:
+        """See ``FaultStore``."""
+        return driver
+
+    def recall(self) -> Known:
+        """See ``FaultStore``."""
+        return Known()
+
+    def keep(self, known: Known) -> None:
+        """See ``FaultStore``."""
+
+
+class Fault(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One fault in the file."""
+
+    gpu: str
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+    reason: str
+
+
+class Part(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One MIG device in the file."""
+
+    device: Device
+    pci: str
+    minor: int | None = None
+    gpu_instance: int | None = None
+    compute_instance: int | None = None
+
+
+@ready
+class Faults(Versioned, frozen=True, kw_only=True):
+    """The file: JSON."""
+
+    era: str
+    faults: tuple[Fault, ...] = ()
+    obeyed: dict[str, str] = msgspec.field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+
+
+class FaultFile:
+    """The memory of a node."""
+
+    def __init__(self, folder: Path, *, proc_root: Path, sys_root: Path) -> None:
+        """Args: folder: of the file; proc_root, sys_root: where the kernel tells of its boot and driver."""
+        # A kubelet that starts removes the sockets in this folder, and no files.
+        self._path = folder / names.FAULTS_FILE
+        self._boot = proc_root / "sys/kernel/random/boot_id"
+        self._module = sys_root / "module/nvidia"
+        self._kept: Faults | None = None
+
+    def era(self, driver: str) -> str:
+        """See ``FaultStore``. The kernel gives the module's folder another number at each load."""
+        try:
+            boot = self._boot.read_text(encoding="ascii").strip()
+        except OSError:
+            boot = "unknown"
+        try:
+            load = str(self._module.stat().st_ino)
+        except OSError:
+            load = "unknown"
+        return f"{boot} {driver} {load}"
+
+    def recall(self) -> Known:
+        """See ``FaultStore``. A file that cannot be read is said, and counts as none."""
+        try:
+            kept = msgspec.json.decode(self._path.read_bytes(), type=Faults)
+        except FileNotFoundError:
+            return Known()
+        except (OSError, msgspec.MsgspecError) as error:
+            log.warning("faults of this node could not be read", file=str(self._path), error=str(error))
+            return Known()
+        self._kept = kept
+        faults = {Scope(f.gpu, f.gpu_instance, f.compute_instance): f.reason for f in kept.faults}
+        return Known(kept.era, faults, kept.obeyed, tuple(map(_recalled, kept.parts)))
+
+    def keep(self, known: Known) -> None:
+        """See ``FaultStore``. Written only when it changes; tried again with the next report."""
+        wanted = _filed(known)
+        says = wanted.faults or wanted.obeyed or wanted.parts
+        if wanted == self._kept or (self._kept is None and not says):
+            return
+        fresh = self._path.with_suffix(f".{os.getpid()}")
+        try:
+            fresh.write_bytes(msgspec.json.encode(wanted))
+            fresh.replace(self._path)
+        except OSError as error:
+            log.warning("faults of this node could not be written", file=str(self._path), error=str(error))
+            with suppress(OSError):
+                fresh.unlink(missing_ok=True)
+            return
+        self._kept = wanted
+
+
+def _filed(known: Known) -> Faults:
+    faults = tuple(
+        Fault(gpu=at.gpu, gpu_instance=at.gpu_instance, compute_instance=at.compute_instance, reason=reason)
+        for at, reason in known.faults.items()
+    )
+    parts = tuple(map(_part, known.parts[:MOST_PARTS]))
+    return Faults(era=known.era, faults=faults, obeyed=dict(known.obeyed), parts=parts)
+
+
+def _part(device: NodeDevice) -> Part:
+    return Part(
+        device=msgspec.structs.replace(device.published, health="healthy", reason=None),
+        pci=device.pci,
+        minor=device.minor,
+        gpu_instance=device.gpu_instance,
+        compute_instance=device.compute_instance,
+    )
+
+
+def _recalled(part: Part) -> NodeDevice:
+    return NodeDevice(
+        published=part.device,
+        minor=part.minor,
+        pci=part.pci,
+        gpu_instance=part.gpu_instance,
+        compute_instance=part.compute_instance,
+    )

@@ -1,0 +1,253 @@
+"""Makes what NVML reports ready to be handed out: device nodes, the CDI specification, the board.
+
+The thread that watches NVML calls it with every report. What depends on the machine's files (nodes that
+appear late, a specification that somebody deletes) is looked at again now and then, in a thread of its own,
+which also notices that the driver hangs and nothing can be reported. The kubelet's calls read the board.
+"""
+
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from cluster import names
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminal
+from cluster.process.clock import Clock
+from deviceplugin.advertised import (
+    AdvertisingOptions,
+    advertised,
+    listed,
+    partitioned_of,
+    with_absent,
+    with_cordons,
+)
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.device_nodes import DeviceNodes
+from deviceplugin.injection import cdi, driver, ldcache_hook
+from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.mig_capabilities import capability_nodes
+from deviceplugin.injection.strategy import Strategy
+from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
+from deviceplugin.metrics import AgentMetrics
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.nvml.mig_strategy import MigStrategy
+from deviceplugin.nvml.watch import NvmlReport
+
+LOOK_AGAIN_EVERY = 10.0
+"""Seconds."""
+UNRESPONSIVE_AFTER = 60.0
+"""Seconds after which a driver that does not answer has its GPUs called unhealthy."""
+UNRESPONSIVE = f"The driver has not answered for {UNRESPONSIVE_AFTER:.0f} s"
+"""Reason of all GPUs then. No growing number: each change of the text is written to the Node."""
+
+CORDONED = "cordoned"
+"""State of a device that is unhealthy by an administrator's word alone."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Folders:
+    """Where devices and driver are, as this process and as the container runtime sees them."""
+
+    cdi: Path = Path("/var/run/cdi")
+    dev_root: Path = Path("/dev")
+    host_dev_root: Path = Path("/dev")
+    driver_root: Path = Path("/")
+    host_driver_root: Path = Path("/")
+    capabilities: Path = Path("/proc/driver/nvidia/capabilities")
+
+
+def as_unresponsive(last: NvmlReport | None) -> NvmlReport:
+    """What is to be thought of the last report (None: there was none) while the driver hangs."""
+    if last is None:
+        return NvmlReport((), UNRESPONSIVE)
+    unhealthy = tuple(d.as_unhealthy(UNRESPONSIVE) if d.published.is_healthy else d for d in last.devices)
+    return replace(last, devices=unhealthy, problem=UNRESPONSIVE)
+
+
+def _states(report: NvmlReport, cordoned: Iterable[str]) -> dict[str, str]:
+    """UUID -> its state: in the words of ``nvml.health``, or cordoned."""
+    return {device.uuid: device.state.value for device in report.devices} | dict.fromkeys(cordoned, CORDONED)
+
+
+class Preparation:
+    """Receives the reports of the NVML thread."""
+
+    def __init__(
+        self,
+        device_cache: DeviceCache,
+        way: AdvertisingOptions,
+        folders: Folders,
+        *,
+        record: CheckpointReader,
+        pods: Callable[[], tuple[Pod, ...] | None] = lambda: None,
+        host: HostFolders | None = None,
+        metrics: AgentMetrics,
+        clock: Clock,
+    ) -> None:
+        self._device_cache = device_cache
+        self._way = way
+        self._folders = folders
+        self._record = record
+        self._pods = pods
+        self._host = host or HostFolders(())
+        self._metrics = metrics
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._last: NvmlReport | None = None
+        self._shown: NvmlReport | None = None
+        self._recorded = PodDevices()
+        self._cordoned: Mapping[str, str] = {}
+        self._cuda_works = True
+
+    def update(self, report: NvmlReport) -> None:
+        """Bring everything in line with a report."""
+        with self._lock:
+            self._last = report
+            self._apply(report)
+
+    def cordon(self, cordoned: Mapping[str, str]) -> None:
+        """Keep these devices from new pods, uuid -> who says so and why, and no others. By any thread."""
+        with self._lock:
+            self._cordoned = cordoned
+            if self._shown is not None:
+                self._apply(self._shown)
+
+    def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
+        """Look at the machine's files again now and then, until told to stop.
+
+        Args:
+            stop: ends it.
+            unresponsive_for: seconds since the driver last answered.
+        """
+        while not self._clock.wait(stop, LOOK_AGAIN_EVERY):
+            with self._lock:
+                if unresponsive_for() >= UNRESPONSIVE_AFTER:
+                    self._apply(as_unresponsive(self._last))
+                elif self._last is not None:
+                    self._apply(self._last)
+
+    def _apply(self, report: NvmlReport) -> None:
+        self._shown = report
+        nodes = self._nodes(report.devices)
+        held = self._held()
+        devices = advertised(report.devices, nodes, self._way, frozenset[str]().union(*held.values()))
+        devices = with_absent(devices, held, self._device_cache.now.devices)
+        if self._way.strategy is Strategy.CDI and nodes.of_device:
+            devices = self._with_cdi(devices, nodes)
+            nodes = self._with_names_of_the_host(nodes, devices)
+        if self._way.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
+            self._look_for_unified_memory(nodes)
+        healthy = {device.uuid for device in devices if device.is_healthy}
+        devices = with_cordons(devices, self._cordoned)
+        cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
+        self._count(devices)
+        self._metrics.set_states(devices, _states(report, cordoned))
+        lists = listed(devices, partitioned_of(report.devices, self._way), held)
+        news = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
+        if self._device_cache.put(news):
+            self._tell(devices, report.problem)
+
+    def _held(self) -> dict[str, frozenset[str]]:
+        """Resource -> devices in the kubelet's record; where that is lost, as it was last.
+
+        Pods that have ended stay in the record until the kubelet next allocates. Of GPUs that were cut anew
+        it never would, if what they had counted: who lives is asked there.
+        """
+        try:
+            found = self._record.read()
+        except CheckpointError:
+            found = PodDevices()
+        # A file that is damaged or deleted gives nothing back: the pods live, and the kubelet remembers.
+        is_lost = not found.uids and bool(self._recorded.uids)
+        holdings = self._recorded = self._recorded if is_lost else found
+        if self._way.mig is not MigStrategy.NONE or holdings.others or is_lost:
+            pods = self._pods() if holdings.uids else None
+            if pods is not None:
+                holdings = holdings.of_pods({pod.metadata.uid for pod in pods if not is_terminal(pod)})
+        return holdings.by_resource(names.GPU_RESOURCE)
+
+    def _nodes(self, devices: Sequence[NodeDevice]) -> DeviceNodes:
+        own = {device.uuid: wanted for device in devices if (wanted := self._nodes_of(device))}
+        return cdi.device_nodes(
+            own, dev_root=self._folders.dev_root, host_dev_root=self._folders.host_dev_root
+        )
+
+    def _nodes_of(self, device: NodeDevice) -> tuple[str, ...] | None:
+        """Names of the device nodes that a device needs; None where the driver does not say them."""
+        if device.minor is None or device.gone:
+            return None
+        whole = (f"nvidia{device.minor}",)
+        if device.gpu_instance is None or device.compute_instance is None:
+            return whole
+        access = capability_nodes(
+            self._folders.capabilities, device.minor, device.gpu_instance, device.compute_instance
+        )
+        return access and whole + access
+
+    def _with_cdi(self, devices: tuple[Device, ...], nodes: DeviceNodes) -> tuple[Device, ...]:
+        """The devices after the specification was written; unhealthy where that is impossible."""
+        mounts = driver.plan(driver.find(self._folders.driver_root))
+        root, host_root = self._folders.driver_root, self._folders.host_driver_root
+        hooks = ldcache_hook.hooks(mounts, root=root, host_root=host_root)
+        text = cdi.specification(nodes, mounts, driver_root=host_root, hooks=hooks)
+        try:
+            changed = cdi.write(self._folders.cdi, text)
+        except OSError as error:
+            reason = f"The CDI specification cannot be written to {self._folders.cdi}: {error}"
+            log.error("no CDI specification", sentence=reason)  # noqa: TRY400 - it is a sentence
+            return tuple(
+                msgspec.structs.replace(device, health="unhealthy", reason=device.reason or reason)
+                for device in devices
+            )
+        if changed:
+            log.info("CDI specification written", folder=str(self._folders.cdi), devices=len(nodes.of_device))
+            if not mounts:
+                log.warning(
+                    "no driver files are mounted into containers",
+                    sentence=f"No libnvidia-ml.so.<version> was found under {self._folders.driver_root}: "
+                    "images must bring the driver's libraries themselves.",
+                )
+        return devices
+
+    def _with_names_of_the_host(self, nodes: DeviceNodes, devices: Iterable[Device]) -> DeviceNodes:
+        """The nodes, with the names that a specification of the host gives to all devices that are well."""
+        well = {device.uuid for device in devices if device.is_healthy}
+        own = {
+            uuid: frozenset(node.path for node in its)
+            for uuid, its in nodes.of_device.items()
+            if uuid in well
+        }
+        root = self._folders.driver_root
+        return replace(
+            nodes, cdi_names=self._host.look(own, lambda: driver.driver_version(driver.find(root)))
+        )
+
+    def _look_for_unified_memory(self, nodes: DeviceNodes) -> None:
+        """Told once: the GPU is not ill, and the next container after the remedy has the node."""
+        before, self._cuda_works = self._cuda_works, cdi.has_unified_memory(nodes)
+        if before and not self._cuda_works:
+            log.warning(
+                "CUDA will not work in containers",
+                sentence=f"There is no {self._folders.dev_root / cdi.UNIFIED_MEMORY}: run "
+                "`nvidia-modprobe -u -c=0` on this machine. Containers that start afterwards get it.",
+            )
+
+    def _count(self, devices: tuple[Device, ...]) -> None:
+        healthy = sum(device.is_healthy for device in devices)
+        self._metrics.devices.labels("healthy").set(healthy)
+        self._metrics.devices.labels("unhealthy").set(len(devices) - healthy)
+
+    def _tell(self, devices: tuple[Device, ...], problem: str | None) -> None:
+        if problem:
+            log.warning("NVML", sentence=problem, devices=len(devices))
+        for device in devices:
+            if not device.is_healthy:
+                log.warning("unhealthy", device=device.uuid, reason=device.reason)
+        log.info("devices", healthy=sum(d.is_healthy for d in devices), known=len(devices))

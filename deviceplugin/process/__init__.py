@@ -1,0 +1,1 @@
+"""What keeps the agent answering whatever happens around it: log lines, loops, the end."""

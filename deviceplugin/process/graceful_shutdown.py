@@ -1,0 +1,36 @@
+"""The end of an agent in good order: first the Lease is released, then the kubelet is served a little longer.
+
+Who decides about pods hears of the release a moment after it, and may have posted a Binding until then; the
+kubelet would refuse that pod if this plugin were gone already.
+"""
+
+import threading
+from collections.abc import Callable
+from typing import Final
+
+from cluster.process.clock import Clock
+
+SERVED_ON: Final = 3.0
+"""Seconds: the extender posts a Binding at most 2 s after its decision."""
+
+
+class GracefulShutdown:
+    """Holds up the end of what serves the kubelet."""
+
+    def __init__(self, release: Callable[[], bool], clock: Clock) -> None:
+        """Args: release: gives the Lease up; whether it was held until now."""
+        self._release = release
+        self._clock = clock
+        self._over = threading.Event()
+
+    def body(self, serve: Callable[[threading.Event], None]) -> Callable[[threading.Event], None]:
+        """A thread's body that goes on until ``leave`` lets it end, not until the process is told to stop."""
+        return lambda _stop: serve(self._over)
+
+    def leave(self) -> None:
+        """Release the Lease, serve who is on the way, and let what serves end."""
+        try:
+            if self._release():
+                self._clock.wait(self._over, SERVED_ON)
+        finally:
+            self._over.set()

@@ -1,0 +1,69 @@
+"""Lines of the log are written by a thread of their own: nobody waits for whoever reads them.
+
+A pipe that the container runtime does not empty blocks whoever writes to it. In the kubelet's calls that
+would stop every pod of the node from being admitted.
+"""
+
+import queue
+import threading
+from contextlib import suppress
+from types import TracebackType
+from typing import Final, Self
+
+import structlog
+
+from cluster.process.logs import Stream
+
+log = structlog.get_logger(__name__)
+
+LONGEST_QUEUE: Final = 10_000
+"""Lines that wait; what comes then is lost, and counted."""
+AT_THE_END: Final = 2.0
+"""Seconds that the last lines have to be written."""
+
+
+class AsyncLogStream:
+    """A stream that takes every line at once; a context manager, at whose end the last ones are written."""
+
+    def __init__(self, stream: Stream, longest: int = LONGEST_QUEUE, patience: float = AT_THE_END) -> None:
+        self._stream = stream
+        self._patience = patience
+        self._lines: queue.Queue[str | None] = queue.Queue(longest)
+        self._lost = 0
+        self._thread = threading.Thread(target=self._run, name="log", daemon=True)
+        self._thread.start()
+
+    @property
+    def lost(self) -> int:
+        """Lines for which there was no room, and of which nothing was said yet."""
+        return self._lost
+
+    def write(self, text: str, /) -> int:
+        """Take a line. Never waits, never fails."""
+        try:
+            self._lines.put_nowait(text)
+        except queue.Full:
+            self._lost += 1
+        return len(text)
+
+    def flush(self) -> None:
+        """Nothing: the thread does it."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        with suppress(queue.Full):
+            self._lines.put(None, timeout=self._patience)
+        self._thread.join(self._patience)
+
+    def _run(self) -> None:
+        while (line := self._lines.get()) is not None:
+            with suppress(OSError, ValueError):
+                self._stream.write(line)
+                self._stream.flush()
+            if self._lost and self._lines.empty():
+                lost, self._lost = self._lost, 0
+                log.warning("lines of the log are lost", lines=lost, sentence="Nobody read them in time.")

@@ -1,0 +1,58 @@
+"""Whether the agent's loops still go round: for its probes.
+
+A loop waits on its clock between two rounds. ``WatchedClock`` is that clock, and remembers when it was last
+asked.
+"""
+
+import threading
+from collections.abc import Iterable
+from datetime import datetime
+from typing import Final
+
+from cluster.process.clock import Clock
+from cluster.process.probes import Check
+
+LONGEST_ROUND: Final = 60.0
+"""Seconds: no call of a loop may take so long; each has a deadline far below."""
+
+
+class WatchedClock:
+    """The clock of one loop."""
+
+    def __init__(self, name: str, clock: Clock) -> None:
+        self.name = name
+        self._clock = clock
+        self._rests = False
+        self._at = clock.monotonic()
+
+    @property
+    def problem(self) -> str | None:
+        """A sentence when the loop is stuck in its work; None while it goes round or waits."""
+        if self._rests or self._clock.monotonic() - self._at < LONGEST_ROUND:
+            return None
+        return f"The loop {self.name!r} has not come round for {LONGEST_ROUND:g} s."
+
+    # --- the clock --------------------------------------------------------------------------------------
+
+    def now(self) -> datetime:
+        """See ``Clock``."""
+        return self._clock.now()
+
+    def monotonic(self) -> float:
+        """See ``Clock``."""
+        return self._clock.monotonic()
+
+    def wait(self, event: threading.Event, seconds: float) -> bool:
+        """See ``Clock``: between two rounds."""
+        self._rests = True
+        try:
+            return self._clock.wait(event, seconds)
+        finally:
+            self._at = self._clock.monotonic()
+            self._rests = False
+
+
+def alive(loops: Iterable[WatchedClock]) -> Check:
+    """A check of all loops: the first that is stuck, as a sentence."""
+    watched = tuple(loops)
+    return lambda: next((message for one in watched if (message := one.problem)), None)

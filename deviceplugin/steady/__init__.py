@@ -1,1 +1,0 @@
-"""What keeps the agent answering whatever happens around it: lines of its log, its loops."""

@@ -1,0 +1,42 @@
+"""Reads what ``holders`` decides on: the kubelet's record first, its pods afterwards.
+
+In this order, because a pod is known to the kubelet before it is given anything: one that is in the record
+and not among the pods has ended.
+"""
+
+from collections.abc import Callable
+
+from cluster.objects.pods import Pod
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError, CheckpointReader
+from deviceplugin.usage.holders import HolderSnapshot, holders
+
+
+class HolderSource:
+    """Looks when asked, by any thread."""
+
+    def __init__(
+        self, device_cache: DeviceCache, record: CheckpointReader, pods: Callable[[], tuple[Pod, ...] | None]
+    ) -> None:
+        """Args: pods: of this node; None where they cannot be had now."""
+        self._device_cache = device_cache
+        self._record = record
+        self._pods = pods
+        self._had: tuple[Pod, ...] = ()
+
+    def snapshot(self) -> HolderSnapshot:
+        """Who is on each device now."""
+        holdings = self._holdings()
+        pods = self._pods()
+        if pods is not None:
+            self._had = pods
+        known = self._had if pods is None else pods
+        held = holders(self._device_cache.now.devices, holdings, known, is_current=pods is not None)
+        return HolderSnapshot(held, known, is_certain=holdings is not None)
+
+    def _holdings(self) -> PodDevices | None:
+        try:
+            return self._record.read()
+        except CheckpointError:
+            return None

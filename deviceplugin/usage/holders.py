@@ -1,0 +1,132 @@
+"""Who holds which device, from the kubelet's record, the pods of the node and what was promised; pure.
+
+Used by ``holders_page`` and ``measure``. The kubelet's record wins over a promise (law L1); it keeps
+entries of pods that have ended, which hold nothing any more.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import msgspec
+
+from cluster import names
+from cluster.objects.assignment import readable_assignment_of
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod, is_terminal
+from deviceplugin.allocation.pod_devices import PodDevices
+
+Source = Literal["kubelet", "promise"]
+"""The kubelet's record of what it gave; or what the extender wrote on a pod, where the kubelet has not given
+anything yet or its record cannot be read."""
+
+
+class Holder(msgspec.Struct, frozen=True, kw_only=True):
+    """A pod on a device. Empty texts: not known, or there is none."""
+
+    device: str
+    index: int
+    model: str
+    uid: str
+    containers: tuple[str, ...]
+    """Those that have the device."""
+    namespace: str = ""
+    pod: str = ""
+    user: str = ""
+    """The user id to whom the pod belongs."""
+    booking: str = ""
+    """The booking that covers it, as it is written on the pod."""
+    source: Source
+
+
+@dataclass(frozen=True)
+class HolderSnapshot:
+    """What was seen at one moment."""
+
+    held: tuple[Holder, ...] = ()
+    pods: tuple[Pod, ...] = ()
+    """Of this node, as they are known: perhaps of a moment ago."""
+    is_certain: bool = False
+    """Whether the kubelet's record could be read: before that nobody is said to hold nothing."""
+
+
+NOBODY: Final = ("", "", "", "")
+"""Namespace, pod, user and booking of a device that nobody holds."""
+
+
+def holders(
+    devices: Iterable[Device], holdings: PodDevices | None, pods: Iterable[Pod], *, is_current: bool = True
+) -> tuple[Holder, ...]:
+    """Who is on each device, in the devices' order.
+
+    Args:
+        devices: of this node.
+        holdings: the kubelet's record; None where it cannot be read.
+        pods: of this node.
+        is_current: whether the pods were asked for after the record was read: then one that is missing has
+            ended. Otherwise it may be new, and is told without its name.
+    """
+    by_uid = {pod.metadata.uid: pod for pod in pods}
+    living = {uid: pod for uid, pod in by_uid.items() if not is_terminal(pod)}
+    served = holdings.of_containers if holdings else {}
+    found: dict[tuple[str, str], tuple[set[str], Source]] = {}
+    for (uid, container), uuids in served.items():
+        if uid in living or not (is_current or uid in by_uid):
+            _note(found, (uid, container), uuids, "kubelet")
+    for uid, pod in living.items():
+        for container, promised in readable_assignment_of(pod).items():
+            # Containers are served one resource after the other: what has not come yet is promised still.
+            if len(served.get((uid, container), ())) < len(promised):
+                _note(found, (uid, container), promised, "promise")
+    return tuple(
+        _holder(device, uid, living.get(uid), containers=tuple(sorted(containers)), source=source)
+        for device in devices
+        for (uuid, uid), (containers, source) in sorted(found.items())
+        if uuid == device.uuid
+    )
+
+
+def by_device(held: Iterable[Holder]) -> Mapping[str, tuple[Holder, ...]]:
+    """Device -> who is on it."""
+    found: dict[str, list[Holder]] = {}
+    for holder in held:
+        found.setdefault(holder.device, []).append(holder)
+    return {device: tuple(those) for device, those in found.items()}
+
+
+def _note(
+    found: dict[tuple[str, str], tuple[set[str], Source]],
+    place: tuple[str, str],
+    uuids: Iterable[str],
+    source: Source,
+) -> None:
+    uid, container = place
+    for uuid in uuids:
+        containers, _ = found.setdefault((uuid, uid), (set(), source))
+        containers.add(container)
+
+
+def _holder(
+    device: Device, uid: str, pod: Pod | None, *, containers: tuple[str, ...], source: Source
+) -> Holder:
+    namespace, name, user, booking = whose(pod)
+    return Holder(
+        device=device.uuid,
+        index=device.index,
+        model=device.model,
+        uid=uid,
+        containers=containers,
+        namespace=namespace,
+        pod=name,
+        user=user,
+        booking=booking,
+        source=source,
+    )
+
+
+def whose(pod: Pod | None) -> tuple[str, str, str, str]:
+    """Namespace, name, user id and booking of a pod, as far as they are known."""
+    if pod is None:
+        return NOBODY
+    said = pod.metadata.annotation
+    return pod.metadata.namespace, pod.metadata.name, said(names.USER) or "", said(names.BOOKING) or ""

@@ -1,0 +1,181 @@
+"""The thread that makes of what NVML's thread has measured what people are told.
+
+It calls no NVML: the watching thread hands its measurements over (``update``). Who holds what is looked at
+with each of them, and every ten seconds where none comes, so that metrics of holders do not grow old with a
+driver that hangs; measurements that are too old are shown no more.
+"""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from cluster import names
+from cluster.objects.device_usage import encode_use
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from cluster.process.clock import Clock
+from deviceplugin.nvml.watch import UsageReport
+from deviceplugin.usage.holders import HolderSnapshot
+from deviceplugin.usage.processes import Processes
+from deviceplugin.usage.snapshot import UsageSnapshot, join, use_of
+from deviceplugin.usage.squatter_events import SquatterReporter
+from deviceplugin.usage.squatters import (
+    SquattingProcess,
+    Suspects,
+    families,
+    processes_on_devices,
+    squatting,
+    used_by_pods,
+)
+from deviceplugin.usage.usage_metrics import UseMetrics
+
+LOOK_EVERY: Final = 1.0
+"""Seconds between two looks whether there is something new."""
+ROUND_EVERY: Final = 10.0
+"""Seconds after which holders are looked at anyway."""
+OLD_AFTER: Final = 30.0
+"""Seconds after which a measurement is shown no more."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What may differ between two nodes."""
+
+    proc: Path = Path("/proc")
+    tolerated: frozenset[str] = frozenset()
+    """Names of processes of no pod that may use GPUs."""
+    tell_every: float = 10.0
+    """Seconds between two texts for the Lease; 0: none."""
+
+
+class UsageMonitor:
+    """Keeps the newest moment."""
+
+    def __init__(
+        self,
+        snapshot: Callable[[], HolderSnapshot],
+        metrics: UseMetrics,
+        reporter: SquatterReporter,
+        *,
+        everybody: Callable[[], tuple[Pod, ...]],
+        options: Options,
+        clock: Clock,
+    ) -> None:
+        """Nothing is known yet.
+
+        Args:
+            snapshot: says who holds what now.
+            metrics: shown every moment.
+            reporter: tells of squatters.
+            everybody: all pods of the node: who squats need not have asked for a GPU.
+            options: see there.
+            clock: for ages.
+        """
+        self._holder_snapshot = snapshot
+        self._metrics = metrics
+        self._reporter = reporter
+        self._everybody = everybody
+        self._options = options
+        self._clock = clock
+        self._processes = Processes(options.proc)
+        self._suspects = Suspects()
+        self._squatting: tuple[SquattingProcess, ...] = ()
+        self._lock = threading.Lock()
+        self._loads: tuple[UsageReport, float] | None = None
+        self._is_new = False
+        self._round_at: float | None = None
+        self._told_at: float | None = None
+        self._text: str | None = None
+
+    def update(self, loads: UsageReport) -> None:
+        """A measurement, in NVML's thread: it must not wait for anything."""
+        with self._lock:
+            self._loads = (loads, self._clock.monotonic())
+            self._is_new = True
+
+    def observe(self, node: Node) -> None:
+        """The Node that Events are written on; by any thread."""
+        self._reporter.observe(node)
+
+    def annotations(self) -> Mapping[str, str | None]:
+        """What rides on the Lease."""
+        return {names.USE: self.text()}
+
+    def snapshot(self) -> HolderSnapshot:
+        """Who holds what now; by any thread."""
+        return self._holder_snapshot()
+
+    def age(self) -> float | None:
+        """Seconds since the newest measurement; None before the first."""
+        with self._lock:
+            return None if self._loads is None else self._clock.monotonic() - self._loads[1]
+
+    def text(self) -> str | None:
+        """What the booking server is told, for the Lease; None: nothing is known, or it is not to be told."""
+        age = self.age()
+        return self._text if age is not None and age < OLD_AFTER else None
+
+    def run(self, stop: threading.Event) -> None:
+        """Go on until told to stop."""
+        while not self._clock.wait(stop, LOOK_EVERY):
+            self.once()
+
+    def once(self) -> None:
+        """One look: a round, if it is time for one."""
+        now = self._clock.monotonic()
+        with self._lock:
+            loads, is_new, self._is_new = self._loads, self._is_new, False
+        is_due = self._round_at is None or now - self._round_at >= ROUND_EVERY
+        if not is_new and not is_due:
+            return
+        self._round_at = now
+        current = loads[0] if loads is not None and now - loads[1] < OLD_AFTER else UsageReport()
+        snapshot = self._snapshot(current, is_new=is_new)
+        self._metrics.show(snapshot)
+        self._reporter.report(snapshot)
+        self._keep_text(snapshot, now)
+
+    def _snapshot(self, loads: UsageReport, *, is_new: bool) -> UsageSnapshot:
+        places = processes_on_devices(loads.devices, loads.of)
+        pids = {where.process.pid for where in places}
+        seen = {pid: process for pid in pids if (process := self._processes.see(pid)) is not None}
+        # After the processes: one that runs has been given its device before.
+        snapshot = self._holder_snapshot()
+        if is_new and snapshot.is_certain:
+            found = squatting(
+                places,
+                seen,
+                snapshot.held,
+                family=families(loads.devices),
+                tolerated=self._options.tolerated,
+            )
+            self._squatting = self._suspects.confirmed(found)
+        elif not loads.of:
+            self._squatting = ()
+        return join(
+            loads.devices,
+            loads.of,
+            snapshot=self._with_squatters(snapshot),
+            memory=used_by_pods(places, seen),
+            squatting=self._squatting,
+        )
+
+    def _with_squatters(self, snapshot: HolderSnapshot) -> HolderSnapshot:
+        """The look, with the pods of squatters among those that are known."""
+        unknown = {one.seen.place.uid for one in self._squatting} - {
+            pod.metadata.uid for pod in snapshot.pods
+        }
+        if not unknown - {None}:
+            return snapshot
+        named = tuple(pod for pod in self._everybody() if pod.metadata.uid in unknown)
+        return replace(snapshot, pods=(*snapshot.pods, *named))
+
+    def _keep_text(self, snapshot: UsageSnapshot, now: float) -> None:
+        every = self._options.tell_every
+        if not every or not snapshot.loads:
+            self._text = None
+        elif self._told_at is None or now - self._told_at >= every:
+            self._told_at = now
+            self._text = encode_use(use_of(snapshot, self._clock.now()))

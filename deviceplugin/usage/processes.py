@@ -1,0 +1,82 @@
+"""What the kernel says of a process: its cgroup, its name, when it began. Read by pid below ``/proc``.
+
+The agent must be in the node's PID namespace: from another one NVML lists no process at all.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from deviceplugin.usage.cgroups import Place, place_of
+
+_LONGEST: Final = 65536
+_OURS: Final = ("deviceplugin", "/pause")
+"""What the first process of a pod is called: the agent, or what holds the namespace that a pod shares."""
+_NAME_ENDS: Final = ")"
+_STARTED: Final = 19
+"""Place of the start in ``/proc/PID/stat`` after the name: its field 22."""
+
+
+@dataclass(frozen=True, slots=True)
+class LiveProcess:
+    """A process that lives."""
+
+    pid: int
+    started: str
+    """In ticks since the node's boot: with the pid it names the process for ever."""
+    command: str
+    place: Place
+
+
+class Processes:
+    """The processes of this node."""
+
+    def __init__(self, proc: Path) -> None:
+        self._proc = proc
+
+    def are_the_nodes(self) -> bool:
+        """Whether we are in the node's PID namespace: in one of our own the first process is ourselves."""
+        try:
+            first = _text(self._proc / "1" / "cmdline")
+        except OSError:
+            return False
+        return not any(name in first for name in _OURS)
+
+    def see(self, pid: int) -> LiveProcess | None:
+        """The process; None where it has ended, or where nothing may be known of it."""
+        folder = self._proc / str(pid)
+        try:
+            before = _stat(folder)
+            cgroup = _text(folder / "cgroup")
+            after = _stat(folder)
+        except (OSError, ValueError):
+            return None
+        # The number may be another process's by now.
+        if before != after:
+            return None
+        command, started = before
+        return LiveProcess(pid, started, command, place_of(cgroup))
+
+
+def _stat(folder: Path) -> tuple[str, str]:
+    """Name and start. The name is in brackets, and may hold brackets and spaces itself.
+
+    Raises:
+        OSError: there is no such process.
+        ValueError: in another form than the kernel's.
+    """
+    name, ends, rest = _text(folder / "stat").rpartition(_NAME_ENDS)
+    fields = rest.split()
+    if not ends or len(fields) <= _STARTED:
+        raise ValueError(str(folder))
+    return _printable(name.partition("(")[2]), fields[_STARTED]
+
+
+def _text(path: Path) -> str:
+    with path.open("rb") as file:
+        return file.read(_LONGEST).decode(errors="replace")
+
+
+def _printable(text: str) -> str:
+    """A process may call itself anything."""
+    return "".join(letter if letter.isprintable() else "?" for letter in text)

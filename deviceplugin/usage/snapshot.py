@@ -1,0 +1,102 @@
+"""One moment of this node: devices, how each is used, who holds it and who should not be on it; pure."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Final
+
+from cluster.objects.device_usage import MOST_SQUATTERS, DeviceUsage, NodeUsage, Squatter
+from cluster.objects.pods import Pod
+from deviceplugin.nvml.interface import GpuUsage
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.usage.holders import Holder, HolderSnapshot, whose
+from deviceplugin.usage.squatters import SquattingProcess
+
+_MIB: Final = 1 << 20
+
+
+@dataclass(frozen=True, kw_only=True)
+class UsageSnapshot:
+    """What is known at one moment."""
+
+    devices: tuple[NodeDevice, ...] = ()
+    """Those that were measured, each GPU with its MIG devices."""
+    loads: Mapping[str, GpuUsage] = field(default_factory=dict)
+    """Device -> how it is used; of a MIG device the memory alone."""
+    held: tuple[Holder, ...] = ()
+    pods: Mapping[str, Pod] = field(default_factory=dict)
+    """Uid -> pod of this node, as far as they are known."""
+    memory: Mapping[tuple[str, str], int] = field(default_factory=dict)
+    """(Device, pod uid) -> bytes that the pod's processes use there."""
+    squatting: tuple[SquattingProcess, ...] = ()
+
+
+def join(
+    devices: Sequence[NodeDevice],
+    loads: Mapping[str, GpuUsage],
+    *,
+    snapshot: HolderSnapshot,
+    memory: Mapping[tuple[str, str], int],
+    squatting: tuple[SquattingProcess, ...],
+) -> UsageSnapshot:
+    """The moment, with a load of its own for each MIG device."""
+    parts = {
+        device.uuid: GpuUsage(memory_used=used, memory_total=(device.published.memory * _MIB) or None)
+        for device in devices
+        if (parent := device.published.parent) in loads
+        and parent is not None
+        and (used := loads[parent].parts.get(device.uuid)) is not None
+    }
+    known = {device.uuid for device in devices}
+    measured = {uuid: load for uuid, load in loads.items() if uuid in known} | parts
+    return UsageSnapshot(
+        devices=tuple(device for device in devices if device.uuid in measured),
+        loads=measured,
+        held=snapshot.held,
+        pods={pod.metadata.uid: pod for pod in snapshot.pods},
+        memory=memory,
+        squatting=squatting,
+    )
+
+
+def use_of(snapshot: UsageSnapshot, at: datetime) -> NodeUsage:
+    """The moment as the booking server is told of it."""
+    ranked = sorted(snapshot.squatting, key=lambda one: (-(one.memory or 0), one.key))
+    return NodeUsage(
+        at=at.replace(microsecond=0),
+        devices=tuple(_device(device.uuid, snapshot) for device in snapshot.devices),
+        squatters=tuple(_squatter(one, snapshot) for one in ranked[:MOST_SQUATTERS]),
+        more=max(0, len(ranked) - MOST_SQUATTERS),
+    )
+
+
+def _device(uuid: str, snapshot: UsageSnapshot) -> DeviceUsage:
+    load = snapshot.loads[uuid]
+    pods = {
+        holder.uid: used // _MIB
+        for holder in snapshot.held
+        if holder.device == uuid and (used := snapshot.memory.get((uuid, holder.uid))) is not None
+    }
+    return DeviceUsage(
+        uuid=uuid,
+        utilisation=load.utilisation,
+        memory=None if load.memory_used is None else load.memory_used // _MIB,
+        temperature=load.temperature,
+        power=None if load.power is None else round(load.power),
+        pods=pods or None,
+    )
+
+
+def _squatter(one: SquattingProcess, snapshot: UsageSnapshot) -> Squatter:
+    uid = one.seen.place.uid
+    namespace, name, user, _ = whose(snapshot.pods.get(uid or ""))
+    return Squatter(
+        device=one.device,
+        pid=one.seen.pid,
+        command=one.seen.command,
+        memory=None if one.memory is None else one.memory // _MIB,
+        uid=uid,
+        namespace=namespace or None,
+        name=name or None,
+        user=user or None,
+    )

@@ -1,0 +1,67 @@
+"""Events on the Node about processes that use a GPU which their pod does not hold."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import structlog
+
+from cluster import names
+from cluster.kube.events import EventRecorder
+from cluster.objects.nodes import Node
+from cluster.objects.pods import Pod
+from deviceplugin.usage.snapshot import UsageSnapshot
+from deviceplugin.usage.squatters import SquattingProcess
+
+log = structlog.get_logger(__name__)
+
+_MIB: Final = 1 << 20
+MOST_AT_ONCE: Final = 10
+"""Events for one look; the metrics count them all."""
+
+
+def squatter_message(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
+    """Who uses which GPU, and whose it is."""
+    process = f"Process {one.seen.pid} ({one.seen.command})"
+    used = "" if one.memory is None else f" and {one.memory // _MIB} MiB of its memory"
+    held = _pods(one.held_by, pods)
+    whose = f"It is held by {held}." if held else "No pod holds it."
+    return f"{process} of {_owner(one, pods)} uses GPU {one.index} ({one.device}){used}. {whose}"
+
+
+class SquatterReporter:
+    """Tells each squatter once. ``observe`` and ``report`` may be called by different threads."""
+
+    def __init__(self, recorder: EventRecorder) -> None:
+        self._recorder = recorder
+        self._node: Node | None = None
+        self._told: frozenset[tuple[str, int, str]] = frozenset()
+
+    def observe(self, node: Node) -> None:
+        """The Node on which Events are written; before it is known they wait."""
+        self._node = node
+
+    def report(self, snapshot: UsageSnapshot) -> None:
+        """Say what has changed since the last time."""
+        node = self._node
+        if node is None:
+            return
+        new = [one for one in snapshot.squatting if one.key not in self._told]
+        told = new[:MOST_AT_ONCE]
+        for one in told:
+            text = squatter_message(one, snapshot.pods)
+            log.warning("squatter", device=one.device, pid=one.seen.pid, sentence=text)
+            self._recorder.warning(node, names.GPU_SQUATTED, text)
+        present = {one.key for one in snapshot.squatting}
+        self._told = (self._told & present) | {one.key for one in told}
+
+
+def _owner(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
+    uid = one.seen.place.uid
+    if uid is None:
+        where = f" ({one.seen.place.unit})" if one.seen.place.unit else ""
+        return f"no pod{where}"
+    return _pods((uid,), pods)
+
+
+def _pods(uids: Iterable[str], pods: Mapping[str, Pod]) -> str:
+    return ", ".join(f"pod {pods[uid].key}" if uid in pods else f"a pod with uid {uid}" for uid in uids)

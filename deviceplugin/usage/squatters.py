@@ -1,0 +1,138 @@
+"""Who uses a GPU without holding it; pure.
+
+A process is at its place if its pod holds the device that it is on; a process on a whole GPU may be that of a
+pod with any of its MIG devices, one on a part may be that of a pod with the whole. What is not known accuses
+nobody: a process that has ended or hides is not judged, and nobody is while the kubelet's record cannot be
+read (law L6). A pod's last process may outlive its pod for a moment, so only who is seen twice is told.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from deviceplugin.nvml.interface import GpuProcess, GpuUsage
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.usage.holders import Holder
+from deviceplugin.usage.processes import LiveProcess
+
+
+@dataclass(frozen=True, slots=True)
+class SquattingProcess:
+    """A process on a device that is not its pod's."""
+
+    device: str
+    index: int
+    seen: LiveProcess
+    memory: int | None
+    """Bytes."""
+    held_by: tuple[str, ...] = ()
+    """Uids of the pods that hold the device."""
+
+    @property
+    def key(self) -> tuple[str, int, str]:
+        """What is the same as long as the process lives."""
+        return self.device, self.seen.pid, self.seen.started
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessOnDevice:
+    """A process, and the device that it is on."""
+
+    device: NodeDevice
+    process: GpuProcess
+
+
+def processes_on_devices(
+    devices: Sequence[NodeDevice], loads: Mapping[str, GpuUsage]
+) -> tuple[ProcessOnDevice, ...]:
+    """Every process on every device: on a MIG device where the driver names one that is known."""
+    gpus = {device.uuid: device for device in devices if device.published.parent is None}
+    return tuple(
+        ProcessOnDevice(_part(process, gpus[gpu], devices), process)
+        for gpu, load in loads.items()
+        if gpu in gpus
+        for process in load.processes
+    )
+
+
+def squatting(
+    places: Iterable[ProcessOnDevice],
+    seen: Mapping[int, LiveProcess],
+    held: Iterable[Holder],
+    *,
+    family: Mapping[str, frozenset[str]],
+    tolerated: frozenset[str],
+) -> tuple[SquattingProcess, ...]:
+    """The processes that are not at their place, as of now.
+
+    Args:
+        places: the processes and where they are.
+        seen: pid -> what is known of the process.
+        held: who holds what.
+        family: device -> the devices whose holders may have processes on it: itself, its GPU, its parts.
+        tolerated: names of processes of no pod that may use GPUs all the same (a display server).
+    """
+    holders: dict[str, set[str]] = {}
+    for holder in held:
+        holders.setdefault(holder.device, set()).add(holder.uid)
+    found: list[SquattingProcess] = []
+    for where in places:
+        who = seen.get(where.process.pid)
+        uuid = where.device.uuid
+        if who is None or (who.place.uid is None and who.command in tolerated):
+            continue
+        entitled = {uid for kin in family.get(uuid, ()) for uid in holders.get(kin, ())}
+        if who.place.uid is None or who.place.uid not in entitled:
+            index = where.device.published.index
+            found.append(SquattingProcess(uuid, index, who, where.process.memory, tuple(sorted(entitled))))
+    return tuple(found)
+
+
+def families(devices: Sequence[NodeDevice]) -> Mapping[str, frozenset[str]]:
+    """Device -> itself and whatever is part of it, or what it is part of."""
+    return {
+        device.uuid: frozenset(
+            other.uuid
+            for other in devices
+            if other.uuid in {device.uuid, device.published.parent} or other.published.parent == device.uuid
+        )
+        for device in devices
+    }
+
+
+def used_by_pods(
+    places: Iterable[ProcessOnDevice], seen: Mapping[int, LiveProcess]
+) -> Mapping[tuple[str, str], int]:
+    """(Device, pod uid) -> bytes that the pod's processes use there, as far as the driver says it."""
+    used: dict[tuple[str, str], int] = {}
+    for where in places:
+        who = seen.get(where.process.pid)
+        if who is None or who.place.uid is None or where.process.memory is None:
+            continue
+        place = (where.device.uuid, who.place.uid)
+        used[place] = used.get(place, 0) + where.process.memory
+    return used
+
+
+class Suspects:
+    """Who was seen before."""
+
+    def __init__(self) -> None:
+        self._before: frozenset[tuple[str, int, str]] = frozenset()
+
+    def confirmed(self, found: Sequence[SquattingProcess]) -> tuple[SquattingProcess, ...]:
+        """Those who were found the last time, too."""
+        before, self._before = self._before, frozenset(one.key for one in found)
+        return tuple(one for one in found if one.key in before)
+
+
+def _part(process: GpuProcess, gpu: NodeDevice, devices: Sequence[NodeDevice]) -> NodeDevice:
+    if process.gpu_instance is None:
+        return gpu
+    for device in devices:
+        if (
+            device.published.parent == gpu.uuid
+            and device.gpu_instance == process.gpu_instance
+            and process.compute_instance in {None, device.compute_instance}
+        ):
+            return device
+    return gpu

@@ -1,0 +1,188 @@
+"""How the GPUs are used, for ``/metrics``: a few series for each device, joined with who holds it.
+
+There are as many as devices and holders, some dozens for a node; those of a pod are gone with it. A device
+with several holders (its MIG devices have one each) says in its own series none; ``agent_device_holder`` and
+``agent_pod_memory_bytes`` have one for each.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Gauge
+
+from cluster.process.metrics import NAMESPACE
+from deviceplugin.nvml.interface import GpuUsage
+from deviceplugin.usage.holders import NOBODY, Holder, by_device, whose
+from deviceplugin.usage.snapshot import UsageSnapshot
+
+Labels = tuple[str, ...]
+_PERCENT: Final = 100
+
+
+class _Series:
+    """A gauge of which exactly those series stand that were shown last."""
+
+    def __init__(self, gauge: Gauge) -> None:
+        self._gauge = gauge
+        self._shown: frozenset[Labels] = frozenset()
+
+    def show(self, values: Mapping[Labels, float]) -> None:
+        for gone in self._shown - values.keys():
+            self._gauge.remove(*gone)
+        for labels, value in values.items():
+            self._gauge.labels(*labels).set(value)
+        self._shown = frozenset(values)
+
+
+class UseMetrics:
+    """The gauges, in the registry that they are given."""
+
+    def __init__(self, registry: CollectorRegistry, *, name_people: bool = True) -> None:
+        """Args: name_people: whether users and bookings are named; their labels are empty otherwise."""
+        self._name_people = name_people
+        self._holder = _Series(
+            Gauge(
+                "agent_device_holder",
+                "1 for each pod on each device, by device, index, namespace, pod, user and booking, and by"
+                " which source: kubelet (its record), promise (written on the pod, not given yet).",
+                ["device", "index", "namespace", "pod", "user", "booking", "source"],
+                namespace=NAMESPACE,
+                registry=registry,
+            )
+        )
+        self._measured = (*_shares(registry), *_amounts(registry), *_heats(registry))
+        self._pod_memory = _Series(
+            Gauge(
+                "agent_pod_memory_bytes",
+                "Bytes of a device's memory that the processes of a pod use which holds it, by device, index,"
+                " namespace, pod, user and booking.",
+                ["device", "index", "namespace", "pod", "user", "booking"],
+                namespace=NAMESPACE,
+                registry=registry,
+            )
+        )
+        self._squatters = _Series(
+            Gauge(
+                "agent_squatters",
+                "Processes on a device that their pod does not hold, by device, index, namespace and pod; of"
+                " no pod where these are empty.",
+                ["device", "index", "namespace", "pod"],
+                namespace=NAMESPACE,
+                registry=registry,
+            )
+        )
+        self._squatter_memory = _Series(
+            Gauge(
+                "agent_squatter_memory_bytes",
+                "Bytes of a device's memory that such processes use, by device, index, namespace and pod.",
+                ["device", "index", "namespace", "pod"],
+                namespace=NAMESPACE,
+                registry=registry,
+            )
+        )
+
+    def show(self, snapshot: UsageSnapshot) -> None:
+        """Exactly this moment."""
+        index = {device.uuid: str(device.published.index) for device in snapshot.devices}
+        self._holder.show(
+            {(one.device, str(one.index), *self._whose(one), one.source): 1.0 for one in snapshot.held}
+        )
+        on = by_device(snapshot.held)
+        joined = {uuid: (uuid, index[uuid], *self._only(on.get(uuid, ()))) for uuid in index}
+        for series, read in self._measured:
+            values = {uuid: read(load) for uuid, load in snapshot.loads.items()}
+            series.show({joined[uuid]: value for uuid, value in values.items() if value is not None})
+        memory = snapshot.memory
+        self._pod_memory.show(
+            {
+                (one.device, str(one.index), *self._whose(one)): float(memory[one.device, one.uid])
+                for one in snapshot.held
+                if (one.device, one.uid) in memory
+            }
+        )
+        self._show_squatters(snapshot)
+
+    def _show_squatters(self, snapshot: UsageSnapshot) -> None:
+        count: dict[Labels, float] = {}
+        used: dict[Labels, float] = {}
+        for one in snapshot.squatting:
+            namespace, pod, _, _ = whose(snapshot.pods.get(one.seen.place.uid or ""))
+            labels = (one.device, str(one.index), namespace, pod or one.seen.place.uid or "")
+            count[labels] = count.get(labels, 0.0) + 1
+            used[labels] = used.get(labels, 0.0) + (one.memory or 0)
+        self._squatters.show(count)
+        self._squatter_memory.show(used)
+
+    def _whose(self, one: Holder) -> Labels:
+        people = (one.user, one.booking) if self._name_people else ("", "")
+        return one.namespace, one.pod or one.uid, *people
+
+    def _only(self, those: tuple[Holder, ...]) -> Labels:
+        return self._whose(those[0]) if len(those) == 1 else NOBODY
+
+
+Reading = tuple[_Series, Callable[[GpuUsage], float | None]]
+"""A gauge, and what it shows of a load; None: the card does not say."""
+
+
+def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
+    utilisation = Gauge(
+        "agent_device_utilisation_ratio",
+        "Part of the time in which something ran on a device, by device, index, namespace, pod, user and"
+        " booking; a GPU in MIG mode has none.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(utilisation), lambda load: _ratio(load.utilisation)
+    activity = Gauge(
+        "agent_device_memory_activity_ratio",
+        "Part of the time in which the memory of a device was read or written, by device, index,"
+        " namespace, pod, user and booking.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(activity), lambda load: _ratio(load.memory_activity)
+
+
+def _amounts(registry: CollectorRegistry) -> Iterator[Reading]:
+    used = Gauge(
+        "agent_device_memory_used_bytes",
+        "Bytes of a device's memory in use, by device, index, namespace, pod, user and booking.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(used), lambda load: load.memory_used
+    total = Gauge(
+        "agent_device_memory_total_bytes",
+        "Bytes of memory that a device has, by device, index, namespace, pod, user and booking.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(total), lambda load: load.memory_total
+
+
+def _heats(registry: CollectorRegistry) -> Iterator[Reading]:
+    temperature = Gauge(
+        "agent_device_temperature_celsius",
+        "Temperature of a device in degrees Celsius, by device, index, namespace, pod, user and booking.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(temperature), lambda load: load.temperature
+    power = Gauge(
+        "agent_device_power_watts",
+        "Power that a device draws in watts, by device, index, namespace, pod, user and booking.",
+        ["device", "index", "namespace", "pod", "user", "booking"],
+        namespace=NAMESPACE,
+        registry=registry,
+    )
+    yield _Series(power), lambda load: load.power
+
+
+def _ratio(percent: int | None) -> float | None:
+    return None if percent is None else percent / _PERCENT

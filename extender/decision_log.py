@@ -1,0 +1,58 @@
+"""The last decisions, to be read at ``/debug/ring`` by whoever looks into one: an aid, nothing rests on it.
+
+It keeps what is logged about each answer, also where the level of the log leaves it out.
+"""
+
+import threading
+from collections import deque
+from collections.abc import Iterable, MutableMapping
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from cluster.process.clock import Clock
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+PATH: Final = "/debug/ring"
+SIZE: Final = 1000
+"""Decisions that are kept; some 300 bytes each."""
+_ENDING: Final = " answered"
+"""How the event of every line about a decision ends."""
+
+
+class DecisionLog:
+    """Keeps the newest lines about decisions. ``keep`` is a processor of structlog."""
+
+    def __init__(self, clock: Clock, size: int = SIZE) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._lines: deque[dict[str, Any]] = deque(maxlen=size)
+
+    def keep(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+        """Keep the line if it is about a decision; it goes on as it is."""
+        if str(event.get("event", "")).endswith(_ENDING):
+            line = {"time": self._clock.now().isoformat(), **event}
+            with self._lock:
+                self._lines.append(line)
+        return event
+
+    def lines(self) -> list[dict[str, Any]]:
+        """What is kept, the newest first."""
+        with self._lock:
+            return list(reversed(self._lines))
+
+
+def with_decision_log(app: "WSGIApplication", ring: DecisionLog) -> "WSGIApplication":
+    """An application and, beside it, ``/debug/ring``: one JSON array."""
+
+    def switch(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        if environ.get("PATH_INFO") != PATH or environ["REQUEST_METHOD"] != "GET":
+            return app(environ, start_response)
+        body = msgspec.json.encode(ring.lines(), enc_hook=str)
+        headers = [("Content-Type", "application/json"), ("Content-Length", str(len(body)))]
+        start_response("200 OK", headers)
+        return [body]
+
+    return switch

@@ -1,0 +1,155 @@
+"""The answers of all nodes to one wish, and the text of the answer to kube-scheduler.
+
+The text about a node is written when its answer changes, not when it is asked for. A question about all
+nodes, which is what a scheduler mostly asks, gets a text that is kept whole: its names may come in any order,
+and the order of the answer means nothing to kube-scheduler.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from itertools import chain
+from typing import Final
+
+import msgspec
+
+from cluster.decide.reasons import Reason
+from cluster.decide.request import GpuRequest
+
+NAMES: Final = 20_000
+"""Names of nodes that are kept as text."""
+SENTENCES: Final = 1_000
+
+Verdicts = Mapping[str, Reason | None]
+"""Node -> why the pod does not fit there, None where it does."""
+NOTHING: Final[Verdicts] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What filter answers."""
+
+    text: bytes
+    """ExtenderFilterResult, as it is sent."""
+    fitting: int = 0
+    """How many nodes fit."""
+    rejected: frozenset[str] = frozenset()
+    reasons: Mapping[str, int] = field(default_factory=dict)
+    """Code -> nodes that are rejected for it."""
+    only: str = ""
+    """The node that fits, where it is the only one."""
+
+
+class EquivalenceClass:
+    """What each node has answered. Its owner sees to it that nobody reads while another writes."""
+
+    def __init__(self, request: GpuRequest) -> None:
+        """Args: request: for which the nodes were asked."""
+        self.request: Final = request
+        self.fitting: dict[str, bytes] = {}
+        """Node that fits -> its name as text."""
+        self._rejected: dict[str, bytes] = {}
+        """Node -> its name and the reason as text."""
+        self._codes: dict[str, str] = {}
+        self._whole: Answer | None = None
+
+    def names(self) -> set[str]:
+        """All nodes that have answered."""
+        return {*self.fitting, *self._rejected}
+
+    def write(self, name: str, reason: Reason | None) -> None:
+        """The answer of a node, None where the pod fits."""
+        if reason is None:
+            if name not in self.fitting:
+                self.forget(name)
+                self.fitting[name] = _name(name)
+            return
+        text = _rejection(name, reason)
+        if self._rejected.get(name) != text:
+            self.forget(name)
+            self._rejected[name] = text
+            self._codes[name] = reason.code
+
+    def forget(self, name: str) -> None:
+        """The node is gone."""
+        self._whole = None
+        self.fitting.pop(name, None)
+        self._rejected.pop(name, None)
+        self._codes.pop(name, None)
+
+    def whole(self) -> Answer:
+        """The answer about all nodes."""
+        if self._whole is None:
+            self._whole = Answer(
+                _text(self.fitting.values(), self._rejected.values()),
+                len(self.fitting),
+                frozenset(self._rejected),
+                Counter(self._codes.values()),
+                next(iter(self.fitting)) if len(self.fitting) == 1 else "",
+            )
+        return self._whole
+
+    def about(self, names: Sequence[str], other: Verdicts = NOTHING) -> Answer:
+        """The answer about some nodes, in their order.
+
+        Args:
+            names: the nodes.
+            other: some of them that answer something else this time, or have not been asked before.
+        """
+        rest = [name for name in names if name not in other] if other else names
+        fits = list(filter(None, map(self.fitting.get, rest)))
+        rejected = [name for name in rest if name in self._rejected]
+        lines = list(map(self._rejected.__getitem__, rejected))
+        reasons = Counter(map(self._codes.__getitem__, rejected))
+        for name, reason in other.items():
+            if reason is None:
+                fits.append(_name(name))
+            else:
+                rejected.append(name)
+                lines.append(_rejection(name, reason))
+                reasons[reason.code] += 1
+        only = ""
+        if len(fits) == 1:
+            only = next(
+                chain(
+                    (name for name in rest if name in self.fitting),
+                    (name for name, reason in other.items() if reason is None),
+                )
+            )
+        return Answer(_text(fits, lines), len(fits), frozenset(rejected), reasons, only)
+
+
+def uncached_answer(verdicts: Verdicts) -> Answer:
+    """The answer of nodes that have been asked one by one."""
+    return EquivalenceClass(_NOBODY).about((), verdicts)
+
+
+_NOBODY: Final = GpuRequest(needs=(), demand={})
+
+
+def _text(fits: Iterable[bytes], rejections: Iterable[bytes]) -> bytes:
+    """ExtenderFilterResult; ``reasons`` says why no node is merely "failed"."""
+    return b"".join(
+        (
+            b'{"NodeNames":[',
+            b",".join(fits),
+            b'],"FailedNodes":{},"FailedAndUnresolvableNodes":{',
+            b",".join(rejections),
+            b'},"Error":""}',
+        )
+    )
+
+
+def _rejection(name: str, reason: Reason) -> bytes:
+    return b"%b:%b" % (_name(name), _message(reason.told))
+
+
+@lru_cache(NAMES)
+def _name(name: str) -> bytes:
+    return msgspec.json.encode(name)
+
+
+@lru_cache(SENTENCES)
+def _message(text: str) -> bytes:
+    return msgspec.json.encode(text)

@@ -1,0 +1,29 @@
+"""How much of what a pod may be given on a node is in use: what ``binpack`` and ``spread`` are about."""
+
+from dataclasses import dataclass
+
+from cluster.decide.available import matching_count
+from cluster.decide.ledger import NodeView
+from cluster.decide.request import GpuRequest
+
+
+@dataclass(frozen=True, slots=True)
+class Utilization:
+    """Devices of a node that the pod accepts."""
+
+    devices: int
+    """Sick ones too."""
+    free: int
+    """With the pod on the node. What pods hold of which nobody has said which it is may be any of them."""
+
+
+def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
+    """What the node is like with the pod on it; None where it has nothing that the pod accepts."""
+    devices = free = 0
+    for resource in request.demand:
+        devices += matching_count(view.all_by_model.get(resource, {}), request)
+        here = matching_count(view.free_by_model.get(resource, {}), request)
+        free += max(0, here - view.unknown.get(resource, 0))
+    if not devices:
+        return None
+    return Utilization(devices=devices, free=max(0, free - sum(request.demand.values())))

@@ -1,0 +1,281 @@
+"""Wakes kube-scheduler for a pod that we have rejected and that would fit now.
+
+The scheduler and we hear of changes by two watches. When a GPU becomes free, the scheduler may hear of it
+first and ask us while we do not know yet; we say no, and nothing makes it ask again: it waits for another
+change or for five minutes. The same happens after changes that it does not follow at all, like the Lease of
+a node's agent or the end of a booking. So: whoever was told "no" about a node on which the answer has become
+"yes", and is not asked about for a moment, is a pod that the scheduler must look at again.
+
+It is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means nothing to
+anybody. kube-scheduler (1.28 and later) tries pods that an extender has rejected again after any event of
+this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a right
+that the extender does not need. ``__main__`` plays it again and again in a thread of its own.
+"""
+
+from collections.abc import Callable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import structlog
+
+from cluster import names
+from cluster.cache import EVERYWHERE
+from cluster.decide.request import GpuRequest, RequestKey
+from cluster.kube.errors import ApiError, NotFound
+from cluster.kube.interface import Kube
+from cluster.kube.resources import Resource
+from cluster.objects.bookings import Booking
+from cluster.objects.meta import Meta, Partial
+from cluster.process.clock import Clock
+from extender.rejected_requests import RejectedRequests
+from extender.state import ClusterState, Rejection
+
+EVERY: Final = 0.01
+"""Seconds between two looks."""
+EVERY_WHILE_ASKED: Final = 0.1
+"""The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
+PATIENCE: Final = 0.02
+"""Seconds that the scheduler has to come by itself."""
+RETRIED_AFTER: Final = 0.1
+"""Seconds after which a call that the API server refused is tried again."""
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
+PROMISES_EVERY: Final = 2.0
+"""Seconds between two looks at those who were refused what is promised to bookings: a booking that ends, or a
+GPU that it may have elsewhere, changes nothing on the node that was refused, and no object that the scheduler
+follows."""
+
+EVERYTHING: Final = -1
+"""The number of the index's changes before the first."""
+NONE: Final[frozenset[str]] = frozenset()
+NOBODY: Final = (None, None)
+
+
+class RequeueTrigger(Partial, frozen=True):
+    """A storage.k8s.io/v1 CSIStorageCapacity, of which we need nothing but that it changes."""
+
+    metadata: Meta = Meta()
+
+
+REQUEUE_TRIGGERS: Final = Resource(
+    group="storage.k8s.io",
+    version="v1",
+    plural="csistoragecapacities",
+    kind="CSIStorageCapacity",
+    namespaced=True,
+    type=RequeueTrigger,
+)
+
+
+@dataclass
+class _Candidate:
+    """A pod that would fit."""
+
+    rejection: Rejection
+    request: GpuRequest
+    nodes: frozenset[str]
+    """On some of which it would."""
+    at: float
+    pause: float = FIRST_PAUSE
+
+
+class _Situation(NamedTuple):
+    """All that a look is about: while it is the same, nothing has to be looked at."""
+
+    noted: int
+    """``ClusterState.rejection_changes``."""
+    seen: int
+    """Changes of nodes."""
+    cover: dict[str, Booking]
+
+    def has_same_pods(self, before: "_Situation | None") -> bool:
+        """Whether the rejected pods, and who covers them, are as they were."""
+        return before is not None and (self.noted, self.cover) == (before.noted, before.cover)
+
+
+class Requeue:
+    """Looks after rejected pods."""
+
+    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> None:
+        self._kube = kube
+        self._state = state
+        self._clock = clock
+        self._namespace = namespace
+        self._seen = EVERYTHING
+        self._calls: dict[str, _Candidate] = {}
+        self._next_at = float("inf")
+        """When one of them is due."""
+        self._wishes = RejectedRequests(state, clock)
+        self._judged: dict[str, tuple[Rejection, GpuRequest]] = {}
+        self._found: dict[tuple[RequestKey, frozenset[str]], list[str]] = {}
+        """Of this look: a wish, and nodes that were asked about -> those that fit."""
+        self._places = EVERYWHERE
+        self._situation: _Situation | None = None
+        self._looked_at = float("-inf")
+        self._promised: set[str] = set()
+        """Uids of those who would fit but for what others are promised."""
+        self._promises_at = clock.monotonic()
+        self._log = structlog.get_logger(__name__)
+
+    def reconcile(self) -> None:
+        """One round: find pods that fit by now, and ring for those that are due."""
+        now = self._clock.monotonic()
+        with self._state.locked():
+            if not self._state.rejections:
+                self._seen, self._calls, self._judged = EVERYTHING, {}, {}
+                self._promised, self._situation = set(), None
+                return
+            noted = self._state.rejection_changes
+            is_asked = self._situation is not None and noted != self._situation.noted
+            if is_asked and now - self._looked_at < EVERY_WHILE_ASKED:
+                return
+            cover = self._state.cover(self._clock.now())
+        places = self._state.places()
+        changed, seen = self._state.index.changed(self._seen if places is self._places else EVERYTHING)
+        situation = _Situation(noted, seen, cover)
+        is_quiet = situation == self._situation and places is self._places
+        if is_quiet and now < self._next_at and now - self._promises_at < PROMISES_EVERY:
+            return
+        before, self._situation, self._found = self._situation, situation, {}
+        self._looked_at = now
+        with self._state.locked():
+            rejections = dict(self._state.rejections)
+        self._places = places
+        present = self._present(rejections, is_same=situation.has_same_pods(before))
+        barred = self._barred(rejections, now)
+        self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present, changed)}
+        for uid, node in self._fitting_by_now(present, changed, barred).items():
+            # What was in its way elsewhere need not be on another node: that is a new call.
+            known = self._calls[uid].nodes if uid in self._calls else NONE
+            self._calls[uid] = _Candidate(*present[uid], nodes=known | {node}, at=now + PATIENCE)
+        self._seen, self._judged = seen, present
+        self._ring_for(now)
+
+    def _ring_for(self, now: float) -> None:
+        """Ring for those whom it is time to ring for."""
+        due = [call for call in self._calls.values() if now >= call.at]
+        is_rung = due and self._trigger()
+        for call in due:
+            if is_rung:
+                call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
+            else:
+                call.at = now + RETRIED_AFTER
+        self._next_at = min((call.at for call in self._calls.values()), default=float("inf"))
+
+    def _present(
+        self, rejections: Mapping[str, Rejection], *, is_same: bool
+    ) -> dict[str, tuple[Rejection, GpuRequest]]:
+        """The rejected pods, and what they want now: read anew where pods or bookings have changed."""
+        if is_same and self._judged.keys() == rejections.keys():
+            return self._judged
+        return {uid: (rejections[uid], request) for uid, request in self._wishes.now(rejections).items()}
+
+    def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
+        """Who is looked at though nothing has changed: who was refused what is promised, now and then."""
+        if now - self._promises_at < PROMISES_EVERY:
+            return NONE
+        told = {uid for uid, rejection in rejections.items() if rejection.is_promised}
+        barred, self._promised = told | (self._promised & rejections.keys()), set()
+        self._promises_at = now
+        return barred
+
+    def _fitting_by_now(
+        self,
+        present: dict[str, tuple[Rejection, GpuRequest]],
+        changed: frozenset[str],
+        barred: AbstractSet[str],
+    ) -> dict[str, str]:
+        """Pods that fit where something has changed: on the node, in what the pod wants, or in promises.
+
+        Returns:
+            Uid -> a node on which it fits; of pods that are called already, one that is not known of.
+        """
+        found: dict[str, str] = {}
+        missed = self._missed(present)
+        for uid, (rejection, request) in present.items():
+            judged, before = self._judged.get(uid, (None, rejection.request))
+            if judged is not rejection:
+                before = rejection.request
+            is_same = (request is before or request == before) and uid not in barred
+            nodes = rejection.nodes & changed if is_same else rejection.nodes
+            if judged is not rejection and is_same:
+                nodes |= missed(rejection)
+            if uid in self._calls:
+                nodes -= self._calls[uid].nodes
+            node = self._place(rejection, request, nodes) if nodes else None
+            if node is not None:
+                found[uid] = node
+        return found
+
+    def _missed(
+        self, present: Mapping[str, tuple[Rejection, GpuRequest]]
+    ) -> Callable[[Rejection], frozenset[str]]:
+        """Nodes that have changed after an answer, and were looked at before it was noted."""
+        late = [
+            one.seen
+            for uid, (one, _) in present.items()
+            if one.seen < self._seen and self._judged.get(uid, NOBODY)[0] is not one
+        ]
+        changes = self._state.index.numbered_since(min(late)) if late else {}
+
+        def missed(rejection: Rejection) -> frozenset[str]:
+            if rejection.seen >= self._seen:
+                return NONE
+            if changes is None:
+                return rejection.nodes
+            return rejection.nodes & {name for name, number in changes.items() if number > rejection.seen}
+
+        return missed
+
+    def _place(self, rejection: Rejection, request: GpuRequest, nodes: frozenset[str]) -> str | None:
+        """One of the nodes on which the pod fits."""
+        free = self._free(request, nodes)
+        if not free:
+            return None
+        promised = self._state.promises(rejection.pod, request)
+        found = next((name for name in free if promised(name) is None), None)
+        if found is None and rejection.uid not in self._calls:
+            self._promised.add(rejection.uid)
+        return found
+
+    def _free(self, request: GpuRequest, nodes: frozenset[str]) -> list[str]:
+        """Where the pod fits, what others are promised aside; once a look for all who want the same."""
+        if request.hold or self._state.apart(request.uid):
+            return self._state.fitting(request, nodes)
+        if (request.key, nodes) not in self._found:
+            self._found[request.key, nodes] = self._state.fitting(request, nodes)
+        return self._found[request.key, nodes]
+
+    def _stands(
+        self, call: _Candidate, present: dict[str, tuple[Rejection, GpuRequest]], changed: frozenset[str]
+    ) -> bool:
+        """Whether the pod still waits, was not asked about since, and still fits."""
+        rejection, request = present.get(call.rejection.uid, (None, None))
+        if rejection is not call.rejection or request is None:
+            return False
+        moved = call.nodes & changed
+        if request is call.request and not moved:
+            return True
+        # Where it does not fit any more it is called anew as soon as it does.
+        call.request, call.nodes = request, call.nodes - moved.difference(self._free(request, moved))
+        return self._place(rejection, request, rejection.nodes) is not None
+
+    def _trigger(self) -> bool:
+        """Touch our object; whether it worked."""
+        touch = {"metadata": {"annotations": {names.REQUEUED_AT: self._clock.now().isoformat()}}}
+        try:
+            try:
+                self._kube.patch(REQUEUE_TRIGGERS, names.REQUEUE_TRIGGER, touch, namespace=self._namespace)
+            except NotFound:
+                body = {
+                    "metadata": {"name": names.REQUEUE_TRIGGER},
+                    "storageClassName": names.REQUEUE_TRIGGER,
+                }
+                self._kube.create(REQUEUE_TRIGGERS, body, namespace=self._namespace)
+        except ApiError as error:
+            self._log.warning("the scheduler cannot be woken now", error=str(error))
+            return False
+        self._log.info("the scheduler is woken for pods that fit by now", pods=len(self._calls))
+        return True

@@ -1,0 +1,67 @@
+"""Wishes that nobody can read are told."""
+
+import pytest
+
+from booking.admission.annotation_checks import ON_EVICT, unreadable
+from booking.reclaimer.evictions.comeback import WISHES
+from cluster import names
+from tests.booking.admission.seen import a_pod, reviewed
+
+
+@pytest.mark.parametrize(
+    ("key", "text"),
+    [
+        (names.CHECKPOINT_AT, "2026-11-23T09:00:00Z"),
+        (names.CHECKPOINT_AT, " 2026-11-23T10:00:00.5+01:00 "),
+        (names.CHECKPOINT_AT, "1795000000"),
+        (names.CHECKPOINT_DONE, "2026-11-23T09:00:00Z"),
+        (names.REQUESTED_NOTICE, "PT5M"),
+        (names.REQUESTED_NOTICE, "PT0S"),
+        (names.ON_EVICT, "recreate-without-gpu"),
+        (names.ON_EVICT, "requeue"),
+        (names.ON_EVICT, "delete"),
+        *((names.PLACEMENT, policy) for policy in names.PLACEMENTS),
+        (names.MODEL, "whatever"),
+        (names.MIN_MEMORY, "40Gi"),
+        (names.MIN_MEMORY, " 40960 "),
+        ("note", "whatever"),
+    ],
+)
+def test_what_can_be_read_is_not_mentioned(key: str, text: str) -> None:
+    assert list(unreadable({key: text})) == []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "hint"),
+    [
+        (names.MIN_MEMORY, "plenty", "a number of MiB such as 40960 or an amount such as 40Gi"),
+        (names.CHECKPOINT_AT, "yesterday", "an instant such as 2026-11-27T17:00:00Z"),
+        (names.CHECKPOINT_AT, "2026-11-23T09:00:00", "an instant such as 2026-11-27T17:00:00Z"),
+        (names.CHECKPOINT_DONE, "yes", "an instant such as 2026-11-27T17:00:00Z"),
+        (names.CHECKPOINT_DONE, "1795000000", "an instant such as 2026-11-27T17:00:00Z"),
+        (names.REQUESTED_NOTICE, "300", "a duration such as PT5M"),
+        (names.REQUESTED_NOTICE, "5m", "a duration such as PT5M"),
+        (names.REQUESTED_NOTICE, "-PT5M", "a duration such as PT5M"),
+        (names.ON_EVICT, "stay", "one of recreate-without-gpu, requeue, delete"),
+        (names.PLACEMENT, "anywhere", "one of binpack, spread, topology, booked-reserve"),
+        (names.ON_EVICT, "", "one of recreate-without-gpu, requeue, delete"),
+    ],
+)
+def test_what_cannot_be_read_is_told_with_what_can(key: str, text: str, hint: str) -> None:
+    (message,) = unreadable({key: text})
+    assert message == f"{key} is {hint}, not {text!r}: ignored."
+
+
+def test_what_may_be_wished_of_an_eviction_is_what_the_reclaimer_knows() -> None:
+    assert set(ON_EVICT) == WISHES.keys()
+
+
+def test_the_creator_of_a_pod_is_told() -> None:
+    _, outcome = reviewed(a_pod(annotations={names.REQUESTED_NOTICE: "5m"}))
+    assert len(outcome.warnings) == 2
+    assert outcome.warnings[1].startswith(f"{names.REQUESTED_NOTICE} is a duration")
+
+
+def test_a_pod_without_gpus_has_no_such_wishes() -> None:
+    _, outcome = reviewed(a_pod(gpus=0, annotations={names.REQUESTED_NOTICE: "5m"}))
+    assert outcome.warnings == ()

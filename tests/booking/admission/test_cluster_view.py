@@ -1,0 +1,48 @@
+"""What the webhook sees of the cluster."""
+
+import msgspec
+
+from booking.admission.cluster_view import CachedClusterView
+from booking.admission.owner import Place
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.decide.identity import Rule
+from cluster.fake.clock import FakeClock
+from cluster.objects.namespaces import Namespace
+from tests.fakes.objects import EPOCH, a_booking, a_pod
+
+
+def test_a_namespace_is_as_administrators_wrote_it() -> None:
+    cache = ClusterCache(FakeClock(EPOCH))
+    view = CachedClusterView(cache)
+    assert view.place("lab") == Place(name="lab")
+    made = {"name": "lab", "annotations": {names.OWNER: "alice", names.NEVER_EVICT: "true"}}
+    cache.apply_namespace(msgspec.convert({"metadata": made}, Namespace))
+    assert view.place("lab") == Place(name="lab", owner="alice", is_spared=True)
+
+
+def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> None:
+    cache = ClusterCache(FakeClock(EPOCH))
+    anybody = (Rule(source="jupyterhub", match=".+"),)
+    view = CachedClusterView(cache, rules=anybody, known=["bob@b"])
+    assert view.users_by_label()["bob-40b"] == {"bob@b"}
+    assert "alice-40a" not in view.users_by_label()
+    cache.apply_booking(a_booking(user="alice@a"))
+    assert view.users_by_label()["alice-40a"] == {"alice@a"}
+    assert view.users_by_label()["bob-40b"] == {"bob@b"}
+    cache.remove_booking(a_booking(user="alice@a"))
+    assert "alice-40a" not in view.users_by_label()
+
+
+def test_a_new_pod_stands_among_its_users_pods() -> None:
+    cache = ClusterCache(FakeClock(EPOCH))
+    booking = a_booking()
+    cache.apply_booking(booking)
+    cache.apply_booking(a_booking("b-2", user="bob"))
+    first = a_pod("first").of("alice").asks(1).created(EPOCH).obj
+    cache.apply_pod(first)
+    new = a_pod("~").of("alice").asks(1).obj
+    user_coverage = CachedClusterView(cache).user_coverage(new, EPOCH)
+    assert user_coverage.bookings == (booking,)
+    assert user_coverage.pods == {first.metadata.uid: first, new.metadata.uid: new}
+    assert user_coverage.covered == {first.metadata.uid: booking}

@@ -1,0 +1,234 @@
+"""What the creator of a pod is told about bookings, and that it is what entitlement would do."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import timedelta
+
+import msgspec
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from booking.admission.cover_message import clause
+from cluster import names
+from cluster.decide.coverage import Coverage, coverage
+from cluster.decide.entitlement import UserCoverage, candidate, entitlement
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+from tests.fakes.objects import A100, A6000, EPOCH, PodBuilder, a_booking, a_pod
+
+HOUR = timedelta(hours=1)
+NOW = EPOCH + HOUR
+NEW = "~"
+
+
+def user_coverage(bookings: Iterable[Booking], pods: Iterable[Pod]) -> UserCoverage:
+    """As the picture makes it, at ``NOW``."""
+    found = {pod.metadata.uid: pod for pod in pods}
+    candidates = [one for pod in found.values() if (one := candidate(pod, held=None, models={}))]
+    mine = tuple(bookings)
+    return UserCoverage(bookings=mine, pods=found, covered=entitlement(mine, candidates, NOW))
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A new pod among others."""
+
+    new: Pod
+    others: tuple[Pod, ...] = ()
+    bookings: tuple[Booking, ...] = ()
+
+    def verdict(self) -> Coverage:
+        return coverage(self.new, user_coverage(self.bookings, (self.new, *self.others)), NOW)
+
+
+def a_new_pod(gpus: int = 1, *models: str, namespace: str = "default") -> Pod:
+    builder = PodBuilder("new", uid=NEW).of("alice").created(NOW).asks(gpus)
+    return in_namespace((builder.wants(*models) if models else builder).obj, namespace)
+
+
+def in_namespace(pod: Pod, namespace: str) -> Pod:
+    return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, namespace=namespace))
+
+
+def an_older_pod(name: str, gpus: int = 1) -> Pod:
+    return in_namespace(a_pod(name).of("alice").created(EPOCH).asks(gpus).obj, "default")
+
+
+def said(new: Pod, *others: Pod, bookings: Iterable[Booking]) -> str:
+    return clause(Scene(new, others, tuple(bookings)).verdict(), new.metadata.namespace)
+
+
+class TestSentences:
+    def test_covered(self) -> None:
+        booking = a_booking("b-1", count=2, end=EPOCH + timedelta(days=4, hours=8))
+        assert said(a_new_pod(2), bookings=[booking]) == (
+            f"Your booking of 2 x {A100} (b-1) covers this pod until Fri 2026-11-27 17:00 UTC"
+        )
+
+    def test_none(self) -> None:
+        over = a_booking("b-0", start=EPOCH - HOUR, end=NOW)
+        assert said(a_new_pod(), bookings=[]) == "No running booking"
+        assert said(a_new_pod(), bookings=[over]) == "No running booking"
+
+    def test_later(self) -> None:
+        coming = a_booking("b-2", start=NOW + HOUR)
+        other = a_booking("b-1", model=A6000, start=NOW + timedelta(minutes=1))
+        assert said(a_new_pod(1, A100), bookings=[coming, other]) == (
+            f"Your booking of 1 x {A100} (b-2) starts Mon 2026-11-23 11:00 UTC"
+        )
+
+    def test_another_model(self) -> None:
+        assert said(a_new_pod(1, A6000, "X"), bookings=[a_booking()]) == (
+            f"Your booking of 1 x {A100} (b-1) is not for this pod, which accepts {A6000} or X"
+        )
+
+    def test_another_namespace(self) -> None:
+        assert said(a_new_pod(), bookings=[a_booking(namespace="lab")]) == (
+            f"Your booking of 1 x {A100} (b-1) is for pods of namespace lab"
+        )
+
+    def test_too_small(self) -> None:
+        assert said(a_new_pod(4), bookings=[a_booking(count=2)]) == (
+            f"Your booking of 2 x {A100} (b-1) is too small for this pod, which asks for 4 GPUs"
+        )
+
+    @pytest.mark.parametrize(
+        ("others", "end"),
+        [
+            (["a"], "pod a"),
+            (["a", "b"], "pods a and b"),
+            (["c", "b", "a"], "pods a, b and 1 more"),
+        ],
+    )
+    def test_used_up(self, others: list[str], end: str) -> None:
+        booking = a_booking(count=len(others))
+        assert said(a_new_pod(), *map(an_older_pod, others), bookings=[booking]) == (
+            f"Your booking of {len(others)} x {A100} (b-1) is used up by {end}"
+        )
+
+    def test_not_enough_left(self) -> None:
+        assert said(a_new_pod(2), an_older_pod("a"), bookings=[a_booking(count=2)]) == (
+            f"Your booking of 2 x {A100} (b-1) has 1 GPU left beside pod a, and this pod asks for 2"
+        )
+
+    def test_a_pod_of_another_namespace_is_named_with_it(self) -> None:
+        other = in_namespace(an_older_pod("a"), "lab")
+        assert said(a_new_pod(), other, bookings=[a_booking()]).endswith("used up by pod lab/a")
+
+    def test_profiles(self) -> None:
+        pod = PodBuilder("new", uid=NEW).of("alice").asks(1, resource="nvidia.com/mig-1g.10gb").obj
+        assert said(pod, bookings=[a_booking()]) == (
+            "Bookings cover whole GPUs, and this pod asks for other devices"
+        )
+
+    def test_the_nearest_booking_is_named(self) -> None:
+        elsewhere = a_booking("b-1", namespace="lab")
+        small = a_booking("b-2", start=EPOCH + timedelta(minutes=1))
+        assert "(b-2) is too small" in said(a_new_pod(2), bookings=[elsewhere, small])
+
+
+# --- laws --------------------------------------------------------------------------------------------
+MODELS = st.sampled_from([A100, A6000])
+BOOKINGS = st.lists(
+    st.builds(
+        lambda name, model, count, start, namespace: a_booking(
+            name, model=model, count=count, start=NOW + HOUR * start, end=NOW + HOUR * 9, namespace=namespace
+        ),
+        st.sampled_from(["b-1", "b-2", "b-3"]),
+        MODELS,
+        st.integers(1, 3),
+        st.integers(-2, 2),
+        st.sampled_from([None, None, "default", "lab"]),
+    ),
+    max_size=3,
+    unique_by=lambda booking: booking.name,
+)
+NAMESPACES = st.sampled_from(["default", "lab"])
+OTHERS = st.lists(
+    st.tuples(st.sampled_from("abcd"), st.integers(1, 2), st.sets(MODELS), NAMESPACES),
+    max_size=4,
+    unique_by=lambda other: other[0],
+)
+
+
+@st.composite
+def scenes(draw: st.DrawFn) -> Scene:
+    others = [
+        in_namespace(a_pod(name).of("alice").created(EPOCH).asks(gpus).wants(*sorted(models)).obj, where)
+        for name, gpus, models, where in draw(OTHERS)
+    ]
+    new = a_new_pod(draw(st.integers(1, 4)), *sorted(draw(st.sets(MODELS))), namespace=draw(NAMESPACES))
+    return Scene(new, tuple(others), tuple(draw(BOOKINGS)))
+
+
+@given(scenes())
+def test_covered_is_said_if_and_only_if_it_is_so(scene: Scene) -> None:
+    found = scene.verdict()
+    event(found.kind)
+    assert found.cover == user_coverage(scene.bookings, (scene.new, *scene.others)).covered.get(NEW)
+
+
+@given(scenes())
+def test_what_is_named_would_bring_the_pod_nearer_to_its_cover(scene: Scene) -> None:
+    """Otherwise it would send somebody after the wrong thing."""
+    order = ["namespace", "model", "count", "used-up", "covered"]
+    found, booking = scene.verdict(), scene.verdict().booking
+    if found.kind in {"covered", "none", "later"} or booking is None:
+        return
+    alone = Scene(scene.new, scene.others, (booking,))
+    after = _mended(alone, found.kind, booking).verdict()
+    assert order.index(after.kind) > order.index(found.kind)
+
+
+def _mended(scene: Scene, kind: str, booking: Booking) -> Scene:
+    """The scene as it would be if what the reason names were otherwise."""
+    new = scene.new
+    if kind == "namespace":
+        return Scene(in_namespace(new, booking.spec.namespace or ""), scene.others, scene.bookings)
+    if kind == "model":
+        wish = {**(new.metadata.annotations or {}), names.MODEL: booking.spec.model}
+        meta = msgspec.structs.replace(new.metadata, annotations=wish)
+        return Scene(msgspec.structs.replace(new, metadata=meta), scene.others, scene.bookings)
+    if kind == "count":
+        wanted = sorted(candidate_models(new))
+        smaller = a_new_pod(booking.spec.count, *wanted, namespace=new.metadata.namespace)
+        return Scene(smaller, scene.others, scene.bookings)
+    users = {pod.metadata.uid for pod in scene.verdict().users}
+    left = tuple(pod for pod in scene.others if pod.metadata.uid not in users)
+    # Whom they leave may take their place: in the end only the new pod is there.
+    return (
+        _mended(Scene(new, left, scene.bookings), kind, booking) if users else Scene(new, (), scene.bookings)
+    )
+
+
+def candidate_models(pod: Pod) -> frozenset[str]:
+    found = candidate(pod, held=None, models={})
+    return found.accepts if found else frozenset()
+
+
+@given(scenes())
+def test_a_booking_to_come_will_cover_the_pod_where_it_is_alone(scene: Scene) -> None:
+    found = scene.verdict()
+    if found.kind == "later" and found.booking and found.asks:
+        alone = entitlement([found.booking], [found.asks], found.booking.spec.start)
+        assert alone == {NEW: found.booking}
+
+
+@given(scenes())
+def test_none_is_said_only_where_no_booking_runs(scene: Scene) -> None:
+    if scene.verdict().kind == "none":
+        assert not any(booking.is_running(NOW) for booking in scene.bookings)
+
+
+@given(
+    name=st.text(min_size=60, max_size=300),
+    count=st.integers(1, 12),
+    gpus=st.integers(1, 12),
+    others=st.integers(0, 12),
+)
+def test_sentences_are_short_whatever_the_names(name: str, count: int, gpus: int, others: int) -> None:
+    pods = [an_older_pod(f"{number}{name}") for number in range(others)]
+    where = in_namespace(a_new_pod(gpus, A6000, name), "x" * 63)
+    for booking in (a_booking(name, model=name, count=count), a_booking(name, namespace=name)):
+        assert len(said(where, *pods, bookings=[booking])) <= 240

@@ -1,0 +1,232 @@
+"""The webhook's answer to one request, from bytes to bytes."""
+
+import base64
+from datetime import datetime
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from booking.admission.metrics import Metrics
+from booking.admission.patch import Operation
+from booking.admission.pod_reader import asks_for_gpus, read
+from booking.admission.review import Review
+from booking.admission.webhook import Reply, Webhook
+from cluster import names
+from cluster.decide.entitlement import UserCoverage
+from cluster.fake.clock import FakeClock
+from cluster.kube.errors import ApiError, Request, Unreachable
+from cluster.objects.bookings import Booking
+from cluster.objects.pods import Pod
+from tests.booking.admission.applying import applied
+from tests.booking.admission.seen import CREATORS, Seen
+from tests.fakes.objects import a_booking
+
+Json = dict[str, Any]
+
+FIXTURES = Path(__file__).parents[2] / "fixtures" / "admission"
+USERS = (FIXTURES / "create_user.json").read_bytes()
+
+
+class Picture(Seen):
+    """What the webhook asks of the picture."""
+
+    def __init__(self) -> None:
+        super().__init__(bookings=(a_booking("b-1", start=FakeClock().now()),))
+        self.problem: str | None = None
+        self.failure: Exception | None = None
+        self.lags: tuple[Booking, ...] = ()
+        """Bookings that the watch has not told of yet."""
+        self.unread: ApiError | None = None
+
+    def read_bookings(self) -> None:
+        if self.unread:
+            raise self.unread
+        self.bookings = (*self.bookings, *self.lags)
+
+    def unready_reason(self) -> str | None:
+        return self.problem
+
+    def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
+        if self.failure:
+            raise self.failure
+        return super().user_coverage(pod, now)
+
+
+@pytest.fixture
+def cache() -> Picture:
+    return Picture()
+
+
+@pytest.fixture
+def registry() -> CollectorRegistry:
+    return CollectorRegistry()
+
+
+@pytest.fixture
+def admit(cache: Picture, registry: CollectorRegistry) -> Webhook:
+    return Webhook(
+        Review(creators=CREATORS, unbooked="strip"),
+        cache,
+        FakeClock(),
+        Metrics(registry),
+        unready_reason=cache.unready_reason,
+        read_bookings=cache.read_bookings,
+    )
+
+
+def response(reply: Reply) -> Json:
+    assert (reply.status, reply.content_type) == (HTTPStatus.OK, "application/json")
+    review: Json = msgspec.json.decode(reply.body)
+    assert (review["apiVersion"], review["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
+    found: Json = review["response"]
+    return found
+
+
+def patch_in(answer: Json) -> list[Operation]:
+    return msgspec.json.decode(base64.b64decode(answer["patch"]), type=list[Operation])
+
+
+def changed(**changes: Any) -> bytes:
+    review = msgspec.json.decode(USERS)
+    review["request"] |= changes
+    return msgspec.json.encode(review)
+
+
+def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: CollectorRegistry) -> None:
+    answer = response(admit(USERS))
+    request = msgspec.json.decode(USERS)["request"]
+    assert (answer["uid"], answer["allowed"], answer["patchType"]) == (request["uid"], True, "JSONPatch")
+    pod = applied(request["object"], patch_in(answer))
+    assert pod["metadata"]["annotations"][names.USER] == "alice"
+    assert answer["warnings"] == [
+        "Your booking of 1 x NVIDIA-A100-SXM4-80GB (b-1) covers this pod until Wed 2026-11-25 09:00 UTC."
+    ]
+    counted = registry.get_sample_value("gpu_booking_admission_requests_total", {"outcome": "booked"})
+    assert counted == 1
+
+
+def test_l2_a_booking_that_the_watch_has_not_told_of_yet_keeps_a_pod_its_gpu(
+    admit: Webhook, cache: Picture
+) -> None:
+    cache.lags, cache.bookings, cache.has = cache.bookings, (), "full"
+    answer = response(admit(USERS))
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(answer))
+    assert asks_for_gpus(read(pod))
+    assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"
+
+
+def test_who_has_booked_nothing_starts_without_a_gpu_where_none_is_free(
+    admit: Webhook, cache: Picture
+) -> None:
+    cache.bookings, cache.has = (), "full"
+    answer = response(admit(USERS))
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(answer))
+    assert not asks_for_gpus(read(pod))
+
+
+def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(
+    admit: Webhook, cache: Picture
+) -> None:
+    cache.bookings, cache.has = (), "full"
+    cache.unread = Unreachable(Request("GET", "/bookings"), "connection refused")
+    answer = response(admit(USERS))
+    pod = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(answer))
+    assert asks_for_gpus(read(pod))
+    assert "Bookings cannot be read now" in answer["warnings"][0]
+
+
+def test_l7_forged_keys_are_reported_with_who_brought_them(
+    admit: Webhook, registry: CollectorRegistry
+) -> None:
+    pod = msgspec.json.decode(USERS)["request"]["object"]
+    forged = {f"{names.USER}-{number}": "x" for number in range(50)}
+    pod["metadata"]["annotations"] = forged
+    with capture_logs() as lines:
+        assert response(admit(changed(object=pod)))["allowed"]
+    (told,) = [line for line in lines if line["log_level"] == "warning"]
+    assert told["creator"] == msgspec.json.decode(USERS)["request"]["userInfo"]["username"]
+    assert set(told["keys"]) < set(forged)
+    assert len(told["keys"]) + told["more"] == len(forged)
+    assert registry.get_sample_value("gpu_booking_admission_forgeries_total") == 1
+
+
+def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: Picture) -> None:
+    for body in (
+        (FIXTURES / "binding.json").read_bytes(),
+        changed(operation="UPDATE"),
+        changed(operation="DELETE", object=None),
+        changed(subResource="status"),
+        changed(kind={"group": "apps", "version": "v1", "kind": "Deployment"}),
+    ):
+        answer = response(admit(body))
+        assert answer.keys() == {"uid", "allowed"}
+        assert answer["allowed"] is True
+    assert cache.looked_beside == []
+
+
+def test_a_dry_run_is_answered_like_any_other(admit: Webhook) -> None:
+    assert patch_in(response(admit(changed(dryRun=True)))) == patch_in(response(admit(USERS)))
+
+
+class TestWithoutAPicture:
+    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: Picture) -> None:
+        cache.problem = "The pods of the cluster have not been read yet."
+        assert admit.problem() == cache.problem
+        reply = admit(USERS)
+        assert reply.status == HTTPStatus.SERVICE_UNAVAILABLE
+        assert reply.body.decode() == "The pods of the cluster have not been read yet.\n"
+
+    def test_l6_with_one_that_is_too_old_nobody_new_counts_as_booked(
+        self, admit: Webhook, cache: Picture
+    ) -> None:
+        assert admit.problem() is None
+        cache.problem = "There has been no news of pods."
+        assert admit.problem() is None
+        answer = response(admit(USERS))
+        assert "cannot be read now" in answer["warnings"][0]
+        spec = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(answer))["spec"]
+        assert spec["priorityClassName"] == names.OPPORTUNISTIC_CLASS
+        assert cache.looked_beside == []
+
+
+class TestBadBodies:
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"",
+            b"{",
+            b"null",
+            b"[]",
+            b"\xff\xfe",
+            b"{}",
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview"}',
+            b'{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":null}',
+            USERS.replace(b"admission.k8s.io/v1", b"admission.k8s.io/v1beta1"),
+            USERS.replace(b'"AdmissionReview"', b'"ConversionReview"'),
+            changed(object=None),
+            changed(object=[]),
+            changed(object={"metadata": {"annotations": {"a": 1}}, "spec": {}}),
+            changed(object={"metadata": None, "spec": None}),
+            changed(userInfo=None),
+            b"[" * 100_000,
+            USERS.replace(b'"spec": {', b'"spec": {"x":' + b"[" * 50_000 + b"]" * 50_000 + b",", 1),
+        ],
+    )
+    def test_they_are_refused_with_a_sentence(self, admit: Webhook, body: bytes) -> None:
+        reply = admit(body)
+        assert reply.status == HTTPStatus.BAD_REQUEST
+        message = reply.body.decode()
+        assert message.endswith(".\n")
+        assert "Traceback" not in message
+        assert len(message) < 400
+
+    def test_a_fault_of_ours_is_told_without_a_traceback(self, admit: Webhook, cache: Picture) -> None:
+        cache.failure = RuntimeError("boom")
+        reply = admit(USERS)
+        assert reply.status == HTTPStatus.INTERNAL_SERVER_ERROR
+        assert b"boom" not in reply.body

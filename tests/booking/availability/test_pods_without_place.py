@@ -1,0 +1,37 @@
+"""Pods of a booking that cannot be kept run on: what they hold is promised to nobody else."""
+
+from booking.records import Place
+from tests.booking.availability.world import World, hour
+from tests.fakes.records import a_record
+
+
+def _torn() -> World:
+    """The pod of a booking of two on n1 has one of its GPUs; the other one has fallen sick."""
+    world = World({"n0": 2, "n1": 1})
+    world.records["b-torn"] = a_record(
+        id="b-torn", start=hour(0), end=hour(9), count=2, topology="single-node", plan=()
+    )
+    world.records["b-pair"] = a_record(
+        id="b-pair", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)
+    )
+    world.pins = {"b-torn": {"n1": 1}, "b-pair": {"n0": 1}}
+    return world
+
+
+def test_l5_who_was_promised_the_place_of_such_a_pod_is_at_risk() -> None:
+    world = _torn()
+    assert world.keep().at_risk == {"b-torn"}
+    world.records["b-one"] = a_record(id="b-one", start=hour(2), end=hour(4), plan=(Place("n1", 1),))
+    assert world.keep().at_risk == {"b-torn", "b-one"}
+
+
+def test_l5_a_pod_beside_the_node_of_its_booking_is_in_the_way_of_others_too() -> None:
+    world = World({"n0": 2, "n1": 1})
+    world.records["b-pair"] = a_record(
+        id="b-pair", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)
+    )
+    world.records["b-one"] = a_record(id="b-one", start=hour(2), end=hour(4), plan=(Place("n1", 1),))
+    world.pins = {"b-pair": {"n0": 1}}
+    assert world.keep().at_risk == frozenset()
+    world.pins = {"b-pair": {"n0": 1, "n1": 1}}
+    assert world.keep().at_risk == {"b-one"}

@@ -1,0 +1,75 @@
+"""Calendars that fill up until little fits any more, all of it wanted on one node.
+
+Plain capacity, "so many are free", accepts calendars of which most have no placement at all: 222 of 300 in
+the experiment that this repeats (3 nodes with 4 GPUs, up to 4 of them on one node). Of ours none may.
+"""
+
+from booking.records import Record
+from tests.booking.availability.trying import has_a_placement
+from tests.booking.availability.world import World, hour
+from tests.fakes.dice import Dice
+from tests.fakes.records import a_record
+
+DEVICES = {"n0": 4, "n1": 4, "n2": 4}
+ASKED = 60
+"""Wishes for up to 4 GPUs of one node, which begin within a day and a half and last up to 12 hours."""
+SEEDS = range(300)
+
+
+def wishes(seed: int) -> list[Record]:
+    dice = Dice(seed)
+    found = []
+    for number in range(ASKED):
+        start = 1 + dice.below(36)
+        found.append(
+            a_record(
+                id=f"b-{number}",
+                start=hour(start),
+                end=hour(start + 1 + dice.below(12)),
+                count=1 + dice.below(4),
+                topology="single-node",
+            )
+        )
+    return found
+
+
+def by_capacity(asked: list[Record]) -> list[Record]:
+    """What is accepted while there are so many free in all."""
+    accepted: list[Record] = []
+    for wish in asked:
+        together = [*accepted, wish]
+        peaks = (
+            sum(r.count for r in together if r.start <= at < r.end) for at in (r.start for r in together)
+        )
+        if max(peaks) <= sum(DEVICES.values()):
+            accepted = together
+    return accepted
+
+
+def test_plain_capacity_accepts_calendars_without_a_placement() -> None:
+    """Most of them: the calendars are as full as those of the experiment, and its answer is repeated."""
+    impossible = [seed for seed in SEEDS if not has_a_placement(by_capacity(wishes(seed)), DEVICES)]
+    assert 200 <= len(impossible) <= 250
+
+
+def test_l5_no_calendar_of_ours_is_without_a_placement_and_they_are_as_full() -> None:
+    ours = plain = 0
+    for seed in SEEDS[:100]:
+        world = World(DEVICES)
+        for wish in wishes(seed):
+            world.ask(wish)
+        assert world.spoilt() is None, seed
+        ours += len(world.records)
+        plain += len(by_capacity(wishes(seed)))
+    assert ours > 0.98 * plain
+
+
+def test_l5_what_has_no_placement_is_at_risk_to_the_last_booking_too_many() -> None:
+    """The calendars that plain capacity accepts, read as they are by whoever looks for risks."""
+    for seed in SEEDS[:15]:
+        world = World(DEVICES)
+        accepted = by_capacity(wishes(seed))
+        world.records = {record.id: record for record in accepted}
+        at_risk = world.keep().at_risk
+        assert has_a_placement(accepted, DEVICES) or at_risk, seed
+        assert world.spoilt(at_risk) is None, seed

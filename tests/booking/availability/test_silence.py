@@ -1,0 +1,55 @@
+"""A node whose agent is silent for some minutes is no reason to refuse, or to fear for, what comes later."""
+
+from dataclasses import replace
+from datetime import timedelta
+
+from booking.capacity import Capacity, Grant
+from booking.free_capacity import CapacityRequest
+from cluster.fake.clock import START
+from tests.booking.availability.world import World, hour
+from tests.fakes.objects import A100
+
+QUARTER = timedelta(minutes=15)
+PAIR = CapacityRequest(count=2, topology="single-node")
+
+
+class Silent(World):
+    """n0 is silent; a quarter of an hour is let pass before anything new is promised of it."""
+
+    @property
+    def capacity(self) -> Capacity:
+        return replace(super().capacity, pauses={A100: (Grant("n0", 2, START + QUARTER),)})
+
+
+def test_what_begins_after_the_pause_is_promised_as_ever() -> None:
+    world = Silent({"n0": 2})
+    assert world.book(1, 3, 2) is not None
+    assert world.book(200, 300, 2) is not None
+
+
+def test_what_begins_at_once_is_promised_of_other_nodes_alone() -> None:
+    world = Silent({"n0": 2, "n1": 2})
+    at_once = world.book(0, 3, 2)
+    assert at_once is not None
+    assert [place.node for place in at_once.plan] == ["n1"]
+    short = world.free_capacity().lacking(PAIR, hour(0), hour(3))
+    assert short is not None
+    assert short.free == 0
+    assert world.free_capacity().lacking(PAIR, START + QUARTER, hour(3)) is None
+
+
+def test_nobody_is_at_risk_and_nobody_is_moved() -> None:
+    world = World({"n0": 2, "n1": 2})
+    for start in (0, 1, 9):
+        assert world.book(start, start + 1, 2) is not None
+    silent = Silent(world.devices, records=world.records)
+    outcome = silent.keep()
+    assert (outcome.plans, outcome.at_risk) == ({}, frozenset())
+
+
+def test_what_has_begun_is_extended_where_it_stands() -> None:
+    world = World({"n0": 2})
+    running = world.book(0, 3, 2)
+    assert running is not None
+    silent = Silent(world.devices, records=world.records)
+    assert silent.free_capacity(running).lacking(PAIR, hour(0), hour(6)) is None

@@ -1,0 +1,104 @@
+"""Whom the command line asks, and as whom, where no kubeconfig says it."""
+
+import base64
+import io
+import json
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from booking.cli.errors import CommandError
+from booking.cli.server_connection import ConnectionOptions, ServerConnection
+from cluster import names
+from cluster.fake.clock import FakeClock
+from tests.booking.cli.conftest import Screen
+
+
+def shown(audience: str) -> str:
+    """A ServiceAccount's token, as far as anybody here reads it."""
+    claims = {"sub": "system:serviceaccount:vision:notebook", "aud": [audience]}
+    return f"x.{base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip('=')}.x"
+
+
+@pytest.fixture
+def mounted(tmp_path: Path) -> Path:
+    """What the kubelet puts into every pod."""
+    for name, text in (("token", shown(names.AUDIENCE)), ("ca.crt", "authority"), ("namespace", "vision\n")):
+        (tmp_path / name).write_text(text)
+    return tmp_path
+
+
+def reached(mounted: Path, **environ: str) -> ServerConnection:
+    environ = {"HOME": "/nowhere", **environ}
+    return ServerConnection(
+        ConnectionOptions(url="http://127.0.0.1:1", mounted=mounted), environ, FakeClock()
+    )
+
+
+def test_in_a_pod_without_a_kubeconfig_it_is_the_pods_account_and_namespace(mounted: Path) -> None:
+    inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1")
+    assert inside.namespace == "vision"
+    assert inside.api.url == "http://127.0.0.1:1"
+
+
+def test_outside_of_a_pod_somebody_without_a_kubeconfig_is_told_so(mounted: Path) -> None:
+    with pytest.raises(CommandError, match=r"There is no kubeconfig: /nowhere/\.kube/config says nothing"):
+        _ = reached(mounted).namespace
+
+
+def test_a_kubeconfig_counts_more_than_the_pod(mounted: Path, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: lab, context: {namespace: genomics}}]\ncurrent-context: lab\n")
+    config.write_text(config.read_text() + "clusters: [{name: '', cluster: {server: 'https://192.0.2.1'}}]\n")
+    inside = reached(mounted, KUBERNETES_SERVICE_HOST="192.0.2.1", KUBECONFIG=str(config))
+    assert inside.namespace == "genomics"
+
+
+class Keyboard(io.StringIO):
+    """Somebody sits at it."""
+
+    def isatty(self) -> bool:
+        """Yes."""
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stdin", "mode", "shown"),
+    [
+        (io.StringIO(), "IfAvailable", "\r{} |"),
+        (Keyboard(), "Never", "\r{} |"),
+        # What it asks must not be wiped away.
+        (Keyboard(), "IfAvailable", "\n{}\n"),
+    ],
+)
+def test_a_program_that_takes_long_to_make_credentials_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stdin: io.StringIO, mode: str, shown: str
+) -> None:
+    seen, config, screen = tmp_path / "seen", tmp_path / "config", Screen()
+    made = json.dumps({"kind": "ExecCredential", "status": {"token": "made"}})
+    program = {
+        "command": "sh",
+        "args": ["-c", f"until [ -e '{seen}' ]; do sleep 0.01; done; echo '{made}'"],
+        "interactiveMode": mode,
+    }
+    user = [{"name": "alice", "user": {"exec": program}}]
+    context = [{"name": "lab", "context": {"user": "alice", "cluster": "lab"}}]
+    cluster = [{"name": "lab", "cluster": {"server": "https://192.0.2.1"}}]
+    config.write_text(
+        json.dumps({"current-context": "lab", "users": user, "contexts": context, "clusters": cluster})
+    )
+
+    def seen_once_it_is_shown() -> None:
+        screen.spoke.wait(60)
+        seen.touch()
+
+    looking = threading.Thread(target=seen_once_it_is_shown)
+    looking.start()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(sys, "stdin", stdin)
+    options = ConnectionOptions(url="http://127.0.0.1:1", kubeconfig=config)
+    assert ServerConnection(options, {"PATH": "/usr/bin:/bin"}, FakeClock()).api.url == "http://127.0.0.1:1"
+    looking.join()
+    assert shown.format("waiting for sh, which makes the credentials of the kubeconfig") in screen.getvalue()

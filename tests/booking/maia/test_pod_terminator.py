@@ -1,0 +1,193 @@
+"""MAIA's tools talk to us: the whole way from HTTP to the pod that ends."""
+
+import io
+import json
+from datetime import timedelta
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+
+from booking.eviction_settings import EvictionSettings
+from booking.maia.pod_terminator import PodTerminator
+from cluster import names
+from cluster.kube.resources import PODS
+from cluster.objects.cover_annotations import text_of
+from tests.booking.reclaimer.scene import Scene
+from tests.fakes.objects import EPOCH
+
+LONG_AGO = "1900-01-01T08:00:00Z"
+LATER = text_of(EPOCH + timedelta(hours=1))
+
+
+class Site:
+    """A cluster in which MAIA's own webhook stamps pods, and somebody who asks its terminator."""
+
+    def __init__(self) -> None:
+        self.scene = Scene(terms=EvictionSettings(maia=True))
+        self.woken = 0
+        self.unready_reason: str | None = None
+        self.scene.add_node()
+
+    def pod(self, name: str, index: int, until: str) -> None:
+        """A pod of bob's that MAIA has stamped."""
+        self.scene.opportunist(name, index)
+        change = {"metadata": {"annotations": {names.TERMINATE_AT: until}}}
+        self.scene.kube.patch(PODS, name, change, namespace="default")
+        self.scene.sync()
+
+    def wake(self) -> None:
+        self.woken += 1
+
+    def ask(self, method: str, path: str, body: Any = None) -> tuple[int, Any]:
+        """Status and JSON of an answer."""
+        cache, said = self.scene.cache, []
+        door = PodTerminator(
+            self.scene.kube,
+            self.scene.clock,
+            cache,
+            unready_reason=lambda: self.unready_reason,
+            wake=self.wake,
+        )
+        sent = body if isinstance(body, bytes) else json.dumps(body).encode()
+        environ = {"REQUEST_METHOD": method, "PATH_INFO": path, "wsgi.input": io.BytesIO(sent)}
+        (text,) = door(environ, lambda status, _headers: said.append(status))
+        return int(said[0].partition(" ")[0]), json.loads(text)
+
+    def left(self) -> list[str]:
+        """Who has been told to go after some passes."""
+        self.scene.reconcile(3)
+        return [name for name, _ in self.scene.leaving.left]
+
+
+@pytest.fixture
+def site() -> Site:
+    return Site()
+
+
+def test_who_asks_for_a_random_death_wakes_the_planner_and_kills_nobody(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    status, answer = site.ask("POST", "/random-delete")
+    assert (status, answer["status"], answer["deleted_pod"]) == (HTTPStatus.OK, "success", "")
+    assert site.woken == 1
+    assert site.left() == []
+
+
+def test_the_planner_that_is_woken_evicts_for_a_stored_booked_pod(site: Site) -> None:
+    for index in range(4):
+        site.pod(f"p{index}", index, LONG_AGO)
+    site.scene.book()
+    site.scene.waiting()
+    site.ask("POST", "/random-delete")
+    assert len(site.left()) == 1
+
+
+@pytest.mark.parametrize(("method", "path"), [("POST", "/random-delete"), ("GET", "/get-expired-pods")])
+def test_where_nobody_is_expired_it_says_so(site: Site, method: str, path: str) -> None:
+    site.pod("p", 0, LATER)
+    assert site.ask(method, path) == (HTTPStatus.OK, {"status": "no expired pods found"})
+
+
+def test_expired_pods_are_named(site: Site) -> None:
+    site.pod("late", 0, LONG_AGO)
+    site.pod("in-time", 1, LATER)
+    site.scene.clock.advance(3601)
+    site.scene.renew()
+    site.pod("fresh", 2, text_of(EPOCH + timedelta(hours=3)))
+    answer = site.ask("GET", "/get-expired-pods")
+    assert answer == (HTTPStatus.OK, {"status": "success", "expired_pods": ["in-time", "late"]})
+
+
+def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    asked = {"pod_name": "p", "namespace": "default"}
+    answer = site.ask("POST", "/delete-expired-pod", asked)
+    assert answer == (HTTPStatus.OK, {"status": "success", "deleted_pod": "p"})
+    assert site.left() == ["p"]
+    assert site.scene.leaving.why["p"].reason == "ended"
+
+
+def test_whoever_leads_ends_it_though_another_was_asked(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
+    site.scene.restart()
+    assert site.left() == ["p"]
+
+
+def test_a_pod_in_its_time_and_a_booked_one_do_not_end(site: Site) -> None:
+    site.pod("in-time", 0, LATER)
+    site.pod("booked", 1, LONG_AGO)
+    site.scene.book(user="bob")
+    site.scene.sync()
+    for name in ("in-time", "booked", "unknown"):
+        answer = site.ask("POST", "/delete-expired-pod", {"pod_name": name, "namespace": "default"})
+        assert answer == (HTTPStatus.BAD_REQUEST, {"status": "error", "message": "Pod is not expired"})
+    assert site.left() == []
+
+
+def test_a_pod_that_is_booked_before_it_ends_is_spared(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
+    site.scene.leaving.meanwhile = lambda: site.scene.book(user="bob")
+    assert site.left() == []
+
+
+def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
+    site.scene.silence_mirror()
+    site.scene.after(61)
+    assert site.left() == []
+    site.scene.hear_mirror()
+    assert site.left() == ["p"]
+
+
+def test_without_the_setting_such_a_wish_means_nothing(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
+    site.scene.terms = EvictionSettings()
+    site.scene.restart()
+    assert site.left() == []
+
+
+@pytest.mark.parametrize("body", [None, b"", b"{", b"[]", {"pod_name": "p"}, {"pod_name": 1}, b"\xff"])
+def test_what_cannot_be_read_is_refused_in_maias_words(site: Site, body: Any) -> None:
+    status, answer = site.ask("POST", "/delete-expired-pod", body)
+    assert status == HTTPStatus.BAD_REQUEST
+    assert answer == {"status": "error", "message": "pod_name and namespace are required"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "status"),
+    [
+        ("GET", "/", HTTPStatus.NOT_FOUND),
+        ("GET", "/random-delete", HTTPStatus.METHOD_NOT_ALLOWED),
+        ("DELETE", "/delete-expired-pod", HTTPStatus.METHOD_NOT_ALLOWED),
+    ],
+)
+def test_nothing_else_is_there(site: Site, method: str, path: str, status: HTTPStatus) -> None:
+    assert site.ask(method, path)[0] == status
+
+
+def test_while_the_state_is_in_doubt_nothing_is_said_or_done(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.unready_reason = "There is no news."
+    for method, path in (("GET", "/get-expired-pods"), ("POST", "/delete-expired-pod")):
+        status, answer = site.ask(method, path, {"pod_name": "p", "namespace": "default"})
+        assert (status, answer["message"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "There is no news.")
+    site.unready_reason = None
+    assert site.left() == []
+
+
+def test_without_the_api_server_it_says_what_is_wrong(site: Site) -> None:
+    site.pod("p", 0, LONG_AGO)
+    site.scene.kube.down = True
+    status, answer = site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
+    assert (status, answer["status"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "error")
+
+
+def test_maias_stamp_stays_on_a_pod_that_no_booking_of_ours_covers(site: Site) -> None:
+    site.pod("p", 0, LATER)
+    site.scene.reconcile(3)
+    pod = site.scene.kube.get(PODS, "p", namespace="default")
+    assert pod.metadata.annotation(names.TERMINATE_AT) == LATER

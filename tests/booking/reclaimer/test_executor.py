@@ -1,0 +1,50 @@
+"""What does not hang on each other is asked at once, in threads or in turn: the same for whoever waits."""
+
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from booking.reclaimer.executor import MOST, Executor, ThreadExecutor, in_turn
+from cluster.kube.errors import ApiError, Request, Unreachable
+from tests.fakes.aside import afterwards
+
+WITHIN = 60.0
+"""Seconds after which a thread is given up."""
+
+
+@pytest.fixture(
+    params=[ThreadExecutor, lambda: in_turn, lambda: afterwards], ids=["threads", "first", "last"]
+)
+def executor(request: pytest.FixtureRequest) -> Executor:
+    make: Callable[[], Executor] = request.param
+    return make()
+
+
+def test_the_answer_is_had_by_whoever_waits_for_it(executor: Executor) -> None:
+    assert executor(lambda: 4711)() == 4711
+
+
+def test_an_error_is_heard_by_whoever_waits_for_the_answer(executor: Executor) -> None:
+    def fail() -> None:
+        raise Unreachable(Request("GET", "pods"), "connection refused")
+
+    answer = executor(fail)
+    with pytest.raises(ApiError, match="connection refused"):
+        answer()
+
+
+def test_an_answer_that_nobody_waits_for_hinders_nobody(executor: Executor) -> None:
+    def fail() -> None:
+        raise Unreachable(Request("GET", "pods"), "connection refused")
+
+    executor(fail)
+    assert executor(lambda: 1)() == 1
+
+
+def test_threads_work_while_their_caller_goes_on_and_beside_each_other() -> None:
+    threads, meet = ThreadExecutor(), threading.Barrier(MOST + 1)
+    answers = [threads(lambda: meet.wait(WITHIN)) for _ in range(MOST)]
+    meet.wait(WITHIN)
+    assert {answer() for answer in answers} <= set(range(MOST + 1))
+    assert not meet.broken

@@ -1,0 +1,166 @@
+"""The stored witness and the maintenance on Nodes, kept true by the booking server."""
+
+from collections.abc import Iterator, Mapping
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from booking.capacity import Capacity
+from booking.plan_controller import PlanController, PlanStatus
+from booking.records import Place, Record
+from booking.store import Store, open_store
+from booking.store_records import Block
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import NODES
+from cluster.objects.maintenance import MaintenanceBlock, decode_blocks
+from tests.fakes.objects import A100
+from tests.fakes.records import a_record
+
+HOUR = timedelta(hours=1)
+
+
+class Nodes:
+    """What is known of the cluster."""
+
+    def __init__(self, kube: FakeKube) -> None:
+        self._kube = kube
+        self.devices = {"n0": 2, "n1": 2}
+        self.problem: str | None = None
+
+    def capacity(self) -> Capacity:
+        return Capacity({A100: dict(self.devices)})
+
+    def unready_reason(self) -> str | None:
+        return self.problem
+
+    def blocked(self) -> Mapping[str, str]:
+        return {
+            node.metadata.name: node.metadata.annotation(names.BLOCKS) or ""
+            for node in self._kube.list(NODES).items
+        }
+
+
+class Kept:
+    """A database with a booking of two GPUs on n0 tomorrow, and its keeper."""
+
+    def __init__(self, store: Store) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        for name in ("n0", "n1"):
+            self.kube.put(NODES, {"metadata": {"name": name}})
+        self.nodes = Nodes(self.kube)
+        self.store = store
+        self.told = 0
+        self.keeper = PlanController(self.kube, store, self.clock, self.nodes, moved=self._moved)
+        self.add(
+            a_record(self.clock.now() + 24 * HOUR, count=2, topology="single-node", plan=(Place("n0", 2),))
+        )
+
+    def add(self, record: Record) -> None:
+        self.store.write(lambda writing: writing.add(record))
+
+    def block(self, node: str) -> None:
+        block = Block(
+            id="m-1",
+            node=node,
+            start=self.clock.now() + 24 * HOUR,
+            end=self.clock.now() + 48 * HOUR,
+            reason="new fans",
+            created_by="alice",
+            created=self.clock.now(),
+        )
+        self.store.write(lambda writing: writing.block_add(block))
+
+    def plan(self) -> tuple[Place, ...]:
+        found = self.store.read(lambda reading: reading.find(None, "b-one"))
+        assert found is not None
+        return found.plan
+
+    def _moved(self) -> None:
+        self.told += 1
+
+
+@pytest.fixture
+def kept(tmp_path: Path) -> Iterator[Kept]:
+    store = open_store(f"sqlite:///{tmp_path}/bookings.db")
+    yield Kept(store)
+    store.close()
+
+
+def test_while_nothing_has_changed_nothing_is_written(kept: Kept) -> None:
+    before = kept.store.change()
+    kept.keeper.round()
+    kept.keeper.round()
+    assert (kept.store.change(), kept.told) == (before, 0)
+
+
+def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_told(kept: Kept) -> None:
+    kept.keeper.round()
+    kept.nodes.devices = {"n0": 1, "n1": 2}
+    kept.keeper.round()
+    assert kept.plan() == (Place("n1", 2),)
+    assert kept.told == 1
+
+
+def test_l6_while_the_cluster_is_not_known_nothing_is_moved(kept: Kept) -> None:
+    kept.nodes.devices = {"n1": 2}
+    kept.nodes.problem = "There has been no news of pods."
+    kept.keeper.round()
+    assert kept.plan() == (Place("n0", 2),)
+
+
+def test_maintenance_is_written_on_its_node_moves_bookings_and_vanishes_when_it_is_over(kept: Kept) -> None:
+    kept.block("n0")
+    kept.keeper.round()
+    (found,) = decode_blocks(kept.nodes.blocked()["n0"])
+    now = kept.clock.now()
+    assert found == MaintenanceBlock(start=now + 24 * HOUR, end=now + 48 * HOUR)
+    assert kept.nodes.blocked()["n1"] == ""
+    assert kept.plan() == (Place("n1", 2),)
+    kept.clock.advance(48 * 3600)
+    kept.keeper.round()
+    assert kept.nodes.blocked()["n0"] == ""
+
+
+# --- how promises stand ------------------------------------------------------------------------------
+def test_bookings_that_cannot_be_kept_are_counted_until_there_is_room_again(kept: Kept) -> None:
+    kept.keeper.round()
+    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})
+    kept.nodes.devices = {"n0": 1, "n1": 1}
+    kept.keeper.round()
+    assert kept.keeper.outlook == PlanStatus(at_risk=1, gpus={A100: 2}, booked={A100: 0})
+    kept.nodes.devices = {"n0": 2, "n1": 1}
+    kept.keeper.round()
+    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 3}, booked={A100: 0})
+
+
+def test_a_booking_of_a_model_that_has_gone_from_the_cluster_is_at_risk_and_keeps_its_plan(
+    kept: Kept,
+) -> None:
+    kept.add(a_record(kept.clock.now() + HOUR, id="b-gone", model="NVIDIA-H100", plan=(Place("n9", 1),)))
+    kept.keeper.round()
+    assert kept.keeper.outlook
+    assert kept.keeper.outlook.at_risk == 1
+    found = kept.store.read(lambda reading: reading.find(None, "b-gone"))
+    assert found is not None
+    assert found.plan == (Place("n9", 1),)
+
+
+def test_gpus_of_bookings_count_as_booked_while_these_run(kept: Kept) -> None:
+    kept.clock.advance(24 * 3600)
+    kept.keeper.round()
+    assert kept.keeper.outlook
+    assert kept.keeper.outlook.booked == {A100: 2}
+
+
+def test_l6_while_the_cluster_is_not_known_nobody_says_how_promises_stand(kept: Kept) -> None:
+    kept.keeper.round()
+    kept.nodes.problem = "There has been no news of pods."
+    kept.keeper.round()
+    assert kept.keeper.outlook is None
+    kept.nodes.problem = None
+    kept.keeper.round()
+    assert kept.keeper.outlook == PlanStatus(at_risk=0, gpus={A100: 4}, booked={A100: 0})

@@ -1,0 +1,130 @@
+"""From the settings to the login: what does not fit together is said when the server starts."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from booking.settings import ServerSettings
+from booking.web.login.build import ground_of, provider_of
+from booking.web.login.oidc import Oidc
+from booking.web.login.provider import Provider
+from booking.web.login.session_auth import LoginContext
+from booking.web.login.sessions import Login
+from cluster import names
+from cluster.decide.identity import DEFAULT_RULES
+from cluster.kube.token_review import Subject
+from cluster.process.settings import SettingsError
+from tests.booking.web.served import Served
+
+OIDC = {
+    "oidc_issuer": "https://login.example.org/realms/site",
+    "oidc_client_id": "gpu-booking-page",
+    "public_url": "https://gpus.example.org/",
+}
+
+
+@pytest.fixture
+def served(tmp_path: Path) -> Iterator[Served]:
+    made = Served(tmp_path)
+    yield made
+    made.store.close()
+
+
+def context(served: Served, settings: ServerSettings) -> LoginContext:
+    oidc = provider_of(settings)
+    provider = Provider(oidc, served.clock) if oidc else None
+    return ground_of(
+        settings,
+        served.store,
+        served.clock,
+        bearers=served.authenticator,
+        roles=served.roles,
+        rules=DEFAULT_RULES,
+        provider=provider,
+    )
+
+
+def test_without_an_issuer_there_is_no_provider(served: Served) -> None:
+    assert provider_of(ServerSettings()) is None
+    made = context(served, ServerSettings())
+    assert (made.oidc, made.id_tokens, made.public) == (None, None, None)
+
+
+def test_everything_that_is_said_of_the_provider_is_used(tmp_path: Path) -> None:
+    said: dict[str, Any] = {
+        **OIDC,
+        "oidc_client_secret_file": tmp_path / "secret",
+        "oidc_scopes": ("openid", "groups"),
+        "oidc_audiences": ("kubectl",),
+        "oidc_username_claim": "preferred_username",
+        "oidc_groups_claim": "roles",
+        "oidc_username_prefix": "oidc:",
+        "oidc_groups_prefix": "group:",
+        "oidc_ca_file": tmp_path / "ca.crt",
+    }
+    made = provider_of(msgspec.structs.replace(ServerSettings(), **said))
+    assert made is not None
+    assert made == Oidc(
+        issuer=OIDC["oidc_issuer"],
+        client_id=OIDC["oidc_client_id"],
+        secret_file=tmp_path / "secret",
+        scopes=("openid", "groups"),
+        audiences=("kubectl",),
+        username_claim="preferred_username",
+        groups_claim="roles",
+        username_prefix="oidc:",
+        groups_prefix="group:",
+        ca_file=tmp_path / "ca.crt",
+    )
+    assert {name for name in ServerSettings.__struct_fields__ if name.startswith("oidc_")} <= set(said)
+
+
+@pytest.mark.parametrize("missing", ["oidc_client_id", "public_url"])
+def test_an_issuer_needs_what_belongs_to_it(missing: str) -> None:
+    settings = msgspec.structs.replace(ServerSettings(), **{**OIDC, missing: None})
+    with pytest.raises(SettingsError, match=f"needs {names.setting(missing)} beside it"):
+        provider_of(settings)
+
+
+@pytest.mark.parametrize("name", ["oidc_issuer", "public_url"])
+@pytest.mark.parametrize(
+    "url",
+    ["http://login.example.org", "login.example.org", "ftp://login.example.org", "https://", "https://["],
+)
+def test_what_goes_over_the_net_in_plain_text_is_not_trusted(name: str, url: str) -> None:
+    settings = msgspec.structs.replace(ServerSettings(), **{**OIDC, name: url})
+    with pytest.raises(SettingsError, match=f"{names.setting(name)} is .* must begin with https://"):
+        provider_of(settings)
+
+
+def test_this_machine_needs_no_tls() -> None:
+    here = {"oidc_issuer": "http://127.0.0.1:9000", "public_url": "http://localhost:8080"}
+    assert provider_of(msgspec.structs.replace(ServerSettings(), **{**OIDC, **here})) is not None
+
+
+def test_the_address_of_the_page_is_told_without_a_slash_at_its_end(served: Served) -> None:
+    made = context(served, msgspec.structs.replace(ServerSettings(), **OIDC))
+    assert made.public == "https://gpus.example.org"
+    assert made.oidc is not None
+    assert made.id_tokens is not None
+
+
+def test_sessions_last_as_long_as_the_settings_say(served: Served) -> None:
+    settings = msgspec.structs.replace(
+        ServerSettings(), session_idle_seconds=120, session_longest_seconds=180
+    )
+    sessions = context(served, settings).sessions
+    cookie = sessions.open(Login("alice", "kubernetes", "alice", Subject("alice")))
+    served.clock.advance(119)
+    assert sessions.find(cookie) is not None
+    served.clock.advance(60)
+    assert sessions.find(cookie) is not None
+    served.clock.advance(1)
+    assert sessions.find(cookie) is None
+
+    idle = sessions.open(Login("alice", "kubernetes", "alice", Subject("alice")))
+    served.clock.advance(120)
+    assert sessions.find(idle) is None

@@ -1,0 +1,158 @@
+"""Which ID tokens are good."""
+
+import base64
+import json
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import KeySet, OctKey, RSAKey
+
+from booking.web.login.id_tokens import IdTokens
+from booking.web.login.oidc import BadTokenError, Oidc, Person, person_of
+from cluster.fake.clock import FakeClock
+from cluster.kube.token_review import Subject
+
+OIDC = Oidc(issuer="https://id.example.org", client_id="page", audiences=("kubectl",))
+KEY = RSAKey.generate_key(2048, {"kid": "one"})
+OTHER = RSAKey.generate_key(2048, {"kid": "one"})
+
+
+class FakeKeys:
+    """Keys of a provider."""
+
+    def __init__(self) -> None:
+        self.renewed = 0
+
+    def keys(self, *, renew: bool = False) -> KeySet:
+        """One."""
+        self.renewed += renew
+        return KeySet([RSAKey.import_key(KEY.as_dict(private=False))])
+
+
+class Desk:
+    """Looks at tokens."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.keys = FakeKeys()
+        self.tokens = IdTokens(self.keys, OIDC, self.clock)
+
+    def claims(self, **changed: Any) -> dict[str, Any]:
+        now = int(self.clock.now().timestamp())
+        said = {"iss": OIDC.issuer, "aud": "page", "sub": "alice", "nonce": "n", "iat": now, "exp": now + 300}
+        return {name: value for name, value in {**said, **changed}.items() if value is not None}
+
+    def token(self, *, key: RSAKey = KEY, **changed: Any) -> str:
+        return jwt.encode({"alg": "RS256", "kid": "one"}, self.claims(**changed), key)
+
+
+@pytest.fixture
+def desk() -> Desk:
+    return Desk()
+
+
+def test_a_good_one_says_who_it_is(desk: Desk) -> None:
+    assert desk.tokens.of_login(desk.token(), "n")["sub"] == "alice"
+    assert desk.tokens.shown(desk.token(aud=["kubectl", "others"], nonce=None))["sub"] == "alice"
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"iss": "https://evil.example.org"},
+        {"iss": None},
+        {"aud": "another"},
+        {"aud": None},
+        {"aud": []},
+        {"azp": "another"},
+        {"exp": None},
+        {"exp": "never"},
+        {"iat": None},
+        {"sub": None},
+        {"nonce": "another"},
+        {"nonce": None},
+        {"aud": "kubectl"},
+    ],
+    ids=str,
+)
+def test_any_other_signs_nobody_in(desk: Desk, changed: dict[str, Any]) -> None:
+    with pytest.raises(BadTokenError):
+        desk.tokens.of_login(desk.token(**changed), "n")
+
+
+def test_one_that_has_expired_says_so(desk: Desk) -> None:
+    token = desk.token()
+    desk.clock.advance(329)
+    desk.tokens.shown(token)
+    desk.clock.advance(2)
+    with pytest.raises(BadTokenError, match="expired"):
+        desk.tokens.shown(token)
+
+
+def test_one_of_the_future_is_not_good_yet(desk: Desk) -> None:
+    later = int(desk.clock.now().timestamp()) + 60
+    with pytest.raises(BadTokenError):
+        desk.tokens.shown(desk.token(nbf=later))
+    with pytest.raises(BadTokenError):
+        desk.tokens.shown(desk.token(iat=later))
+
+
+def test_a_forged_key_is_told_apart_after_asking_for_new_ones(desk: Desk) -> None:
+    with pytest.raises(BadTokenError):
+        desk.tokens.shown(desk.token(key=OTHER))
+    assert desk.keys.renewed == 1
+
+
+def test_a_token_without_signature_is_nobodys(desk: Desk) -> None:
+    def part(said: dict[str, Any]) -> str:
+        return base64.urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
+
+    for alg in ("none", "None", "NONE"):
+        token = f"{part({'alg': alg, 'kid': 'one'})}.{part(desk.claims())}."
+        assert desk.tokens.is_of_provider(token)
+        with pytest.raises(BadTokenError):
+            desk.tokens.shown(token)
+
+
+def test_the_public_key_is_no_secret_to_sign_with(desk: Desk) -> None:
+    secret = OctKey.import_key(KEY.as_pem(private=False).replace(b"-----", b""))
+    token = jwt.encode({"alg": "HS256", "kid": "one"}, desk.claims(), secret, algorithms=["HS256"])
+    with pytest.raises(BadTokenError):
+        desk.tokens.shown(token)
+
+
+@pytest.mark.parametrize("text", ["", ".", "a.b.c", "a" * 1000, "é.é.é", "e30.W10.x", "e30.e30"])
+def test_nonsense_is_nobodys(desk: Desk, text: str) -> None:
+    assert not desk.tokens.is_of_provider(text)
+    with pytest.raises(BadTokenError):
+        desk.tokens.shown(text)
+
+
+class TestPeople:
+    def test_name_and_groups_get_the_prefixes_of_the_api_server(self) -> None:
+        oidc = Oidc(issuer="", client_id="", username_claim="name", username_prefix="o:", groups_prefix="g:")
+        claims = {"name": "alice", "groups": ["a", "", 3], "email": "alice@example.org"}
+
+        groups = frozenset({"g:a", "system:authenticated"})
+        assert person_of(claims, oidc) == Person("alice", Subject("o:alice", groups), "alice@example.org")
+
+    def test_one_group_may_be_a_word(self) -> None:
+        assert "staff" in person_of({"sub": "alice", "groups": "staff"}, OIDC).subject.groups
+
+    def test_kubernetes_own_names_are_given_to_nobody(self) -> None:
+        with pytest.raises(BadTokenError):
+            person_of({"sub": "system:admin"}, OIDC)
+        groups = person_of({"sub": "alice", "groups": ["system:masters"]}, OIDC).subject.groups
+        assert groups == {"system:authenticated"}
+
+    def test_an_address_that_nobody_has_verified_is_not_taken(self) -> None:
+        claims = {"sub": "alice", "email": "bob@example.org", "email_verified": False}
+        assert person_of(claims, OIDC).email is None
+        with pytest.raises(BadTokenError):
+            person_of(claims, Oidc(issuer="", client_id="", username_claim="email"))
+
+    @pytest.mark.parametrize("said", [{}, {"sub": ""}, {"sub": 5}])
+    def test_whoever_is_not_named_is_nobody(self, said: dict[str, Any]) -> None:
+        with pytest.raises(BadTokenError, match="does not say who you are"):
+            person_of(said, OIDC)

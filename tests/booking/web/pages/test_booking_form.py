@@ -1,0 +1,85 @@
+"""The form *Book*: what its texts ask for, and the sentences next to its fields."""
+
+from datetime import UTC, datetime, timedelta
+from urllib.parse import parse_qsl
+from zoneinfo import ZoneInfo
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.web.pages.booking_form import Texts, asked_of, filled, texts_of
+from booking.web.pages.site_clock import SiteClock
+from tests.fakes.objects import A100
+
+NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
+WALL = SiteClock(ZoneInfo("Europe/Stockholm"), NOW)
+
+
+def test_an_empty_start_is_now_and_days_are_those_of_the_calendar() -> None:
+    asked = asked_of(Texts(model=A100, start="2026-03-28T12:00", amount="2"), WALL)
+    assert asked.request is not None
+    assert asked.request.end - (asked.request.start or NOW) == timedelta(hours=47)
+    now = asked_of(Texts(model=A100, amount="36", unit="hours"), WALL).request
+    assert now is not None
+    assert now.start is None
+    assert now.end == NOW + timedelta(hours=36)
+
+
+def test_any_spelling_of_a_model_is_that_model() -> None:
+    request = asked_of(Texts(model="NVIDIA A100-SXM4-80GB"), WALL).request
+    assert request is not None
+    assert request.model == A100
+
+
+@pytest.mark.parametrize(
+    ("texts", "wrong"),
+    [
+        (Texts(), {"model"}),
+        (Texts(model=A100, count="0"), {"count"}),
+        (Texts(model=A100, count="-1"), {"count"}),
+        (Texts(model=A100, count="1.5"), {"count"}),
+        (Texts(model=A100, count="\u0661"), {"count"}),
+        (Texts(model=A100, count="1000000000"), {"count"}),
+        (Texts(model=A100, amount=""), {"end"}),
+        (Texts(model=A100, amount="999999"), {"end"}),
+        (Texts(model=A100, by="end"), {"end"}),
+        (Texts(model=A100, by="end", end="soon"), {"end"}),
+        (Texts(model=A100, start="9999-12-31T00:00", count="x"), {"start", "count"}),
+    ],
+)
+def test_everything_that_cannot_be_read_is_told_at_once_next_to_its_field(
+    texts: Texts, wrong: set[str]
+) -> None:
+    asked = asked_of(texts, WALL)
+    assert asked.request is None
+    assert set(asked.errors) == wrong
+    assert all(message.endswith(".") for sentences in asked.errors.values() for message in sentences)
+
+
+@given(
+    st.integers(1, 9),
+    st.sampled_from(["any", "single-node"]),
+    st.integers(0, 500_000),
+    st.integers(60, 3_000_000),
+    st.sampled_from([None, "vision"]),
+)
+def test_a_form_that_was_filled_with_a_wish_asks_for_it(
+    count: int, topology: str, wait: int, length: int, namespace: str | None
+) -> None:
+    start = NOW + timedelta(seconds=wait)
+    end = start + timedelta(seconds=length)
+    texts = filled(
+        WALL, model=A100, count=count, topology=topology, start=start, end=end, namespace=namespace
+    )
+    request = asked_of(texts_of(dict(parse_qsl(texts.query()))), WALL).request
+    assert request is not None
+    assert (request.model, request.count, request.namespace) == (A100, count, namespace)
+    assert ((request.start or NOW), request.end) == (start, end)
+    assert request.topology == (topology if count > 1 else "any")
+
+
+def test_unknown_fields_are_ignored_and_long_texts_cut() -> None:
+    texts = texts_of({"model": "x" * 10_000, "who": "bob", "count": " 3 "})
+    assert len(texts.model) == 300
+    assert texts.count == "3"

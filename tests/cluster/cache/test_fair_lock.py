@@ -1,0 +1,42 @@
+"""The lock of a picture: reentrant, and nobody is kept out by who does much work in small portions."""
+
+import threading
+
+from cluster.cache.fair_lock import FairLock
+from cluster.fake.clock import eventually
+
+
+def test_whoever_has_it_may_take_it_again() -> None:
+    turns, done = FairLock(), threading.Event()
+
+    def once() -> None:
+        with turns:
+            done.set()
+
+    with turns, turns:
+        thread = threading.Thread(target=once)
+        thread.start()
+        with turns:
+            assert not done.is_set()
+    assert done.wait(60)
+    thread.join()
+
+
+def test_whoever_waits_has_it_before_its_holder_has_it_again() -> None:
+    turns, waits, order = FairLock(), threading.Event(), list[str]()
+
+    def other() -> None:
+        waits.set()
+        with turns:
+            order.append("other")
+
+    thread = threading.Thread(target=other)
+    with turns:
+        thread.start()
+        assert waits.wait(60)
+        eventually(turns.is_awaited, deadline=60)
+    for _ in range(100):
+        with turns:
+            order.append("holder")
+    thread.join()
+    assert order[0] == "other"

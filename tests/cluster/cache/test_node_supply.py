@@ -1,0 +1,100 @@
+"""What is kept of nodes from instant to instant is what would be found afresh."""
+
+from datetime import timedelta
+from random import Random
+
+import msgspec
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.cache import BookingPlans, ClusterCache
+from cluster.cache.node_supply import NodeSupplies
+from cluster.decide.booking_plan.supply import node_supply
+from cluster.fake.clock import FakeClock
+from cluster.objects.namespaces import Namespace
+from tests.fakes.objects import A100, A6000, EPOCH, a100, a_booking, a_lease, a_node, a_pod
+
+NODES = ("n0", "n1")
+
+
+class Story:
+    """A picture to which random things happen that matter to places."""
+
+    def __init__(self, random: Random) -> None:
+        self.clock = FakeClock(EPOCH)
+        self.cache = ClusterCache(self.clock)
+        self.random = random
+        self.version = 0
+
+    def next(self) -> int:
+        """A resourceVersion."""
+        self.version += 1
+        return self.version
+
+    def step(self) -> None:
+        """Something happens."""
+        self.random.choice(
+            (self.node, self.pod, self.pod, self.booking, self.spared, self.time, self.lease)
+        )()
+
+    def node(self) -> None:
+        name = self.random.choice(NODES)
+        sick = "unhealthy" if self.random.random() < 0.2 else "healthy"
+        self.cache.apply_node(a_node(name, a100(0, name), a100(1, name, health=sick), version=self.next()))
+
+    def pod(self) -> None:
+        name, node = f"p{self.random.randrange(4)}", self.random.choice(NODES)
+        made = a_pod(name).asks(1).of(self.random.choice(("alice", "bob"))).at(self.next())
+        bound = made.on(node, {"main": (f"GPU-{node}-{self.random.randrange(2)}",)})
+        kinds = (made, bound, bound, made.on(node), bound.terminating(), bound.ended())
+        self.cache.apply_pod(self.random.choice(kinds).obj)
+
+    def booking(self) -> None:
+        start = self.clock.now() + timedelta(minutes=self.random.choice((-5, 5)))
+        model = self.random.choice((A100, A6000))
+        made = a_booking(model=model, start=start, end=start + timedelta(minutes=10))
+        meta = msgspec.structs.replace(made.metadata, resource_version=str(self.next()))
+        self.cache.apply_booking(msgspec.structs.replace(made, metadata=meta))
+
+    def spared(self) -> None:
+        said = {names.NEVER_EVICT: self.random.choice(("true", "false"))}
+        meta = {"name": "default", "annotations": said, "resourceVersion": str(self.next())}
+        self.cache.apply_namespace(msgspec.convert({"metadata": meta}, Namespace))
+
+    def lease(self) -> None:
+        node = self.random.choice(NODES)
+        self.cache.apply_lease(a_lease(node, renewed=self.clock.now(), version=self.next()))
+
+    def time(self) -> None:
+        self.clock.advance(self.random.choice((1, 200, 3600)))
+
+
+@settings(max_examples=50)
+@given(st.randoms(use_true_random=False))
+def test_what_is_kept_of_nodes_is_what_would_be_found_afresh(random: Random) -> None:
+    story, kept = Story(random), NodeSupplies()
+    for _ in range(60):
+        story.step()
+        now = story.clock.now()
+        instant = story.cache.instant(now, story.cache.cover(now))
+        assert kept.of(instant) == {name: node_supply(view, instant) for name, view in instant.views.items()}
+
+
+def test_what_happens_beside_the_promises_leaves_them_and_their_answers_as_they_are() -> None:
+    cache = ClusterCache(FakeClock(EPOCH))
+    cache.apply_node(a_node("n0", a100(0), a100(1), a100(2)))
+    start = EPOCH + timedelta(hours=1)
+    places = [{"node": "n0", "count": 2}]
+    whole = a_booking("b-2", user="dora", count=2, start=start, places=places, topology="single-node")
+    cache.apply_booking(whole)
+    witness = BookingPlans(cache)
+    before = witness.places(EPOCH)
+    assert before.scenes
+
+    other = a_pod("q").of("bob").asks(1).on("n0", {"main": ("GPU-n0-2",)})
+    cache.apply_pod(other.obj)
+    assert witness.places(EPOCH) is before
+
+    cache.apply_node(a_node("n0", a100(0), a100(1), version=2))
+    assert witness.places(EPOCH) is not before

@@ -1,0 +1,143 @@
+"""What a pod that is to be placed finds: other pods, claims, volumes. Kept only where somebody asks."""
+
+import threading
+from collections.abc import Sequence
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.cache import ClusterCache, Informers
+from cluster.decide.scheduler_filters import ClusterObjects
+from cluster.fake.clock import FakeClock, eventually
+from cluster.fake.server import FakeKube
+from cluster.kube.resources import NAMESPACES, NODES, PODS, STORAGE_CLASSES, VOLUME_CLAIMS, VOLUMES
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import Json, a_pod, container
+
+
+def on(node: str | None, *, version: int = 1, phase: str = "Running", gone: bool = False) -> Pod:
+    """One and the same pod without a GPU, in some state."""
+    body = a_pod("web", labels={"app": "web"}, containers=[container(amounts={"cpu": "1"})])
+    ending = {"deletionTimestamp": "2026-11-23T09:00:00Z"} if gone else {}
+    meta = {**body["metadata"], "uid": "uid-web", "resourceVersion": str(version), **ending}
+    spec = {**body["spec"], **({"nodeName": node} if node else {})}
+    return msgspec.convert({"metadata": meta, "spec": spec, "status": {"phase": phase}}, Pod)
+
+
+def keeping() -> ClusterCache:
+    cache = ClusterCache(FakeClock())
+    cache.keep_surroundings()
+    return cache
+
+
+def used(cache: ClusterCache, node: str = "n0") -> dict[str, int]:
+    return dict(cache.around().load(node).used)
+
+
+def test_a_pod_without_a_gpu_counts_where_it_is_bound() -> None:
+    cache = keeping()
+    cache.apply_pod(on(None))
+    assert used(cache) == {}
+    cache.apply_pod(on("n0", version=2))
+    assert (used(cache), cache.pods) == ({"cpu": 1000}, {})
+
+
+def test_nothing_is_kept_where_nobody_asks_for_it() -> None:
+    cache = ClusterCache(FakeClock())
+    cache.replace_nodes([msgspec.convert(cases.NODES[0], NODES.type)])
+    cache.apply_pod(on("n0"))
+    assert (used(cache), list(cache.around().nodes)) == ({}, ["n0"])
+
+
+@pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
+def test_a_pod_that_has_ended_or_is_told_to_go_counts_no_more(last: Pod) -> None:
+    cache = keeping()
+    cache.apply_pod(on("n0"))
+    cache.apply_pod(last)
+    assert used(cache) == {}
+
+
+def test_a_pod_that_is_gone_counts_no_more_and_late_news_do_not_raise_it() -> None:
+    cache = keeping()
+    cache.apply_pod(on("n0"))
+    cache.remove_pod(on("n0", version=3))
+    cache.apply_pod(on("n0", version=2))
+    assert used(cache) == {}
+
+
+def test_a_pod_that_a_list_lacks_counts_no_more() -> None:
+    cache = keeping()
+    cache.apply_pod(on("n0"))
+    cache.replace_pods([], "5")
+    assert used(cache) == {}
+
+
+def test_what_was_taken_stays_as_it_was() -> None:
+    cache = keeping()
+    cache.apply_pod(on("n0"))
+    before = cache.around()
+    cache.remove_pod(on("n0", version=2))
+    assert (before.load("n0").used, used(cache)) == ({"cpu": 1000}, {})
+
+
+HISTORY = (
+    on(None),
+    on("n0", version=2, phase="Pending"),
+    on("n0", version=3),
+    on("n0", version=4, gone=True),
+)
+
+
+@given(news=st.permutations(HISTORY[:3]), ends=st.booleans())
+def test_the_order_of_news_does_not_matter(news: Sequence[Pod], *, ends: bool) -> None:
+    cache = keeping()
+    for pod in (*news, *(HISTORY[3:] if ends else ())):
+        cache.apply_pod(pod)
+    assert used(cache) == ({} if ends else {"cpu": 1000})
+
+
+class Followed:
+    """A picture with its surroundings, that follows an API server in memory."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.kube = FakeKube(self.clock)
+        self.cache = ClusterCache(self.clock)
+        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
+        self.following.follow_namespaces()
+        self.following.follow_surroundings()
+
+    def around(self) -> ClusterObjects:
+        return self.cache.around()
+
+
+def test_claims_volumes_and_classes_are_followed_and_must_be_known() -> None:
+    followed, stop = Followed(), threading.Event()
+    assert "claims" in followed.following.threads
+    kube = followed.kube
+    first: list[tuple[object, Json]] = [(VOLUME_CLAIMS, cases.CLAIMS[0]), (VOLUMES, cases.VOLUMES[0])]
+    first += [(STORAGE_CLASSES, cases.CLASSES[0]), (NODES, cases.NODES[0])]
+    first += [(NAMESPACES, {"metadata": {"name": cases.TEAM}}), (PODS, cases.RESIDENTS[0])]
+    for resource, body in first:
+        kube.put(resource, body)
+    threads = [threading.Thread(target=body, args=(stop,)) for body in followed.following.threads.values()]
+    for thread in threads:
+        thread.start()
+    try:
+        eventually(lambda: followed.following.unready_reason() is None, deadline=60)
+        around = followed.around()
+        assert set(around.claims) == {"team/in-a"}
+        assert (set(around.volumes), set(around.classes)) == ({"pv-in-a"}, {"immediate"})
+        assert around.load("n0").used == {"cpu": 2500}
+        kube.put(VOLUME_CLAIMS, cases.CLAIMS[1])
+        eventually(lambda: "team/on-n2" in followed.around().claims, deadline=60)
+        kube.delete(VOLUME_CLAIMS, "on-n2", namespace=cases.TEAM)
+        eventually(lambda: set(followed.around().claims) == {"team/in-a"}, deadline=60)
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(10)

@@ -1,0 +1,170 @@
+"""The search for places, against an exhaustive one on small cases."""
+
+from functools import cache
+
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from cluster.decide.booking_plan import Item, ModelPlan, Placed, PlanAttempt
+
+_NEVER_BEGUN = -1
+
+
+def _item(key: int, start: int, length: int, size: int) -> Item:
+    return Item(start=start, key=f"b{key}", serial=0, end=start + length, size=size)
+
+
+_ITEMS = st.lists(
+    st.tuples(st.integers(0, 8), st.integers(1, 6), st.integers(1, 4)), min_size=1, max_size=7
+).map(lambda drawn: [_item(key, *each) for key, each in enumerate(drawn)])
+_DEVICES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
+    lambda counts: {f"n{index}": count for index, count in enumerate(counts)}
+)
+
+
+def _is_placeable(items: list[Item], devices: dict[str, int]) -> bool:
+    """By trying everything."""
+    ordered = sorted(items)
+
+    @cache
+    def search(index: int, placed: tuple[tuple[str, int], ...]) -> bool:
+        if index == len(ordered):
+            return True
+        item = ordered[index]
+        for name, count in devices.items():
+            there = [ordered[other] for node, other in placed if node == name]
+            load = sum(one.size for one in there if one.end > item.start)
+            if load + item.size <= count and search(index + 1, (*placed, (name, index))):
+                return True
+        return False
+
+    return search(0, ())
+
+
+def _demand_valid(places: dict[Item, str], devices: dict[str, int]) -> None:
+    for at in range(20):
+        for name, count in devices.items():
+            load = sum(i.size for i, node in places.items() if node == name and i.start <= at < i.end)
+            assert load <= count
+
+
+@given(_ITEMS, _DEVICES)
+def test_what_is_placed_fits_at_every_instant_and_small_calendars_are_placed_whenever_they_can_be(
+    items: list[Item], devices: dict[str, int]
+) -> None:
+    shift = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN)
+    is_settled = shift.place_all(items)
+    assert is_settled == _is_placeable(items, devices)
+    places = dict(shift.places)
+    assert set(places) == (set(items) if is_settled else set())
+    _demand_valid(places, devices)
+
+
+@given(_ITEMS, _DEVICES)
+def test_one_after_the_other_nobody_is_promised_too_much_and_nobody_loses_a_place(
+    items: list[Item], devices: dict[str, int]
+) -> None:
+    placed: dict[Item, str] = {}
+    for item in items:
+        plan = ModelPlan(devices, placed.items())
+        shift = PlanAttempt(plan, fixed_until=_NEVER_BEGUN)
+        is_settled = shift.place_all([item])
+        before = placed
+        placed = {**placed, **shift.places}
+        assert is_settled == _is_placeable([*before, item], devices)
+        assert set(placed) == ({*before, item} if is_settled else set(before))
+        _demand_valid(placed, devices)
+
+
+@given(_ITEMS, _DEVICES, st.integers(0, 8))
+@example([_item(0, 0, 4, 1), _item(1, 2, 4, 2)], {"n0": 2, "n1": 2}, 1)
+def test_what_has_begun_is_never_moved(items: list[Item], devices: dict[str, int], now: int) -> None:
+    placed: dict[Item, str] = {}
+    for item in items:
+        shift = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=now)
+        shift.place_all([item])
+        moved = {one: node for one, node in shift.places.items() if placed.get(one, node) != node}
+        assert all(one.start > now for one in moved)
+        placed |= shift.places
+        _demand_valid(placed, devices)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 8)), min_size=1, max_size=25),
+    _DEVICES,
+)
+def test_single_devices_always_find_a_place_where_the_sum_fits(
+    drawn: list[tuple[int, int]], devices: dict[str, int]
+) -> None:
+    placed: dict[Item, str] = {}
+    for key, (start, length) in enumerate(drawn):
+        item = _item(key, start, length, 1)
+        together = [*placed, item]
+        fits = all(
+            sum(one.start <= at < one.end for one in together) <= sum(devices.values())
+            for at in range(start, start + length)
+        )
+        shift = PlanAttempt(ModelPlan(devices, placed.items()), fixed_until=_NEVER_BEGUN)
+        assert shift.place_all([item]) == fits
+        placed |= shift.places
+
+
+@given(_ITEMS, _DEVICES)
+def test_a_limit_of_steps_is_kept_and_leaves_everything_as_it_was(
+    items: list[Item], devices: dict[str, int]
+) -> None:
+    shift = PlanAttempt(ModelPlan(devices), fixed_until=_NEVER_BEGUN, steps=0)
+    if not shift.place_all(items):
+        assert dict(shift.places) == {}
+        assert all(node_plan.load.most(0, 50) == 0 for node_plan in shift.plan().node_plans.values())
+
+
+def test_room_is_made_by_moving_what_has_not_begun() -> None:
+    small, large = _item(0, 5, 5, 1), _item(1, 6, 2, 2)
+    running = _item(2, 0, 20, 1)
+    plan = ModelPlan({"n0": 2, "n1": 2}, [(small, "n0"), (running, "n1")])
+    shift = PlanAttempt(plan, fixed_until=1)
+    assert shift.place_all([large])
+    assert dict(shift.places) == {small: "n1", large: "n0"}
+
+
+def test_a_node_on_which_an_item_must_be_is_kept_to() -> None:
+    other, item = _item(0, 5, 5, 2), _item(1, 6, 2, 2)
+    shift = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=1)
+    assert shift.place_all([item], {item: "n0"})
+    assert dict(shift.places) == {other: "n1", item: "n0"}
+    bound = PlanAttempt(ModelPlan({"n0": 2, "n1": 2}, [(other, "n0")]), fixed_until=5)
+    assert not bound.place_all([item], {item: "n0"})
+
+
+def test_blocks_take_devices_for_their_time_and_no_more_than_there_are() -> None:
+    plan = ModelPlan({"n0": 2}, blocks=[("n0", 5, 8, 9), ("gone", 0, 9, 1)])
+    assert PlanAttempt(plan, fixed_until=0).place_all([_item(0, 8, 3, 2)])
+    assert not PlanAttempt(plan, fixed_until=0).place_all([_item(0, 7, 3, 1)])
+    assert list(plan.overfull(0)) == []
+    assert plan.first_gap(0, 4, 2) == 0
+    assert plan.first_gap(2, 4, 2) == 8
+
+
+def test_what_is_overfull_is_found_and_what_has_no_node_is_known() -> None:
+    here, away = _item(0, 2, 5, 2), _item(1, 2, 5, 1)
+    plan = ModelPlan({"n0": 1}, [(here, "n0"), (away, "gone")])
+    assert list(plan.overfull(0)) == [("n0", 2, 7)]
+    assert list(plan.overfull(4)) == [("n0", 4, 7)]
+    assert plan.lost == (away,)
+
+
+@given(_ITEMS, _DEVICES, st.data())
+def test_a_changed_board_is_the_one_that_would_be_made_anew(
+    items: list[Item], devices: dict[str, int], data: st.DataObject
+) -> None:
+    nodes = st.sampled_from([*devices, "gone"])
+    placed: list[Placed] = [(item, data.draw(nodes)) for item in items]
+    cut = data.draw(st.integers(0, len(placed)))
+    more = [(_item(100 + index, 1, 3, 1), data.draw(nodes)) for index in range(2)]
+    changed = ModelPlan(devices, placed).changed(placed[:cut], more)
+    fresh = ModelPlan(devices, [*placed[cut:], *more])
+    assert changed.lost == fresh.lost
+    for name in devices:
+        assert list(changed.node_plans[name].items) == list(fresh.node_plans[name].items)
+        assert changed.node_plans[name].load.turns(0, 50) == fresh.node_plans[name].load.turns(0, 50)

@@ -1,0 +1,50 @@
+"""What nodes have in common that are built alike."""
+
+from cluster.decide.ledger import Ledger, NodeView
+from cluster.objects.inventory import Device
+from tests.fakes.objects import a100, a6000, a_node, a_pod
+
+
+def a_view(name: str, *devices: Device, held: tuple[str, ...] = ()) -> NodeView:
+    ledger = Ledger()
+    ledger.apply_node(a_node(name, *devices))
+    if held:
+        ledger.apply_pod(a_pod().asks(len(held)).on(name, {"main": held}).obj)
+    return ledger.view(name)
+
+
+def pair(node: str, *, links: int = 4, **more: object) -> tuple[Device, Device]:
+    """Two devices that are joined."""
+    first = a100(0, node, links={f"GPU-{node}-1": links}, **more)
+    return first, a100(1, node, links={f"GPU-{node}-0": links})
+
+
+def test_nodes_that_are_built_alike_have_one_build_whoever_holds_their_devices() -> None:
+    shape = a_view("n0", *pair("n0")).shape
+
+    assert a_view("n1", *reversed(pair("n1"))).shape is shape
+    assert a_view("n2", *pair("n2", health="unhealthy"), held=("GPU-n2-1",)).shape is shape
+
+
+def test_another_model_number_of_links_or_numa_node_is_another_build() -> None:
+    builds = [
+        a_view("n0", *devices).shape
+        for devices in (
+            pair("n0"),
+            pair("n0", links=2),
+            pair("n0", numa=1),
+            (*pair("n0"), a100(2)),
+            (a6000(0), a6000(1)),
+            (a100(0), a100(1)),
+        )
+    ]
+
+    assert len(set(builds)) == len(builds)
+
+
+def test_the_devices_of_a_build_stand_at_the_places_of_the_nodes() -> None:
+    view = a_view("n0", a100(3, uuid="GPU-a", numa=1), a100(0, uuid="GPU-b", links={"GPU-a": 2}))
+
+    assert view.places == {"GPU-b": 0, "GPU-a": 1}
+    first, second = view.shape.devices
+    assert (first.index, first.links, second.index, second.numa) == (0, {second.uuid: 2}, 3, 1)

@@ -1,0 +1,245 @@
+"""Where a pod would be placed among the cases; tests/controlplane asks the real scheduler the same."""
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cluster import names
+from cluster.decide.node_fit import CORDONED, NOT_SELECTED, TAINTED, TOO_BIG
+from cluster.decide.scheduler_filters import ClusterObjects, checker_for, unsuited
+from cluster.decide.scheduler_filters.inter_pod_affinity import ALONE, REPELLED, UNWANTED
+from cluster.decide.scheduler_filters.node_ports import TAKEN
+from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL
+from cluster.decide.scheduler_filters.pod_topology_spread import NO_DOMAIN, UNEVEN
+from cluster.decide.scheduler_filters.volume_binding import (
+    ELSEWHERE,
+    IN_USE,
+    LOST,
+    NO_CLAIM,
+    NO_VOLUME,
+    NONE_TO_BIND,
+    UNBOUND,
+)
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.cases import (
+    HOST,
+    RACK,
+    ZONE,
+    a_pod,
+    container,
+    mount,
+    port,
+    required,
+    term,
+)
+from tests.cluster.decide.scheduler_filters.world import GHOSTS, NODES, RESIDENTS, pod_of, the_world
+
+EVERYWHERE = [{"operator": "Exists"}]
+WEB, DB, LONE = (cases.selector(app=app) for app in ("web", "db", "lone"))
+
+
+def asking(labels: dict[str, str] | None = None, namespace: str = cases.TEAM, **spec: Any) -> Pod:
+    return pod_of(a_pod("new", namespace, labels, **{"tolerations": EVERYWHERE, **spec}))
+
+
+def verdicts(
+    pod: Pod, around: ClusterObjects, without: frozenset[str] = frozenset()
+) -> dict[str, str | None]:
+    checker = checker_for(pod, around)
+    return {name: checker.why_not(node, without=without) for name, node in around.nodes.items()}
+
+
+def spread(key: str, chosen: cases.Json, **more: Any) -> list[cases.Json]:
+    return [
+        {
+            "topologyKey": key,
+            "maxSkew": 1,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": chosen,
+            **more,
+        }
+    ]
+
+
+def sized(**amounts: str) -> list[cases.Json]:
+    return [container(amounts=amounts)]
+
+
+def said(node: str, reason: str | None, *, labels: dict[str, str] | None = None, **spec: Any) -> Any:
+    return pytest.param(node, reason, labels or {}, spec)
+
+
+NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
+
+
+@pytest.mark.parametrize(
+    ("node", "reason", "labels", "spec"),
+    [
+        # The node, whoever is there.
+        said("n0", None),
+        said("n4", TAINTED, tolerations=[]),
+        said("n4", None, tolerations=[{"key": "dedicated", "value": "team"}]),
+        said("n1", None, tolerations=[]),
+        said("n5", CORDONED, tolerations=[]),
+        said("n2", NOT_SELECTED, nodeSelector={RACK: "2"}),
+        # What is free of it: n0 has 4 cores, 2.5 of which are taken.
+        said("n0", None, containers=sized(cpu="1500m")),
+        said("n0", FULL, containers=sized(cpu="1501m")),
+        said("n0", TOO_BIG, containers=sized(cpu="4001m")),
+        said("n2", FULL, containers=sized(memory="3073Mi")),
+        said("n0", None, containers=sized(**{cases.WIDGET: "1"})),
+        said("n0", FULL, containers=sized(**{cases.WIDGET: "2"})),
+        said("n2", FULL, containers=sized(**{cases.WIDGET: "1"})),
+        said("n2", None, containers=sized(**{names.GPU_RESOURCE: "8"})),
+        # n1: the pod's own resources stand in place of its containers'.
+        said("n1", FULL, containers=sized(cpu="1501m")),
+        # n3: side 0.5 + prepare 3 is more than 1 + 0.5.
+        said("n3", None, containers=sized(cpu="500m")),
+        said("n3", FULL, containers=sized(cpu="501m")),
+        said("n0", FULL, initContainers=[container("i", {"cpu": "2"})]),
+        said("n0", None, containers=sized(cpu="1"), overhead={"cpu": "500m"}),
+        said("n0", FULL, containers=sized(cpu="1"), overhead={"cpu": "501m"}),
+        said("n7", CROWDED),
+        # Ports of the host.
+        said("n1", TAKEN, containers=[container(ports=[port(8080)])]),
+        said("n1", TAKEN, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
+        said("n1", None, containers=[container(ports=[port(8080, protocol="UDP")])]),
+        said("n2", TAKEN, containers=[container(ports=[port(8080)])]),
+        said("n2", None, containers=[container(ports=[port(8080, hostIP="10.0.0.1")])]),
+        said("n3", TAKEN, containers=[container(ports=[port(9000, protocol="UDP")])]),
+        # Volumes.
+        said("n0", None, volumes=[mount("in-a")]),
+        said("n2", ELSEWHERE, volumes=[mount("in-a")]),
+        said("n0", ELSEWHERE, volumes=[mount("labelled")]),
+        said("n2", None, volumes=[mount("labelled")]),
+        said("n0", IN_USE, volumes=[mount("exclusive")]),
+        said("n0", None, volumes=[mount("alone")]),
+        said("n0", NO_VOLUME, volumes=[mount("dangling")]),
+        said("n0", LOST, volumes=[mount("lost")]),
+        said("n0", UNBOUND, volumes=[mount("unbound")]),
+        said("n0", UNBOUND, volumes=[mount("classless")]),
+        said("n0", NO_CLAIM, volumes=[mount(cases.UNKNOWN_CLAIM)]),
+        said("n0", NO_CLAIM, volumes=[{"name": "scratch", "ephemeral": {}}]),
+        said("n0", None, volumes=[mount("to-be-made")]),
+        said("n0", NONE_TO_BIND, volumes=[mount("to-be-made-in-b")]),
+        said("n2", None, volumes=[mount("to-be-made-in-b")]),
+        said("n1", None, volumes=[mount("disk")]),
+        said("n2", NONE_TO_BIND, volumes=[mount("disk")]),
+        said("n1", NONE_TO_BIND, volumes=[mount("big-disk")]),
+        said("n3", None, volumes=[mount("big-disk")]),
+        said("n3", NONE_TO_BIND, volumes=[mount("big-disk"), mount("disk")]),
+        # Pods near and far.
+        said("n1", None, affinity=required("podAffinity", term(ZONE, DB))),
+        said("n4", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
+        said("n5", ALONE, affinity=required("podAffinity", term(ZONE, DB))),
+        said("n1", ALONE, affinity=required("podAffinity", term(HOST, DB))),
+        said("n2", ALONE, affinity=NEAR_NOBODY),
+        said("n2", None, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
+        said("n5", ALONE, labels={"app": "nobody"}, affinity=NEAR_NOBODY),
+        said("n1", ALONE, labels={"app": "db"}, affinity=required("podAffinity", term(HOST, DB))),
+        said("n1", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB))),
+        said("n2", None, affinity=required("podAntiAffinity", term(ZONE, WEB))),
+        said("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaceSelector={}))),
+        said("n2", REPELLED, affinity=required("podAntiAffinity", term(ZONE, WEB, namespaces=[cases.OTHER]))),
+        said("n2", UNWANTED, labels={"app": "db"}),
+        said("n4", UNWANTED, labels={"loud": "yes"}),
+        said("n3", UNWANTED, labels={"app": "web"}),
+        # Spread: the zones a, b, c, d have 3, 0, 0, 0 of the team's web pods.
+        said("n0", UNEVEN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        said("n2", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        said("n0", UNEVEN, topologySpreadConstraints=spread(ZONE, WEB)),
+        said("n5", NO_DOMAIN, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, WEB)),
+        said("n0", None, labels={"app": "web"}, topologySpreadConstraints=spread(ZONE, {})),
+        said(
+            "n0",
+            None,
+            labels={"app": "web"},
+            nodeSelector={ZONE: "a"},
+            topologySpreadConstraints=spread(ZONE, WEB),
+        ),
+        said(
+            "n0",
+            UNEVEN,
+            labels={"app": "web"},
+            nodeSelector={ZONE: "a"},
+            topologySpreadConstraints=spread(ZONE, WEB, nodeAffinityPolicy="Ignore"),
+        ),
+        said(
+            "n0",
+            UNEVEN,
+            labels={"app": "web"},
+            nodeSelector={ZONE: "a"},
+            topologySpreadConstraints=spread(ZONE, WEB, minDomains=2),
+        ),
+        said(
+            "n0",
+            None,
+            labels={"app": "web", "v": "3"},
+            topologySpreadConstraints=spread(ZONE, WEB, matchLabelKeys=["v"]),
+        ),
+    ],
+)
+def test_a_pod_among_others(node: str, reason: str | None, labels: dict[str, str], spec: cases.Json) -> None:
+    around = the_world()
+    assert unsuited(asking(labels, **spec), around.nodes[node], around) == reason
+
+
+@pytest.mark.parametrize(("policy", "reason"), [("Honor", None), ("Ignore", UNEVEN), (None, UNEVEN)])
+def test_tainted_nodes_count_but_for_who_honours_taints(policy: str | None, reason: str | None) -> None:
+    # Each rack has one but 10, whose only node is tainted.
+    kin = [pod_of(a_pod(f"kin-{n}", labels={"app": "new"}, nodeName=n)) for n in ("n0", "n1", "n5")]
+    constraint = spread(RACK, cases.selector(app="new"), **({"nodeTaintsPolicy": policy} if policy else {}))
+    pod = asking({"app": "new"}, tolerations=[], topologySpreadConstraints=constraint)
+    assert verdicts(pod, the_world((*RESIDENTS, *kin)))["n1"] == reason
+
+
+def test_what_a_node_without_a_kubelet_does_not_speak_of_is_no_hindrance() -> None:
+    silent = msgspec.convert({"metadata": {"name": "silent"}}, type(NODES[0]))
+    around = ClusterObjects(nodes={"silent": silent})
+    assert unsuited(asking(containers=sized(cpu="4")), silent, around) is None
+
+
+def test_a_terminating_pod_counts_as_gone() -> None:
+    told = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
+    going = [pod_of({**body, "metadata": {**body["metadata"], **told}}) for body in cases.RESIDENTS]
+    around = the_world(going)
+    assert unsuited(asking(containers=sized(cpu="4")), around.nodes["n0"], around) is None
+
+
+@settings(max_examples=40)
+@given(cases.pods(), st.sets(st.sampled_from([*RESIDENTS, *GHOSTS]).map(lambda pod: pod.metadata.uid)))
+def test_pods_that_leave_are_as_good_as_never_there(body: cases.Json, leaving: set[str]) -> None:
+    everybody = (*RESIDENTS, *GHOSTS)
+    pod = pod_of({**body, "metadata": {**body["metadata"], "name": "new"}})
+    stay = tuple(one for one in everybody if one.metadata.uid not in leaving)
+    assert verdicts(pod, the_world(everybody), frozenset(leaving)) == verdicts(pod, the_world(stay))
+
+
+@settings(max_examples=40)
+@given(
+    cases.pods(),
+    cases.pods(),
+    st.sampled_from(NODES),
+    st.sets(st.sampled_from([one.metadata.uid for one in RESIDENTS])),
+)
+def test_a_pod_that_is_placed_in_thought_counts_like_one_that_is_there(
+    first: cases.Json, second: cases.Json, node: Any, leaving: set[str]
+) -> None:
+    name = node.metadata.name
+    one = pod_of({**first, "metadata": {**first["metadata"], "name": "one"}})
+    two = pod_of({**second, "metadata": {**second["metadata"], "name": "two"}})
+    there = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=name))
+    stay = tuple(other for other in RESIDENTS if other.metadata.uid not in leaving)
+    thought = the_world().placing(one, name, without=frozenset(leaving))
+    assert verdicts(two, thought) == verdicts(two, the_world((*stay, there)))
+
+
+def test_pods_that_want_the_same_of_nodes_are_told_the_same_and_others_are_not() -> None:
+    around = the_world()
+    plain, tolerant = asking(tolerations=[]), asking()
+    assert (verdicts(plain, around)["n4"], verdicts(tolerant, around)["n4"]) == (TAINTED, None)
+    assert verdicts(plain, around) == verdicts(plain, the_world())

@@ -1,0 +1,58 @@
+"""What somebody may do, by the answers of an API server."""
+
+from collections.abc import Iterator
+
+import msgspec
+import pytest
+
+from cluster.fake.clock import FakeClock
+from cluster.kube.access_review import AccessReviews
+from cluster.kube.client import KubeClient
+from cluster.kube.connection import Connection, NoToken
+from cluster.kube.errors import Forbidden
+from cluster.kube.token_review import Subject
+from tests.fakes.apiserver import Answer, ScriptedServer, scripted_server
+
+ALICE = Subject("alice", frozenset({"staff", "a"}))
+
+
+@pytest.fixture
+def server() -> Iterator[ScriptedServer]:
+    with scripted_server() as running:
+        yield running
+
+
+def may(server: ScriptedServer) -> bool:
+    kube = KubeClient(Connection(server=server.url, credentials=NoToken()), FakeClock(), user_agent="tests/1")
+    return AccessReviews(kube).may(ALICE, "administer", group="example.org", resource="bookings")
+
+
+def test_the_api_server_is_asked_with_name_and_groups(server: ScriptedServer) -> None:
+    server.answers(Answer(status=201, body=b'{"metadata": {}, "status": {"allowed": true}}'))
+
+    assert may(server)
+    asked = server.received[0]
+    assert (asked.verb, asked.target) == ("POST", "/apis/authorization.k8s.io/v1/subjectaccessreviews")
+    assert msgspec.json.decode(asked.body) == {
+        "apiVersion": "authorization.k8s.io/v1",
+        "kind": "SubjectAccessReview",
+        "spec": {
+            "user": "alice",
+            "groups": ["a", "staff"],
+            "resourceAttributes": {"group": "example.org", "resource": "bookings", "verb": "administer"},
+        },
+    }
+
+
+@pytest.mark.parametrize("status", [b'{"allowed": false}', b'{"denied": true}', b"{}"])
+def test_what_is_not_allowed_in_words_is_not_allowed(server: ScriptedServer, status: bytes) -> None:
+    server.answers(Answer(status=201, body=b'{"metadata": {}, "status": ' + status + b"}"))
+
+    assert not may(server)
+
+
+def test_a_refusal_to_answer_is_an_error_and_not_a_no(server: ScriptedServer) -> None:
+    server.answers(Answer(status=403, body=b'{"reason": "Forbidden", "message": "you may not"}'))
+
+    with pytest.raises(Forbidden):
+        may(server)

@@ -1,0 +1,259 @@
+"""Mutual TLS: who is refused is told, authorities change under the server, and nobody takes for ever."""
+
+import contextlib
+import socket
+import ssl
+import threading
+from collections.abc import Iterator
+from http.client import HTTPSConnection
+from pathlib import Path
+from typing import Any
+
+import pytest
+from structlog.testing import capture_logs
+
+from cluster.fake.clock import FakeClock, eventually
+from cluster.process.certificates import AllowedClients, KeyPair
+from cluster.process.clock import SystemClock
+from cluster.process.https import TlsServer
+from cluster.process.probes import ServeError
+from cluster.process.tls_handshakes import AGAIN, MOST, Refusals
+from tests.fakes.certificates import Signed, authority, signed
+
+NAME = "alice"
+PATIENCE = 1.5
+
+
+async def app(scope: dict[str, Any], receive: Any, send: Any) -> None:
+    """Answers how long the body was; too long a one before it has come."""
+    length = 0
+    more = scope["path"] != "/early"
+    while more:
+        message = await receive()
+        length, more = length + len(message.get("body", b"")), message.get("more_body", False)
+    body = str(length).encode()
+    headers = [(b"content-length", str(len(body)).encode())]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": body})
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("certificates")
+
+
+@pytest.fixture(scope="module")
+def ours(folder: Path) -> Signed:
+    return authority(folder, "ours")
+
+
+@pytest.fixture(scope="module")
+def theirs(folder: Path) -> Signed:
+    return authority(folder, "theirs")
+
+
+@pytest.fixture(scope="module")
+def pair(ours: Signed, folder: Path) -> KeyPair:
+    shown = signed(ours, folder, "server", use="serverAuth")
+    return KeyPair(shown.certificate.read_bytes(), shown.key.read_bytes())
+
+
+@pytest.fixture(scope="module")
+def alice(ours: Signed, folder: Path) -> Signed:
+    return signed(ours, folder, NAME, use="clientAuth")
+
+
+def signed_by(*authorities: Signed) -> AllowedClients:
+    return AllowedClients("".join(one.certificate.read_text() for one in authorities), frozenset({NAME}))
+
+
+@pytest.fixture
+def server(ours: Signed, pair: KeyPair) -> Iterator[TlsServer]:
+    clients = signed_by(ours)
+    made = TlsServer(app, SystemClock(), host="127.0.0.1", port=0, clients=clients, slowest_request=PATIENCE)
+    made.present(pair)
+    yield made
+    made.close()
+
+
+def context(ours: Signed, client: Signed | None) -> ssl.SSLContext:
+    made = ssl.create_default_context(cafile=str(ours.certificate))
+    if client:
+        made.load_cert_chain(client.certificate, client.key)
+    return made
+
+
+def asked(server: TlsServer, ours: Signed, client: Signed | None) -> bytes:
+    connection = HTTPSConnection("127.0.0.1", server.port, context=context(ours, client), timeout=60)
+    with contextlib.closing(connection):
+        connection.request("POST", "/", body=b"abc")
+        return connection.getresponse().read()
+
+
+@contextlib.contextmanager
+def connected(server: TlsServer, ours: Signed, client: Signed) -> Iterator[ssl.SSLSocket]:
+    plain = socket.create_connection(("127.0.0.1", server.port), timeout=60)
+    with context(ours, client).wrap_socket(plain, server_hostname="localhost") as made:
+        yield made
+
+
+def keep_sending(client: ssl.SSLSocket, begun: bytes, drop: bytes) -> None:
+    """Send what never comes to its end."""
+    clock, never = SystemClock(), threading.Event()
+    client.sendall(begun)
+    while True:
+        client.sendall(drop)
+        clock.wait(never, 0.05)
+
+
+def refusals(lines: list[Any]) -> list[tuple[str, str]]:
+    return [(line["client"], line["why"]) for line in lines if line["event"] == "a client is refused"]
+
+
+def test_whoever_shows_a_certificate_of_another_authority_is_sent_an_alert_and_told_in_the_log(
+    server: TlsServer, ours: Signed, theirs: Signed, tmp_path: Path
+) -> None:
+    with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert unknown ca"):
+        asked(server, ours, signed(theirs, tmp_path, NAME, use="clientAuth"))
+    ((client, why),) = refusals(lines)
+    assert client == "127.0.0.1"
+    assert why.startswith("Its certificate is not accepted: ")
+    assert "issuer" in why
+
+
+def test_whoever_shows_a_certificate_that_is_made_for_servers_is_told_so(
+    server: TlsServer, ours: Signed, tmp_path: Path
+) -> None:
+    with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert"):
+        asked(server, ours, signed(ours, tmp_path, NAME, use="serverAuth"))
+    assert "purpose" in refusals(lines)[0][1]
+
+
+def test_whoever_shows_none_is_sent_an_alert_and_told_in_the_log(server: TlsServer, ours: Signed) -> None:
+    with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert certificate required"):
+        asked(server, ours, None)
+    assert refusals(lines) == [("127.0.0.1", "It shows no certificate.")]
+
+
+def test_whoever_has_another_name_is_named_in_the_log(
+    server: TlsServer, ours: Signed, tmp_path: Path
+) -> None:
+    with capture_logs() as lines, pytest.raises((ssl.SSLError, ConnectionError)):
+        asked(server, ours, signed(ours, tmp_path, "bob", use="clientAuth"))
+    ((client, why),) = refusals(lines)
+    assert client == "127.0.0.1"
+    assert why == "Its certificate is for bob, somebody.example, who may not ask."
+
+
+def test_whoever_speaks_http_without_tls_is_told_in_the_log(server: TlsServer) -> None:
+    with capture_logs() as lines, socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain:
+        plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
+        eventually(lambda: bool(refusals(lines)), deadline=60)
+    assert refusals(lines) == [("127.0.0.1", "It speaks HTTP without TLS.")]
+
+
+def test_a_client_that_does_not_believe_us_is_told_in_the_log(
+    server: TlsServer, theirs: Signed, alice: Signed
+) -> None:
+    with capture_logs() as lines:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            asked(server, theirs, alice)
+        eventually(lambda: bool(refusals(lines)), deadline=60)
+    assert "authority of the certificate that it is shown" in refusals(lines)[0][1]
+
+
+def test_whoever_connects_and_leaves_without_a_word_is_no_line(server: TlsServer, ours: Signed) -> None:
+    with capture_logs() as lines:
+        for _ in range(3):
+            socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
+        with pytest.raises(ssl.SSLError):
+            asked(server, ours, None)
+    assert len(refusals(lines)) == 1
+
+
+def test_the_same_refusal_is_told_again_after_a_minute_and_nobody_fills_the_log() -> None:
+    clock = FakeClock()
+    told = Refusals(clock)
+    with capture_logs() as lines:
+        told.tell("10.0.0.1", "one")
+        told.tell("10.0.0.1", "one")
+        told.tell("10.0.0.1", "two")
+    assert len(lines) == 2
+    clock.advance(AGAIN)
+    with capture_logs() as lines:
+        told.tell("10.0.0.1", "one")
+    assert len(lines) == 1
+    with capture_logs() as lines:
+        for number in range(3 * MOST):
+            told.tell(f"10.0.1.{number}", "one")
+    assert len(lines) == MOST - 1
+
+
+def test_new_authorities_count_from_now_on_and_connections_that_stand_go_on(
+    server: TlsServer, ours: Signed, theirs: Signed, alice: Signed, pair: KeyPair, tmp_path: Path
+) -> None:
+    newcomer = signed(theirs, tmp_path, NAME, use="clientAuth")
+    stands = HTTPSConnection("127.0.0.1", server.port, context=context(ours, alice), timeout=60)
+    with contextlib.closing(stands):
+        stands.request("POST", "/", body=b"a")
+        assert stands.getresponse().read() == b"1"
+        before = stands.sock
+        server.present(pair, signed_by(theirs))
+        assert asked(server, ours, newcomer) == b"3"
+        with pytest.raises(ssl.SSLError, match="alert unknown ca"):
+            asked(server, ours, alice)
+        stands.request("POST", "/", body=b"ab")
+        assert stands.getresponse().read() == b"2"
+        assert stands.sock is before
+
+
+def test_authorities_that_are_none_leave_the_former_ones(
+    server: TlsServer, ours: Signed, alice: Signed, pair: KeyPair
+) -> None:
+    with pytest.raises(ServeError):
+        server.present(pair, AllowedClients("no authority", frozenset()))
+    assert asked(server, ours, alice) == b"3"
+    with pytest.raises(ssl.SSLError, match="alert certificate required"):
+        asked(server, ours, None)
+
+
+@pytest.mark.parametrize(
+    "begun",
+    [
+        b"POST / HT",
+        b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 1000000\r\n\r\nabc",
+        b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n",
+    ],
+    ids=["head", "body", "chunks"],
+)
+def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_sent(
+    server: TlsServer, ours: Signed, alice: Signed, begun: bytes
+) -> None:
+    drop = b"1\r\nx\r\n" if b"chunked" in begun else b"x"
+    with connected(server, ours, alice) as client, pytest.raises(OSError, match=r"reset|pipe|EOF"):
+        keep_sending(client, begun, drop)
+
+
+def test_whoever_is_answered_before_the_end_of_a_request_cannot_go_on_sending_for_ever(
+    server: TlsServer, ours: Signed, alice: Signed
+) -> None:
+    with connected(server, ours, alice) as client:
+        client.sendall(b"POST /early HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+        assert client.recv(100).startswith(b"HTTP/1.1 200 ")
+        with pytest.raises(OSError, match=r"reset|pipe|EOF"):
+            keep_sending(client, b"", b"1\r\nx\r\n")
+
+
+def test_whoever_is_slow_to_begin_or_between_two_requests_is_waited_for(
+    server: TlsServer, ours: Signed, alice: Signed
+) -> None:
+    clock, never = SystemClock(), threading.Event()
+    client = HTTPSConnection("127.0.0.1", server.port, context=context(ours, alice), timeout=60)
+    with contextlib.closing(client):
+        client.connect()
+        connection = client.sock
+        for _ in range(2):
+            clock.wait(never, 1.5 * PATIENCE)
+            client.request("POST", "/", body=b"ab")
+            assert client.getresponse().read() == b"2"
+            assert client.sock is connection

@@ -1,0 +1,30 @@
+"""What the story shows of a cluster on which one of its steps has failed."""
+
+from pathlib import Path
+
+from devcluster.demo.failure_dump import what_stands
+from devcluster.errors import ClusterError
+
+
+class Stands:
+    """A cluster with one pod, many events and an API server that does not know of nodes any more."""
+
+    def kubectl(self, *words: str) -> str:
+        if "nodes" in words:
+            raise ClusterError("kubectl get nodes failed: the server is away")
+        return "\n".join(f"event {n}" for n in range(100)) if "events" in words else "bob-1   Pending\n"
+
+    def keep_logs(self) -> Path | None:
+        return Path("/kept/story")
+
+
+def test_pods_nodes_the_newest_events_and_where_its_logs_are() -> None:
+    said = what_stands(Stands()).splitlines()
+    assert said[:4] == [
+        "pods:",
+        "  bob-1   Pending",
+        "nodes:",
+        "  kubectl get nodes failed: the server is away",
+    ]
+    assert said[4:6] == ["events:", "  event 75"]
+    assert said[-2:] == ["  event 99", "All logs are kept in /kept/story."]

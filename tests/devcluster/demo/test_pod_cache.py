@@ -1,0 +1,44 @@
+"""What has happened to a pod is told once, however the news of it comes."""
+
+from dataclasses import dataclass, field, replace
+
+from cluster import names
+from cluster.objects.pods import Pod
+from devcluster.demo.pod_cache import PodCache
+from tests.fakes.objects import a_pod
+
+
+@dataclass
+class Told:
+    """Who was told to have reached what."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def __call__(self, milestone: str, pod: Pod) -> None:
+        self.lines.append((pod.metadata.name, milestone))
+
+
+def test_what_happened_while_nobody_could_follow_is_told_by_the_next_list() -> None:
+    told = Told()
+    pods = PodCache(told)
+    pods.replace([a_pod("p").obj], "1")
+    pods.replace([a_pod("p").on("n0").obj], "2")
+    assert told.lines == [("p", "scheduled")]
+
+
+def test_a_list_repeats_nothing() -> None:
+    told = Told()
+    pods = PodCache(told)
+    pod = a_pod("p").on("n0").obj
+    pods.upsert(pod)
+    pods.replace([pod], "2")
+    assert told.lines == [("p", "scheduled")]
+
+
+def test_a_pod_that_is_back_is_another_one() -> None:
+    told = Told()
+    pods = PodCache(told)
+    back = replace(a_pod("p"), uid="second").with_annotation(names.RECREATED_FROM, "uid-p").obj
+    pods.upsert(a_pod("p").on("n0").obj)
+    pods.replace([back], "2")
+    assert told.lines == [("p", "scheduled"), ("p", "returned")]

@@ -1,0 +1,125 @@
+"""How each part is started: its ports, its environment, and whose settings win."""
+
+import json
+import stat
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+import pytest
+
+from booking.settings import ControllerSettings, ServerSettings
+from cluster import names
+from cluster.process.settings import load
+from devcluster.product import (
+    booking_controller,
+    booking_server,
+    extender,
+    gpu_scheduler,
+    identity,
+    node_agent,
+)
+from devcluster.product.part import Part
+from deviceplugin.settings import Settings as AgentSettings
+from extender.settings import Settings as ExtenderSettings
+from tests.devcluster.product.cluster import FakeCluster
+
+S = TypeVar("S", bound=msgspec.Struct)
+TOKEN = names.setting("kube_token_file")
+
+
+@pytest.fixture
+def account(tmp_path: Path) -> dict[str, str]:
+    return identity.environment(FakeCluster(tmp_path), tmp_path, names.EXTENDER)
+
+
+def read(part: Part, into: type[S]) -> S:
+    assert part.environment is not None
+    return load(into, part.environment)
+
+
+def agent(port: int, settings: dict[str, str], folder: Path) -> Part:
+    return node_agent.part(
+        node="node-a",
+        name="node-agent",
+        port=port,
+        program=node_agent.PROGRAM,
+        gpus=folder,
+        settings=settings,
+    )
+
+
+def test_every_part_understands_its_settings_and_speaks_as_its_account(
+    account: dict[str, str], tmp_path: Path
+) -> None:
+    server = read(booking_server.part(database=tmp_path / "b.db", settings=account), ServerSettings)
+    controller = read(
+        booking_controller.part(name="controller", number=0, settings=account), ControllerSettings
+    )
+    scheduling = read(extender.part(account), ExtenderSettings)
+    on_node = read(agent(9500, account, tmp_path), AgentSettings)
+    for settings in (server, controller, scheduling, on_node):
+        assert settings.kube_server == "https://192.0.2.1:6443"
+        assert settings.kube_token_file == tmp_path / "gpu-booking-extender.token"
+    assert server.database == f"sqlite:///{tmp_path}/b.db"
+    assert server.identity_rules == controller.identity_rules
+    assert controller.webhook_port == booking_controller.PORT
+
+
+def listening(part: Part) -> set[int]:
+    """Every port in a part's environment."""
+    return {int(text) for name, text in (part.environment or {}).items() if name.endswith("_PORT")}
+
+
+def test_no_two_parts_share_a_port_and_agents_have_all_from_theirs_on(
+    account: dict[str, str], tmp_path: Path
+) -> None:
+    controllers = [
+        booking_controller.part(name=f"c-{number}", number=number, settings=account) for number in range(3)
+    ]
+    server = booking_server.part(database=tmp_path / "b.db", settings=account)
+    ports = [listening(part) for part in (server, extender.part(account), *controllers)]
+    assert [len(taken) for taken in ports] == [2] * 5
+    assert len(set().union(*ports)) == 10
+    assert max(set().union(*ports)) < node_agent.FIRST_PORT
+
+
+def test_what_a_test_sets_wins_over_what_is_usual(account: dict[str, str], tmp_path: Path) -> None:
+    changed = account | {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_PROBE_PORT": "7"}
+    settings = read(booking_server.part(database=tmp_path / "b.db", settings=changed), ServerSettings)
+    assert settings.cooldown == "PT0S"
+    assert settings.probe_port == 7
+
+
+def test_a_token_is_its_owners_alone(tmp_path: Path) -> None:
+    path = identity.write_token(FakeCluster(tmp_path), tmp_path, names.BOOKING_SERVER)
+    assert path.read_text().startswith("token of gpu-booking:gpu-booking-server")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+
+
+def test_the_token_of_a_node_agent_says_where_it_runs(tmp_path: Path) -> None:
+    cluster = FakeCluster(tmp_path)
+    found = {
+        Path(identity.environment(cluster, tmp_path, names.NODE_AGENT, node=node)[TOKEN]).read_text()
+        for node in ("node-a", "node-b")
+    }
+    assert {said.rpartition(" on ")[2] for said in found} == {"node-a", "node-b"}
+
+
+def test_the_scheduler_asks_the_extender_with_an_account_of_its_own(tmp_path: Path) -> None:
+    kubeconfig = identity.write_kubeconfig(FakeCluster(tmp_path), tmp_path, gpu_scheduler.ACCOUNT)
+    part = gpu_scheduler.part(kubebox=Path("/kubebox"), kubeconfig=kubeconfig, folder=tmp_path)
+    assert list(part.program[6:8]) == ["/kubebox", "kube-scheduler"]
+    profile = json.loads((tmp_path / f"{gpu_scheduler.NAME}.json").read_text())
+    assert profile["extenders"][0]["urlPrefix"] == f"http://127.0.0.1:{extender.PORT}"
+    assert profile["clientConnection"]["kubeconfig"] == str(kubeconfig)
+    assert stat.S_IMODE(kubeconfig.stat().st_mode) == 0o600
+    assert profile["leaderElection"]["resourceName"] == names.SCHEDULER_LEASE
+
+
+def test_a_scheduler_that_is_alone_need_not_elect_itself(tmp_path: Path) -> None:
+    gpu_scheduler.part(
+        kubebox=Path("/kubebox"), kubeconfig=tmp_path / "kubeconfig", folder=tmp_path, elects=False
+    )
+    profile = json.loads((tmp_path / f"{gpu_scheduler.NAME}.json").read_text())
+    assert profile["leaderElection"] == {"leaderElect": False}

@@ -1,0 +1,122 @@
+"""The gate before every start of a container."""
+
+import msgspec
+import pytest
+
+from cluster.objects.inventory import Device
+from cluster.objects.pods import Pod
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.prestart import StartDecision, StartVerdict, decide
+from tests.deviceplugin.pods import container, held, pod
+
+KNOWN = {uuid: Device(uuid=uuid, index=i, model="NVIDIA-A100") for i, uuid in enumerate("ABCD")}
+
+
+def gate(
+    devices: str,
+    holdings: PodDevices | None,
+    *pods: Pod,
+    unseen: bool = False,
+    known: dict[str, Device] = KNOWN,
+) -> StartDecision:
+    by_uid = None if unseen else {one.metadata.uid: one for one in pods}
+    return decide(frozenset(devices.split()), holdings, by_uid, known)
+
+
+def test_a_container_with_what_it_was_promised_starts() -> None:
+    assert gate("A B", held(a="A B"), pod("a", 2, promise=["B", "A"])) == StartDecision(
+        StartVerdict.AS_ASSIGNED, "a"
+    )
+
+
+def test_every_container_of_a_pod_that_takes_devices_over_starts() -> None:
+    shape = pod("a", promise={"setup": ["A"], "main": ["A"]}, init=(container("setup", 1),))
+    holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
+    assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
+
+
+def test_a_container_with_other_devices_starts_and_says_so() -> None:
+    decision = gate("B", held(a="B"), pod("a", promise=["A"]))
+    assert decision.is_open
+    assert decision.message == "Container main of pod default/pod-a was promised A and got B."
+
+
+@pytest.mark.parametrize("pods", [(), (pod("a"),)])
+def test_a_pod_without_promise_starts(pods: tuple[Pod, ...]) -> None:
+    assert gate("A", held(a="A"), *pods) == StartDecision(StartVerdict.UNASSIGNED, "a")
+
+
+def test_a_pod_that_cannot_be_seen_starts_when_it_alone_has_the_devices() -> None:
+    assert gate("A", held(a="A"), unseen=True).is_open
+
+
+def test_without_a_record_the_kubelet_is_believed() -> None:
+    assert gate("A", None).gate is StartVerdict.UNCHECKED
+
+
+def test_a_sick_device_holds_the_container_back_with_its_reason() -> None:
+    sick = {**KNOWN, "A": msgspec.structs.replace(KNOWN["A"], health="unhealthy", reason="XID 79.")}
+    decision = gate("A B", held(a="A B"), known=sick)
+    assert decision.gate is StartVerdict.UNHEALTHY
+    assert not decision.is_open
+    assert decision.message.startswith("GPU A is unhealthy: XID 79. The container starts when")
+
+
+def test_a_device_that_nobody_knows_holds_the_container_back() -> None:
+    assert "GPU Z is not there any more" in gate("Z", held(a="Z")).message
+
+
+def test_two_living_pods_with_one_device_are_both_held_back() -> None:
+    decision = gate("A", held(a="A", b="A B"), pod("a"), pod("b", 2))
+    assert decision.gate is StartVerdict.TWO_PODS
+    assert "more than one pod (default/pod-a, default/pod-b)" in decision.message
+
+
+@pytest.mark.parametrize("others", [(), (pod("b", phase="Failed"),)])
+def test_the_record_of_a_pod_that_has_ended_holds_nobody_back(others: tuple[Pod, ...]) -> None:
+    assert gate("A", held(a="A", b="A"), pod("a", promise=["A"]), *others).gate is StartVerdict.AS_ASSIGNED
+
+
+def test_two_pods_that_cannot_be_seen_are_taken_for_alive() -> None:
+    assert gate("A", held(a="A", b="A"), unseen=True).gate is StartVerdict.TWO_PODS
+
+
+def test_devices_that_stand_nowhere_exactly_so_hold_the_container_back() -> None:
+    assert gate("A", held(a="A B"), pod("a", 2)).gate is StartVerdict.UNKNOWN_POD
+
+
+def test_a_record_that_is_gone_is_no_reason_to_keep_a_container_from_starting() -> None:
+    assert gate("A", PodDevices()).gate is StartVerdict.UNCHECKED
+    beside = PodDevices(others={"nvidia.com/other": {("a", "main"): frozenset({"B"})}})
+    assert gate("A", beside).gate is StartVerdict.UNKNOWN_POD
+
+
+def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
+    decision = gate("A", held(a="A"), pod("a", promise=["B"], wishes="NVIDIA RTX A6000"))
+    assert decision.gate is StartVerdict.WRONG_MODEL
+    asked, given = "asks for a GPU of model NVIDIA-RTX-A6000", "but the kubelet gave it GPU A, a NVIDIA-A100"
+    assert f"{asked}, {given}" in decision.message
+    assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA A100")).is_open
+
+
+def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_promised() -> None:
+    assert (
+        gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA RTX A6000")).gate
+        is StartVerdict.AS_ASSIGNED
+    )
+
+
+def test_a_promise_of_two_resources_is_looked_at_one_by_one() -> None:
+    known = {**KNOWN, "MIG-1": Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="D")}
+    holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
+    shape = pod("a", promise=["A", "MIG-1"])
+    decision = decide(frozenset("A"), holdings, {"a": shape}, known, other_resources=frozenset({"MIG-1"}))
+    assert decision == StartDecision(StartVerdict.AS_ASSIGNED, "a")
+    other = decide(frozenset("B"), held(a="B"), {"a": shape}, known, other_resources=frozenset({"MIG-1"}))
+    assert other.gate is StartVerdict.OTHER_DEVICES
+
+
+def test_a_device_that_two_pods_have_under_different_names_is_in_two_pods() -> None:
+    holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("b", "main"): frozenset({"A"})}})
+    pods = {"a": pod("a"), "b": pod("b")}
+    assert decide(frozenset("A"), holdings, pods, KNOWN).gate is StartVerdict.TWO_PODS

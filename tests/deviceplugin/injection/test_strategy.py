@@ -1,0 +1,64 @@
+"""What a container gets, and the one reason to refuse."""
+
+from cluster import names
+from deviceplugin.allocation.held_elsewhere import held_elsewhere
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import NodeState
+from deviceplugin.device_nodes import DeviceNode, DeviceNodes
+from deviceplugin.injection.strategy import ContainerInjection, Strategy, injection_of
+from tests.deviceplugin.pods import GPU, container, held, pod, view
+
+NODES = DeviceNodes(
+    {
+        "A": (DeviceNode("/dev/nvidia0", "/host/nvidia0"),),
+        "B": (DeviceNode("/dev/nvidia1", "/host/nvidia1"),),
+    },
+    (DeviceNode("/dev/nvidiactl", "/host/nvidiactl"),),
+)
+TOLD = {names.DEVICES_VARIABLE: "A,B"}
+
+
+def test_cdi_names_the_devices_of_our_specification() -> None:
+    given = injection_of({"B", "A"}, Strategy.CDI, NODES)
+    assert given == ContainerInjection(TOLD, cdi_devices=(f"{names.CDI_KIND}=A", f"{names.CDI_KIND}=B"))
+
+
+def test_the_environment_names_the_devices_for_the_runtime_of_nvidia() -> None:
+    assert injection_of({"B", "A"}, Strategy.ENVIRONMENT, NODES) == ContainerInjection(
+        TOLD | {names.VISIBLE_DEVICES_VARIABLE: "A,B"}
+    )
+
+
+def test_device_nodes_are_the_own_ones_and_the_common_ones() -> None:
+    given = injection_of({"B", "A"}, Strategy.DEVICE_NODES, NODES)
+    assert given == ContainerInjection(
+        TOLD, nodes=(*NODES.of_device["A"], *NODES.of_device["B"], *NODES.common)
+    )
+
+
+def test_a_device_that_stands_nowhere_may_be_given() -> None:
+    assert held_elsewhere({"B"}, view(pod("a"), pod("b"), holdings=held(a="A"))) is None
+
+
+def test_a_device_of_a_pod_that_has_ended_may_be_given() -> None:
+    ended = pod("a", phase="Succeeded")
+    assert held_elsewhere({"A"}, view(ended, pod("b"), holdings=held(a="A"))) is None
+    assert held_elsewhere({"A"}, view(pod("b"), holdings=held(a="A"))) is None
+
+
+def test_a_device_of_the_pods_own_init_container_may_be_given() -> None:
+    shape = pod("a", init=(container("setup", 1),))
+    holdings = PodDevices({("a", "setup"): frozenset("A")})
+    assert held_elsewhere({"A"}, view(shape, holdings=holdings)) is None
+
+
+def test_a_device_of_another_living_pod_is_refused_with_its_name() -> None:
+    message = held_elsewhere({"A", "B"}, view(pod("a"), pod("b", 2), holdings=held(a="A")))
+    assert message is not None
+    assert "other living pods hold: A (held by default/pod-a)" in message
+
+
+def test_where_the_pod_is_unknown_the_gate_before_the_start_decides() -> None:
+    assert held_elsewhere({"A"}, view(pod("a"), holdings=held(a="A"))) is None
+    assert held_elsewhere({"A"}, NodeState(GPU, held(a="A"), None)) is None
+    assert held_elsewhere({"A"}, NodeState(GPU, None, ())) is None

@@ -1,0 +1,92 @@
+"""What our own watch of this node's pods remembers."""
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.objects.meta import Meta
+from cluster.objects.pods import Pod, PodStatus
+from deviceplugin.kubelet.bound_pods import KEPT_SECONDS, BoundPods
+
+
+def pod(uid: str, version: int = 1, phase: str = "Pending", **annotations: str) -> Pod:
+    meta = Meta(
+        name=uid, namespace="default", uid=uid, resource_version=str(version), annotations=annotations
+    )
+    return Pod(metadata=meta, status=PodStatus(phase=phase))
+
+
+def test_it_is_in_step_once_it_has_seen_the_whole_truth() -> None:
+    bound = BoundPods(FakeClock())
+    bound.upsert(pod("a"))
+    assert not bound.is_synced
+    bound.replace((pod("b"),), "7")
+    assert bound.is_synced
+    assert [one.metadata.uid for one in bound.present] == ["b"]
+
+
+def test_pods_that_are_gone_are_remembered_for_a_while_in_their_last_state() -> None:
+    clock = FakeClock()
+    bound = BoundPods(clock)
+    bound.replace((pod("a"), pod("b")), "1")
+    bound.remove(pod("a", 2, "Running"))
+    bound.replace((), "3")
+    assert bound.present == ()
+    assert {one.metadata.uid: one.status.phase for one in bound.gone} == {"a": "Running", "b": "Pending"}
+    assert bound.by_uid().keys() == {"a", "b"}
+    clock.advance(KEPT_SECONDS - 1)
+    assert len(bound.gone) == 2
+    clock.advance(2)
+    assert bound.gone == ()
+
+
+def test_what_was_read_by_itself_is_not_undone_by_a_watch_that_is_behind() -> None:
+    bound = BoundPods(FakeClock())
+    bound.replace((pod("a", 1),), "1")
+    bound.learn(lambda: (pod("a", 9, "Succeeded"), pod("b", 8)))
+    bound.upsert(pod("a", 5, "Running"))
+    assert {one.metadata.uid: one.status.phase for one in bound.present} == {"a": "Succeeded", "b": "Pending"}
+    bound.upsert(pod("a", 10, "Failed"))
+    assert bound.by_uid()["a"].status.phase == "Failed"
+
+
+def test_who_is_gone_does_not_come_back_by_an_older_list() -> None:
+    bound = BoundPods(FakeClock())
+    bound.replace((pod("a", 1),), "1")
+    bound.remove(pod("a", 2))
+    bound.learn(lambda: (pod("a", 1),))
+    assert bound.present == ()
+
+
+def mirror(uid: str, version: int) -> Pod:
+    return pod(uid, version, **{names.STATIC_POD: "4711"})
+
+
+def test_a_static_pod_is_known_by_the_uid_that_the_kubelet_gives_it() -> None:
+    bound = BoundPods(FakeClock())
+    bound.replace((mirror("a", 1),), "1")
+    assert bound.by_uid().keys() == {"4711"}
+    bound.remove(mirror("a", 2))
+    assert [one.metadata.uid for one in bound.gone] == ["4711"]
+
+
+def test_a_static_pod_whose_mirror_was_deleted_and_made_anew_is_there_still() -> None:
+    bound = BoundPods(FakeClock())
+    bound.replace((mirror("a", 1),), "1")
+    bound.remove(mirror("a", 2))
+    bound.learn(lambda: (mirror("a", 1),))
+    assert not bound.present, "an older list knows the mirror that is gone"
+    bound.upsert(mirror("b", 3))
+    assert [one.metadata.uid for one in bound.present] == ["4711"]
+    assert not bound.gone
+
+
+def test_who_is_missing_in_a_list_is_gone_unless_the_watch_has_shown_him_meanwhile() -> None:
+    bound = BoundPods(FakeClock())
+    bound.replace((pod("old", 1),), "1")
+
+    def read() -> tuple[Pod, ...]:
+        bound.upsert(pod("newer", 9))
+        return (pod("new", 8),)
+
+    bound.learn(read)
+    assert {one.metadata.uid for one in bound.present} == {"new", "newer"}
+    assert [one.metadata.uid for one in bound.gone] == ["old"]

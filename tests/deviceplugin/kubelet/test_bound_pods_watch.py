@@ -1,0 +1,81 @@
+"""Our own watch begins where the kubelet does not tell its pods, and nowhere else."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from cluster.fake.clock import FakeClock, eventually
+from deviceplugin.kubelet.bound_pods_watch import LOOK_AGAIN, LOOK_EVERY, LOOKS, BoundPodsWatch
+from tests.threads import running
+
+
+class Kubelet:
+    """One that needs the watch when the test says so."""
+
+    def __init__(self) -> None:
+        self.clock = FakeClock()
+        self.silent = False
+        self.looked = 0
+        self.watching = threading.Event()
+
+    def is_silent(self) -> bool:
+        self.looked += 1
+        return self.silent
+
+    def watch(self, stop: threading.Event) -> None:
+        self.watching.set()
+        stop.wait()
+
+    @contextmanager
+    def followed(self) -> Iterator[None]:
+        stop = threading.Event()
+        with running([partial(BoundPodsWatch(self.watch, self.is_silent, self.clock).run, stop)], stop):
+            yield
+
+    def look(self, after: float = LOOK_AGAIN) -> None:
+        """Let it look once more."""
+        before = self.looked
+        self.clock.until_waiting()
+        self.clock.advance(after)
+        eventually(lambda: self.looked > before)
+
+
+def test_a_kubelet_that_tells_its_pods_costs_no_watch() -> None:
+    kubelet = Kubelet()
+    with kubelet.followed():
+        for _ in range(5):
+            kubelet.look()
+        assert not kubelet.watching.is_set()
+
+
+def test_a_kubelet_that_tells_its_pods_is_asked_once_a_minute() -> None:
+    kubelet = Kubelet()
+    with kubelet.followed():
+        for _ in range(5):
+            kubelet.clock.until_waiting()
+            kubelet.clock.advance(LOOK_AGAIN - 1)
+            assert kubelet.looked == 1
+            kubelet.look(1)
+            kubelet.looked = 1
+
+
+def test_a_kubelet_that_is_silent_for_a_moment_costs_none_either() -> None:
+    kubelet = Kubelet()
+    with kubelet.followed():
+        for _ in range(2):
+            kubelet.silent = True
+            kubelet.look()
+            kubelet.silent = False
+            kubelet.look(LOOK_EVERY)
+        assert not kubelet.watching.is_set()
+
+
+def test_one_that_stays_silent_has_its_pods_watched() -> None:
+    kubelet = Kubelet()
+    with kubelet.followed():
+        kubelet.silent = True
+        kubelet.look()
+        for _ in range(LOOKS - 1):
+            kubelet.look(LOOK_EVERY)
+        assert kubelet.watching.wait(60)

@@ -1,0 +1,67 @@
+"""Administrators' words about single GPUs."""
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+from structlog.testing import capture_logs
+
+from cluster import names
+from cluster.objects.device_orders import DeviceOrder, encode_device_orders
+from cluster.objects.meta import Meta
+from cluster.objects.nodes import Node
+from deviceplugin.node.device_orders import DeviceOrdersHandler
+
+THEN = datetime(2026, 11, 27, 16, tzinfo=UTC)
+
+
+class Heard:
+    """What follows from the Node."""
+
+    def __init__(self) -> None:
+        self.cordons: list[Mapping[str, str]] = []
+        self.clears: list[tuple[str, str]] = []
+        self.orders = DeviceOrdersHandler(
+            self.cordons.append, lambda gpu, order: self.clears.append((gpu, order))
+        )
+
+    def says(self, text: str) -> None:
+        self.orders.upsert(Node(metadata=Meta(name="node-a", annotations={names.DEVICE_ORDERS: text})))
+
+
+def test_cordons_and_clears_are_told_apart() -> None:
+    heard = Heard()
+    given = {"GPU-0": DeviceOrder(cordoned="alice: x"), "GPU-1": DeviceOrder(cleared=THEN)}
+    heard.says(encode_device_orders(given))
+    assert heard.cordons == [{"GPU-0": "alice: x"}]
+    assert heard.clears == [("GPU-1", "2026-11-27T16:00:00+00:00")]
+
+
+def test_what_has_not_changed_is_not_told_again() -> None:
+    heard = Heard()
+    for _ in range(3):
+        heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    assert heard.cordons == [{"GPU-0": "alice: x"}]
+
+
+def test_a_node_without_orders_takes_them_back() -> None:
+    heard = Heard()
+    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    heard.orders.replace([Node(metadata=Meta(name="node-a"))], "1")
+    assert heard.cordons[-1] == {}
+
+
+def test_orders_that_cannot_be_read_change_nothing_and_are_said() -> None:
+    heard = Heard()
+    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    with capture_logs() as logs:
+        heard.says('{"GPU-0":{"cordoned":7}}')
+    assert len(heard.cordons) == 1
+    assert names.DEVICE_ORDERS in logs[0]["sentence"]
+
+
+def test_a_node_that_is_deleted_takes_its_orders_along() -> None:
+    heard = Heard()
+    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    heard.orders.remove(Node())
+    heard.says('{"GPU-0":{"cordoned":"alice: x"}}')
+    assert heard.cordons == [{"GPU-0": "alice: x"}, {}, {"GPU-0": "alice: x"}]

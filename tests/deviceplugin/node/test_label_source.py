@@ -1,0 +1,185 @@
+"""Which labels of the Node are written and taken away, and by whom."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.fake.server import FakeKube
+from cluster.kube.errors import Refusal, Request, refused
+from cluster.kube.resources import NODES
+from cluster.objects.nodes import Node
+from deviceplugin.node.label_changes import change
+from deviceplugin.node.label_source import Labelling
+from deviceplugin.node.label_writer import RETRY_AFTER, LabelWriter
+from deviceplugin.nvml.interface import Versions
+from deviceplugin.nvml.inventory import NodeDevice, read_inventory
+from deviceplugin.nvml.mig_strategy import MigStrategy
+from deviceplugin.nvml.watch import NvmlReport
+from tests.fakes.nvml import MemoryNvml, a_gpu
+
+PRODUCT = f"{names.NVIDIA_PREFIX}gpu.product"
+COUNT = f"{names.NVIDIA_PREFIX}gpu.count"
+VERSIONS = Versions("580.159.04", (13, 0))
+
+
+def node(labels: dict[str, str] | None = None, **annotations: str) -> Node:
+    return msgspec.convert({"metadata": {"labels": labels or {}, "annotations": annotations}}, Node)
+
+
+def written(*keys: str) -> dict[str, str]:
+    return {names.LABELS: ",".join(keys)}
+
+
+# --- what to change ------------------------------------------------------------------------------------
+
+
+def test_labels_that_are_missing_are_written_and_remembered() -> None:
+    found = change({PRODUCT: "X", COUNT: "2"}, node({"other": "stays"}))
+    assert found.labels == {PRODUCT: "X", COUNT: "2"}
+    assert found.annotations == {names.LABELS: f"{COUNT},{PRODUCT}"}
+
+
+def test_a_node_that_says_what_it_should_is_not_changed() -> None:
+    assert change({PRODUCT: "X"}, node({PRODUCT: "X"}, **written(PRODUCT))) == ({}, {})
+
+
+def test_a_label_of_ours_that_does_not_hold_any_more_is_taken_away() -> None:
+    found = change({COUNT: "1"}, node({PRODUCT: "X", COUNT: "1"}, **written(COUNT, PRODUCT)))
+    assert found == ({PRODUCT: None}, {names.LABELS: COUNT})
+
+
+def test_a_label_of_ours_with_another_value_is_put_right() -> None:
+    assert change({COUNT: "2"}, node({COUNT: "1"}, **written(COUNT))).labels == {COUNT: "2"}
+
+
+def test_a_label_that_somebody_else_wrote_stays_as_it_is() -> None:
+    assert change({PRODUCT: "X"}, node({PRODUCT: "theirs"})) == ({}, {})
+    assert change({}, node({PRODUCT: "theirs"})) == ({}, {})
+
+
+@pytest.mark.parametrize("prefix", ["", "gpus."])
+def test_what_node_feature_discovery_owns_is_left_to_it(prefix: str) -> None:
+    theirs = {prefix + names.FEATURE_LABELS: f"cpu-hyperthreading,{PRODUCT}"}
+    came_after_us = node({PRODUCT: "theirs", COUNT: "2"}, **theirs, **written(COUNT, PRODUCT))
+    assert change({PRODUCT: "X", COUNT: "2"}, came_after_us) == ({}, {names.LABELS: COUNT})
+    assert change({}, came_after_us) == ({COUNT: None}, {names.LABELS: None})
+
+
+def test_what_node_feature_discovery_gives_up_becomes_ours() -> None:
+    theirs = {names.FEATURE_LABELS: "cpu-hyperthreading"}
+    assert change({PRODUCT: "X"}, node({}, **theirs)).labels == {PRODUCT: "X"}
+
+
+def test_while_nothing_is_known_nothing_is_changed() -> None:
+    assert change(None, node({PRODUCT: "X"}, **written(PRODUCT))) == ({}, {})
+
+
+# --- what is wanted ------------------------------------------------------------------------------------
+
+
+def devices(count: int) -> tuple[NodeDevice, ...]:
+    nvml = MemoryNvml([a_gpu(index) for index in range(count)])
+    nvml.open()
+    return read_inventory(nvml, lambda _: None)
+
+
+def labelling(sys_root: Path, *, on: bool = True) -> Labelling:
+    return Labelling(MigStrategy.NONE, sys_root, on=on)
+
+
+def test_labels_follow_from_what_nvml_reports_and_what_the_kernel_says(tmp_path: Path) -> None:
+    machine = tmp_path / "class/dmi/id/product_name"
+    machine.parent.mkdir(parents=True)
+    machine.write_text("PowerEdge XE9680\n", encoding="utf-8")
+    pci = tmp_path / "bus/pci/devices/0000:07:00.0/class"
+    pci.parent.mkdir(parents=True)
+    pci.write_text("0x030200\n", encoding="utf-8")
+    ours = labelling(tmp_path)
+    ours.update(NvmlReport(devices(2), versions=VERSIONS))
+    wanted = ours.wanted or {}
+    assert wanted[COUNT] == "2"
+    assert wanted[f"{names.NVIDIA_PREFIX}gpu.machine"] == "PowerEdge-XE9680"
+    assert wanted[f"{names.NVIDIA_PREFIX}gpu.mode"] == "compute"
+
+
+def test_before_the_driver_answers_and_while_it_does_not_the_labels_stay(tmp_path: Path) -> None:
+    ours = labelling(tmp_path)
+    assert ours.wanted is None
+    ours.update(NvmlReport((), "The driver is not loaded."))
+    assert ours.wanted is None
+    ours.update(NvmlReport(devices(1), versions=VERSIONS))
+    before = ours.wanted
+    ours.update(NvmlReport((), "The driver is not loaded."))
+    assert before
+    assert ours.wanted == before
+
+
+def test_a_driver_that_lists_no_gpu_takes_the_labels_away(tmp_path: Path) -> None:
+    ours = labelling(tmp_path)
+    ours.update(NvmlReport((), "NVML lists no GPU on this node.", versions=VERSIONS))
+    assert ours.wanted == {}
+
+
+def test_switched_off_there_are_none(tmp_path: Path) -> None:
+    ours = labelling(tmp_path, on=False)
+    ours.update(NvmlReport(devices(1), versions=VERSIONS))
+    assert ours.wanted == {}
+
+
+# --- writing -------------------------------------------------------------------------------------------
+
+
+class Bench:
+    """A writer with a Node."""
+
+    def __init__(self, wanted: Callable[[], dict[str, str] | None]) -> None:
+        self.clock = FakeClock(self_advancing=True)
+        self.kube = FakeKube(self.clock)
+        self.kube.put(NODES, {"metadata": {"name": "node-a", "labels": {"other": "stays"}}})
+        self.writer = LabelWriter(self.kube, wanted, self.clock)
+
+    @property
+    def node(self) -> Node:
+        return self.kube.get(NODES, "node-a")
+
+    @property
+    def patches(self) -> int:
+        return sum(call.verb == "PATCH" for call in self.kube.calls)
+
+
+def test_labels_are_written_once_and_taken_away_with_what_they_say() -> None:
+    wanted = {PRODUCT: "X", COUNT: "2"}
+    bench = Bench(lambda: wanted)
+    seen = bench.writer.write(bench.writer.write(bench.node))
+    assert seen.metadata.labels == bench.node.metadata.labels == {"other": "stays", PRODUCT: "X", COUNT: "2"}
+    assert bench.patches == 1
+    wanted.clear()
+    bench.writer.write(seen)
+    assert bench.node.metadata.labels == {"other": "stays"}
+    assert bench.node.metadata.annotation(names.LABELS) is None
+
+
+def test_a_label_that_has_come_since_the_node_was_read_is_not_overwritten() -> None:
+    bench = Bench(lambda: {PRODUCT: "X"})
+    stale = bench.node
+    bench.kube.patch(NODES, "node-a", {"metadata": {"labels": {PRODUCT: "theirs"}}})
+    bench.writer.write(stale)
+    assert (bench.node.metadata.labels or {})[PRODUCT] == "theirs"
+
+
+def test_labels_that_are_refused_are_tried_again_later_and_fail_nobody() -> None:
+    bench = Bench(lambda: {PRODUCT: "X"})
+    before = bench.node
+    request = Request("PATCH", "/api/v1/nodes/node-a")
+    bench.kube.fail("PATCH", refused(request, Refusal(403, "Forbidden")))
+    assert bench.writer.write(before) == before
+    asked = len(bench.kube.calls)
+    bench.writer.write(before)
+    assert len(bench.kube.calls) == asked
+    bench.clock.advance(RETRY_AFTER)
+    bench.writer.write(before)
+    assert (bench.node.metadata.labels or {})[PRODUCT] == "X"

@@ -1,0 +1,96 @@
+"""What a node remembers of its GPUs' faults."""
+
+from pathlib import Path
+
+import pytest
+
+from cluster import names
+from deviceplugin.nvml.fault_file import MOST_PARTS, FaultFile, Known
+from deviceplugin.nvml.health import Scope
+from tests.deviceplugin.nvml.cut import part
+
+DRIVER = "580.159.04"
+KNOWN = Known(
+    "an era", {Scope("GPU-0"): "XID 79: lost", Scope("GPU-1", 2): "XID 95: memory"}, {"GPU-3": "an order"}
+)
+
+
+class Machine:
+    """A node's kernel and its kubelet's folder."""
+
+    def __init__(self, root: Path) -> None:
+        self.root, self.folder = root, root / "device-plugins"
+        self.boot = root / "proc/sys/kernel/random/boot_id"
+        for folder in (self.folder, self.boot.parent, root / "sys/module/nvidia"):
+            folder.mkdir(parents=True)
+        self.boot.write_text("a-boot\n")
+
+    def memory(self) -> FaultFile:
+        return FaultFile(self.folder, proc_root=self.root / "proc", sys_root=self.root / "sys")
+
+    def reload(self) -> None:
+        (self.root / "sys/module/fresh").mkdir()
+        (self.root / "sys/module/nvidia").rmdir()
+        (self.root / "sys/module/fresh").rename(self.root / "sys/module/nvidia")
+
+
+@pytest.fixture
+def machine(tmp_path: Path) -> Machine:
+    return Machine(tmp_path)
+
+
+def test_another_process_knows_what_was_kept(machine: Machine) -> None:
+    machine.memory().keep(KNOWN)
+    assert machine.memory().recall() == KNOWN
+
+
+def test_each_boot_driver_and_load_is_an_era_of_its_own(machine: Machine) -> None:
+    memory = machine.memory()
+    eras = {memory.era(DRIVER), memory.era("590.1")}
+    machine.reload()
+    eras.add(memory.era(DRIVER))
+    machine.boot.write_text("another-boot\n")
+    eras.add(memory.era(DRIVER))
+    assert len(eras) == 4
+
+
+def test_where_nothing_was_ever_wrong_no_file_is_made(machine: Machine) -> None:
+    memory = machine.memory()
+    assert memory.recall() == Known()
+    memory.keep(Known("an era"))
+    assert list(machine.folder.iterdir()) == []
+
+
+def test_what_is_mended_is_not_remembered(machine: Machine) -> None:
+    memory = machine.memory()
+    memory.keep(KNOWN)
+    memory.keep(Known("an era"))
+    assert machine.memory().recall() == Known("an era")
+    assert [path.name for path in machine.folder.iterdir()] == [names.FAULTS_FILE]
+
+
+def test_a_file_that_cannot_be_read_counts_as_none(machine: Machine) -> None:
+    (machine.folder / names.FAULTS_FILE).write_text('{"era": 3')
+    assert machine.memory().recall() == Known()
+
+
+def test_a_folder_that_cannot_be_written_stops_nothing_and_is_tried_again(machine: Machine) -> None:
+    memory = machine.memory()
+    machine.folder.rmdir()
+    memory.keep(KNOWN)
+    machine.folder.mkdir()
+    memory.keep(KNOWN)
+    assert machine.memory().recall() == KNOWN
+
+
+def test_the_place_of_a_mig_device_is_kept_whatever_its_health(machine: Machine) -> None:
+    there, gone = part(0, 1), part(0, 2, gone=True)
+    machine.memory().keep(Known("an era", parts=(there.as_unhealthy("XID 95"), gone)))
+    recalled = machine.memory().recall().parts
+    assert recalled == (there, part(0, 2))
+
+
+def test_places_of_mig_devices_do_not_fill_the_file(machine: Machine) -> None:
+    machine.memory().keep(Known("an era", parts=tuple(part(0, number) for number in range(2 * MOST_PARTS))))
+    recalled = machine.memory().recall().parts
+    assert [one.uuid for one in recalled] == [part(0, number).uuid for number in range(MOST_PARTS)]

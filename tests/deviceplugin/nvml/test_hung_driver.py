@@ -1,0 +1,103 @@
+"""The end of the agent while the driver hangs."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from cluster.fake.clock import FakeClock
+from deviceplugin.nvml.hung_driver import (
+    LOOK_EVERY,
+    PATIENCE,
+    HangingDriverError,
+    Target,
+    abandoning_a_hung_driver,
+)
+
+
+def never() -> bool:
+    """No call is overdue."""
+    return False
+
+
+@contextmanager
+def hanging() -> Iterator[Target]:
+    """A target that hangs until the end of the test."""
+    free = threading.Event()
+
+    def hang(_: threading.Event) -> None:
+        free.wait()
+
+    try:
+        yield hang
+    finally:
+        free.set()
+
+
+def test_a_thread_that_ends_when_it_is_told_to_is_waited_for() -> None:
+    stop = threading.Event()
+    stop.set()
+    ended: list[bool] = []
+    abandoning_a_hung_driver(lambda told: ended.append(told.is_set()), FakeClock(), never)(stop)
+    assert ended == [True]
+
+
+def test_one_that_hangs_is_left_behind() -> None:
+    clock, stop = FakeClock(self_advancing=True), threading.Event()
+    stop.set()
+    with hanging() as hang, pytest.raises(HangingDriverError, match="left behind"):
+        abandoning_a_hung_driver(hang, clock, never)(stop)
+    assert clock.waits == [PATIENCE]
+
+
+def test_while_nobody_asks_for_the_end_it_may_hang_as_long_as_it_likes() -> None:
+    clock, stop = FakeClock(), threading.Event()
+    left: list[HangingDriverError] = []
+
+    with hanging() as hang:
+
+        def run() -> None:
+            try:
+                abandoning_a_hung_driver(hang, clock, never)(stop)
+            except HangingDriverError as error:
+                left.append(error)
+
+        thread = threading.Thread(target=run)
+        thread.start()
+        for _ in range(20):
+            clock.until_waiting()
+            clock.advance(LOOK_EVERY)
+        clock.until_waiting()
+        assert thread.is_alive()
+        stop.set()
+        while thread.is_alive():
+            clock.advance(PATIENCE)
+            thread.join(0.01)
+    assert len(left) == 1
+
+
+def test_an_error_of_the_thread_is_raised() -> None:
+    def crash(_: threading.Event) -> None:
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        abandoning_a_hung_driver(crash, FakeClock(), never)(threading.Event())
+
+
+def test_where_a_call_is_overdue_another_thread_begins_and_its_end_counts() -> None:
+    clock, stop, free = FakeClock(self_advancing=True), threading.Event(), threading.Event()
+    attempts: list[int] = []
+    overdue = [True, False]
+
+    def hang_once(_: threading.Event) -> None:
+        attempts.append(len(attempts))
+        if len(attempts) == 1:
+            free.wait()
+        stop.set()
+
+    try:
+        abandoning_a_hung_driver(hang_once, clock, lambda: bool(overdue) and overdue.pop(0))(stop)
+    finally:
+        free.set()
+    assert attempts == [0, 1]

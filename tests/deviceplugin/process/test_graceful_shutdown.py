@@ -1,0 +1,60 @@
+"""An agent that goes in good order releases its Lease first, and serves the kubelet a little longer."""
+
+import threading
+
+import pytest
+
+from cluster.fake.clock import FakeClock
+from deviceplugin.process.graceful_shutdown import SERVED_ON, GracefulShutdown
+
+
+class Served:
+    """What serves the kubelet, and when it was let go."""
+
+    def __init__(self, clock: FakeClock) -> None:
+        self._clock = clock
+        self.ended_at: float | None = None
+
+    def run(self, stop: threading.Event) -> None:
+        stop.wait(10)
+        self.ended_at = self._clock.monotonic()
+
+
+def leaves(*, was_held: bool) -> tuple[float, float | None]:
+    """When the Lease was released, and when the kubelet was served no more; seconds from SIGTERM."""
+    clock = FakeClock(self_advancing=True)
+    released: list[float] = []
+
+    def release() -> bool:
+        released.append(clock.monotonic())
+        return was_held
+
+    last, served, stop = GracefulShutdown(release, clock), Served(clock), threading.Event()
+    thread = threading.Thread(target=last.body(served.run), args=(stop,))
+    thread.start()
+    stop.set()
+    last.leave()
+    thread.join()
+    return released[0], served.ended_at
+
+
+def test_who_is_on_the_way_when_the_lease_is_released_is_still_served() -> None:
+    assert leaves(was_held=True) == (0.0, SERVED_ON)
+
+
+def test_an_agent_that_nobody_counts_on_goes_at_once() -> None:
+    assert leaves(was_held=False) == (0.0, 0.0)
+
+
+def test_it_ends_even_if_the_lease_cannot_be_released() -> None:
+    def broken() -> bool:
+        raise RuntimeError
+
+    last, clock = GracefulShutdown(broken, FakeClock()), FakeClock()
+    served = Served(clock)
+    thread = threading.Thread(target=last.body(served.run), args=(threading.Event(),))
+    thread.start()
+    with pytest.raises(RuntimeError):
+        last.leave()
+    thread.join()
+    assert served.ended_at == 0.0

@@ -1,0 +1,70 @@
+"""Nobody waits for whoever reads the log."""
+
+import threading
+
+from structlog.testing import capture_logs
+
+from cluster.fake.clock import eventually
+from deviceplugin.process.log_writer import AsyncLogStream
+
+
+class Pipe:
+    """A stream that nobody empties until the test does; broken, if it says so."""
+
+    def __init__(self) -> None:
+        self.emptied = threading.Event()
+        self.is_broken = False
+        self.text = ""
+
+    def write(self, text: str, /) -> int:
+        self.emptied.wait()
+        if self.is_broken:
+            raise BrokenPipeError
+        self.text += text
+        return len(text)
+
+    def flush(self) -> None:
+        """All is written already."""
+
+
+def test_lines_are_written_in_their_order_and_the_last_ones_at_the_end() -> None:
+    pipe = Pipe()
+    pipe.emptied.set()
+    with AsyncLogStream(pipe) as lines:
+        for number in range(1000):
+            lines.write(f"{number}\n")
+        lines.flush()
+    assert pipe.text == "".join(f"{number}\n" for number in range(1000))
+
+
+def test_a_pipe_that_is_full_holds_up_nobody_and_what_was_lost_is_said() -> None:
+    pipe = Pipe()
+    with capture_logs() as said, AsyncLogStream(pipe, longest=3) as lines:
+        for number in range(10):
+            lines.write(f"{number}\n")
+        lost = lines.lost
+        assert lost >= 6
+        pipe.emptied.set()
+        eventually(lambda: said, deadline=60)
+    kept = [int(line) for line in pipe.text.split()]
+    assert kept == sorted(kept)
+    assert len(kept) == 10 - lost
+    assert [line["lines"] for line in said] == [lost]
+
+
+def test_a_pipe_that_is_full_at_the_end_does_not_keep_the_process() -> None:
+    pipe = Pipe()
+    with AsyncLogStream(pipe, longest=1, patience=0.05) as lines:
+        for _ in range(5):
+            lines.write("line\n")
+    assert pipe.text == ""
+    pipe.emptied.set()
+
+
+def test_a_pipe_that_breaks_does_no_harm() -> None:
+    pipe = Pipe()
+    pipe.is_broken = True
+    pipe.emptied.set()
+    with AsyncLogStream(pipe) as lines:
+        lines.write("lost\n")
+    assert pipe.text == ""

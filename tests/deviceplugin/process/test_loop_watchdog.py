@@ -1,0 +1,43 @@
+"""Whether a loop still goes round."""
+
+import threading
+
+import pytest
+
+from cluster.fake.clock import FakeClock
+from deviceplugin.process.loop_watchdog import LONGEST_ROUND, WatchedClock, alive
+
+
+def test_a_loop_that_is_stuck_in_its_work_is_told() -> None:
+    clock = FakeClock()
+    loop, other = WatchedClock("handout", clock), WatchedClock("publisher", clock)
+    check = alive([other, loop])
+    assert check() is None
+    clock.advance(LONGEST_ROUND - 1)
+    assert check() is None
+    other.wait(threading.Event(), 0)
+    clock.advance(2)
+    assert check() == f"The loop 'handout' has not come round for {LONGEST_ROUND:g} s."
+    loop.wait(threading.Event(), 0)
+    assert check() is None
+
+
+def test_a_loop_that_waits_is_well_however_long_it_is() -> None:
+    clock = FakeClock()
+    loop = WatchedClock("handout", clock)
+    stop = threading.Event()
+    thread = threading.Thread(target=loop.wait, args=(stop, 10 * LONGEST_ROUND))
+    thread.start()
+    clock.until_waiting()
+    clock.advance(5 * LONGEST_ROUND)
+    assert loop.problem is None
+    stop.set()
+    thread.join()
+
+
+def test_it_is_the_clock_that_it_was_made_of() -> None:
+    clock = FakeClock()
+    loop = WatchedClock("handout", clock)
+    clock.advance(7)
+    assert loop.monotonic() == clock.monotonic() == pytest.approx(7)
+    assert loop.now() == clock.now()

@@ -1,0 +1,129 @@
+"""From NVML's answers to the GPUs that a container gets when nobody has decided."""
+
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from cluster.objects.pods import Pod
+from devcluster.fakenvml import H200, FakeNvml, gpu, library
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.allocation.preferred import AllocationRequest, NodeState, Verdict, choose
+from deviceplugin.linked_gpus import Linked
+from deviceplugin.nvml.call_deadline import AbandonedError
+from deviceplugin.nvml.inventory import read_inventory
+from deviceplugin.nvml.pci_topology import PciTopology
+from deviceplugin.nvml.real import RealNvml
+from deviceplugin.nvml.watch import GpuWatch, NvmlReport
+from tests.deviceplugin.pods import GPU, held, pod
+from tests.fakes.nvml import MemoryNvml, a_gpu
+
+
+def report(nvml: MemoryNvml) -> NvmlReport:
+    nvml.open()
+    ways = PciTopology(nvml)
+    ways.learn([gpu.uuid for gpu in nvml.gpus])
+    return NvmlReport(read_inventory(nvml, lambda _: None), ways=ways.known)
+
+
+def pairs_on_switches() -> MemoryNvml:
+    """Four GPUs: 0 and 2 on one switch, 1 and 3 on another one."""
+    nvml = MemoryNvml([a_gpu(index) for index in range(4)])
+    for index, one in enumerate(nvml.gpus):
+        one.ways = {
+            other.uuid: 10 if (index - beside) % 2 == 0 else 50
+            for beside, other in enumerate(nvml.gpus)
+            if other is not one
+        }
+    return nvml
+
+
+def view(linked: Linked, *pods: Pod, holdings: PodDevices | None = None) -> NodeState:
+    return NodeState(GPU, holdings or PodDevices(), pods, pick=partial(linked.pick, {}))
+
+
+def test_a_container_that_was_promised_nothing_gets_gpus_that_belong_together() -> None:
+    linked = Linked()
+    linked.update(report(pairs_on_switches()))
+    seen = view(linked, pod("a"), pod("b", 2), holdings=held(a="GPU-0"))
+    choice = choose(AllocationRequest(frozenset({"GPU-1", "GPU-2", "GPU-3"}), frozenset(), 2), seen)
+    assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("GPU-1", "GPU-3"))
+
+
+def test_a_promise_is_kept_whatever_the_links() -> None:
+    linked = Linked()
+    linked.update(report(pairs_on_switches()))
+    seen = view(linked, pod("b", 2, promise=["GPU-0", "GPU-1"]))
+    choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(4)), frozenset(), 2), seen)
+    assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("GPU-0", "GPU-1"))
+
+
+def test_what_is_promised_to_another_pod_is_taken_last_however_well_it_is_linked() -> None:
+    linked = Linked()
+    linked.update(report(pairs_on_switches()))
+    seen = view(linked, pod("a", promise=["GPU-2"]), pod("b", 2))
+    choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(3)), frozenset(), 2), seen)
+    assert choice.devices == ("GPU-0", "GPU-1")
+
+
+def test_while_the_driver_says_nothing_the_links_stay_as_they_were() -> None:
+    linked = Linked()
+    linked.update(report(pairs_on_switches()))
+    linked.update(NvmlReport((), "The driver is not loaded."))
+    assert list(linked.pick({}, ["GPU-0", "GPU-1", "GPU-2"], frozenset(), 2)) == ["GPU-0", "GPU-2"]
+
+
+def test_a_way_that_the_driver_does_not_say_or_refuses_is_left_out_and_not_asked_again() -> None:
+    nvml = pairs_on_switches()
+    nvml.gpus[1].ways = {}
+    nvml.gpus[3].lost = True
+    nvml.open()
+    ways = PciTopology(nvml)
+    gpus = [gpu.uuid for gpu in nvml.gpus]
+    assert ways.learn(gpus)
+    assert ways.known == {"GPU-0": {"GPU-1": 50, "GPU-2": 10}}
+    assert not ways.learn(gpus)
+
+
+def test_after_a_question_that_has_hung_none_is_asked_any_more() -> None:
+    nvml = pairs_on_switches()
+    nvml.open()
+    asked: list[tuple[str, str]] = []
+
+    class Hanging(MemoryNvml):
+        def topology_level(self, uuid: str, other: str) -> int | None:
+            asked.append((uuid, other))
+            raise AbandonedError
+
+    ways = PciTopology(Hanging())
+    with pytest.raises(AbandonedError):
+        ways.learn(["GPU-0", "GPU-1"])
+    assert not ways.learn(["GPU-0", "GPU-1", "GPU-2"])
+    assert asked == [("GPU-0", "GPU-1")]
+
+
+def test_the_gpus_are_reported_before_their_ways_are_asked_for() -> None:
+    nvml = pairs_on_switches()
+    told: list[NvmlReport] = []
+    GpuWatch(nvml, lambda _: None, told.append, clock=nvml).run(nvml.stop)
+    assert [len(one.ways) for one in told] == [0, 3]
+    assert [len(one.devices) for one in told] == [4, 4]
+
+
+def test_the_way_between_two_gpus_is_what_nvml_says(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    places = ("0/0/0", "0/0/0", "0/0/1", "0/1/2", "1/2/3")
+    fake = FakeNvml(tmp_path)
+    fake.create([replace(gpu(H200, index), place=place) for index, place in enumerate(places)])
+    for name, value in fake.environment().items():
+        monkeypatch.setenv(name, value)
+    nvml = RealNvml(library())
+    nvml.open()
+    try:
+        uuids = [nvml.uuid(index) for index in range(len(places))]
+        assert [nvml.topology_level(uuids[0], other) for other in uuids] == [None, 10, 30, 40, 50]
+        assert [nvml.topology_level(other, uuids[0]) for other in uuids] == [None, 10, 30, 40, 50]
+        fake.error("nvmlDeviceGetTopologyCommonAncestor", 0, 3)
+        assert nvml.topology_level(uuids[0], uuids[1]) is None
+    finally:
+        nvml.close()

@@ -1,0 +1,329 @@
+"""From a report of NVML to devices on the board and a specification on the disk."""
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+from structlog.testing import capture_logs
+
+from cluster import names
+from cluster.fake.clock import FakeClock
+from cluster.objects.inventory import Device
+from deviceplugin.advertised import AdvertisingOptions
+from deviceplugin.device_cache import DeviceCache
+from deviceplugin.injection.host_cdi_files import HostFolders
+from deviceplugin.injection.strategy import Strategy, injection_of
+from deviceplugin.kubelet.checkpoint import NAME, CheckpointFile
+from deviceplugin.metrics import AgentMetrics
+from deviceplugin.nvml.health import State
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.nvml.watch import NvmlReport
+from deviceplugin.preparation import LOOK_AGAIN_EVERY, UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
+from tests.threads import running
+
+
+class Machine:
+    """A machine with four device nodes and an agent's first half."""
+
+    def __init__(
+        self,
+        root: Path,
+        strategy: Strategy = Strategy.CDI,
+        host: HostFolders | None = None,
+        driver_root: Path | None = None,
+    ) -> None:
+        way = AdvertisingOptions(strategy=strategy)
+        self.dev, self.cdi = root / "dev", root / "cdi"
+        self.dev.mkdir()
+        for name in ("nvidia0", "nvidia1", "nvidiactl"):
+            (self.dev / name).touch()
+        self.device_cache = DeviceCache()
+        self.clock = FakeClock()
+        self.silence = 0.0
+        self.registry = CollectorRegistry()
+        folders = Folders(
+            cdi=self.cdi,
+            dev_root=self.dev,
+            host_dev_root=self.dev,
+            driver_root=driver_root or root / "none",
+        )
+        self.handout = Preparation(
+            self.device_cache,
+            way,
+            folders,
+            record=CheckpointFile(root, names.GPU_RESOURCE),
+            host=host,
+            metrics=AgentMetrics(self.registry),
+            clock=self.clock,
+        )
+
+    def report(self, *devices: NodeDevice, problem: str | None = None) -> None:
+        self.handout.update(NvmlReport(devices, problem))
+
+    @contextmanager
+    def looking(self) -> Iterator[None]:
+        """The thread that looks again now and then, while the driver is as silent as ``silence`` says."""
+        stop = threading.Event()
+        with running([partial(self.handout.run, stop, lambda: self.silence)], stop):
+            yield
+
+    def look_again(self) -> None:
+        """Let that thread look, and wait until it has."""
+        self.clock.until_waiting()
+        self.clock.advance(LOOK_AGAIN_EVERY)
+        self.clock.until_waiting()
+
+    def state(self, uuid: str) -> dict[str, str]:
+        """State -> reason of a device, as the metrics have it."""
+        samples = [sample for metric in self.registry.collect() for sample in metric.samples]
+        return {
+            sample.labels["state"]: sample.labels["reason"]
+            for sample in samples
+            if sample.name == f"{names.METRICS_PREFIX}_agent_device_state" and sample.labels["device"] == uuid
+        }
+
+    def names_of(self, *uuids: str) -> list[str]:
+        """How a container's devices are called to the container runtime."""
+        return list(injection_of(uuids, Strategy.CDI, self.device_cache.now.nodes).cdi_devices)
+
+    def in_spec(self) -> set[str]:
+        return {device["name"] for device in self.spec()["devices"]}
+
+    def spec(self) -> dict[str, Any]:
+        """The specification on the disk."""
+        spec: dict[str, Any] = json.loads((self.cdi / f"{names.DOMAIN}-gpu.json").read_text())
+        return spec
+
+
+def gpu(index: int) -> NodeDevice:
+    published = Device(uuid=f"GPU-{index}", index=index, model="NVIDIA-A100")
+    return NodeDevice(published=published, minor=index, pci=f"0000:0{index}:00.0")
+
+
+def test_before_the_first_report_nothing_is_known(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    assert not machine.device_cache.now.reported
+    assert not machine.device_cache.now.listed
+
+
+def test_gpus_are_handed_out_with_a_specification(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(1))
+    assert machine.in_spec() == {"GPU-0", "GPU-1"}
+    assert all(device.is_healthy for device in machine.device_cache.now.devices)
+    assert machine.device_cache.now.listed
+    assert machine.registry.get_sample_value("gpu_booking_agent_devices", {"health": "healthy"}) == 2
+
+
+def test_the_specification_has_the_hook_that_makes_the_loaders_cache(tmp_path: Path) -> None:
+    host = tmp_path / "host"
+    for program in ("bin/sh", "sbin/ldconfig", "usr/lib/x86_64-linux-gnu/libnvidia-ml.so.580.159.04"):
+        (host / program).parent.mkdir(parents=True, exist_ok=True)
+        (host / program).touch()
+    machine = Machine(tmp_path, driver_root=host)
+    machine.report(gpu(0))
+    (hook,) = machine.spec()["containerEdits"]["hooks"]
+    assert hook["hookName"] == "createContainer"
+    assert hook["args"][-2:] == ["/sbin/ldconfig", "/usr/lib/x86_64-linux-gnu"]
+
+
+def test_a_gpu_without_node_is_not_in_the_specification(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(3))
+    assert machine.in_spec() == {"GPU-0"}
+    assert [device.is_healthy for device in machine.device_cache.now.devices] == [True, False]
+
+
+def test_a_folder_that_cannot_be_written_makes_every_gpu_unhealthy(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.cdi.write_text("a file where the folder should be")
+    machine.report(gpu(0))
+    (device,) = machine.device_cache.now.devices
+    assert (device.reason or "").startswith("The CDI specification cannot be written to")
+
+
+def test_other_strategies_write_no_specification(tmp_path: Path) -> None:
+    machine = Machine(tmp_path, Strategy.ENVIRONMENT)
+    machine.report(gpu(0))
+    assert not machine.cdi.exists()
+
+
+def test_a_missing_node_of_unified_memory_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with capture_logs() as lines:
+        machine.report(gpu(0))
+        machine.report(gpu(0), gpu(1))
+    sentences = [line["sentence"] for line in lines if line["event"] == "CUDA will not work in containers"]
+    (message,) = sentences
+    assert message.startswith(f"There is no {machine.dev}/nvidia-uvm: run `nvidia-modprobe -u -c=0` on this")
+    assert all(device.is_healthy for device in machine.device_cache.now.devices)
+    with capture_logs() as lines:
+        (machine.dev / "nvidia-uvm").touch()
+        machine.report(gpu(0))
+        (machine.dev / "nvidia-uvm").unlink()
+        machine.report(gpu(0))
+    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("strategy", "told"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
+)
+def test_it_is_told_only_where_we_hand_out_nodes(tmp_path: Path, strategy: Strategy, told: int) -> None:
+    machine = Machine(tmp_path, strategy)
+    with capture_logs() as lines:
+        machine.report(gpu(0))
+    assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == told
+
+
+def test_a_problem_without_gpus_is_told_and_nothing_is_handed_out(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(problem="NVML lists no GPU on this node")
+    assert machine.device_cache.now.problem == "NVML lists no GPU on this node"
+    assert machine.device_cache.now.reported
+    assert not machine.device_cache.now.listed
+    assert not machine.cdi.exists()
+
+
+def test_files_of_the_machine_that_come_or_go_later_are_seen(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(3))
+    with machine.looking():
+        (machine.dev / "nvidia3").touch()
+        machine.look_again()
+        assert machine.device_cache.now.devices[0].is_healthy
+        (machine.cdi / f"{names.DOMAIN}-gpu.json").unlink()
+        machine.look_again()
+        assert (machine.cdi / f"{names.DOMAIN}-gpu.json").exists()
+
+
+def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    unhealthy = gpu(1).as_unhealthy("XID 79: GPU has fallen off the bus")
+    machine.report(gpu(0), unhealthy)
+    with machine.looking():
+        machine.silence = UNRESPONSIVE_AFTER - 1
+        machine.look_again()
+        assert [device.reason for device in machine.device_cache.now.devices] == [
+            None,
+            unhealthy.published.reason,
+        ]
+        for silence in (UNRESPONSIVE_AFTER, UNRESPONSIVE_AFTER + 100):
+            machine.silence = silence
+            machine.look_again()
+            assert [device.reason for device in machine.device_cache.now.devices] == [
+                UNRESPONSIVE,
+                unhealthy.published.reason,
+            ]
+            assert machine.device_cache.now.problem == UNRESPONSIVE
+            assert machine.in_spec() == {"GPU-0", "GPU-1"}, "containers that run may restart"
+        machine.silence = 0
+        machine.look_again()
+        assert [device.reason for device in machine.device_cache.now.devices] == [
+            None,
+            unhealthy.published.reason,
+        ]
+        assert machine.device_cache.now.problem is None
+    assert UNRESPONSIVE == "The driver has not answered for 60 s"
+
+
+def test_a_driver_that_hangs_from_the_start_is_told_though_no_gpu_is_known(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    with machine.looking():
+        machine.look_again()
+        assert not machine.device_cache.now.reported
+        machine.silence = UNRESPONSIVE_AFTER
+        machine.look_again()
+        assert machine.device_cache.now.reported
+        assert machine.device_cache.now.problem == UNRESPONSIVE
+        machine.silence = 0
+        machine.report(gpu(0))
+        machine.look_again()
+        assert machine.device_cache.now.devices[0].is_healthy
+
+
+def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_it(tmp_path: Path) -> None:
+    entry = {"PodUID": "a", "ContainerName": "main", "ResourceName": names.GPU_RESOURCE}
+    data = {"PodDeviceEntries": [{**entry, "DeviceIDs": {"-1": ["GPU-7"]}}], "RegisteredDevices": {}}
+    (tmp_path / NAME).write_text(json.dumps({"Data": data, "Checksum": 1}))
+    machine = Machine(tmp_path)
+    machine.report(gpu(0))
+    assert [(d.uuid, d.is_healthy) for d in machine.device_cache.now.devices] == [
+        ("GPU-0", True),
+        ("GPU-7", False),
+    ]
+    (tmp_path / NAME).unlink()
+    machine.report(gpu(0), gpu(1))
+    assert {d.uuid for d in machine.device_cache.now.devices} == {"GPU-0", "GPU-1", "GPU-7"}
+
+
+def test_a_cordoned_device_gets_no_new_pods_and_its_pod_may_start_again(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(1))
+    machine.handout.cordon({"GPU-0": "alice: the fan is loud"})
+    cordoned, other = machine.device_cache.now.devices
+    assert (cordoned.health, cordoned.reason) == ("unhealthy", "Cordoned by alice: the fan is loud")
+    assert other.is_healthy
+    assert machine.device_cache.now.startable["GPU-0"].is_healthy
+    assert machine.state("GPU-0") == {"cordoned": cordoned.reason}
+    machine.handout.cordon({})
+    assert all(device.is_healthy for device in machine.device_cache.now.devices)
+    assert machine.state("GPU-0") == {"healthy": ""}
+
+
+def test_a_cordon_stays_whatever_nvml_reports_and_before_it_does(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.handout.cordon({"GPU-0": "alice: x"})
+    machine.report(gpu(0), gpu(1))
+    machine.report(gpu(0).as_unhealthy("XID 48"), gpu(1))
+    assert machine.device_cache.now.devices[0].reason == "XID 48"
+    assert not machine.device_cache.now.startable["GPU-0"].is_healthy
+    machine.report(gpu(0), gpu(1))
+    assert machine.device_cache.now.devices[0].reason == "Cordoned by alice: x"
+
+
+def test_a_cordon_of_a_gpu_counts_while_the_driver_hangs(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0), gpu(1))
+    machine.silence = UNRESPONSIVE_AFTER
+    with machine.looking():
+        machine.look_again()
+    machine.handout.cordon({"GPU-0": "alice: x"})
+    assert [device.reason for device in machine.device_cache.now.devices] == [UNRESPONSIVE, UNRESPONSIVE]
+
+
+def test_metrics_say_the_state_of_each_device_and_nothing_of_before(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.report(gpu(0).as_unhealthy("lost", State.SUSPECT), gpu(1))
+    assert machine.state("GPU-0") == {"suspect": "lost"}
+    (machine.dev / "nvidia1").unlink()
+    machine.report(gpu(0).as_unhealthy("XID 48; recovering", State.RECOVERING), gpu(1))
+    assert machine.state("GPU-0") == {"recovering": "XID 48; recovering"}
+    assert machine.state("GPU-1") == {"unhealthy": "The device node /dev/nvidia1 is missing"}
+
+
+def test_a_specification_of_the_host_that_does_gives_the_names_and_ours_is_written_all_the_same(
+    tmp_path: Path,
+) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    machine = Machine(tmp_path, host=HostFolders((run,)))
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-0", "GPU-1") == [f"{names.CDI_KIND}=GPU-0", f"{names.CDI_KIND}=GPU-1"]
+    nodes = [[{"path": f"/dev/nvidia{number}"}] for number in range(2)]
+    devices = [
+        {"name": str(number), "containerEdits": {"deviceNodes": own}} for number, own in enumerate(nodes)
+    ]
+    file = run / "nvidia.json"
+    file.write_text(json.dumps({"kind": names.GPU_RESOURCE, "devices": devices}))
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-1", "GPU-0") == ["nvidia.com/gpu=0", "nvidia.com/gpu=1"]
+    assert machine.in_spec() == {"GPU-0", "GPU-1"}
+    file.unlink()
+    machine.report(gpu(0), gpu(1))
+    assert machine.names_of("GPU-1") == [f"{names.CDI_KIND}=GPU-1"]

@@ -1,0 +1,72 @@
+"""Who is on each device, by the kubelet's record and by what was promised."""
+
+import msgspec
+
+from cluster import names
+from cluster.objects.pods import Pod
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.usage.holders import by_device, holders
+from tests.deviceplugin.agents import devices
+from tests.deviceplugin.pods import held, pod
+
+GPUS = devices(4)
+
+
+def named(one: Pod, **said: str) -> Pod:
+    annotations = {**(one.metadata.annotations or {}), **said}
+    return msgspec.structs.replace(
+        one, metadata=msgspec.structs.replace(one.metadata, annotations=annotations)
+    )
+
+
+def test_a_holder_is_told_with_pod_user_booking_and_source() -> None:
+    alices = named(pod("a", promise=["GPU-1"]), **{names.USER: "alice", names.BOOKING: "b-1"})
+    (one,) = holders(GPUS, held(a="GPU-1"), (alices,))
+    assert (one.device, one.index, one.uid, one.containers) == ("GPU-1", 1, "a", ("main",))
+    assert (one.namespace, one.pod, one.user, one.booking) == ("default", "pod-a", "alice", "b-1")
+    assert one.source == "kubelet"
+
+
+def test_what_the_kubelet_gave_wins_over_what_was_promised() -> None:
+    found = holders(GPUS, held(a="GPU-3"), (pod("a", promise=["GPU-1"]),))
+    assert [(one.device, one.source) for one in found] == [("GPU-3", "kubelet")]
+
+
+def test_what_the_kubelet_has_not_given_yet_is_promised() -> None:
+    found = holders(GPUS, PodDevices(), (pod("a", promise=["GPU-1"]),))
+    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-1", "a", "promise")]
+
+
+def test_without_the_kubelets_record_there_are_promises_alone() -> None:
+    found = holders(GPUS, None, (pod("a", promise=["GPU-0"]), pod("b")))
+    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "promise")]
+
+
+def test_a_pod_that_has_ended_holds_nothing_though_the_record_keeps_it() -> None:
+    ended = pod("a", promise=["GPU-0"], phase="Succeeded")
+    assert holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,)) == ()
+
+
+def test_a_pod_that_is_not_known_yet_is_told_without_its_name_where_pods_are_old() -> None:
+    ended = pod("a", phase="Failed")
+    found = holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,), is_current=False)
+    assert [(one.device, one.uid, one.pod) for one in found] == [("GPU-1", "b", "")]
+
+
+def test_the_same_device_may_have_several_holders_and_a_pod_several_devices() -> None:
+    record = PodDevices(
+        {("a", "main"): frozenset({"GPU-0", "GPU-2"}), ("b", "main"): frozenset({"GPU-0"})},
+        {f"{names.MIG_RESOURCE_PREFIX}1g.10gb": {("c", "main"): frozenset({"GPU-3"})}},
+    )
+    on = by_device(holders(GPUS, record, (pod("a", 2), pod("b"), pod("c"))))
+    assert {device: [one.uid for one in those] for device, those in on.items()} == {
+        "GPU-0": ["a", "b"],
+        "GPU-2": ["a"],
+        "GPU-3": ["c"],
+    }
+
+
+def test_a_device_that_two_containers_have_is_told_once() -> None:
+    record = PodDevices({("a", "setup"): frozenset({"GPU-0"}), ("a", "main"): frozenset({"GPU-0"})})
+    (one,) = holders(GPUS, record, (pod("a"),))
+    assert one.containers == ("main", "setup")

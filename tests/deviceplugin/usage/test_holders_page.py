@@ -1,0 +1,92 @@
+"""``/holders``: told on the loopback, and nowhere else."""
+
+import json
+from http import HTTPStatus
+from typing import Any
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cluster.objects.pods import Pod
+from cluster.process.probes import Probes
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.device_cache import AdvertisedDevices, DeviceCache
+from deviceplugin.kubelet.checkpoint import CheckpointError
+from deviceplugin.usage.holder_source import HolderSource
+from deviceplugin.usage.holders_page import HoldersPage
+from tests.deviceplugin.agents import devices
+from tests.deviceplugin.pods import held, pod
+
+
+class Node:
+    """What an agent reads on its node; changed at will."""
+
+    def __init__(self) -> None:
+        self.holdings: PodDevices | None = held(a="GPU-1")
+        self.pods: tuple[Pod, ...] | None = (pod("a"),)
+        device_cache = DeviceCache()
+        device_cache.put(AdvertisedDevices(devices(2), reported=True))
+        self.page = HoldersPage(
+            Probes(CollectorRegistry()), HolderSource(device_cache, self, lambda: self.pods).snapshot
+        )
+
+    def read(self) -> PodDevices:
+        if self.holdings is None:
+            raise CheckpointError("It cannot be read.")
+        return self.holdings
+
+    def ask(self, path: str = "/holders", peer: str = "127.0.0.1", method: str = "GET") -> tuple[int, str]:
+        said: list[str] = []
+
+        def start_response(status: str, _headers: Any, _error: Any = None) -> Any:
+            said.append(status)
+
+        environ = {"PATH_INFO": path, "REQUEST_METHOD": method, "REMOTE_ADDR": peer}
+        body = b"".join(self.page(environ, start_response))
+        return int(said[0].split()[0]), body.decode()
+
+    @property
+    def told(self) -> dict[str, Any]:
+        status, text = self.ask()
+        assert status == HTTPStatus.OK
+        return dict(json.loads(text))
+
+
+@pytest.fixture
+def node() -> Node:
+    return Node()
+
+
+def test_the_holders_of_this_moment_are_told(node: Node) -> None:
+    assert [(one["device"], one["pod"]) for one in node.told["holders"]] == [("GPU-1", "pod-a")]
+    node.holdings = held(a="GPU-0")
+    assert [(one["device"], one["source"]) for one in node.told["holders"]] == [("GPU-0", "kubelet")]
+
+
+@pytest.mark.parametrize("peer", ["10.0.3.7", "192.168.0.2", "fd00::1", ""])
+def test_another_machine_or_pod_is_told_nothing(node: Node, peer: str) -> None:
+    status, text = node.ask(peer=peer)
+    assert status == HTTPStatus.FORBIDDEN
+    assert "port-forward" in text
+    assert "pod-a" not in text
+
+
+def test_the_probes_are_answered_for_everybody(node: Node) -> None:
+    assert node.ask("/healthz", peer="10.0.3.7") == (HTTPStatus.OK, "ok\n")
+
+
+def test_it_can_only_be_read(node: Node) -> None:
+    assert node.ask(method="POST")[0] == HTTPStatus.METHOD_NOT_ALLOWED
+    assert node.ask(method="HEAD") == (HTTPStatus.OK, "")
+
+
+def test_a_record_that_cannot_be_read_is_said_to_be_uncertain(node: Node) -> None:
+    assert node.told["certain"]
+    node.holdings = None
+    assert node.told == {"certain": False, "holders": []}
+
+
+def test_pods_that_cannot_be_had_for_a_moment_keep_their_names(node: Node) -> None:
+    assert node.told["holders"][0]["pod"] == "pod-a"
+    node.pods = None
+    assert node.told["holders"][0]["pod"] == "pod-a"

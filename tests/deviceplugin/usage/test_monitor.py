@@ -1,0 +1,283 @@
+"""How GPUs are used, joined with who holds them: as metrics, on the Lease, as Events."""
+
+from pathlib import Path
+from uuid import UUID
+
+import msgspec
+import pytest
+
+from cluster import names
+from cluster.objects.device_usage import DeviceUsage, decode_use
+from deviceplugin.allocation.pod_devices import PodDevices
+from deviceplugin.nvml.interface import GpuProcess, GpuUsage
+from deviceplugin.nvml.inventory import NodeDevice
+from tests.deviceplugin.usage.node import (
+    GIB,
+    MIB,
+    UID_A,
+    UID_B,
+    MeasuredNode,
+    busy,
+    gpu,
+    owned,
+    part,
+)
+
+ALICES = {"namespace": "default", "pod": "train", "user": "alice", "booking": "b-1"}
+FREE = {"namespace": "", "pod": "", "user": "", "booking": ""}
+ON_0 = {"device": "GPU-0", "index": "0"}
+ON_1 = {"device": "GPU-1", "index": "1"}
+
+
+@pytest.fixture
+def node(tmp_path: Path) -> MeasuredNode:
+    """Alice's pod holds GPU-0, GPU-1 is free."""
+    return MeasuredNode(tmp_path)
+
+
+def test_what_is_measured_is_told_in_base_units_with_pod_user_and_booking(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy(), GPU_1=GpuUsage(utilisation=0))
+    assert node.says("device_utilisation_ratio", **ON_0, **ALICES) == 0.87
+    assert node.says("device_memory_activity_ratio", **ON_0, **ALICES) == 0.4
+    assert node.says("device_memory_used_bytes", **ON_0, **ALICES) == 20 * GIB
+    assert node.says("device_memory_total_bytes", **ON_0, **ALICES) == 80 * GIB
+    assert node.says("device_temperature_celsius", **ON_0, **ALICES) == 61
+    assert node.says("device_power_watts", **ON_0, **ALICES) == 288.4
+    assert node.says("device_utilisation_ratio", **ON_1, **FREE) == 0
+    assert node.series("device_power_watts") == [ON_0 | ALICES], "what a card does not say is not told"
+
+
+def test_who_is_on_a_device_is_told_with_its_source(node: MeasuredNode) -> None:
+    node.measured()
+    assert node.says("device_holder", **ON_0, **ALICES, source="kubelet") == 1
+    assert len(node.series("device_holder")) == 1
+
+
+def test_the_memory_of_a_pod_is_that_of_its_processes(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    node.run(8, uid=UID_A)
+    node.measured(GPU_0=busy(GpuProcess(7, 3 * GIB), GpuProcess(8, GIB)))
+    assert node.says("pod_memory_bytes", **ON_0, **ALICES) == 4 * GIB
+
+
+def test_the_series_of_a_pod_are_gone_with_it(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    node.measured(GPU_0=busy(GpuProcess(7, GIB)))
+    node.holdings, node.pods = PodDevices(), ()
+    node.measured(GPU_0=busy())
+    assert node.series("pod_memory_bytes") == []
+    assert node.series("device_holder") == []
+    assert node.series("device_power_watts") == [ON_0 | FREE]
+
+
+def test_people_are_not_named_where_they_are_not_to_be(tmp_path: Path) -> None:
+    node = MeasuredNode(tmp_path, name_people=False)
+    node.measured(GPU_0=busy())
+    nobody = {**ALICES, "user": "", "booking": ""}
+    assert node.series("device_holder") == [ON_0 | nobody | {"source": "kubelet"}]
+    assert node.series("device_power_watts") == [ON_0 | nobody]
+
+
+def test_a_driver_that_hangs_leaves_holders_and_no_old_measurement(node: MeasuredNode) -> None:
+    node.measured(GPU_0=busy())
+    node.clock.advance(30)
+    node.pods = (owned(UID_A, "renamed", user="alice"),)
+    node.measurer.once()
+    assert node.series("device_power_watts") == []
+    assert [one["pod"] for one in node.series("device_holder")] == ["renamed"]
+    assert node.measurer.age() == 30
+    assert node.measurer.annotations() == {names.USE: None}
+
+
+def test_without_any_measurement_holders_are_told(node: MeasuredNode) -> None:
+    assert node.measurer.age() is None
+    node.measurer.once()
+    assert len(node.series("device_holder")) == 1
+
+
+def test_a_part_of_a_gpu_has_series_of_its_own(tmp_path: Path) -> None:
+    node = MeasuredNode(tmp_path, devices=(gpu(0), part(0, 1), part(0, 2)))
+    node.holdings = PodDevices({(UID_A, "main"): frozenset({"MIG-0-1"})})
+    node.run(7, uid=UID_A)
+    node.measured(
+        GPU_0=GpuUsage(power=90.0, processes=(GpuProcess(7, 5 * GIB, 1, 0),), parts={"MIG-0-1": 5 * GIB})
+    )
+    there = {"device": "MIG-0-1", "index": "0"}
+    assert node.says("device_memory_used_bytes", **there, **ALICES) == 5 * GIB
+    assert node.says("device_memory_total_bytes", **there, **ALICES) == 10 * GIB
+    assert node.says("pod_memory_bytes", **there, **ALICES) == 5 * GIB
+    assert node.says("device_power_watts", **ON_0, **FREE) == 90
+    assert node.series("squatters") == []
+
+
+# --- squatters --------------------------------------------------------------------------------------------
+
+
+def test_a_process_of_nobodys_is_told_once_it_was_seen_twice(node: MeasuredNode) -> None:
+    node.run(4711)
+    node.measured(GPU_1=busy(GpuProcess(4711, 2 * GIB)))
+    assert (node.series("squatters"), node.events) == ([], [])
+    node.measured(GPU_1=busy(GpuProcess(4711, 2 * GIB)))
+    assert node.says("squatters", **ON_1, namespace="", pod="") == 1
+    assert node.says("squatter_memory_bytes", **ON_1, namespace="", pod="") == 2 * GIB
+    told = "Process 4711 (python3) of no pod (session-4.scope) uses GPU 1 (GPU-1) and 2048 MiB of its memory."
+    assert node.events == [f"{told} No pod holds it."]
+    for _ in range(5):
+        node.measured(GPU_1=busy(GpuProcess(4711, 3 * GIB)))
+    assert len(node.events) == 1
+    node.end(4711)
+    node.measured(GPU_1=busy())
+    assert node.series("squatters") == []
+
+
+def test_a_process_of_a_pod_that_does_not_hold_the_gpu_is_told_with_both_pods(node: MeasuredNode) -> None:
+    assert node.pods is not None
+    node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))
+    node.run(8, uid=UID_B)
+    for _ in range(2):
+        node.measured(GPU_0=busy(GpuProcess(8, None)))
+    assert node.says("squatters", **ON_0, namespace="default", pod="lab") == 1
+    (told,) = node.events
+    assert (
+        told == "Process 8 (python3) of pod default/lab uses GPU 0 (GPU-0). It is held by pod default/train."
+    )
+
+
+def test_a_pod_without_any_gpu_resource_is_named_where_it_squats(node: MeasuredNode) -> None:
+    node.without_gpus = (owned(UID_B, "lab", user="bob"),)
+    node.run(8, uid=UID_B)
+    for _ in range(2):
+        node.measured(GPU_0=busy(GpuProcess(8, None)))
+    assert node.says("squatters", **ON_0, namespace="default", pod="lab") == 1
+    assert "of pod default/lab uses" in node.events[0]
+    (squatter,) = decode_use(node.measurer.text() or "").squatters
+    assert (squatter.namespace, squatter.name, squatter.user) == ("default", "lab", "bob")
+
+
+def test_nobody_is_accused_while_the_kubelets_record_cannot_be_read(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    node.holdings = None
+    for _ in range(3):
+        node.measured(GPU_0=busy(GpuProcess(7, GIB)))
+    assert (node.series("squatters"), node.events) == ([], [])
+
+
+def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_told(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    node.measured(GPU_0=busy(GpuProcess(7, GIB)))
+    node.holdings, node.pods = PodDevices(), ()
+    node.measured(GPU_0=busy(GpuProcess(7, GIB)))
+    node.end(7)
+    node.measured(GPU_0=busy(GpuProcess(7, GIB)))
+    assert node.events == []
+
+
+def test_a_squatter_waits_for_the_node_to_be_known_and_is_told_then(tmp_path: Path) -> None:
+    node = MeasuredNode(tmp_path, knows_node=False)
+    node.run(4711)
+    for _ in range(3):
+        node.measured(GPU_1=busy(GpuProcess(4711, GIB)))
+    assert node.events == []
+    node.observe()
+    node.measured(GPU_1=busy(GpuProcess(4711, GIB)))
+    assert len(node.events) == 1
+
+
+def test_many_squatters_are_all_counted_and_told_bit_by_bit(node: MeasuredNode) -> None:
+    crowd = tuple(GpuProcess(pid, pid * MIB) for pid in range(100, 130))
+    for one in crowd:
+        node.run(one.pid)
+    node.measured(GPU_1=busy(*crowd))
+    node.measured(GPU_1=busy(*crowd))
+    assert node.says("squatters", **ON_1, namespace="", pod="") == 30
+    assert len(node.events) == 10
+    text = node.measurer.text()
+    assert text is not None
+    use = decode_use(text)
+    assert ([one.pid for one in use.squatters], use.more) == (list(range(129, 109, -1)), 10)
+    for _ in range(3):
+        node.measured(GPU_1=busy(*crowd))
+    assert len(node.events) == 30
+
+
+# --- the Lease --------------------------------------------------------------------------------------------
+
+
+def test_the_lease_tells_the_booking_server_how_gpus_are_used(node: MeasuredNode) -> None:
+    node.run(7, uid=UID_A)
+    node.run(4711)
+    for _ in range(2):
+        node.measured(GPU_0=busy(GpuProcess(7, 4 * GIB)), GPU_1=busy(GpuProcess(4711, GIB)))
+    use = decode_use(node.measurer.annotations()[names.USE] or "")
+    assert use.at == node.clock.now()
+    first, _ = use.devices
+    assert first == DeviceUsage(
+        uuid="GPU-0", utilisation=87, memory=20480, temperature=61, power=288, pods={UID_A: 4096}
+    )
+    (squatter,) = use.squatters
+    assert (squatter.device, squatter.pid, squatter.command, squatter.memory) == (
+        "GPU-1",
+        4711,
+        "python3",
+        1024,
+    )
+    assert squatter.uid is None
+
+
+def test_the_text_is_made_anew_no_more_often_than_it_is_set(tmp_path: Path) -> None:
+    node = MeasuredNode(tmp_path, tell_every=60)
+    texts = []
+    for _ in range(12):
+        node.measured(GPU_0=busy())
+        texts.append(node.measurer.text())
+    assert len(set(texts)) == 2
+
+
+def test_nothing_is_told_where_it_is_not_to_be(tmp_path: Path) -> None:
+    node = MeasuredNode(tmp_path, tell_every=0)
+    node.measured(GPU_0=busy())
+    assert node.measurer.text() is None
+
+
+def test_sixteen_gpus_in_seven_parts_fit_on_a_lease(tmp_path: Path) -> None:
+    devices = tuple(
+        lengthened(one)
+        for index in range(16)
+        for one in (gpu(index), *(part(index, number) for number in range(7)))
+    )
+    node = MeasuredNode(tmp_path, devices=devices)
+    uids = {one.uuid: str(UUID(int=number)) for number, one in enumerate(devices)}
+    node.holdings = PodDevices({(uid, "main"): frozenset({uuid}) for uuid, uid in uids.items()})
+    node.pods = tuple(owned(uid, f"a-pod-with-a-long-name-{uid}", user="alice") for uid in uids.values())
+    loads: dict[str, GpuUsage] = {}
+    for whole in (one for one in devices if one.published.parent is None):
+        parts = [one for one in devices if one.published.parent == whole.uuid]
+        processes = []
+        for one in parts:
+            pid = 1000 + devices.index(one)
+            node.run(pid, uid=uids[one.uuid])
+            processes.append(GpuProcess(pid, 9 * GIB, one.gpu_instance, 0))
+        used = {one.uuid: 9 * GIB for one in parts}
+        loads[whole.uuid] = GpuUsage(
+            memory_used=63 * GIB, temperature=88, power=388.0, processes=processes, parts=used
+        )
+    node.measured(**loads)
+    text = node.measurer.text()
+    assert text is not None
+    use = decode_use(text)
+    assert len(use.devices) == 128
+    assert sum(one.pods is not None for one in use.devices) == 112
+    assert len(text) < 32 * 1024
+
+
+def lengthened(device: NodeDevice) -> NodeDevice:
+    """The device, with UUIDs as long as real ones."""
+
+    def longer(uuid: str) -> str:
+        return f"{uuid}-".ljust(40, "x")
+
+    parent = device.published.parent
+    published = msgspec.structs.replace(
+        device.published, uuid=longer(device.uuid), parent=longer(parent) if parent else None
+    )
+    return msgspec.structs.replace(device, published=published)

@@ -1,0 +1,73 @@
+"""What is read of a process below ``/proc``."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from deviceplugin.usage.processes import Processes
+
+UID = "0a1b2c3d-1111-2222-3333-444455556666"
+
+
+def a_process(proc: Path, pid: int, *, name: str = "python3", started: int = 77) -> Path:
+    """A process of a pod in a folder like ``/proc``."""
+    folder = proc / str(pid)
+    folder.mkdir(parents=True)
+    before = " ".join(["S", *map(str, range(4, 22))])
+    (folder / "stat").write_text(f"{pid} ({name}) {before} {started} 1 2 3\n")
+    (folder / "cgroup").write_text(f"0::/kubepods/pod{UID}/c\n")
+    return folder
+
+
+def test_a_process_is_seen_with_name_start_and_pod(tmp_path: Path) -> None:
+    a_process(tmp_path, 7)
+    seen = Processes(tmp_path).see(7)
+    assert seen is not None
+    assert (seen.pid, seen.command, seen.started, seen.place.uid) == (7, "python3", "77", UID)
+
+
+@pytest.mark.parametrize(
+    ("name", "told"), [("a) b (c", "a) b (c"), ("bell\a", "bell?"), ("", ""), (") S 1 2", ") S 1 2")]
+)
+def test_a_name_may_hold_anything(tmp_path: Path, name: str, told: str) -> None:
+    a_process(tmp_path, 7, name=name)
+    seen = Processes(tmp_path).see(7)
+    assert seen is not None
+    assert (seen.command, seen.started) == (told, "77")
+
+
+def test_one_that_has_ended_is_not_seen(tmp_path: Path) -> None:
+    assert Processes(tmp_path).see(7) is None
+
+
+@pytest.mark.parametrize("broken", ["", "7 (x) S", "7 x S 1 2"])
+def test_what_is_not_the_kernels_form_is_not_seen(tmp_path: Path, broken: str) -> None:
+    (a_process(tmp_path, 7) / "stat").write_text(broken)
+    assert Processes(tmp_path).see(7) is None
+
+
+def test_the_kernel_tells_of_this_very_process() -> None:
+    seen = Processes(Path("/proc")).see(os.getpid())
+    assert seen is not None
+    assert seen.command == Path("/proc/self/comm").read_text().strip()
+    assert int(seen.started) > 0
+
+
+@pytest.mark.parametrize(
+    ("first", "are_the_nodes"),
+    [
+        (b"/sbin/init\0splash\0", True),
+        (b"/usr/lib/systemd/systemd\0--system\0", True),
+        (b"/opt/venv/bin/python\0-m\0deviceplugin\0", False),
+        (b"/pause\0", False),
+        (None, False),
+    ],
+)
+def test_in_a_namespace_of_ones_own_the_first_process_is_ours(
+    tmp_path: Path, first: bytes | None, *, are_the_nodes: bool
+) -> None:
+    (tmp_path / "1").mkdir()
+    if first is not None:
+        (tmp_path / "1" / "cmdline").write_bytes(first)
+    assert Processes(tmp_path).are_the_nodes() is are_the_nodes

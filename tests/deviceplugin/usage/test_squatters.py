@@ -1,0 +1,112 @@
+"""Who uses a GPU without holding it, and who is not accused."""
+
+import msgspec
+import pytest
+
+from cluster.objects.inventory import Device
+from deviceplugin.nvml.interface import GpuProcess, GpuUsage
+from deviceplugin.nvml.inventory import NodeDevice
+from deviceplugin.usage.cgroups import Place
+from deviceplugin.usage.holders import Holder
+from deviceplugin.usage.processes import LiveProcess
+from deviceplugin.usage.squatters import (
+    SquattingProcess,
+    Suspects,
+    families,
+    processes_on_devices,
+    squatting,
+    used_by_pods,
+)
+
+A100 = "NVIDIA-A100-SXM4-80GB"
+
+
+def gpu(index: int) -> NodeDevice:
+    return NodeDevice(published=Device(uuid=f"GPU-{index}", index=index, model=A100), minor=index, pci="")
+
+
+def part(of: int, number: int) -> NodeDevice:
+    whole = gpu(of)
+    made = msgspec.structs.replace(whole.published, uuid=f"MIG-{of}-{number}", parent=whole.uuid)
+    return msgspec.structs.replace(whole, published=made, gpu_instance=number, compute_instance=0)
+
+
+NODE = (gpu(0), gpu(1), part(1, 1), part(1, 2))
+
+
+def holder(device: str, uid: str) -> Holder:
+    return Holder(device=device, index=0, model=A100, uid=uid, containers=("main",), source="kubelet")
+
+
+def seen(pid: int, uid: str | None, command: str = "python3") -> LiveProcess:
+    return LiveProcess(pid, "77", command, Place(uid, "ssh.service" if uid is None else ""))
+
+
+def judged(
+    process: GpuProcess, who: LiveProcess | None, *held: Holder, on: str = "GPU-0", tolerated: str = ""
+) -> list[tuple[str, int]]:
+    """(Device, pid) of whoever is found, where one process runs on a GPU."""
+    found = squatting(
+        processes_on_devices(NODE, {on: GpuUsage(processes=(process,))}),
+        {} if who is None else {process.pid: who},
+        held,
+        family=families(NODE),
+        tolerated=frozenset({tolerated}),
+    )
+    return [(one.device, one.seen.pid) for one in found]
+
+
+def test_a_process_of_the_pod_that_holds_the_gpu_is_at_its_place() -> None:
+    assert judged(GpuProcess(7, 1), seen(7, "a"), holder("GPU-0", "a")) == []
+
+
+@pytest.mark.parametrize("uid", ["b", None])
+def test_a_process_of_another_pod_or_of_none_is_found(uid: str | None) -> None:
+    assert judged(GpuProcess(7, 1), seen(7, uid), holder("GPU-0", "a")) == [("GPU-0", 7)]
+
+
+@pytest.mark.parametrize("uid", ["a", None])
+def test_on_a_gpu_that_nobody_holds_every_process_is_found(uid: str | None) -> None:
+    assert judged(GpuProcess(7, 1), seen(7, uid), holder("GPU-1", "a")) == [("GPU-0", 7)]
+
+
+def test_a_process_that_has_ended_or_hides_is_not_accused() -> None:
+    assert judged(GpuProcess(7, 1), None) == []
+
+
+def test_a_display_server_of_the_node_is_tolerated_and_one_in_a_pod_is_not() -> None:
+    assert judged(GpuProcess(7, 1), seen(7, None, "Xorg"), tolerated="Xorg") == []
+    assert judged(GpuProcess(7, 1), seen(7, "b", "Xorg"), tolerated="Xorg") == [("GPU-0", 7)]
+
+
+def test_on_a_part_the_pod_of_that_part_is_at_its_place_and_that_of_another_part_is_not() -> None:
+    process = GpuProcess(7, 1, 1, 0)
+    assert judged(process, seen(7, "a"), holder("MIG-1-1", "a"), on="GPU-1") == []
+    assert judged(process, seen(7, "b"), holder("MIG-1-2", "b"), on="GPU-1") == [("MIG-1-1", 7)]
+
+
+def test_whoever_has_the_whole_may_be_on_a_part_and_whoever_has_a_part_on_the_whole() -> None:
+    assert judged(GpuProcess(7, 1, 1, 0), seen(7, "a"), holder("GPU-1", "a"), on="GPU-1") == []
+    assert judged(GpuProcess(7, 1), seen(7, "a"), holder("MIG-1-2", "a"), on="GPU-1") == []
+
+
+def test_a_part_that_is_not_known_counts_as_the_whole() -> None:
+    assert judged(GpuProcess(7, 1, 9, 9), seen(7, None), on="GPU-1") == [("GPU-1", 7)]
+
+
+def test_only_who_is_seen_twice_is_told() -> None:
+    suspects = Suspects()
+    one = SquattingProcess("GPU-0", 0, seen(7, None), 1)
+    again = SquattingProcess("GPU-0", 0, LiveProcess(7, "99", "python3", Place()), 1)
+    assert suspects.confirmed([one]) == ()
+    assert suspects.confirmed([one]) == (one,)
+    assert suspects.confirmed([again]) == (), "another process with the same number"
+    assert suspects.confirmed([]) == ()
+    assert suspects.confirmed([again]) == ()
+
+
+def test_the_memory_of_a_pod_is_that_of_all_its_processes_on_the_device() -> None:
+    processes = (GpuProcess(7, 100), GpuProcess(8, 20), GpuProcess(9, 3), GpuProcess(10, None))
+    who = {7: seen(7, "a"), 8: seen(8, "a"), 9: seen(9, None), 10: seen(10, "a")}
+    used = used_by_pods(processes_on_devices(NODE, {"GPU-0": GpuUsage(processes=processes)}), who)
+    assert used == {("GPU-0", "a"): 120}

@@ -1,0 +1,59 @@
+"""The last decisions are at hand, newest first, whatever the level of the log."""
+
+import io
+import logging
+
+import msgspec
+import pytest
+import structlog
+from werkzeug.test import Client
+
+from cluster.fake.clock import FakeClock
+from cluster.process import logs
+from extender.decision_log import PATH, DecisionLog, with_decision_log
+from tests.extender.test_server import Served, captured
+
+
+def lines(client: Client) -> list[dict[str, object]]:
+    found: list[dict[str, object]] = msgspec.json.decode(client.get(PATH).data)
+    return found
+
+
+@pytest.fixture
+def ring() -> DecisionLog:
+    return DecisionLog(FakeClock(), size=2)
+
+
+@pytest.fixture
+def _logged(ring: DecisionLog) -> object:
+    """The process's logs as an extender has them, and as they were afterwards."""
+    before, handlers = structlog.get_config(), logging.root.handlers[:]
+    level = logging.root.level
+    logs.configure(level="error", stream=io.StringIO(), keep=ring.keep)
+    yield
+    structlog.configure(**before)
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+@pytest.mark.usefixtures("_logged")
+def test_the_last_decisions_are_kept_the_newest_first(ring: DecisionLog) -> None:
+    served = Served()
+    client = Client(with_decision_log(served.app, ring))
+    for verb in ("bind", "filter", "prioritize", "preempt"):
+        client.post(f"/{verb}", data=captured(verb), content_type="application/json", buffered=True)
+    assert [line["event"] for line in lines(client)] == ["preempt answered", "prioritize answered"]
+    assert lines(client)[1]["pod"] == "default/a"
+
+
+@pytest.mark.usefixtures("_logged")
+def test_other_lines_are_not_kept(ring: DecisionLog) -> None:
+    structlog.get_logger("extender").info("the scheduler is woken")
+    assert ring.lines() == []
+
+
+def test_beside_it_everything_is_as_it_was(ring: DecisionLog) -> None:
+    served = Served()
+    client = Client(with_decision_log(served.app, ring))
+    assert client.post(PATH, data=b"").status_code == 404
+    assert client.get("/filter").status_code == 405

@@ -1,0 +1,99 @@
+"""A kubelet that refuses a pod: the node is barred, people are told where and why, and it is counted."""
+
+import pytest
+from prometheus_client import CollectorRegistry
+
+from cluster import names
+from cluster.objects.nodes import Node
+from extender.kubelet_rejections import KubeletRejections
+from extender.metrics import Metrics
+from tests.extender.cluster import Cluster
+from tests.fakes.objects import a_pod
+
+
+class Told:
+    """Events on Nodes."""
+
+    def __init__(self) -> None:
+        self.events: list[tuple[str, str, str]] = []
+
+    def __call__(self, node: Node, reason: str, message: str) -> None:
+        self.events.append((node.metadata.name, reason, message))
+
+
+class Watched:
+    """A cluster, and what is told and counted."""
+
+    def __init__(self) -> None:
+        self.cluster = Cluster()
+        self.cluster.add_node("n0")
+        self.told, self.registry, self.leads = Told(), CollectorRegistry(), True
+        metrics = Metrics(self.registry)
+        self.refusals = KubeletRejections(
+            self.cluster.state, self.cluster.clock, self.told, metrics, leads=lambda: self.leads
+        )
+
+    def refuse(self, name: str) -> None:
+        """A pod is bound, and its kubelet refuses it."""
+        pod = self.cluster.create(a_pod(name).asks(1))
+        self.cluster.ask(pod)
+        assert self.cluster.bind_to(pod) == ""
+        self.cluster.refuse(name)
+
+    @property
+    def counted(self) -> float | None:
+        return self.registry.get_sample_value("gpu_booking_extender_kubelet_refusals_total")
+
+
+@pytest.fixture
+def watched() -> Watched:
+    return Watched()
+
+
+def test_it_is_told_once_on_the_node_and_counted(watched: Watched) -> None:
+    watched.refuse("p")
+    assert watched.refusals.refusing() == 1
+    for _ in range(2):
+        watched.refusals.reconcile()
+    said = (
+        "The kubelet refused pod default/p, which was bound here with GPUs:"
+        " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
+        " nor before the node agent has renewed its Lease."
+    )
+    assert watched.told.events == [("n0", names.KUBELET_REFUSES, said)]
+    assert watched.counted == 1
+
+
+def test_the_next_pod_is_told_why_it_waits_and_is_bound_after_a_renewal(watched: Watched) -> None:
+    watched.refuse("p")
+    pod = watched.cluster.create(a_pod("q").asks(1))
+    said = watched.cluster.ask(pod).failed_and_unresolvable_nodes
+    assert said == {"n0": "the kubelet of the node has refused a pod [refusing]"}
+    assert "has refused a pod" in watched.cluster.bind_to(pod)
+    watched.cluster.clock.advance(10)
+    assert watched.cluster.ask(pod).node_names == []
+    watched.cluster.renew()
+    assert watched.cluster.ask(pod).node_names == ["n0"]
+    assert watched.cluster.bind_to(pod) == ""
+    assert watched.refusals.refusing() == 0
+
+
+def test_the_second_pause_is_longer_and_ends_by_itself(watched: Watched) -> None:
+    watched.refuse("p")
+    watched.cluster.clock.advance(10)
+    watched.cluster.renew()
+    watched.refuse("q")
+    watched.cluster.clock.advance(1.5)
+    watched.cluster.renew()
+    pod = watched.cluster.create(a_pod("r").asks(1))
+    assert watched.cluster.ask(pod).node_names == []
+    watched.cluster.clock.advance(0.6)
+    assert watched.cluster.ask(pod).node_names == ["n0"]
+
+
+def test_of_several_extenders_the_leader_tells(watched: Watched) -> None:
+    watched.leads = False
+    watched.refuse("p")
+    watched.refusals.reconcile()
+    assert watched.told.events == []
+    assert watched.counted == 1
