@@ -24,7 +24,7 @@ AGENTS_AFTER = 12.0
 """Seconds after the victim was told to go: the extender stands still then, and needs them when it goes on."""
 BEYOND_THE_TIMEOUT = 8.0
 """Seconds after which kube-scheduler has given a bind up (httpTimeout 5 s) and has said so on the pod."""
-STORED = "booking.web.mirror_barrier:Guarantee.written"
+STORED = "booking.web.mirror_barrier:MirrorBarrier.written"
 """The booking is in the database, and not yet in the cluster."""
 
 
