@@ -48,7 +48,7 @@ class Ground:
         """Pods of this node, which run when this returns."""
         for name in pods:
             self.playground.create(self.work.pod(name, gpus=gpus, node=self.node))
-        self.playground.await_phase(pods, seconds=PATIENCE)
+        self.playground.await_phase(pods)
 
     def await_computing(self, name: str) -> None:
         """Wait until a pod has computed once more, rightly."""
@@ -71,7 +71,7 @@ def a_pod_without_a_request_sees_none(ground: Ground) -> None:
     body = ground.work.pod("none", gpus=0, node=ground.node)
     body["spec"]["containers"][0]["env"].append({"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"})
     ground.playground.create(body)
-    ground.playground.await_phase(["none"], seconds=PATIENCE)
+    ground.playground.await_phase(["none"])
     seen = ground.seen("none")
     assert (seen.uuids, seen.nodes) == ((), ()), seen
     assert seen.why
@@ -85,7 +85,7 @@ def who_finds_no_gpu_waits_for_one(ground: Ground) -> None:
     assert ground.playground.await_waiting("late")
     left = ground.playground.assignment(holders[0])["main"]
     ground.playground.delete(holders[0])
-    ground.playground.await_phase(["late"], seconds=PATIENCE)
+    ground.playground.await_phase(["late"])
     assert set(ground.seen("late").uuids) == set(left)
     ground.await_computing("late")
     ground.playground.check_law_1()
@@ -119,7 +119,7 @@ def whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
     for name in names_:
         body = ground.work.pod(name, model=model)
         bob.create(annotated(body, CHEAP) if name == names_[0] else body)
-    playground.await_phase(names_, seconds=PATIENCE)
+    playground.await_phase(names_)
     for name in names_:
         ground.await_computing(name)
     victim, others = playground.pod(names_[0]), [playground.pod(name) for name in names_[1:]]
@@ -127,7 +127,7 @@ def whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
 
     booking = alice.book(model=model)
     alice.create(ground.work.pod("alice", model=model))
-    playground.await_phase(["alice"], seconds=PATIENCE)
+    playground.await_phase(["alice"])
     assert set(ground.seen("alice").uuids) == set(given)
     ground.await_computing("alice")
     _comes_back(ground, victim)
@@ -139,7 +139,7 @@ def whoever_has_booked_gets_a_gpu_on_which_somebody_computes(
     bob.create(ground.work.pod("bob-late", model=model))
     assert playground.await_waiting("bob-late")
     alice.release(booking)
-    playground.await_phase(["bob-late"], seconds=PATIENCE)
+    playground.await_phase(["bob-late"])
     assert set(ground.seen("bob-late").uuids) == set(given)
     ground.await_computing("bob-late")
     _comes_back(ground, hers)
