@@ -22,6 +22,7 @@ DOCUMENTS: Final = (
     "docs/sizing.md",
     "docs/testing.md",
     "docs/troubleshooting.md",
+    "docs/vocabulary.md",
 )
 LIFECYCLE: Final = ("Saving and restoring", "Upgrading", "Rolling back", "Removing it")
 """Sections of docs/operations.md that a release goes through (tests/long/installed/test_lifecycle.py)."""
