@@ -93,18 +93,23 @@ def remove_block(
     return once(context, who, decide, kind=Block, key=key)
 
 
-def exemptions(context: ServiceContext, who: Principal, *, user: str | None) -> tuple[Exemption, ...]:
-    """Exemptions that are not over."""
+def block_page(context: ServiceContext, *, after: str | None, limit: int) -> Page[Block]:
+    """Maintenance that is not over, a page at a time."""
+    return pagination.by_start(blocks(context), after=after, limit=limit)
+
+
+def exemptions(
+    context: ServiceContext, who: Principal, *, user: str | None, after: str | None, limit: int
+) -> Page[Exemption]:
+    """Exemptions that are not over, a page at a time."""
     whose = (
         beneficiary(who, user, context.identity_rules)
         if user is not None or not who.is_administrator
         else None
     )
-    return context.store.read(
-        lambda reading: tuple(
-            each for each in reading.exemptions(whose, None) if each.end > context.clock.now()
-        )
-    )
+    now = context.clock.now()
+    found = context.store.read(lambda reading: reading.exemptions(whose, None))
+    return pagination.by_start([each for each in found if each.end > now], after=after, limit=limit)
 
 
 def add_exemption(

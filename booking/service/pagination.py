@@ -1,6 +1,10 @@
 """Lists a page at a time."""
 
-from typing import Final, Generic, TypeVar
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
 
@@ -11,7 +15,27 @@ from booking.service.context import refused
 MOST: Final = 500
 """Entries of a page."""
 
+_MARK: Final = re.compile(r"(-?[0-9]{1,18})[.](.+)", re.ASCII | re.DOTALL)
+"""Start in Unix seconds, and id."""
+
 T = TypeVar("T")
+
+
+class Starting(Protocol):
+    """What has a start and an id."""
+
+    @property
+    def start(self) -> datetime:
+        """A whole second."""
+        ...
+
+    @property
+    def id(self) -> str:
+        """Unique."""
+        ...
+
+
+StartingT = TypeVar("StartingT", bound=Starting)
 
 
 class Page(msgspec.Struct, Generic[T], frozen=True):
@@ -34,6 +58,34 @@ def number_of(after: str | None) -> int | None:
     if not after.isascii() or not after.isdigit() or len(after) > len(str(2**63 - 1)) - 1:
         raise no_page(after)
     return int(after)
+
+
+def by_start(found: Sequence[StartingT], *, after: str | None, limit: int) -> Page[StartingT]:
+    """The page of ``found`` that follows ``after``.
+
+    Args:
+        found: all of it, ordered by start and id.
+        after: ``Page.following`` of the page before; the entry that it names may be gone by now.
+        limit: at most so many.
+
+    Raises:
+        RefusedError: an ``after`` that no page has ever given.
+    """
+    begin = 0 if after is None else bisect_right(found, _key_of(after), key=_key)
+    page = tuple(found[begin : begin + bounded(limit)])
+    is_all = begin + len(page) == len(found)
+    return Page(page, None if is_all else "{}.{}".format(*_key(page[-1])))
+
+
+def _key(entry: Starting) -> tuple[int, str]:
+    return int(entry.start.timestamp()), entry.id
+
+
+def _key_of(after: str) -> tuple[int, str]:
+    mark = _MARK.fullmatch(after)
+    if mark is None:
+        raise no_page(after)
+    return int(mark[1]), mark[2]
 
 
 def no_page(after: str | None) -> RefusedError:

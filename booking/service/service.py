@@ -315,6 +315,15 @@ class BookingService:
         del who
         return administration.blocks(self._context)
 
+    def block_page(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Block]:
+        """Maintenance that is not over, by start, a page at a time; everybody may see it.
+
+        Raises:
+            RefusedError: an ``after`` that no page has ever given.
+        """
+        del who
+        return administration.block_page(self._context, after=after, limit=limit)
+
     def add_block(
         self,
         who: Principal,
@@ -358,13 +367,16 @@ class BookingService:
         """
         return administration.remove_block(self._context, who, block_id, reason=reason, key=key)
 
-    def exemptions(self, who: Principal, *, user: str | None = None) -> tuple[Exemption, ...]:
-        """Exemptions that are not over, by start: one's own; an administrator sees anybody's, and all.
+    def exemptions(
+        self, who: Principal, *, user: str | None = None, after: str | None = None, limit: int = 100
+    ) -> Page[Exemption]:
+        """Exemptions that are not over, by start, a page at a time: one's own; an administrator sees all.
 
         Raises:
             NotAllowedError: somebody else's, by no administrator.
+            RefusedError: an ``after`` that no page has ever given.
         """
-        return administration.exemptions(self._context, who, user=user)
+        return administration.exemptions(self._context, who, user=user, after=after, limit=limit)
 
     def add_exemption(
         self,

@@ -158,6 +158,10 @@ class Bookings(Protocol):
         """Maintenance."""
         ...
 
+    def block_page(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Block]:
+        """Maintenance, a page at a time."""
+        ...
+
     def add_block(
         self,
         who: Principal,
@@ -179,8 +183,10 @@ class Bookings(Protocol):
         """Give them back."""
         ...
 
-    def exemptions(self, who: Principal, *, user: str | None = None) -> Sequence[Exemption]:
-        """Other limits of users."""
+    def exemptions(
+        self, who: Principal, *, user: str | None = None, after: str | None = None, limit: int = 100
+    ) -> Page[Exemption]:
+        """Other limits of users, a page at a time."""
         ...
 
     def add_exemption(

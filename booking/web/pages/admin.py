@@ -43,7 +43,8 @@ _DONE: Final = {
 }
 _PAGE: Final = 50
 _POLICIES: Final = 20
-_MOST_BOOKINGS: Final = 200
+_MOST: Final = 200
+"""Rows of a page of bookings, maintenance or exemptions."""
 _LONGEST_NUMBER: Final = 9
 """Digits."""
 _MOMENT: Final = timedelta(seconds=1)
@@ -222,14 +223,15 @@ class AdminPages:
         return again(visit, Refused(request.path, sentences))
 
     def _maintenance(self, visit: Visit, refused: Refused | None = None) -> Response:
-        blocks = self._bookings.blocks(visit.who)
+        page = self._bookings.block_page(visit.who, after=request.args.get("continue"), limit=_MOST)
         devices = self._devices(visit)
         nodes = sorted({node for on in devices.values() for node in on})
         return self._page(
             visit,
             "admin_blocks.html",
             refused,
-            blocks=blocks,
+            blocks=page.entries,
+            following=page.following,
             nodes=nodes,
             models=sorted(devices),
             title=model_title,
@@ -242,12 +244,13 @@ class AdminPages:
         return overview.capacity.devices
 
     def _exemptions(self, visit: Visit, refused: Refused | None = None) -> Response:
-        found = self._bookings.exemptions(visit.who)
+        page = self._bookings.exemptions(visit.who, after=request.args.get("continue"), limit=_MOST)
         return self._page(
             visit,
             "admin_exemptions.html",
             refused,
-            exemptions=found,
+            exemptions=page.entries,
+            following=page.following,
             shown=_shown,
             models=sorted(self._devices(visit)),
             title=model_title,
@@ -256,7 +259,7 @@ class AdminPages:
 
     def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
         after = request.args.get("continue")
-        page = self._bookings.list(visit.who, Filters(past=False), after=after, limit=_MOST_BOOKINGS)
+        page = self._bookings.list(visit.who, Filters(past=False), after=after, limit=_MOST)
         unknown = self._parts.unknown_capacity()
         at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
         rows = [_row(record, visit, at_risk) for record in page.entries]

@@ -26,7 +26,7 @@ from booking.web.pages.site_clock import BadTimeError
 ChangeVerb = Literal["length", "move", "resize", "take"]
 _PAGE: Final = 50
 _MOST: Final = 200
-"""Running and planned bookings that are shown; rules allow a handful."""
+"""Running and planned bookings of a page; rules allow a handful."""
 _LONGEST_NUMBER: Final = 18
 """Digits."""
 
@@ -152,14 +152,22 @@ class MinePages:
         notice: Notice | None = None,
         status: HTTPStatus = HTTPStatus.OK,
     ) -> Response:
-        page = self._parts.bookings.list(visit.who, Filters(user=visit.who.user, past=False), limit=_MOST)
+        page = self._parts.bookings.list(
+            visit.who,
+            Filters(user=visit.who.user, past=False),
+            after=request.args.get("continue"),
+            limit=_MOST,
+        )
         pods = self._parts.pods_of()
         risks = self._risks(visit, page.entries)
         cards = [self._card(visit, record, pods, risks=risks, at=at) for record in page.entries]
         if at and not any(act.answer for card in cards for act in card.acts):
             # Its card is gone, or has become another, since the form was seen.
             notice = Notice("bad", " ".join([at[2].message, *at[2].violations]))
-        return self._frame.page("mine.html", visit, status=status, cards=cards, notice=notice, past=False)
+        following = f"/mine?{urlencode({'continue': page.following})}" if page.following else None
+        return self._frame.page(
+            "mine.html", visit, status=status, cards=cards, following=following, notice=notice, past=False
+        )
 
     def _risks(self, visit: Visit, records: Sequence[Record]) -> Mapping[str, Risk]:
         """Id -> why, of those that cannot be kept; nothing is known of that while the capacity is not."""

@@ -13,17 +13,17 @@ from booking.web.rest.requests import (
     ExemptionBody,
     GpuOrderBody,
     WhichAudit,
+    WhichExemptions,
     WhichPage,
-    WhichUser,
 )
 from booking.web.rest.responses import (
     AddedBlock,
     AtRisk,
     AuditPage,
-    Blocks,
+    BlockPage,
     DeniedPage,
     Eviction,
-    Exemptions,
+    ExemptionPage,
     GpuOrdered,
 )
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
@@ -36,9 +36,10 @@ class AdministrationViews:
         self._bookings = parts.bookings
         self._unknown_capacity = parts.unknown_capacity
 
-    def blocks(self, asked: ReadRequest[Nothing, Nothing]) -> Reply:
+    def blocks(self, asked: ReadRequest[WhichPage, Nothing]) -> Reply:
         """``GET /admin/blocks``."""
-        return Reply(body=Blocks(blocks=tuple(self._bookings.blocks(asked.who))))
+        page = self._bookings.block_page(asked.who, after=asked.query.after, limit=asked.query.limit)
+        return Reply(body=BlockPage(blocks=page.entries, following=page.following))
 
     def add_block(self, asked: ReadRequest[Nothing, BlockBody]) -> Reply:
         """``POST /admin/blocks``."""
@@ -67,10 +68,11 @@ class AdministrationViews:
         block, key = asked.path["id"], key_of(asked)
         return Reply(body=self._bookings.remove_block(asked.who, block, reason=reason, key=key))
 
-    def exemptions(self, asked: ReadRequest[WhichUser, Nothing]) -> Reply:
+    def exemptions(self, asked: ReadRequest[WhichExemptions, Nothing]) -> Reply:
         """``GET /admin/exemptions``."""
-        exemptions = self._bookings.exemptions(asked.who, user=asked.query.user)
-        return Reply(body=Exemptions(exemptions=tuple(exemptions)))
+        which = asked.query
+        page = self._bookings.exemptions(asked.who, user=which.user, after=which.after, limit=which.limit)
+        return Reply(body=ExemptionPage(exemptions=page.entries, following=page.following))
 
     def add_exemption(self, asked: ReadRequest[Nothing, ExemptionBody]) -> Reply:
         """``POST /admin/exemptions``."""

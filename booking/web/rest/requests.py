@@ -156,10 +156,14 @@ class WhichSpan(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     end: Instant | None = None
 
 
-class WhichUser(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Whose."""
+class WhichExemptions(
+    _Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename={"after": "continue"}
+):
+    """Whose: one user's, or everybody's."""
 
     user: Text | None = None
+    limit: PageLength = 100
+    after: Text | None = None
 
 
 class WhichModel(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

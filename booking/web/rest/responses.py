@@ -146,10 +146,13 @@ class Me(msgspec.Struct, frozen=True, kw_only=True):
     limits: Mapping[str, Any]
 
 
-class Blocks(msgspec.Struct, frozen=True, kw_only=True):
-    """Maintenance that is not over."""
+class BlockPage(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
+):
+    """Maintenance that is not over; with ``continue`` there is more."""
 
     blocks: tuple[Block, ...]
+    following: str | None = None
 
 
 class AtRisk(msgspec.Struct, frozen=True, kw_only=True):
@@ -170,10 +173,13 @@ class AddedBlock(Block, frozen=True, kw_only=True):
     """Bookings during it that cannot be kept as things are, by start. Nothing is cancelled by itself."""
 
 
-class Exemptions(msgspec.Struct, frozen=True, kw_only=True):
-    """Exemptions that are not over."""
+class ExemptionPage(
+    msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
+):
+    """Exemptions that are not over; with ``continue`` there are more."""
 
     exemptions: tuple[Exemption, ...]
+    following: str | None = None
 
 
 class AuditPage(
