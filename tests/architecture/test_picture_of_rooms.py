@@ -1,4 +1,4 @@
-"""The one picture of ARCHITECTURE.md, read as a reader reads it, has the boxes and arrows of contracts.toml."""
+"""The picture of ARCHITECTURE.md, read as a reader reads it, has the boxes and arrows of contracts.toml."""
 
 import re
 import tomllib
