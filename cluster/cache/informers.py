@@ -115,3 +115,19 @@ class Informers:
             if age > STALE_AFTER:
                 return f"There has been no news of {kind} from the API server for {STALE_AFTER:.0f} seconds."
         return None
+
+
+def read_bookings(kube: Kube, cache: ClusterCache) -> None:
+    """Put all Bookings into the cache that are new in it, or newer than there.
+
+    Called before somebody loses something for want of what our watch may not have reported yet: a list shows
+    every write that was answered before it was asked for; a watch may lag, or be away for a moment.
+
+    Raises:
+        ApiError: they cannot be read.
+    """
+    known = cache.bookings
+    for booking in kube.list(BOOKINGS).items:
+        mine = known.get(booking.name)
+        if mine is None or mine.metadata.resource_version != booking.metadata.resource_version:
+            cache.apply_booking(booking)
