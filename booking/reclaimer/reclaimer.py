@@ -263,9 +263,9 @@ def is_recovering(snapshot: Snapshot) -> bool:
     """Whether, after an outage of the API server, somebody who is silent may only not have been heard yet.
 
     When the API server was away for a minute all signs of life are old: agents' Leases, and the kubelets'
-    own, for whose silence Kubernetes calls nodes not ready a moment after the API server is back. Whose is renewed
-    first is chance: a plan made in that moment would take GPUs from a node only because it was the quicker
-    one, and a hold would be dropped for a node that is about to be heard (law L3).
+    own, for whose silence Kubernetes calls nodes not ready a moment after the API server is back. Whose is
+    renewed first is chance: a plan made in that moment would take GPUs from a node only because it was the
+    quicker one, and a hold would be dropped for a node that is about to be heard (law L3).
     """
     since = snapshot.since_watch_stale
     if since is None or since >= RECOVERS_WITHIN:
