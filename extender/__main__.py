@@ -112,15 +112,8 @@ def build(
     refusals = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
     gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
-    served = create_app(
-        verbs,
-        unready_reason,
-        clock,
-        metrics,
-        limit=settings.max_body_bytes,
-        binds_at_once=binds_at_once(settings),
-        priority=state.priority.taken,
-    )
+    limits = {"limit": settings.max_body_bytes, "binds_at_once": binds_at_once(settings)}
+    served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, ring or DecisionLog(clock))
 
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
