@@ -17,7 +17,7 @@ from booking.records import Record
 from booking.store_records import Filters
 from booking.web.pages.form_result import UNWRITTEN, gpus, model_title
 from booking.web.pages.interfaces import PageParts
-from booking.web.pages.layout import PageLayout, Visit
+from booking.web.pages.layout import PageLayout, Visit, page_mark, same_page
 from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import FORBIDDEN, ProblemError
 
@@ -183,7 +183,7 @@ class AdminPages:
     def audit(self) -> Response:
         """``GET /admin/audit``."""
         visit = self._visit()
-        page = self._bookings.audit(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        page = self._bookings.audit(visit.who, after=page_mark(), limit=_PAGE)
         return self._page(
             visit, "admin_audit.html", entries=page.entries, following=page.following, details=_details
         )
@@ -191,7 +191,7 @@ class AdminPages:
     def denied(self) -> Response:
         """``GET /admin/denied``."""
         visit = self._visit()
-        page = self._bookings.denied(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        page = self._bookings.denied(visit.who, after=page_mark(), limit=_PAGE)
         return self._page(
             visit, "admin_denied.html", entries=page.entries, following=page.following, gpus=gpus
         )
@@ -219,11 +219,12 @@ class AdminPages:
         except (BadTimeError, UnknownError, ClusterError) as error:
             sentences = (str(error),)
         else:
-            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"{address}?done={what}"})
+            location = address + same_page(done=what)
+            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": location})
         return again(visit, Refused(request.path, sentences))
 
     def _maintenance(self, visit: Visit, refused: Refused | None = None) -> Response:
-        page = self._bookings.block_page(visit.who, after=request.args.get("continue"), limit=_MOST)
+        page = self._bookings.block_page(visit.who, after=page_mark(), limit=_MOST)
         devices = self._devices(visit)
         nodes = sorted({node for on in devices.values() for node in on})
         return self._page(
@@ -244,7 +245,7 @@ class AdminPages:
         return overview.capacity.devices
 
     def _exemptions(self, visit: Visit, refused: Refused | None = None) -> Response:
-        page = self._bookings.exemptions(visit.who, after=request.args.get("continue"), limit=_MOST)
+        page = self._bookings.exemptions(visit.who, after=page_mark(), limit=_MOST)
         return self._page(
             visit,
             "admin_exemptions.html",
@@ -258,8 +259,7 @@ class AdminPages:
         )
 
     def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
-        after = request.args.get("continue")
-        page = self._bookings.list(visit.who, Filters(past=False), after=after, limit=_MOST)
+        page = self._bookings.list(visit.who, Filters(past=False), after=page_mark(), limit=_MOST)
         unknown = self._parts.unknown_capacity()
         at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
         rows = [_row(record, visit, at_risk) for record in page.entries]

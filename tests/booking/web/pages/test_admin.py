@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Iterator
-from html import unescape
 from pathlib import Path
 from typing import Final
 
@@ -78,21 +77,6 @@ def test_forms_are_for_administrators_and_from_our_pages(site: Site, address: st
     assert site.stored == 0
 
 
-def test_bookings_of_everybody_go_on_on_another_page(site: Site) -> None:
-    now = site.clock.now()
-    for number in range(201):
-        site.add(now + number * DAY, now + (number + 1) * DAY, id=f"b-{number:03}", user=f"user-{number}")
-    first = site.see("/admin/bookings", user="bob").text
-    following = re.search(r'href="(/admin/bookings[?]continue=[^"]+)"', first)
-    assert following
-    second = site.see(unescape(following[1]), user="bob").text
-    shown = [re.findall(r'<tr id="([^"]+)">', page) for page in (first, second)]
-    assert [len(each) for each in shown] == [200, 1]
-    assert sorted([*shown[0], *shown[1]]) == [f"b-{number:03}" for number in range(201)]
-    assert "continue=" not in second
-    assert site.see("/admin/bookings?continue=nowhere", user="bob").status_code == 422
-
-
 def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
     done(post(site, "/admin", node="node-a", end=END, reason="A <b>fan</b> is replaced."), "blocked")
     assert "A &lt;b&gt;fan&lt;/b&gt; is replaced." in site.see("/admin", user="bob").text
@@ -124,7 +108,7 @@ def test_an_exemption_is_granted_and_ended(site: Site) -> None:
         post(site, "/admin/exemptions", user="carol", **form | {"limits": "longest: ages"}).status_code == 422
     )
     done(post(site, "/admin/exemptions", user="carol", **form), "exempted")
-    (exemption,) = site.service.exemptions(ADMIN)
+    (exemption,) = site.service.exemptions(ADMIN).entries
     assert dict(exemption.limits) == {"longest": "P21D", "max_active": 2}
     done(post(site, f"/admin/exemptions/{exemption.id}/remove"), "unexempted")
 
