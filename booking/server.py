@@ -285,7 +285,8 @@ def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
     return MaiaParts(
         bookings=service,
         store=ground.store,
-        strangers=_strangers(ground),
+        readers=_strangers(ground),
+        guesses=_strangers(ground),
         guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
         rules=ground.settings.identity_rules,
         free=free,

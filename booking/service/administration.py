@@ -109,7 +109,7 @@ def exemptions(
     )
     now = context.clock.now()
     found = context.store.read(lambda reading: reading.exemptions(whose, None))
-    return pagination.by_start([each for each in found if each.end > now], after=after, limit=limit)
+    return pagination.by_start((each for each in found if each.end > now), after=after, limit=limit)
 
 
 def add_exemption(

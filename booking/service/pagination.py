@@ -2,8 +2,9 @@
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
+from collections.abc import Iterable
 from datetime import datetime
+from math import floor
 from typing import Final, Generic, Protocol, TypeVar
 
 import msgspec
@@ -15,18 +16,18 @@ from booking.service.context import refused
 MOST: Final = 500
 """Entries of a page."""
 
-_MARK: Final = re.compile(r"(-?[0-9]{1,18})[.](.+)", re.ASCII | re.DOTALL)
-"""Start in Unix seconds, and id."""
+_MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
+"""Start in Unix seconds, and id: of the last entry of a page."""
 
 T = TypeVar("T")
 
 
 class Starting(Protocol):
-    """What has a start and an id."""
+    """It has a start and an id."""
 
     @property
     def start(self) -> datetime:
-        """A whole second."""
+        """Aware UTC."""
         ...
 
     @property
@@ -60,25 +61,27 @@ def number_of(after: str | None) -> int | None:
     return int(after)
 
 
-def by_start(found: Sequence[StartingT], *, after: str | None, limit: int) -> Page[StartingT]:
-    """The page of ``found`` that follows ``after``.
+def by_start(found: Iterable[StartingT], *, after: str | None, limit: int) -> Page[StartingT]:
+    """The page of ``found`` that follows ``after``, by start and id.
 
     Args:
-        found: all of it, ordered by start and id.
+        found: all of it, in any order.
         after: ``Page.following`` of the page before; the entry that it names may be gone by now.
         limit: at most so many.
 
     Raises:
         RefusedError: an ``after`` that no page has ever given.
     """
-    begin = 0 if after is None else bisect_right(found, _key_of(after), key=_key)
-    page = tuple(found[begin : begin + bounded(limit)])
-    is_all = begin + len(page) == len(found)
+    # What a mark says is what orders, or a page would repeat or leave out what begins in the same second.
+    ordered = sorted(found, key=_key)
+    begin = 0 if after is None else bisect_right(ordered, _key_of(after), key=_key)
+    page = tuple(ordered[begin : begin + bounded(limit)])
+    is_all = begin + len(page) == len(ordered)
     return Page(page, None if is_all else "{}.{}".format(*_key(page[-1])))
 
 
 def _key(entry: Starting) -> tuple[int, str]:
-    return int(entry.start.timestamp()), entry.id
+    return floor(entry.start.timestamp()), entry.id
 
 
 def _key_of(after: str) -> tuple[int, str]:

@@ -1,5 +1,6 @@
 """Bookings: read and written. What is asked in every request is written out as SQL, the rest is peewee's."""
 
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cache, lru_cache, reduce
@@ -17,6 +18,8 @@ from booking.store.models import BookingRow, instant
 from booking.store.transaction import Transaction, WritingTransaction
 from booking.store_records import Filters, Guard
 
+_MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
+"""Start in Unix seconds, and id: of the last booking of a page."""
 _ASKED_AT_ONCE: Final = 500
 """SQLite takes some thousand parameters in one statement."""
 _COLUMNS: Final = (
@@ -212,11 +215,16 @@ class BookingsWrite(BookingsRead, WritingTransaction):
 
 
 def _after(token: str) -> Any:
-    start, _, booking_id = token.partition(".")
+    no_page = ValueError(f"No page of bookings ends with {token!r}.")
+    mark = _MARK.fullmatch(token)
+    if mark is None:
+        # Nor is it asked for: PostgreSQL takes no text with a NUL in it.
+        raise no_page
     try:
-        begun = datetime.fromtimestamp(int(start), UTC)
+        begun = datetime.fromtimestamp(int(mark[1]), UTC)
     except (ValueError, OverflowError, OSError) as error:
-        raise ValueError(f"No page of bookings ends with {token!r}.") from error
+        raise no_page from error
+    booking_id = mark[2]
     return (BookingRow.start > begun) | ((BookingRow.start == begun) & (BookingRow.id > booking_id))
 
 

@@ -6,7 +6,8 @@ process has on it, SQLite's too.
 
 import os
 import stat
-from dataclasses import dataclass
+import threading
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
@@ -19,7 +20,7 @@ _MARK: Final = (68, 4)
 """Where SQLite's file format has the application id: offset and length."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class DatabaseFile:
     """A file that was there when the database was opened, and is held open."""
 
@@ -28,6 +29,9 @@ class DatabaseFile:
     identity: tuple[int, int]
     """Device and inode."""
     descriptor: int
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the descriptor is used or given back: its number is another file's soon after."""
+    _is_closed: bool = False
 
     @property
     def uri(self) -> str:
@@ -38,19 +42,29 @@ class DatabaseFile:
         """What tells this database from others: read past SQLite, whose log may hide what is in the file.
 
         A random application id in its header, written when it was created and never again.
+
+        Raises:
+            StoreError: it was closed.
         """
         offset, length = _MARK
-        return os.pread(self.descriptor, length, offset)
+        with self._lock:
+            if self._is_closed:
+                raise StoreError(f"The booking database {self.path} is closed: the booking server ends.")
+            return os.pread(self.descriptor, length, offset)
 
     def close(self) -> None:
-        """Let go of it."""
-        os.close(self.descriptor)
+        """Let go of it; whoever asks from now on, in a thread that has not ended yet, is told so."""
+        with self._lock:
+            if not self._is_closed:
+                self._is_closed = True
+                os.close(self.descriptor)
 
     def check(self, mark: bytes) -> None:
         """See that the path still leads to the same file, and that it still is the same database.
 
         Raises:
             StoreGoneError: it does not, or it is not.
+            StoreError: it was closed.
         """
         try:
             found = self.path.stat()

@@ -66,8 +66,10 @@ class MaiaParts:
     bookings: Bookings
     store: Store
     """Knows whose an e-mail address is."""
-    strangers: AnonymousLimits
-    """Counts those who do not show MAIA's token; nobody else, so that no other flood stops MAIA's webhook."""
+    readers: AnonymousLimits
+    """Counts who asks how many GPUs are free, for which nobody shows a token."""
+    guesses: AnonymousLimits
+    """Counts tokens that are not MAIA's; neither counts anybody else: no flood of one stops another."""
     guarantee: MirrorBarrier
     rules: Sequence[Rule]
     free: Callable[[], Mapping[str, int]]
@@ -133,7 +135,7 @@ class Views:
             return _spaced(_not_now(error))
 
     def _stats(self) -> Answer:
-        self._parts.strangers.count(request)
+        self._parts.readers.count(request)
         if self._token() is None:
             return _NO
         if why := self._parts.unknown_capacity():
@@ -142,7 +144,7 @@ class Views:
 
     def _schedulability(self, asked: Mapping[str, Any]) -> Answer:
         if not self._is_maia(asked.get("token")):
-            self._parts.strangers.count(request)
+            self._parts.guesses.count(request)
             return _NO
         email, namespace = _text(asked, "user_email"), _text(asked, "namespace")
         who = self._principal(email)

@@ -3,11 +3,12 @@
 A guarantee stands when its Booking object is written: the controller and the extender see nothing else.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from booking.records import Record
 from booking.web.interfaces import Mirrored
-from booking.web.problems import unavailable
+from booking.web.problems import ProblemError, unavailable
 from cluster.process.probes import Check
 
 PATIENCE: Final = 10.0
@@ -49,6 +50,28 @@ class MirrorBarrier:
             ProblemError: 503.
         """
         self._refuse(self._unknown_capacity())
+
+    def answered_before(self, replayed: Callable[[], Record | None], *, judges: bool = True) -> Record | None:
+        """Nothing, where something can be promised now; else what this very request was answered before.
+
+        Args:
+            replayed: tells what the request was answered before; None: it is new.
+            judges: whether it takes capacity to answer it.
+
+        Raises:
+            ProblemError: 503, nothing can be promised, and this is a new request.
+            KeyReusedError: the key was used for another request.
+        """
+        try:
+            if judges:
+                self.demand_capacity()
+            self.demand()
+        except ProblemError:
+            before = replayed()
+            if before is None:
+                raise
+            return before
+        return None
 
     def written(self, record: Record) -> bool:
         """Whether what was stored stands in the cluster; waits for it."""

@@ -9,6 +9,7 @@ from typing import Any, Final
 import msgspec
 from flask import Response, request
 
+from booking import end_effects
 from booking.errors import ClusterError, RefusedError, UnknownError
 from booking.policy.limits import Limits, told
 from booking.policy.policy import meaning
@@ -17,7 +18,7 @@ from booking.records import Record
 from booking.store_records import Filters
 from booking.web.pages.form_result import UNWRITTEN, gpus, model_title
 from booking.web.pages.interfaces import PageParts
-from booking.web.pages.layout import PageLayout, Visit
+from booking.web.pages.layout import PageLayout, Visit, page_mark, same_page
 from booking.web.pages.site_clock import BadTimeError
 from booking.web.problems import FORBIDDEN, ProblemError
 
@@ -31,6 +32,8 @@ TABS: Final = (
 )
 """Address -> title."""
 _STORED: Final = "stored"
+_ENDED: Final = "ended"
+_UNENDED: Final = "unended"
 _DONE: Final = {
     "booked": "Booked. It is guaranteed from now on; its owner sees who has booked it.",
     _STORED: f"The booking {UNWRITTEN}",
@@ -38,7 +41,10 @@ _DONE: Final = {
     "unblocked": "The maintenance is taken back.",
     "exempted": "The exemption holds.",
     "unexempted": "The exemption has ended.",
-    "ended": "The booking has ended; its owner sees your reason.",
+    _ENDED: "The booking has ended; its owner sees your reason.",
+    _UNENDED: "The booking's end is stored, but not written to the cluster yet: the Kubernetes API server"
+    " does not answer in time. Until it does, nothing changes for pods.",
+    "cancelled": "The booking is taken back; its owner sees your reason.",
     "evicted": "The pod is ordered to go; its owner sees your reason.",
 }
 _PAGE: Final = 50
@@ -75,7 +81,7 @@ class AdminPages:
         """``POST /admin``: plan maintenance."""
         visit = self._visit()
 
-        def act() -> None:
+        def act() -> str:
             self._bookings.add_block(
                 visit.who,
                 node=_text("node"),
@@ -85,19 +91,19 @@ class AdminPages:
                 model=_text("model") or None,
                 count=_count(_text("count")),
             )
+            return "blocked"
 
-        return self._done(visit, act, "/admin", what="blocked", again=self._maintenance)
+        return self._done(visit, act, "/admin", again=self._maintenance)
 
     def unblock(self, block_id: str) -> Response:
         """``POST /admin/blocks/ID/remove``."""
         visit = self._visit()
-        return self._done(
-            visit,
-            lambda: self._bookings.remove_block(visit.who, block_id),
-            "/admin",
-            what="unblocked",
-            again=self._maintenance,
-        )
+
+        def act() -> str:
+            self._bookings.remove_block(visit.who, block_id)
+            return "unblocked"
+
+        return self._done(visit, act, "/admin", again=self._maintenance)
 
     def exemptions(self) -> Response:
         """``GET /admin/exemptions``."""
@@ -107,7 +113,7 @@ class AdminPages:
         """``POST /admin/exemptions``."""
         visit = self._visit()
 
-        def act() -> None:
+        def act() -> str:
             self._bookings.add_exemption(
                 visit.who,
                 user=_text("user"),
@@ -117,19 +123,19 @@ class AdminPages:
                 reason=_text("reason"),
                 model=_text("model") or None,
             )
+            return "exempted"
 
-        return self._done(visit, act, "/admin/exemptions", what="exempted", again=self._exemptions)
+        return self._done(visit, act, "/admin/exemptions", again=self._exemptions)
 
     def unexempt(self, exemption_id: str) -> Response:
         """``POST /admin/exemptions/ID/remove``."""
         visit = self._visit()
-        return self._done(
-            visit,
-            lambda: self._bookings.remove_exemption(visit.who, exemption_id),
-            "/admin/exemptions",
-            what="unexempted",
-            again=self._exemptions,
-        )
+
+        def act() -> str:
+            self._bookings.remove_exemption(visit.who, exemption_id)
+            return "unexempted"
+
+        return self._done(visit, act, "/admin/exemptions", again=self._exemptions)
 
     def bookings(self) -> Response:
         """``GET /admin/bookings``: everybody's, and pods that must go."""
@@ -139,23 +145,27 @@ class AdminPages:
         """``POST /admin/bookings/ID/end``: a running one is released, a planned one cancelled."""
         visit = self._visit()
 
-        def act() -> None:
+        def act() -> str:
             self._parts.guarantee.demand()
             record = self._bookings.show(visit.who, booking_id)
             is_planned = record.state(visit.clock.now) == "planned"
             verb = self._bookings.cancel if is_planned else self._bookings.release
-            self._parts.guarantee.written(verb(visit.who, booking_id, reason=_text("reason")))
+            ended = verb(visit.who, booking_id, reason=_text("reason"))
+            if not self._parts.guarantee.written(ended):
+                return _UNENDED
+            return _ENDED if ended.released else "cancelled"
 
-        return self._done(visit, act, "/admin/bookings", what="ended", again=self._everybodys)
+        return self._done(visit, act, "/admin/bookings", again=self._everybodys)
 
     def evict(self) -> Response:
         """``POST /admin/pods/evict``."""
         visit = self._visit()
 
-        def act() -> None:
+        def act() -> str:
             self._bookings.evict(visit.who, _text("namespace"), _text("pod"), _text("reason"))
+            return "evicted"
 
-        return self._done(visit, act, "/admin/bookings", what="evicted", again=self._everybodys)
+        return self._done(visit, act, "/admin/bookings", again=self._everybodys)
 
     def policy(self) -> Response:
         """``GET /admin/policy``."""
@@ -183,7 +193,7 @@ class AdminPages:
     def audit(self) -> Response:
         """``GET /admin/audit``."""
         visit = self._visit()
-        page = self._bookings.audit(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        page = self._bookings.audit(visit.who, after=page_mark(), limit=_PAGE)
         return self._page(
             visit, "admin_audit.html", entries=page.entries, following=page.following, details=_details
         )
@@ -191,7 +201,7 @@ class AdminPages:
     def denied(self) -> Response:
         """``GET /admin/denied``."""
         visit = self._visit()
-        page = self._bookings.denied(visit.who, after=request.args.get("continue"), limit=_PAGE)
+        page = self._bookings.denied(visit.who, after=page_mark(), limit=_PAGE)
         return self._page(
             visit, "admin_denied.html", entries=page.entries, following=page.following, gpus=gpus
         )
@@ -206,24 +216,25 @@ class AdminPages:
     def _done(
         self,
         visit: Visit,
-        act: Callable[[], object],
+        act: Callable[[], str],
         address: str,
         *,
-        what: str,
         again: Callable[[Visit, Refused], Response],
     ) -> Response:
+        """Do something; then the address again, with the word for what was done (``_DONE``)."""
         try:
-            act()
+            what = act()
         except RefusedError as error:
             sentences = tuple(visit.clock.told(each.message) for each in error.violations) or (str(error),)
         except (BadTimeError, UnknownError, ClusterError) as error:
             sentences = (str(error),)
         else:
-            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"{address}?done={what}"})
+            location = address + same_page(done=what)
+            return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": location})
         return again(visit, Refused(request.path, sentences))
 
     def _maintenance(self, visit: Visit, refused: Refused | None = None) -> Response:
-        page = self._bookings.block_page(visit.who, after=request.args.get("continue"), limit=_MOST)
+        page = self._bookings.block_page(visit.who, after=page_mark(), limit=_MOST)
         devices = self._devices(visit)
         nodes = sorted({node for on in devices.values() for node in on})
         return self._page(
@@ -244,7 +255,7 @@ class AdminPages:
         return overview.capacity.devices
 
     def _exemptions(self, visit: Visit, refused: Refused | None = None) -> Response:
-        page = self._bookings.exemptions(visit.who, after=request.args.get("continue"), limit=_MOST)
+        page = self._bookings.exemptions(visit.who, after=page_mark(), limit=_MOST)
         return self._page(
             visit,
             "admin_exemptions.html",
@@ -258,12 +269,18 @@ class AdminPages:
         )
 
     def _everybodys(self, visit: Visit, refused: Refused | None = None) -> Response:
-        after = request.args.get("continue")
-        page = self._bookings.list(visit.who, Filters(past=False), after=after, limit=_MOST)
+        page = self._bookings.list(visit.who, Filters(past=False), after=page_mark(), limit=_MOST)
         unknown = self._parts.unknown_capacity()
         at_risk = frozenset[str]() if unknown else self._parts.bookings.at_risk(page.entries)
         rows = [_row(record, visit, at_risk) for record in page.entries]
-        return self._page(visit, "admin_bookings.html", refused, rows=rows, following=page.following)
+        return self._page(
+            visit,
+            "admin_bookings.html",
+            refused,
+            rows=rows,
+            following=page.following,
+            of_pods=end_effects.before(self._parts.terms),
+        )
 
     def _page(self, visit: Visit, template: str, refused: Refused | None = None, **said: Any) -> Response:
         what = request.args.get("done", "")
@@ -275,12 +292,17 @@ class AdminPages:
             tab=next(
                 (address for address, _ in reversed(TABS) if request.path.startswith(address)), "/admin"
             ),
-            done=_DONE.get(what),
-            is_well=what != _STORED,
+            done=self._told(what),
+            is_well=what not in {_STORED, _UNENDED},
             refused=refused,
             texts=request.form,
             **said,
         )
+
+    def _told(self, what: str) -> str | None:
+        """What was done, in a sentence or some."""
+        told = _DONE.get(what)
+        return f"{told} {end_effects.after(self._parts.terms)}" if what == _ENDED else told
 
 
 def limits_in(text: str) -> Mapping[str, Any]:

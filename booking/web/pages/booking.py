@@ -125,10 +125,11 @@ class BookingPages:
         asked = asked_of(texts, visit.clock)
         if asked.request is None:
             return self._page(visit, texts, unreadable(asked.errors), HTTPStatus.UNPROCESSABLE_ENTITY)
-        self._parts.guarantee.demand()
-        self._parts.guarantee.demand_capacity()
+        bookings, key = self._parts.bookings, _key(texts)
+        # A form that was accepted and is sent again has its booking, though nothing can be promised now.
+        record = self._parts.guarantee.answered_before(lambda: bookings.replayed(visit.who, key))
         try:
-            record = self._parts.bookings.create(visit.who, asked.request, user=asked.user, key=_key(texts))
+            record = record or bookings.create(visit.who, asked.request, user=asked.user, key=key)
         except RefusedError:
             # What would be accepted instead is found by the same judgement, asked again.
             answer = self._answer(visit, texts)

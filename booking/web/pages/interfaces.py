@@ -40,6 +40,10 @@ class Bookings(Protocol):
         """Book; the same key with the same request books once."""
         ...
 
+    def replayed(self, who: Principal, key: Key | None) -> Record | None:
+        """What a form was answered before."""
+        ...
+
     def dry_run(self, who: Principal, request: BookingRequest, *, user: str | None = None) -> Decision:
         """What ``create`` would answer."""
         ...

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from flask import Response, render_template, request
 from werkzeug.exceptions import HTTPException
@@ -24,6 +25,8 @@ PLACES: Final[tuple[tuple[str, str], ...]] = (
 ADMINISTRATION: Final[tuple[tuple[str, str], ...]] = (("/admin", "Admin"),)
 """The same, for administrators."""
 
+_MARK: Final = "continue"
+"""In a query: where a list goes on that comes a page at a time."""
 _NO_PAGE: Final = Kind("no-page", HTTPStatus.NOT_FOUND, "There is no such page")
 HEADERS: Final = {
     "Cache-Control": "no-store",
@@ -73,6 +76,7 @@ class PageLayout:
             clock=visit.clock,
             csrf=visit.csrf,
             here=_place(request.path),
+            same_page=same_page(),
             places=PLACES + (ADMINISTRATION if visit.who.is_administrator else ()),
             asset=self._assets.address,
             **said,
@@ -127,6 +131,18 @@ class PageLayout:
             headers=dict(problem.headers),
             content_type="text/html; charset=utf-8",
         )
+
+
+def page_mark() -> str | None:
+    """Where this page of a list begins, as the page before said; None: it is the first."""
+    return request.args.get(_MARK)
+
+
+def same_page(**more: str) -> str:
+    """The query that leads to this page of a list again, with ``more`` in it; empty where it says nothing."""
+    mark = page_mark()
+    said = more if mark is None else {**more, _MARK: mark}
+    return f"?{urlencode(said)}" if said else ""
 
 
 def _place(path: str) -> str:

@@ -19,7 +19,7 @@ from booking.web.pages.booking_form import NO_COUNT, whole
 from booking.web.pages.cards import Act, Card, card_of, past_of
 from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, gpus, later_of
 from booking.web.pages.interfaces import PageParts
-from booking.web.pages.layout import PageLayout, Visit, is_fragment
+from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
 from booking.web.pages.risks import Risk, risk_of, taken, told
 from booking.web.pages.site_clock import BadTimeError
 
@@ -100,9 +100,9 @@ class MinePages:
 
     def _done(self, what: str, record: Record) -> Response:
         is_written = self._parts.guarantee.written(record)
-        query = urlencode({what if is_written else "stored": record.id})
+        query = same_page(**{what if is_written else "stored": record.id})
         anchor = "" if what in {"released", "cancelled"} else f"#{record.id}"
-        return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine?{query}{anchor}"})
+        return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine{query}{anchor}"})
 
     def _refused(self, visit: Visit, booking_id: str, verb: str, answer: Answer) -> Response:
         """The page again; who may not see the booking is told so, not answered about it."""
@@ -155,7 +155,7 @@ class MinePages:
         page = self._parts.bookings.list(
             visit.who,
             Filters(user=visit.who.user, past=False),
-            after=request.args.get("continue"),
+            after=page_mark(),
             limit=_MOST,
         )
         pods = self._parts.pods_of()

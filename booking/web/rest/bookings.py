@@ -137,27 +137,8 @@ class BookingViews:
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
 
     def _before(self, who: Principal, key: Key | None, *, judges: bool = True) -> Record | None:
-        """Nothing, where something can be promised now; else what this very request was answered before.
-
-        Args:
-            who: asks.
-            key: of the request.
-            judges: whether it takes capacity to answer it.
-
-        Raises:
-            ProblemError: 503, nothing can be promised, and this is a new request.
-            KeyReusedError: the key was used for another request.
-        """
-        try:
-            if judges:
-                self._guarantee.demand_capacity()
-            self._guarantee.demand()
-        except ProblemError:
-            before = self._parts.bookings.replayed(who, key)
-            if before is None:
-                raise
-            return before
-        return None
+        """What the request was answered before, where nothing can be promised now (``MirrorBarrier``)."""
+        return self._guarantee.answered_before(lambda: self._parts.bookings.replayed(who, key), judges=judges)
 
     def _booked(self, record: Record) -> Reply:
         location = f"{self._root}/bookings/{record.id}"

@@ -1,9 +1,12 @@
 """What administrators do by the command line."""
 
 import json
+from datetime import timedelta
+from typing import Any
 
 import pytest
 
+from booking.store_records import Block, Exemption
 from tests.booking.cli.conftest import Terminal
 from tests.fakes.objects import A100, A6000
 
@@ -153,3 +156,22 @@ def test_a_gpu_is_cordoned_given_back_and_cleared(bob: Terminal) -> None:
         ("clear", "bob: new card"),
     ]
     assert "no GPU 7" in bob.fails("admin", "clear", "node-a", "7", "--reason", "x", user="bob")
+
+
+MORE_THAN_A_PAGE = 101
+"""One request is answered with a hundred entries, where it does not say how many."""
+
+
+def test_maintenance_and_exemptions_are_listed_to_the_last(bob: Terminal) -> None:
+    store, now = bob.served.store, bob.served.clock.now()
+    span = {"start": now, "end": now + timedelta(days=3)}
+    made: dict[str, Any] = {"reason": "because", "created_by": "bob", "created": now, **span}
+    names = [f"x-{number:03}" for number in range(MORE_THAN_A_PAGE)]
+    for name in names:
+        block = Block(id=name, node="node-a", **made)
+        exemption = Exemption(id=name, user="alice", limits={"longest": "P21D"}, **made)
+        store.write(lambda writing, one=block: writing.block_add(one))
+        store.write(lambda writing, one=exemption: writing.exemption_add(one))
+    for what in ("blocks", "exemptions"):
+        assert bob.says("admin", what, "-o", "name", user="bob").split() == names
+        assert len(json.loads(bob.says("admin", what, "-o", "json", user="bob"))[what]) == len(names)

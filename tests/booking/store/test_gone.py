@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from booking.errors import StoreError
 from booking.store import Store, StoreGoneError, open_store
 from tests.fakes.records import a_record, day
 
@@ -51,6 +52,15 @@ def ask(request: pytest.FixtureRequest) -> Callable[[Store], object]:
 
 def test_nothing_is_said_of_a_file_that_is_there(store: Store) -> None:
     store.check()
+
+
+def test_whoever_asks_while_the_process_ends_is_told_that_it_is_closed(
+    path: Path, ask: Callable[[Store], object]
+) -> None:
+    store = open_store(f"sqlite:///{path}")
+    store.close()
+    with pytest.raises(StoreError, match="is closed: the booking server ends"):
+        ask(store)
 
 
 def test_l9_a_missing_file_is_told_and_not_created_anew(

@@ -201,7 +201,23 @@ def paged(store: Store, filters: Filters, limit: int) -> list[Record]:
                 return found
 
 
-@pytest.mark.parametrize("token", ["", "x", ".", "x.b-one", "99999999999999999999.b"])
+@pytest.mark.parametrize(
+    "token",
+    [
+        "",
+        "x",
+        ".",
+        "1.",
+        ".b",
+        "x.b-one",
+        "1.b\x00",
+        "1_0.b",
+        "+1.b",
+        "\N{FULLWIDTH DIGIT ONE}.b",
+        "9" * 18 + ".b",
+        "99999999999999999999.b",
+    ],
+)
 def test_a_page_that_nobody_named_is_refused(store: Store, token: str) -> None:
     with store.reading() as reading, pytest.raises(ValueError, match=r"page"):
         reading.page(Filters(), now=day(0), after=token, limit=1)

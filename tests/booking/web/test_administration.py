@@ -99,6 +99,75 @@ def test_an_exemption_is_made_and_removed(admin: Served) -> None:
     assert admin.ask("DELETE", f"{ADMIN}/exemptions/{exemption['id']}").get_json() == exemption
 
 
+LISTS = {"blocks": BLOCK, "exemptions": EXEMPTION}
+"""Name of a list -> an entry of it."""
+
+
+def several(admin: Served, what: str, number: int) -> list[dict[str, Any]]:
+    """Entries of a list in their order; the first two begin at the same instant."""
+    starts = [f"2026-03-{max(10, 9 + day)}T00:00:00Z" for day in range(number)]
+    ends = {"end": "2026-03-25T00:00:00Z"}
+    made = [
+        admin.ask("POST", f"{ADMIN}/{what}", json=LISTS[what] | {"start": start} | ends).get_json()
+        for start in starts
+    ]
+    for each in made:
+        each.pop("at_risk", None)
+    return sorted(made, key=lambda entry: (entry["start"], entry["id"]))
+
+
+@pytest.mark.parametrize("what", LISTS)
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 500])
+def test_maintenance_and_exemptions_come_a_page_at_a_time(admin: Served, what: str, size: int) -> None:
+    made, found, query = several(admin, what, 5), [], f"?limit={size}"
+    while True:
+        told = admin.ask("GET", f"{ADMIN}/{what}{query}").get_json()
+        assert len(told[what]) <= size
+        found += told[what]
+        if "continue" not in told:
+            break
+        query = f"?limit={size}&continue={told['continue']}"
+    assert found == made
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_such_a_list_goes_on_though_its_last_entry_is_gone(admin: Served, what: str) -> None:
+    first, second, *others = several(admin, what, 4)
+    following = admin.ask("GET", f"{ADMIN}/{what}?limit=2").get_json()["continue"]
+    for gone in (first, second):
+        assert admin.ask("DELETE", f"{ADMIN}/{what}/{gone['id']}").status_code == 200
+    assert admin.ask("GET", f"{ADMIN}/{what}?continue={following}").get_json() == {what: others}
+
+
+def test_exemptions_of_one_user_come_a_page_at_a_time(admin: Served) -> None:
+    several(admin, "exemptions", 2)
+    hers = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"user": "alice"}).get_json()
+    asked = f"{ADMIN}/exemptions?user=bob&limit=1"
+    first = admin.ask("GET", asked).get_json()
+    second = admin.ask("GET", f"{asked}&continue={first['continue']}").get_json()
+    assert "continue" not in second
+    assert hers not in [*first["exemptions"], *second["exemptions"]]
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_a_page_that_such_a_list_does_not_have_is_refused_by_name(admin: Served, what: str) -> None:
+    told = problem(admin.ask("GET", f"{ADMIN}/{what}?continue=nonsense"), 422)
+    assert rules(told) == ["not-a-page"]
+    assert told["detail"] == "No list goes on at 'nonsense': begin with its first page."
+    for limit in ("0", "501", "ten"):
+        told = problem(admin.ask("GET", f"{ADMIN}/{what}?limit={limit}"), 400)
+        assert about(told) == {"limit": "malformed-parameter"}
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_the_document_says_how_such_a_list_is_read_to_its_end(admin: Served, what: str) -> None:
+    told = admin.client.get("/api/v1/openapi.json").get_json()
+    reading = told["paths"][f"{ADMIN}/{what}"]["get"]
+    assert {"limit", "continue"} <= {each["name"] for each in reading["parameters"]}
+    schema = reading["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
+    assert set(told["components"]["schemas"][schema]["properties"]) == {what, "continue"}
+
+
 def test_the_audit_can_be_asked_about_one_thing_or_one_user(admin: Served) -> None:
     booking = admin.booked(user="bob")
     block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["id"]

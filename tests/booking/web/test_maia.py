@@ -24,6 +24,7 @@ DAY = timedelta(days=1)
 RULES = (Rule(source="maia", match=r"([^@]+)@example[.]org", user=r"\1"),)
 ALICE = {"user_email": "alice@example.org", "namespace": "Team_A", "token": "secret"}
 WISH = {"starting_time": "2026-03-03 09:00:00", "ending_time": "2026-03-05 09:00:00", "gpu": A6000}
+GUESS = {"token": "guess"}
 NONE = b'{"schedulable":false,"until":null}'
 NO = b'{"error":"Invalid or missing secret token"}'
 
@@ -42,7 +43,8 @@ class Maia(Served):
         parts = MaiaParts(
             bookings=self.parts.bookings,
             store=self.store,
-            strangers=self.strangers(),
+            readers=self.strangers(),
+            guesses=self.strangers(),
             guarantee=MirrorBarrier(self.mirror, lambda: self.no_promises, lambda: self.unknown_capacity),
             rules=RULES,
             free=lambda: self.free,
@@ -140,15 +142,32 @@ def test_another_token_is_refused(served: Maia, token: object) -> None:
 
 
 def test_whoever_guesses_is_stopped_and_maia_is_not(served: Maia) -> None:
-    guess = {"token": "guess"}
     for _ in range(STRANGERS):
-        assert served.post(**guess).status_code == 403
-    refused = served.post(**guess)
+        assert served.post(**GUESS).status_code == 403
+    refused = served.post(**GUESS)
     assert refused.status_code == 429
     assert int(refused.headers["Retry-After"]) > 0
-    assert served.door_of_maia.get(STATS[0]).status_code == 429
     for _ in range(2 * STRANGERS):
         assert served.post().data == NONE
+
+
+def test_whoever_guesses_does_not_use_up_what_others_at_that_address_may_read(served: Maia) -> None:
+    for _ in range(STRANGERS + 1):
+        served.post(**GUESS)
+    assert served.post(**GUESS).status_code == 429
+    for path in STATS:
+        assert served.door_of_maia.get(path).status_code == 200
+
+
+def test_whoever_reads_too_often_is_stopped_and_a_wrong_token_is_still_told_that_it_is_wrong(
+    served: Maia,
+) -> None:
+    for _ in range(STRANGERS):
+        assert served.door_of_maia.get(STATS[0]).status_code == 200
+    assert served.door_of_maia.get(STATS[0]).status_code == 429
+    assert served.door_of_maia.get(STATS[1]).status_code == 429
+    assert served.post(**GUESS).status_code == 403
+    assert served.post().data == NONE
 
 
 def test_other_strangers_do_not_use_up_what_maia_may_ask(served: Maia) -> None:

@@ -2,13 +2,15 @@
 
 import re
 from collections.abc import Iterator
-from html import unescape
+from contextlib import closing
 from pathlib import Path
-from typing import Final
+from typing import Final, get_args
 
 import pytest
 from werkzeug.test import TestResponse
 
+from booking import end_effects
+from booking.eviction_settings import EndAction, EvictionSettings
 from booking.policy.reading import read_policy
 from booking.policy_history import PolicyHistory
 from booking.principals import Principal
@@ -78,21 +80,6 @@ def test_forms_are_for_administrators_and_from_our_pages(site: Site, address: st
     assert site.stored == 0
 
 
-def test_bookings_of_everybody_go_on_on_another_page(site: Site) -> None:
-    now = site.clock.now()
-    for number in range(201):
-        site.add(now + number * DAY, now + (number + 1) * DAY, id=f"b-{number:03}", user=f"user-{number}")
-    first = site.see("/admin/bookings", user="bob").text
-    following = re.search(r'href="(/admin/bookings[?]continue=[^"]+)"', first)
-    assert following
-    second = site.see(unescape(following[1]), user="bob").text
-    shown = [re.findall(r'<tr id="([^"]+)">', page) for page in (first, second)]
-    assert [len(each) for each in shown] == [200, 1]
-    assert sorted([*shown[0], *shown[1]]) == [f"b-{number:03}" for number in range(201)]
-    assert "continue=" not in second
-    assert site.see("/admin/bookings?continue=nowhere", user="bob").status_code == 422
-
-
 def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
     done(post(site, "/admin", node="node-a", end=END, reason="A <b>fan</b> is replaced."), "blocked")
     assert "A &lt;b&gt;fan&lt;/b&gt; is replaced." in site.see("/admin", user="bob").text
@@ -124,7 +111,7 @@ def test_an_exemption_is_granted_and_ended(site: Site) -> None:
         post(site, "/admin/exemptions", user="carol", **form | {"limits": "longest: ages"}).status_code == 422
     )
     done(post(site, "/admin/exemptions", user="carol", **form), "exempted")
-    (exemption,) = site.service.exemptions(ADMIN)
+    (exemption,) = site.service.exemptions(ADMIN).entries
     assert dict(exemption.limits) == {"longest": "P21D", "max_active": 2}
     done(post(site, f"/admin/exemptions/{exemption.id}/remove"), "unexempted")
 
@@ -159,12 +146,46 @@ def test_bookings_of_others_are_ended_and_pods_evicted_with_a_reason(site: Site)
     running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
     assert post(site, f"/admin/bookings/{running.id}/end").status_code == 422
     for record, state in ((running, "ended"), (planned, "cancelled")):
-        done(post(site, f"/admin/bookings/{record.id}/end", reason="The node burns."), "ended")
+        done(post(site, f"/admin/bookings/{record.id}/end", reason="The node burns."), state)
         seen = site.service.show(ADMIN, record.id)
         assert (seen.state(site.clock.now()), seen.reason) == (state, "The node burns.")
     done(post(site, "/admin/pods/evict", namespace="research", pod="train-0", reason="It hangs."), "evicted")
     assert site.evictions.orders == [("research", "train-0", "bob", "It hangs.")]
     assert post(site, "/admin/pods/evict", namespace="research", pod="x", reason="r").status_code == 422
+
+
+@pytest.mark.parametrize("owned", get_args(EndAction))
+@pytest.mark.parametrize("bare", get_args(EndAction))
+def test_whoever_ends_a_booking_is_told_what_becomes_of_its_pods_before_and_after(
+    tmp_path: Path, bare: EndAction, owned: EndAction
+) -> None:
+    terms = EvictionSettings(end_action_bare=bare, end_action_owned=owned)
+    site = Site(tmp_path, terms=terms)
+    site.signing_in.administrators.add("bob")
+    with closing(site.store):
+        now = site.clock.now()
+        running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
+        page = said(site.see("/admin/bookings", user="bob"))
+        assert page.count(end_effects.before(terms)) == 1
+        for record, told in ((running, True), (planned, False)):
+            answer = post(site, f"/admin/bookings/{record.id}/end", reason="The node burns.")
+            page = said(site.see(answer.headers["Location"], user="bob"))
+            assert "its owner sees your reason." in page
+            assert (f"its owner sees your reason. {end_effects.after(terms)}" in page) is told
+        assert end_effects.before(terms) not in page
+
+
+def test_an_end_that_is_not_in_the_cluster_yet_is_told_as_such_and_nothing_of_pods_that_ended(
+    site: Site,
+) -> None:
+    now = site.clock.now()
+    site.mirror.writes = False
+    for record in (site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)):
+        answer = post(site, f"/admin/bookings/{record.id}/end", reason="The node burns.")
+        page = site.see(answer.headers["Location"], user="bob")
+        assert "end is stored, but not written to the cluster yet" in said(page)
+        assert end_effects.after(site.terms) not in said(page)
+        assert 'class="note bad"' in page.text
 
 
 def test_a_pod_of_somebody_elses_is_as_unknown_as_one_that_is_not_there(site: Site) -> None:

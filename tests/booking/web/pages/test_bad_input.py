@@ -9,16 +9,20 @@ from tests.booking.web.test_harm import HARM, HTML
 from tests.fakes.objects import A100
 
 BAD = [*HARM, "a\r\nX-Evil: 1", "\ud800", "9" * 5000, "\x00"]
-QUERIES = {
-    "/": ("model", "start", "amount", "unit", "count", "namespace", "topology", "open", "from", "check"),
-    "/book": ("model", "start", "amount", "unit", "count", "namespace", "topology"),
-    "/inside": ("model", "from"),
-    "/mine": ("booked", "stored", "past", "skip"),
-    "/why": ("namespace", "pod"),
-    "/admin": ("done",),
-    "/admin/audit": ("continue",),
-    "/admin/denied": ("continue",),
-}
+QUERIES = (
+    ("/", ("model", "start", "amount", "unit", "count", "namespace", "topology", "open", "from", "check")),
+    ("/book", ("model", "start", "amount", "unit", "count", "namespace", "topology")),
+    ("/inside", ("model", "from")),
+    ("/mine", ("booked", "stored", "past", "skip")),
+    ("/mine", ("continue",)),
+    ("/why", ("namespace", "pod")),
+    ("/admin", ("done", "continue")),
+    ("/admin/exemptions", ("continue",)),
+    ("/admin/bookings", ("continue",)),
+    ("/admin/audit", ("continue",)),
+    ("/admin/denied", ("continue",)),
+)
+"""Addresses, and parameters that they take together."""
 SPAN = {"start": "2026-03-05T10:00", "end": "2026-03-07T10:00"}
 BOOK = {"model": A100, "count": "1", "start": SPAN["start"], "amount": "2", "unit": "days", "namespace": "a"}
 FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
@@ -53,7 +57,7 @@ def sent(fields: dict[str, str]) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("text", BAD, ids=range(len(BAD)))
 def test_no_text_of_a_query_does_harm(admin: Site, text: str) -> None:
-    for address, fields in QUERIES.items():
+    for address, fields in QUERIES:
         for headers in ({}, {"HX-Request": "true"}):
             query: Any = sent(dict.fromkeys(fields, text))
             answer = admin.see(address, query_string=query, headers=headers)

@@ -321,6 +321,30 @@ def test_a_form_that_is_sent_twice_books_once_and_filled_anew_it_is_another(tmp_
     site.store.close()
 
 
+@pytest.mark.parametrize("late", ["no_promises", "unknown_capacity"])
+def test_a_form_that_is_sent_again_while_nothing_can_be_promised_has_its_booking(
+    site: Site, late: str
+) -> None:
+    crumb, once = token(site.see("/")), re.search(r'name="once" value="(\w+)"', site.see("/").text)
+    assert once
+
+    def sent(**fields: str) -> TestResponse:
+        form = {"csrf": crumb, "model": A100, "amount": "2", "once": once[1], **fields}
+        return site.send("POST", "/", data=form)
+
+    first, stored = sent(), site.stored
+    setattr(site, late, "The mirror is late.")
+    site.mirror.writes = False
+    again = sent()
+    assert (first.status_code, again.status_code, site.stored) == (303, 303, stored)
+    assert again.headers["Location"] == first.headers["Location"].replace("booked=", "stored=")
+    for another in ({"amount": "3"}, {"once": "0" * 64}, {"once": ""}):
+        refused = sent(**another)
+        assert refused.status_code == 503
+        assert "The mirror is late." in said(refused)
+    assert site.stored == stored
+
+
 def test_what_is_wrong_beside_a_field_is_heard_with_the_answer(site: Site) -> None:
     form = {"csrf": token(site.see("/")), "model": A100, "amount": "20"}
     checked = site.send("POST", "/check", data=form, headers=HTMX).text

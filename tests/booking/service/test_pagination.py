@@ -1,0 +1,147 @@
+"""Lists a page at a time: each entry once, whatever is added or removed in between."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.errors import RefusedError
+from booking.service.pagination import MOST, Page, by_start
+
+START: Final = datetime(2026, 3, 2, 9, tzinfo=UTC)
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Something that begins."""
+
+    start: datetime
+    id: str
+
+
+def an_entry(name: str, second: float = 0) -> Entry:
+    return Entry(START + timedelta(seconds=second), name)
+
+
+def pages(found: list[Entry], limit: int) -> list[tuple[Entry, ...]]:
+    """All pages, from the first to the last."""
+    page = by_start(found, after=None, limit=limit)
+    every = [page.entries]
+    while page.following is not None:
+        page = by_start(found, after=page.following, limit=limit)
+        every.append(page.entries)
+    return every
+
+
+def read(found: list[Entry], limit: int) -> list[Entry]:
+    return [entry for page in pages(found, limit) for entry in page]
+
+
+@pytest.mark.parametrize("limit", [1, 2, 3, 4, 100])
+def test_entries_come_by_start_and_those_of_one_start_by_id(limit: int) -> None:
+    a, b, c, d = an_entry("d"), an_entry("a", 1), an_entry("b", 1), an_entry("a2", 2)
+    assert read([a, b, c, d], limit) == read([d, c, b, a], limit) == [a, b, c, d]
+
+
+def test_a_page_is_as_long_as_asked_and_the_last_says_that_it_is() -> None:
+    entries = [an_entry(f"b-{number}", number) for number in range(4)]
+    first = by_start(entries, after=None, limit=2)
+    assert (len(first.entries), first.following) == (2, f"{int(START.timestamp()) + 1}.b-1")
+    assert by_start(entries, after=first.following, limit=2).following is None
+
+
+@pytest.mark.parametrize("limit", [-1, 0])
+def test_a_page_has_one_entry_at_least(limit: int) -> None:
+    assert len(by_start([an_entry("a"), an_entry("b")], after=None, limit=limit).entries) == 1
+
+
+def test_a_page_has_no_more_than_five_hundred_entries() -> None:
+    entries = [an_entry(f"{number:04}") for number in range(MOST + 1)]
+    assert [len(page) for page in pages(entries, 10**9)] == [MOST, 1]
+
+
+@pytest.mark.parametrize("after", [None, "0.a", "99999999999.a"])
+def test_of_nothing_there_is_one_page(after: str | None) -> None:
+    assert by_start([], after=after, limit=2) == Page((), None)
+
+
+def test_a_list_goes_on_where_it_ended_though_that_entry_is_gone_and_others_came() -> None:
+    a, b, c = an_entry("a"), an_entry("m"), an_entry("z")
+    following = by_start([a, b, c], after=None, limit=2).following
+    earlier, later = an_entry("b"), an_entry("n")
+    assert by_start([a, earlier, later, c], after=following, limit=9).entries == (later, c)
+
+
+def test_after_the_last_there_is_nothing() -> None:
+    assert by_start([an_entry("a")], after=f"{int(START.timestamp())}.b", limit=2) == Page((), None)
+
+
+@pytest.mark.parametrize("limit", [1, 2, 5])
+def test_what_began_before_1970_or_within_a_second_is_neither_lost_nor_repeated(limit: int) -> None:
+    year_one = Entry(datetime(1, 1, 1, tzinfo=UTC), "y")
+    moments = [-1.5, -1.0, -0.5, 0.0, 0.25, 0.75]
+    entries = [Entry(EPOCH + timedelta(seconds=at), name) for at, name in zip(moments, "fbecda", strict=True)]
+    found = read([*entries, year_one], limit)
+    assert found[0] == year_one
+    assert sorted(found[1:], key=lambda entry: entry.id) == sorted(entries, key=lambda entry: entry.id)
+    assert [entry.start.replace(microsecond=0) for entry in found] == sorted(
+        entry.start.replace(microsecond=0) for entry in found
+    )
+
+
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "x",
+        "5",
+        "5.",
+        ".a",
+        "x.a",
+        "5,a",
+        " 5.a",
+        "+5.a",
+        "--5.a",
+        "5_0.a",
+        "\N{ARABIC-INDIC DIGIT FIVE}.a",
+        "5.a\n",
+        "5.a b",
+        "5.\x00",
+        "5.ä",
+        "9" * 19 + ".a",
+    ],
+)
+def test_a_mark_that_no_page_has_given_is_refused_by_name(after: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        by_start([an_entry("a")], after=after, limit=2)
+    (violation,) = refused.value.violations
+    assert violation.rule == "not-a-page"
+    assert violation.message == f"No list goes on at {after!r}: begin with its first page."
+
+
+def test_of_an_endless_mark_the_beginning_is_told() -> None:
+    with pytest.raises(RefusedError) as refused:
+        by_start([], after="x" * 10_000, limit=2)
+    assert len(str(refused.value)) < 200
+
+
+@given(
+    st.lists(
+        st.builds(
+            Entry,
+            st.integers(-3_000_000, 3_000_000).map(lambda at: EPOCH + timedelta(microseconds=at)),
+            st.text("abc", min_size=1, max_size=3),
+        ),
+        unique_by=lambda entry: entry.id,
+        max_size=20,
+    ),
+    st.integers(1, 7),
+)
+def test_every_entry_comes_exactly_once(entries: list[Entry], limit: int) -> None:
+    found = read(entries, limit)
+    assert len(found) == len(entries)
+    assert set(found) == set(entries)

@@ -1,0 +1,133 @@
+"""The running server answers by its settings: what becomes of pods, how often strangers may ask."""
+
+import json
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from datetime import timedelta
+from html import unescape
+from http.client import HTTPConnection
+from pathlib import Path
+from re import sub
+from typing import TYPE_CHECKING, Any, Final, get_args
+
+import pytest
+
+from booking import end_effects
+from booking.eviction_settings import EndAction, EvictionSettings
+from booking.records import Record
+from booking.server import build
+from booking.store import open_store
+from booking.web.maia import SCHEDULABILITY, STATS
+from cluster.fake.clock import START, FakeClock
+from cluster.process.probes import Server, serve
+from tests.booking.test_server import ended, free_port, settings
+from tests.fakes.objects import A100
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIEnvironment
+
+DAY: Final = timedelta(days=1)
+ALICE: Final = "alice"
+BOOKING: Final = "b-running"
+
+
+def reviews(environ: "WSGIEnvironment", start_response: "StartResponse") -> list[bytes]:
+    """An API server that knows every token as its owner's name; all of them are administrators."""
+    asked = json.loads(environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0)) or b"{}")
+    spec = asked.get("spec", {})
+    if environ["PATH_INFO"].endswith("/tokenreviews"):
+        user = {"username": spec["token"]}
+        status = {"authenticated": True, "user": user, "audiences": spec["audiences"]}
+    else:
+        status = {"allowed": True}
+    start_response("201 Created", [("Content-Type", "application/json")])
+    return [json.dumps({**asked, "status": status}).encode()]
+
+
+@pytest.fixture
+def api_server() -> Iterator[Server]:
+    server = serve(reviews, "127.0.0.1", 0)
+    yield server
+    server.close()
+
+
+@contextmanager
+def running(folder: Path, api_server: Server, **more: str) -> Iterator[str]:
+    """The server with these settings, as its process is built; its port."""
+    port = free_port()
+    process = build(
+        settings(folder, PORT=port, KUBE_SERVER=f"http://127.0.0.1:{api_server.port}", **more), FakeClock()
+    )
+    try:
+        yield port
+    finally:
+        assert ended(process) == 0
+
+
+def ask(port: str, method: str, path: str, body: Any = None) -> tuple[int, str]:
+    """What alice is answered."""
+    with closing(HTTPConnection("127.0.0.1", int(port), timeout=30)) as client:
+        headers = {"Authorization": f"Bearer {ALICE}", "Content-Type": "application/json"}
+        client.request(method, path, None if body is None else json.dumps(body), headers)
+        got = client.getresponse()
+        return got.status, got.read().decode()
+
+
+def text_of(port: str, path: str) -> str:
+    """The words of a page."""
+    status, page = ask(port, "GET", path)
+    assert status == 200, page
+    return " ".join(unescape(sub(r"<[^>]+>", " ", page)).split())
+
+
+def a_running_booking(folder: Path) -> None:
+    """Alice's, in the database that the server is going to open."""
+    record = Record(
+        id=BOOKING,
+        user=ALICE,
+        model=A100,
+        count=1,
+        topology="any",
+        namespace=None,
+        start=START - DAY,
+        end=START + DAY,
+        created=START - DAY,
+    )
+    with closing(open_store(f"sqlite:///{folder / 'bookings.db'}")) as store:
+        store.write(lambda writing: writing.add(record))
+
+
+@pytest.mark.parametrize("owned", get_args(EndAction))
+@pytest.mark.parametrize("bare", get_args(EndAction))
+def test_page_and_rest_say_of_pods_what_the_settings_of_the_process_do(
+    tmp_path: Path, api_server: Server, bare: EndAction, owned: EndAction
+) -> None:
+    expected = end_effects.before(EvictionSettings(end_action_bare=bare, end_action_owned=owned))
+    a_running_booking(tmp_path)
+    with running(tmp_path, api_server, END_ACTION_BARE=bare, END_ACTION_OWNED=owned) as port:
+        assert expected in text_of(port, "/mine")
+        assert expected in text_of(port, "/admin/bookings")
+        status, told = ask(port, "POST", f"/api/v1/bookings/{BOOKING}/release?dry_run=true", {})
+        assert (status, json.loads(told)["pods"]) == (200, expected)
+
+
+def test_without_a_setting_bare_pods_come_back_without_a_gpu_and_others_stay(
+    tmp_path: Path, api_server: Server
+) -> None:
+    a_running_booking(tmp_path)
+    with running(tmp_path, api_server) as port:
+        assert end_effects.before(EvictionSettings()) in text_of(port, "/mine")
+
+
+def test_wrong_tokens_of_maia_do_not_use_up_what_may_be_read_and_nobody_elses(
+    tmp_path: Path, api_server: Server
+) -> None:
+    token = tmp_path / "maia-token"
+    token.write_text("secret")
+    with running(tmp_path, api_server, MAIA_TOKEN_FILE=str(token), REQUEST_BURST="1") as port:
+        guess = {"token": "guess"}
+        assert [ask(port, "POST", SCHEDULABILITY, guess)[0] for _ in range(2)] == [403, 429]
+        # Nothing is known of the cluster yet; being asked too often would be another answer.
+        assert ask(port, "GET", STATS[0])[0] == 503
+        assert ask(port, "GET", STATS[0])[0] == 429
+        assert ask(port, "GET", "/api/v1")[0] == 200
