@@ -90,7 +90,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     reclaimer = _reclaim(base)
     if settings.maia:
         _answer_maia(base, reclaimer)
-    show(Seen(cache, clock, age=following.age, unready_reason=base.unready_reason), registry)
+    show(Seen(cache, clock, staleness=following.staleness, unready_reason=base.unready_reason), registry)
     for name, body in following.threads.items():
         process.thread(name, body)
     probes = Probes(registry, healthy=healthy, ready=ready)

@@ -386,8 +386,8 @@ def _measure(
 ) -> None:
     measured(
         registry,
-        "agent_driver_silence_seconds",
-        "Seconds since the driver last answered: many mean that it hangs.",
+        "agent_driver_unresponsive_seconds",
+        "Seconds since the driver last answered; a large number means that it hangs.",
         watch.unresponsive_for,
     )
     measured(

@@ -127,7 +127,7 @@ class Allocator:
             view = self._view(question)
         busy = busy_available(question, view)
         if busy:
-            self._metrics.busy_offers.inc(len(busy))
+            self._metrics.busy_available.inc(len(busy))
             log.warning("the kubelet offers devices that other living pods hold", devices=sorted(busy))
         return choose(question, view)
 

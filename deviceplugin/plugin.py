@@ -72,7 +72,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def GetPreferredAllocation(
         self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreferredAllocationResponse:
-        """The devices that were promised to the pod that is being admitted."""
+        """The devices that were assigned to the pod that is being admitted."""
         choices = [self._admission.prefer(_question(asked)) for asked in request.container_requests]
         for choice in choices:
             if choice.verdict is Verdict.REFUSED:

@@ -36,7 +36,7 @@ LOOK_AT_NODE_EVERY: Final = 60.0
 WRITE_EVERY: Final = 1.0
 """Seconds between two writes at least: a device that comes and goes costs the API server no more."""
 COMPARE_EVERY: Final = 1.0
-"""Seconds between two comparisons of the kubelet's record with what was promised."""
+"""Seconds between two comparisons of the kubelet's record with what was assigned."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
 """Seconds: pods end without a change in the record."""
 

@@ -111,19 +111,20 @@ def build(
     )
     refusals = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
-    gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
+    gauges.show(registry, state, gauges.Sources(following.staleness, following.lists, refusals.refusing))
     limits = {"limit": settings.max_body_bytes, "binds_at_once": binds_at_once(settings)}
     served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
     app = with_decision_log(served, ring or DecisionLog(clock))
 
+    pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
     lasting = {**following.threads, **leading.threads, "events": events.run}
     rounds = {
-        "settle": (SETTLES_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
-        "explain": (EXPLAINS_EVERY, PendingReasons(state, clock, events.warning, unready_reason).reconcile),
-        "refusals": (REFUSALS_EVERY, refusals.reconcile),
-        "clock": (REMEASURES_EVERY, remeasure.reconcile),
-        "wake": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
+        "assumed-binds": (SETTLES_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
+        "pending-reasons": (EXPLAINS_EVERY, pending_reasons.reconcile),
+        "kubelet-rejections": (REFUSALS_EVERY, refusals.reconcile),
+        "clock-check": (REMEASURES_EVERY, remeasure.reconcile),
+        "requeue": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }
     go_on(process, loops, lasting, rounds)
     doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, unready_reason))

@@ -101,7 +101,7 @@ class Webhook:
             return self._refused(HTTPStatus.INTERNAL_SERVER_ERROR, why)
         self._metrics.requests.labels(outcome=outcome.kind).inc()
         if outcome.forged:
-            self._metrics.forgeries.inc()
+            self._metrics.reserved_keys_removed.inc()
         _tell(request, outcome)
         return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
 

@@ -172,7 +172,7 @@ class Reclaimer:
         if started - self._read >= READ_EVERY:
             self._stocks.at(snapshot)
             self._read = started
-        self._metrics.passes.observe(self._clock.monotonic() - started)
+        self._metrics.reconcile_seconds.observe(self._clock.monotonic() - started)
 
     def _may_act(self) -> bool:
         leads, unready_reason = self._guards.leads(), self._guards.unready_reason()

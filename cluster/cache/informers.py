@@ -52,7 +52,7 @@ class Informers:
         Args:
             kube: the API server.
             cache: is kept true.
-            clock: for the age of news.
+            clock: for staleness.
             namespace: where the Leases are.
             pods: which are followed.
             give_way: called before each event of pods, of which there are by far the most.
@@ -100,19 +100,19 @@ class Informers:
         """Kind -> how often all of it was read."""
         return {kind: reflector.lists for kind, reflector in self._reflectors.items()}
 
-    def age(self) -> float | None:
-        """Seconds since the oldest of them had news, None until all had."""
-        ages = [reflector.age() for reflector in self._reflectors.values()]
-        known = [age for age in ages if age is not None]
-        return max(known) if len(known) == len(ages) else None
+    def staleness(self) -> float | None:
+        """Of the one that has heard nothing for longest, in seconds; None until each has listed."""
+        found = [reflector.staleness() for reflector in self._reflectors.values()]
+        known = [seconds for seconds in found if seconds is not None]
+        return max(known) if len(known) == len(found) else None
 
     def unready_reason(self) -> str | None:
         """Why nothing may be decided now, None when it may."""
         for kind, reflector in self._reflectors.items():
-            age = reflector.age()
-            if not reflector.is_synced or age is None:
+            staleness = reflector.staleness()
+            if not reflector.is_synced or staleness is None:
                 return f"The {kind} of the cluster have not been read yet."
-            if age > STALE_AFTER:
+            if staleness > STALE_AFTER:
                 return f"There has been no news of {kind} from the API server for {STALE_AFTER:.0f} seconds."
         return None
 

@@ -95,7 +95,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(random=self._tuning.random)
         self._streams = self._tuning.stream
         self._version: str | None = None
-        self._news: float | None = None
+        self._last_event_at: float | None = None
         self._synced = threading.Event()
         self.on_list: Callable[[], None] = nothing
         """Called by the reflector's thread after each list that the handler has taken."""
@@ -125,10 +125,10 @@ class Reflector(Generic[T]):
         """Whether the handler has the whole truth."""
         return self._synced.is_set()
 
-    def age(self) -> float | None:
-        """Seconds since the newest news (list, event or bookmark), None before the first list (law L6)."""
-        news = self._news
-        return None if news is None else self._clock.monotonic() - news
+    def staleness(self) -> float | None:
+        """Seconds since the last list, event or bookmark, None before the first list (law L6)."""
+        last = self._last_event_at
+        return None if last is None else self._clock.monotonic() - last
 
     def run(self, stop: threading.Event) -> None:
         """List and watch until ``stop`` is set; returns soon after it is, even while the watch is silent."""
@@ -269,7 +269,7 @@ class Reflector(Generic[T]):
 
     def _touch(self, version: str) -> None:
         self._version = version
-        self._news = self._clock.monotonic()
+        self._last_event_at = self._clock.monotonic()
         self._backoff.reset()
 
 

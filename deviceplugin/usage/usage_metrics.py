@@ -44,7 +44,7 @@ class UseMetrics:
             Gauge(
                 "agent_device_holder",
                 "1 for each pod on each device, by device, index, namespace, pod, user and booking, and by"
-                " which source: kubelet (its record), promise (written on the pod, not given yet).",
+                " source: kubelet (its record), assignment (written on the pod, not given yet).",
                 ["device", "index", "namespace", "pod", "user", "booking", "source"],
                 namespace=NAMESPACE,
                 registry=registry,
@@ -74,7 +74,7 @@ class UseMetrics:
         self._squatter_memory = _Series(
             Gauge(
                 "agent_squatter_memory_bytes",
-                "Bytes of a device's memory that such processes use, by device, index, namespace and pod.",
+                "Bytes of a device's memory that squatters use, by device, index, namespace and pod.",
                 ["device", "index", "namespace", "pod"],
                 namespace=NAMESPACE,
                 registry=registry,
@@ -128,7 +128,7 @@ Reading = tuple[_Series, Callable[[GpuUsage], float | None]]
 def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
     utilisation = Gauge(
         "agent_device_utilisation_ratio",
-        "Part of the time in which something ran on a device, by device, index, namespace, pod, user and"
+        "Fraction of the time in which something ran on a device, by device, index, namespace, pod, user and"
         " booking; a GPU in MIG mode has none.",
         ["device", "index", "namespace", "pod", "user", "booking"],
         namespace=NAMESPACE,
@@ -137,8 +137,8 @@ def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
     yield _Series(utilisation), lambda load: _ratio(load.utilisation)
     activity = Gauge(
         "agent_device_memory_activity_ratio",
-        "Part of the time in which the memory of a device was read or written, by device, index,"
-        " namespace, pod, user and booking.",
+        "Fraction of the time in which the memory of a device was read or written, by device,"
+        " index, namespace, pod, user and booking.",
         ["device", "index", "namespace", "pod", "user", "booking"],
         namespace=NAMESPACE,
         registry=registry,

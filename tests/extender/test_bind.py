@@ -130,7 +130,10 @@ def test_l6_nothing_is_bound_to_a_node_whose_agent_is_silent(cluster: Cluster) -
     cluster.ask(pod)
     cluster.clock.advance(76)
 
-    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
+    assert (
+        cluster.bind_to(pod)
+        == "The pod no longer fits on node n0: the GPU agent of the node is unresponsive."
+    )
 
 
 def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Cluster) -> None:

@@ -62,7 +62,10 @@ def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_fallen_silent(
     pod = unanswered(cluster)
     cluster.clock.advance(76)
 
-    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
+    assert (
+        cluster.bind_to(pod)
+        == "The pod no longer fits on node n0: the GPU agent of the node is unresponsive."
+    )
 
     assert cluster.bindings() == ["n0"]
     assert cluster.view().held == {"GPU-n0-0": WHOLE}

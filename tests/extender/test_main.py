@@ -66,7 +66,8 @@ def test_everything_that_goes_on_beside_the_verbs_has_its_thread(tmp_path: Path)
     process = build(settings(tmp_path), FakeClock())
     assert {thread.name for thread in process._threads} >= {
         *("bookings", "leases", "namespaces", "nodes", "pods"),
-        *("clock", "events", "explain", "refusals", "settle", "wake"),
+        *("assumed-binds", "clock-check", "events"),
+        *("kubelet-rejections", "pending-reasons", "requeue"),
     }
     process.end("the test is over")
     process.run()

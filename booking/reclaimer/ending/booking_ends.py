@@ -249,7 +249,7 @@ class Ending:
         except TooLateError as error:
             log.info("nobody is ended", why=str(error))
             return
-        self._context.metrics.departures.labels("ended").inc()
+        self._context.metrics.terminations.labels("ended").inc()
         log.info("a pod ends with its booking", pod=pod.key, uid=pod.metadata.uid, booking=booking.name)
 
     def _is_bound(self, pod: Pod) -> bool:

@@ -152,7 +152,7 @@ def test_l7_forged_keys_are_reported_with_who_brought_them(
     assert told["creator"] == msgspec.json.decode(USERS)["request"]["userInfo"]["username"]
     assert set(told["keys"]) < set(forged)
     assert len(told["keys"]) + told["more"] == len(forged)
-    assert registry.get_sample_value("gpu_booking_admission_forgeries_total") == 1
+    assert registry.get_sample_value("gpu_booking_admission_reserved_keys_removed_total") == 1
 
 
 def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: Picture) -> None:

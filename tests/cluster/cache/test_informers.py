@@ -86,7 +86,7 @@ def followed() -> Iterator[Followed]:
 
 def test_nothing_is_trusted_before_the_first_list(followed: Followed) -> None:
     assert followed.following.unready_reason() == "The pods of the cluster have not been read yet."
-    assert followed.following.age() is None
+    assert followed.following.staleness() is None
 
 
 def test_the_picture_is_what_the_api_server_holds(followed: Followed) -> None:

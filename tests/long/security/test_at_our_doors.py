@@ -126,7 +126,7 @@ def test_l7_who_forges_a_stamp_is_reported(site: Site) -> None:
     assert names.USER not in site.people.alice.create(pods(), forged, dry=True).annotations
     told = lines(site.parts.controller(), "a new pod brought keys that we alone write; they were removed")
     assert [line["creator"] for line in told] == [site.users["user"]]
-    assert site.parts.metric(site.parts.controller(), "admission_forgeries_total") == 1
+    assert site.parts.metric(site.parts.controller(), "admission_reserved_keys_removed_total") == 1
 
 
 # --- others' bookings and addresses ----------------------------------------------------------------------
