@@ -144,7 +144,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_
         assert running.process.wait(timeout=60) == 1
         log = running.log.read_text()
     assert "The driver does not give control back: its thread is left behind." in log
-    assert "not ended within the grace" not in log
+    assert "threads did not end within the grace period" not in log
     eventually(lambda: kubelet.allocatable == 0)
 
 
