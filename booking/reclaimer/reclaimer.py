@@ -173,7 +173,7 @@ class Reclaimer:
     def _may_act(self) -> bool:
         leads, unready_reason = self._guards.leads(), self._guards.unready_reason()
         if leads != self._led:
-            log.info("this controller reclaims GPUs" if leads else "another controller reclaims GPUs")
+            log.info("this controller reclaims GPUs" if leads else "this controller does not reclaim GPUs any more")
             self._holding.start_timers_again()
         if leads and unready_reason != self._blocked:
             log.warning("nothing is reclaimed", reason=unready_reason) if unready_reason else log.info(
