@@ -29,11 +29,11 @@ ASK_AFTER: Final = 5.0
 class AssumedBinds:
     """Looks after assumed binds."""
 
-    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, flights: KeyedLock) -> None:
+    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, keyed_lock: KeyedLock) -> None:
         self._kube = kube
         self._state = state
         self._clock = clock
-        self._flights = flights
+        self._keyed_lock = keyed_lock
         self._noticed: dict[str, tuple[AssumedBind, float]] = {}
         self._log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class AssumedBinds:
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
                 # A bind of the pod that is under way says more than we would find out: next time.
-                with self._flights.held(uid, within=0) as is_alone:
+                with self._keyed_lock.held(uid, within=0) as is_alone:
                     if is_alone:
                         self._resolve(uid, assumption)
 

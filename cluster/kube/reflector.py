@@ -97,6 +97,8 @@ class Reflector(Generic[T]):
         self._version: str | None = None
         self._news: float | None = None
         self._synced = threading.Event()
+        self.on_list: Callable[[], None] = nothing
+        """Called by the reflector's thread after each list that the handler has taken."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch[T] | None = None
@@ -120,7 +122,7 @@ class Reflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the handler has had the whole truth."""
+        """Whether the handler has the whole truth."""
         return self._synced.is_set()
 
     def age(self) -> float | None:
@@ -252,6 +254,7 @@ class Reflector(Generic[T]):
         self._log.info(
             "the cache is in sync with the API server", objects=len(items), resource_version=version
         )
+        self.on_list()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         if event.type == "DELETED":

@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
-import stamina.instrumentation
 import structlog
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
@@ -129,8 +128,6 @@ def configure(
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for library in _QUIET_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)
-    # Without this stamina would also count into prometheus_client's global registry, which nobody serves.
-    stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.StructlogOnRetryHook])
 
 
 def _at_least(level: Level) -> Processor:

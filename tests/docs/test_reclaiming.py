@@ -40,7 +40,7 @@ def test_every_policy_is_named_with_its_default(policy: str) -> None:
     if isinstance(default, tuple):
         assert msgspec.convert(said[1].split(", "), tuple[timedelta, ...], strict=False) == default
     else:
-        assert said[1] == (written(default) or "for ever")
+        assert said[1] == (written(default) or "never")
 
 
 def test_every_setting_that_is_named_is_one() -> None:

@@ -47,7 +47,7 @@ from cluster.objects.device_orders import (
 )
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use, encode_use
 from cluster.objects.evict_orders import EvictOrder, encode_order, order_of
-from cluster.objects.hold import Hold, HoldError, encode_hold, hold_of, versions_of
+from cluster.objects.hold import Hold, HoldError, encode_hold, hold_of
 from cluster.objects.inventory import Device, InventoryError, decode_inventory, encode_inventory, inventory_of
 from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_blocks, encode_blocks
 from cluster.objects.meta import Meta
@@ -60,6 +60,7 @@ from deviceplugin.nvml.health import Scope
 from tests.deviceplugin.nvml.cut import part
 from tests.fakes.objects import A100
 from tests.fakes.records import day
+from tests.laws.versions import versions_of
 
 KEPT = Path("tests/fixtures/formats")
 RELEASES = sorted(folder.name for folder in KEPT.iterdir() if folder.is_dir())
