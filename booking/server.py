@@ -189,8 +189,8 @@ def _terms(settings: ServerSettings) -> EvictionSettings:
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
-        end_action_bare=settings.end_action_bare,
-        end_action_owned=settings.end_action_owned,
+        end_action_without_controller=settings.end_action_without_controller,
+        end_action_with_controller=settings.end_action_with_controller,
     )
 
 
@@ -390,7 +390,9 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
         if settings.policy_file is not None:
             return PolicyFile(settings.policy_file, clock, PolicyHistory(store, clock))
         limits = Limits(
-            cooldown=read(settings.cooldown), shortest=read(settings.shortest), longest=read(settings.longest)
+            cooldown=read(settings.cooldown),
+            shortest=read(settings.shortest_booking),
+            longest=read(settings.longest_booking),
         )
         given = {name: getattr(limits, name) for name in ("cooldown", "shortest", "longest")}
         return FixedPolicy(BookingPolicy(defaults=given))

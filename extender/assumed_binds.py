@@ -62,7 +62,9 @@ class AssumedBinds:
             pod = None
         except ApiError as error:
             # Unknown stays assumed (law L6).
-            self._log.warning("an unseen bind cannot be checked now", pod=assumption.pod.key, why=str(error))
+            self._log.warning(
+                "an assumed bind cannot be checked now", pod=assumption.pod.key, error=str(error)
+            )
             return
         what = bind_outcome(pod, assumption.pod)
         with self._state.locked() as ledger:
@@ -74,4 +76,4 @@ class AssumedBinds:
                 # Also of one that is over: that its kubelet has refused it is news of the node.
                 self._state.apply_pod(pod)
         if what != "wait":
-            self._log.info("an unseen bind is settled", pod=assumption.pod.key, outcome=what)
+            self._log.info("an assumed bind is resolved", pod=assumption.pod.key, outcome=what)

@@ -127,7 +127,7 @@ class App:
         except QuantityError as error:
             status, body = HTTPStatus.BAD_REQUEST, _message(str(error))
         except Exception:
-            log.exception("a request failed through a fault of ours", path=path)
+            log.exception("internal error while answering a request", path=path)
             status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _message(_FAULT)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:

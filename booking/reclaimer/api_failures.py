@@ -20,4 +20,4 @@ class ApiFailures:
         """A step failed; the next pass tries it again."""
         self.count += 1
         self._metrics.api_failures.inc()
-        log.warning("a step failed, trying again", step=step, about=about, error=str(error))
+        log.warning("a step failed, trying again", step=step, object=about, error=str(error))

@@ -115,7 +115,7 @@ class QueueGates:
                 self._lift(pod)
             except ApiError as error:
                 self._asked.forget(pod.metadata.uid)
-                self._context.failures.note("queue", pod.key, error)
+                self._context.failures.note("queue gate", pod.key, error)
                 return
 
     def _lift(self, pod: Pod) -> None:
@@ -128,7 +128,7 @@ class QueueGates:
         except (Conflict, NotFound):
             return
         self._context.metrics.ungated_pods.inc()
-        log.info("let go from the queue", pod=pod.key, uid=meta.uid)
+        log.info("the queue gate was removed from a pod", pod=pod.key, uid=meta.uid)
 
 
 def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[tuple[str, str]]) -> list[Any]:

@@ -177,11 +177,13 @@ class Reclaimer:
     def _may_act(self) -> bool:
         leads, unready_reason = self._guards.leads(), self._guards.unready_reason()
         if leads != self._led:
-            log.info("reclaiming here" if leads else "reclaiming elsewhere")
+            log.info(
+                "this controller reclaims GPUs" if leads else "this controller does not reclaim GPUs any more"
+            )
             self._holding.start_timers_again()
         if leads and unready_reason != self._blocked:
-            log.warning("nothing is reclaimed", why=unready_reason) if unready_reason else log.info(
-                "reclaiming again"
+            log.warning("nothing is reclaimed", reason=unready_reason) if unready_reason else log.info(
+                "GPUs are reclaimed again"
             )
             self._holding.start_timers_again()
         self._led, self._blocked = leads, unready_reason

@@ -46,7 +46,7 @@ class NodeGpus:
         except Forbidden as error:
             raise ClusterError(f"The booking server may not order that: {error.message}") from error
         except ApiError as error:
-            log.warning("an order about a GPU was not written", node=node, gpu=gpu, error=str(error))
+            log.warning("a device order could not be written", node=node, gpu=gpu, error=str(error))
             raise ClusterError(
                 "The Kubernetes API server does not answer as it should: nothing is known of the order; "
                 "give it again."
@@ -102,5 +102,9 @@ def _orders(node: Node) -> dict[str, DeviceOrder]:
     try:
         return device_orders_of(node)
     except DeviceOrdersError as error:
-        log.warning("orders about GPUs are written anew", node=node.metadata.name, error=str(error))
+        log.warning(
+            "the device orders of a node cannot be read and are replaced",
+            node=node.metadata.name,
+            error=str(error),
+        )
         return {}

@@ -45,7 +45,7 @@ class PodOrders:
         except Forbidden as error:
             raise ClusterError(f"The booking server may not order that: {error.message}") from error
         except ApiError as error:
-            log.warning("an order to evict was not written", pod=f"{namespace}/{pod}", error=str(error))
+            log.warning("an order to evict could not be written", pod=f"{namespace}/{pod}", error=str(error))
             raise ClusterError(
                 "The Kubernetes API server does not answer as it should: look whether the pod is still "
                 "there, and order it again."

@@ -158,14 +158,14 @@ class Reflector(Generic[T]):
                 # The server answers again: whatever it was away for is over, and only the list is missing.
                 self._backoff.reset()
             self._version = None
-            self._log.info("history is gone, listing again", error=str(error))
+            self._log.info("the resource version is too old, listing again", error=str(error))
         except ApiError as error:
             if not self._stop.is_set():
-                self._log.warning("the API server cannot be followed, trying again", error=str(error))
+                self._log.warning("listing or watching failed, trying again", error=str(error))
         except _HandlerError as error:
             self._version = None
             self._synced.clear()
-            self._log.error("the handler failed, listing again", exc_info=error.__cause__)
+            self._log.error("handling an event failed, listing again", exc_info=error.__cause__)
         else:
             return None
         return self._backoff.next()
@@ -175,7 +175,7 @@ class Reflector(Generic[T]):
             try:
                 self._list_by_stream()
             except (BadRequest, Unprocessable) as error:
-                self._log.info("the server does not stream lists, reading pages", error=str(error))
+                self._log.info("the API server does not stream lists: listing in pages", error=str(error))
                 self._streams = False
             else:
                 return
@@ -251,7 +251,9 @@ class Reflector(Generic[T]):
         self._touch(version)
         self._lists += 1
         self._synced.set()
-        self._log.info("in step with the API server", objects=len(items), resource_version=version)
+        self._log.info(
+            "the cache is in sync with the API server", objects=len(items), resource_version=version
+        )
         self.on_list()
 
     def _apply(self, event: WatchEvent[T]) -> None:

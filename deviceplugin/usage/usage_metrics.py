@@ -37,9 +37,9 @@ class _Series:
 class UseMetrics:
     """The gauges, in the registry that they are given."""
 
-    def __init__(self, registry: CollectorRegistry, *, name_people: bool = True) -> None:
-        """Args: name_people: whether users and bookings are named; their labels are empty otherwise."""
-        self._name_people = name_people
+    def __init__(self, registry: CollectorRegistry, *, include_users: bool = True) -> None:
+        """Args: include_users: whether users and bookings are named; their labels are empty otherwise."""
+        self._include_users = include_users
         self._holder = _Series(
             Gauge(
                 "agent_device_holder",
@@ -114,7 +114,7 @@ class UseMetrics:
         self._squatter_memory.show(used)
 
     def _whose(self, one: Holder) -> Labels:
-        people = (one.user, one.booking) if self._name_people else ("", "")
+        people = (one.user, one.booking) if self._include_users else ("", "")
         return one.namespace, one.pod or one.uid, *people
 
     def _only(self, those: tuple[Holder, ...]) -> Labels:

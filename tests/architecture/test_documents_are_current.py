@@ -90,7 +90,7 @@ def test_a_default_is_shown_as_it_can_be_written_into_the_environment(part: Prog
 
 def test_no_setting_of_the_documents_is_unknown() -> None:
     known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
-    known |= {names.setting("settings_file"), names.DEVICES_VARIABLE, names.setting("port")}
+    known |= {names.DEVICES_VARIABLE, names.setting("port")}
     said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
     assert said - known == set()
 

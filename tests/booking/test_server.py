@@ -128,7 +128,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         {"AUDIENCES": "[]"},
         {"AUDIENCES": '[""]'},
         {"AUDIENCES": '["a\\nb"]'},
-        {"SHORTEST": "P15D"},
+        {"SHORTEST_BOOKING": "P15D"},
         {"COOLDOWN": "-P1D"},
         {"TRUSTED_PROXIES": "10.0.0.0/8,ingress"},
         {"OIDC_ISSUER": "http://login.example.org"},
@@ -219,7 +219,9 @@ def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path:
     assert ended(process) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"COOLDOWN": "14"}, {"SHORTEST": "P20D"}, {"LONGEST": "two weeks"}])
+@pytest.mark.parametrize(
+    "wrong", [{"COOLDOWN": "14"}, {"SHORTEST_BOOKING": "P20D"}, {"LONGEST_BOOKING": "two weeks"}]
+)
 def test_a_length_that_is_none_is_told_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):
         build(settings(tmp_path, **wrong), FakeClock())

@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 NODE = "node-a"
 GPUS = 4
 PODS_API = "var/lib/kubelet/pods-api/pods-api.sock"
-WATCHED = "pods of this node are watched"
+WATCHED = "the pods of this node are watched at the API server"
 
 
 @pytest.fixture

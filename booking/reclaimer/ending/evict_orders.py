@@ -71,7 +71,7 @@ class Orders:
         try:
             self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
         except (ProtectedError, TooLateError) as error:
-            log.info("nobody is evicted by order", pod=pod.key, why=str(error))
+            log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return
         self._context.metrics.terminations.labels("evicted").inc()
 

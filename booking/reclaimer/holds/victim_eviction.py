@@ -136,7 +136,7 @@ class VictimEviction:
         except TooLateError as error:
             if case.read is not None:
                 self._asked.forget(uid)  # our picture is behind our own write: it will be there in a moment
-            log.info("nobody is evicted", why=str(error))
+            log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
         except ProtectedError as error:
             self._context.metrics.evictions_blocked.inc()
@@ -180,7 +180,7 @@ class VictimEviction:
 
     def _passed_over(self, case: Case, victim: Pod) -> None:
         self._context.metrics.budgets_overridden.inc()
-        log.warning("a disruption budget is passed over", pod=victim.key, beneficiary=case.pod.key)
+        log.warning("a disruption budget is overridden", pod=victim.key, beneficiary=case.pod.key)
         told = (
             f"{afterwards(case.pod)} A disruption budget protects it, but has kept that pod waiting too long."
         )

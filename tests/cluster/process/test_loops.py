@@ -53,7 +53,7 @@ def test_a_round_that_fails_is_told_and_counted_and_the_next_is_played() -> None
             eventually(lambda: played.loops.unready_reason() is not None, deadline=60)
         assert str(played.loops.unready_reason()).startswith("The loop 'requeue' has failed ")
         assert played.counted[:IN_A_ROW] == ["requeue"] * IN_A_ROW
-        assert {line["event"] for line in lines} == {"a loop has failed and goes on"}
+        assert {line["event"] for line in lines} == {"a background loop failed and is tried again"}
         played.fails = False
         played.until(played.rounds + 2)
         assert played.loops.unready_reason() is None
