@@ -142,8 +142,12 @@ class KubeClient:
         dry_run: bool = False,
     ) -> T:
         """Create an object; see the port."""
-        query = (("dryRun", "All"),) if dry_run else ()
-        call = Call(verb="POST", path=resource.path(namespace), query=query, body=_whole(resource, body))
+        call = Call(
+            verb="POST",
+            path=resource.path(namespace),
+            query=_storing(dry_run=dry_run),
+            body=_whole(resource, body),
+        )
         return self._write(call, resource)
 
     def create_subresource(
@@ -170,11 +174,13 @@ class KubeClient:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Merge-patch an object; see the port."""
         call = Call(
             verb="PATCH",
             path=resource.path(namespace, name, subresource),
+            query=_storing(dry_run=dry_run),
             body=msgspec.json.encode(body),
             content_type=MERGE_PATCH,
         )
@@ -280,6 +286,10 @@ def _whole(resource: Resource[T], body: Mapping[str, Any]) -> bytes:
 
 def _selecting(selection: Selection) -> tuple[tuple[str, str], ...]:
     return _given(fieldSelector=selection.field_selector, labelSelector=selection.label_selector)
+
+
+def _storing(*, dry_run: bool) -> tuple[tuple[str, str], ...]:
+    return (("dryRun", "All"),) if dry_run else ()
 
 
 def _given(**parameters: str | int | None) -> tuple[tuple[str, str], ...]:

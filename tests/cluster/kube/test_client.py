@@ -174,6 +174,11 @@ class TestWriting:
         assert (sent.verb, sent.target) == ("PATCH", "/api/v1/namespaces/team/pods/a/status")
         assert sent.headers["Content-Type"] == "application/merge-patch+json"
 
+    def test_a_dry_run_of_a_patch_says_so_to_the_server(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        client(server).patch(PODS, "a", {"metadata": {}}, namespace="team", dry_run=True)
+        assert server.received[0].target == "/api/v1/namespaces/team/pods/a?dryRun=All"
+
     def test_a_patch_for_another_uid_is_a_conflict_though_the_server_calls_it_invalid(
         self, server: ScriptedServer
     ) -> None:
