@@ -61,6 +61,7 @@ class KubeClient:
         user_agent: str,
         timeouts: Timeouts | None = None,
         connections: int = CONNECTIONS,
+        read_attempts: int = READ_ATTEMPTS,
     ) -> None:
         """Connects when first asked.
 
@@ -70,7 +71,9 @@ class KubeClient:
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
             connections: requests at one time for which connections are kept.
+            read_attempts: how often a read is tried at most.
         """
+        self._read_attempts = read_attempts
         self._transport = Transport(
             connection,
             clock,
@@ -221,7 +224,10 @@ class KubeClient:
 
     def _read(self, call: Call) -> bytes:
         for attempt in stamina.retry_context(
-            on=_try_again, attempts=READ_ATTEMPTS, timeout=LONGEST_READ_SECONDS, wait_max=LONGEST_RETRY_AFTER
+            on=_try_again,
+            attempts=self._read_attempts,
+            timeout=LONGEST_READ_SECONDS,
+            wait_max=LONGEST_RETRY_AFTER,
         ):
             with attempt:
                 return self._transport.send(call)

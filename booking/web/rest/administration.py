@@ -5,6 +5,7 @@ from http import HTTPStatus
 import msgspec
 
 from booking.web.interfaces import Parts
+from booking.web.problems import unavailable
 from booking.web.rest.idempotency_keys import key_of
 from booking.web.rest.requests import (
     BlockBody,
@@ -62,7 +63,10 @@ class AdministrationViews:
             key=key_of(asked),
             dry_run=dry_run,
         )
-        affected = () if self._unknown_capacity() else self._bookings.affected(block)
+        unknown = self._unknown_capacity()
+        if unknown and dry_run:
+            raise unavailable(f"Nobody can say now which bookings it would put at risk. {unknown}")
+        affected = () if unknown else self._bookings.affected(block)
         at_risk = tuple(
             AtRisk(id=one.id, user=one.user, model=one.model, count=one.count, start=one.start, end=one.end)
             for one in affected

@@ -102,6 +102,7 @@ class FakeEvictions:
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, str, str, str]] = []
+        self.pod = PodToEvict(user="bob", booking="b-1", node="node-a", gpus=2, controller="Job/train")
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
         """Write one."""
@@ -113,7 +114,7 @@ class FakeEvictions:
         del by, reason, at
         if (namespace, pod) != ("research", "train-0"):
             raise UnknownPodError(f"There is no pod {pod} in {namespace}.")
-        return PodToEvict(user="bob", booking="b-1", node="node-a", gpus=2, controller="Job/train")
+        return self.pod
 
 
 class FakeGpus:

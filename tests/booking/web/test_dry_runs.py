@@ -38,10 +38,11 @@ def test_maintenance_is_tried_with_the_bookings_that_could_not_be_kept(admin: Se
     assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["at_risk"] == at_risk
 
 
-def test_while_capacity_is_unknown_nobody_is_named_at_risk(admin: Served) -> None:
-    admin.booked(user="bob", model=A6000, count=2, start="2026-03-10T12:00:00Z")
+def test_while_capacity_is_unknown_nobody_is_told_that_no_booking_would_be_at_risk(admin: Served) -> None:
     admin.unknown_capacity = "The cache is not filled yet."
-    assert admin.ask("POST", f"{ADMIN}/blocks{DRY}", json=BLOCK).get_json()["at_risk"] == []
+    refused = problem(admin.ask("POST", f"{ADMIN}/blocks{DRY}", json=BLOCK), 503)
+    assert refused["detail"].endswith("which bookings it would put at risk. The cache is not filled yet.")
+    assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).status_code == 201
 
 
 def test_the_end_of_maintenance_is_tried(admin: Served) -> None:

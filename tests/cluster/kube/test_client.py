@@ -150,6 +150,14 @@ class TestWriting:
             client(server).patch(NODES, "n0", {"metadata": {"annotations": {"a": "b"}}})
         assert len(server.received) == 1
 
+    def test_whoever_has_no_time_reads_once(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=500))
+        connection = Connection(server=server.url, credentials=Tokens())
+        hasty = KubeClient(connection, FakeClock(), user_agent="test/1", read_attempts=1)
+        with pytest.raises(ServerError):
+            hasty.get(PODS, "a", namespace="team")
+        assert len(server.received) == 1
+
     def test_a_failed_write_is_a_server_error_and_not_tried_again(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=500, body=b"upstream fell over"))
         with pytest.raises(ServerError, match=r"POST /api/v1/namespaces/team/pods.*500.*upstream fell over"):
