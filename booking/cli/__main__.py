@@ -54,7 +54,7 @@ for _command in (
 
 def main() -> None:
     """Run one command and end the process with its status."""
-    _keep_quiet()
+    logs.silence()
     is_plugin = Path(sys.argv[0]).name == _PLUGIN
     gpu.main(
         prog_name="kubectl gpu" if is_plugin else names.PROGRAM,
@@ -65,7 +65,7 @@ def main() -> None:
 
 def complete() -> None:
     """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
-    _keep_quiet()
+    logs.silence()
     found: list[CompletionItem] = []
     # Whoever presses the tab key is in the middle of a line, whatever goes wrong.
     with suppress(Exception):
@@ -82,11 +82,6 @@ def completions(words: Sequence[str], clock: Clock) -> list[CompletionItem]:
     return ShellComplete(gpu, {"obj": clock}, names.PROGRAM, names.COMPLETION_VARIABLE).get_completions(
         before, incomplete
     )
-
-
-def _keep_quiet() -> None:
-    """What libraries log is no answer: an attempt that is made again is not a command's output."""
-    logs.configure(level="error", style="console")
 
 
 if __name__ == "__main__":

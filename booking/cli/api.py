@@ -46,7 +46,7 @@ class Answer(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """It is not there."""
-        raise CommandError(
+        raise UnreachableError(
             f"What answers at {self._url} is no booking server, or one of another version: its answer lacks"
             f" {name!r}. Is the address right?"
         )
@@ -133,6 +133,7 @@ class Api:
                 answer = self._pool.request(
                     method,
                     f"{url}?{given}" if given else url,
+                    redirect=False,
                     body=None if body is None else msgspec.json.encode(body),
                     headers=self._headers
                     | dict(headers or {})
@@ -140,6 +141,12 @@ class Api:
                 )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(_unreachable(self.url, error, method)) from error
+        elsewhere = answer.get_redirect_location()
+        if elsewhere:
+            raise UnreachableError(
+                f"What answers at {self.url} is no booking server: it sends whoever asks on to"
+                f" {wording.quoted(elsewhere)}, perhaps to sign in. Is the address right?"
+            )
         return self._read(answer.status, answer.data)
 
     def _read(self, status: int, data: bytes) -> Json:
@@ -147,8 +154,8 @@ class Api:
             body = msgspec.json.decode(data or b"{}", type=dict[str, Any])
         except msgspec.MsgspecError as error:
             raise UnreachableError(
-                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON): is the address"
-                " right?"
+                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON object): is the"
+                " address right?"
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:
             passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
@@ -200,10 +207,15 @@ def _moment(text: object) -> str:
 
 
 def _unreachable(url: str, error: Exception, method: str) -> str:
-    hint = "Is the address right, and is the server running?"
-    if method != "GET":
+    reason, hint = _first(error), "Is the address right, and is the server running?"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        file = names.setting("ca_file")
+        hint = f"Name the authorities that vouch for the server with --ca-file or {file}."
+    elif "WRONG_VERSION_NUMBER" in reason:
+        hint = "It speaks no TLS: does its address begin with http://?"
+    elif method != "GET":
         hint = 'It may have been done all the same: look with "kubectl gpu bookings" before you try again.'
-    return f"The booking server at {url} does not answer: {_first(error)}. {hint}"
+    return f"The booking server at {url} does not answer: {reason}. {hint}"
 
 
 def _first(error: Exception) -> str:

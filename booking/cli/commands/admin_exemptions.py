@@ -53,6 +53,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
     """Give a USER other limits for a while. "kubectl gpu policy show" names the limits.
 
     For example: kubectl gpu admin exempt alice cooldown=P0D max_planned=3 --to fri --reason thesis
+
     "kubectl gpu book --help" says how to write a TIME.
     """
     reach = reach_of(options)

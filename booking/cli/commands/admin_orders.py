@@ -28,6 +28,7 @@ def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: An
     """Evict a POD from its GPUs, booked or not. With --dry-run it is told whose pod would go.
 
     A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
+    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
     reach = reach_of(options)
     namespace, name = namespace_and_name(reach, pod)

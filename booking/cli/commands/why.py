@@ -17,7 +17,10 @@ from booking.cli.typed_names import NAME, namespace_and_name
 @printing
 @reaching
 def why(pod: str, output: Format, **options: Any) -> None:
-    """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that."""
+    """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that.
+
+    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
+    """
     reach = reach_of(options)
     namespace, name = namespace_and_name(reach, pod)
     answer = reach.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
