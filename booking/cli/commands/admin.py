@@ -4,10 +4,10 @@ from typing import Any
 
 import click
 
-from booking.cli.commands.admin_answers import Listed, at_column, show_list, span_columns
-from booking.cli.commands.admin_exemptions import exempt, exemptions, revoke
-from booking.cli.commands.admin_maintenance import block, blocks, unblock
-from booking.cli.commands.admin_orders import clear, cordon, evict, uncordon
+from booking.cli.administration.answers import Listed, at_column, show_list, span_columns
+from booking.cli.administration.exemptions import exempt, exemptions, revoke
+from booking.cli.administration.maintenance import block, blocks, unblock
+from booking.cli.administration.orders import clear, cordon, evict, uncordon
 from booking.cli.completions import known_subjects
 from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import Column, Format, printing

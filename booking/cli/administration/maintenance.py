@@ -8,8 +8,8 @@ import click
 from booking import wording
 from booking.cli import bookings
 from booking.cli import output as printed
+from booking.cli.administration.answers import Listed, ask, show_list, span_columns, span_of, tell_made
 from booking.cli.api import part
-from booking.cli.commands.admin_answers import Listed, ask, show_list, span_columns, span_of, tell_made
 from booking.cli.completions import known_blocks, known_models, known_nodes
 from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying

@@ -7,7 +7,7 @@ import click
 
 from booking import wording
 from booking.cli import output as printed
-from booking.cli.commands.admin_answers import ask
+from booking.cli.administration.answers import ask
 from booking.cli.completions import known_gpus, known_nodes, pods_of_gpus
 from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import Format, Row, printing, trying

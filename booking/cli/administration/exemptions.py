@@ -7,8 +7,8 @@ import msgspec
 
 from booking.cli import bookings
 from booking.cli import output as printed
+from booking.cli.administration.answers import Listed, ask, show_list, span_columns, span_of, tell_made
 from booking.cli.api import part
-from booking.cli.commands.admin_answers import Listed, ask, show_list, span_columns, span_of, tell_made
 from booking.cli.completions import known_exemptions, known_models
 from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
