@@ -33,12 +33,14 @@ class NodeGpus:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    def order(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def order(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+    ) -> str:
         """See ``GpuOrders``."""
         try:
             for _ in range(_TRIES):
                 try:
-                    return self._written(node, gpu, order, said=said, at=at)
+                    return self._written(node, gpu, order, said=said, at=at, dry_run=dry_run)
                 except Conflict:
                     continue
         except NotFound as error:
@@ -53,7 +55,9 @@ class NodeGpus:
             ) from error
         raise ClusterError(f"The Node {node} is being changed all the time: give the order again.")
 
-    def _written(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def _written(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool
+    ) -> str:
         found = self._kube.get(NODES, node)
         uuid = _named(found, gpu)
         orders = _orders(found)
@@ -62,7 +66,7 @@ class NodeGpus:
             "resourceVersion": found.metadata.resource_version,
             "annotations": {names.DEVICE_ORDERS: encode_device_orders(orders) or None},
         }
-        self._kube.patch(NODES, node, {"metadata": metadata})
+        self._kube.patch(NODES, node, {"metadata": metadata}, dry_run=dry_run)
         return uuid
 
 

@@ -68,6 +68,7 @@ class KubeClient:
         user_agent: str,
         timeouts: Timeouts | None = None,
         connections: int = CONNECTIONS,
+        read_attempts: int = READ_ATTEMPTS,
     ) -> None:
         """Connects when first asked.
 
@@ -77,9 +78,11 @@ class KubeClient:
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
             connections: requests at one time for which connections are kept.
+            read_attempts: how often a read is tried at most.
         """
         self._clock = clock
         self._closed = threading.Event()
+        self._read_attempts = read_attempts
         self._transport = Transport(
             connection,
             clock,
@@ -152,8 +155,12 @@ class KubeClient:
         dry_run: bool = False,
     ) -> T:
         """Create an object; see the port."""
-        query = (("dryRun", "All"),) if dry_run else ()
-        call = Call(verb="POST", path=resource.path(namespace), query=query, body=_whole(resource, body))
+        call = Call(
+            verb="POST",
+            path=resource.path(namespace),
+            query=_storing(dry_run=dry_run),
+            body=_whole(resource, body),
+        )
         return self._write(call, resource)
 
     def create_subresource(
@@ -180,11 +187,13 @@ class KubeClient:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Merge-patch an object; see the port."""
         call = Call(
             verb="PATCH",
             path=resource.path(namespace, name, subresource),
+            query=_storing(dry_run=dry_run),
             body=msgspec.json.encode(body),
             content_type=MERGE_PATCH,
         )
@@ -226,7 +235,7 @@ class KubeClient:
     def _read(self, call: Call) -> bytes:
         until = self._clock.monotonic() + LONGEST_READ_SECONDS
         backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
-        for _ in range(READ_ATTEMPTS - 1):
+        for _ in range(self._read_attempts - 1):
             try:
                 return self._transport.send(call)
             except (Unreachable, ServerError, TooManyRequests) as error:
@@ -296,6 +305,10 @@ def _whole(resource: Resource[T], body: Mapping[str, Any]) -> bytes:
 
 def _selecting(selection: Selection) -> tuple[tuple[str, str], ...]:
     return _given(fieldSelector=selection.field_selector, labelSelector=selection.label_selector)
+
+
+def _storing(*, dry_run: bool) -> tuple[tuple[str, str], ...]:
+    return (("dryRun", "All"),) if dry_run else ()
 
 
 def _given(**parameters: str | int | None) -> tuple[tuple[str, str], ...]:

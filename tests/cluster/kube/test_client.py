@@ -178,6 +178,14 @@ class TestWriting:
             client(server).patch(NODES, "n0", {"metadata": {"annotations": {"a": "b"}}})
         assert len(server.received) == 1
 
+    def test_whoever_has_no_time_reads_once(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=500))
+        connection = Connection(server=server.url, credentials=Tokens())
+        hasty = KubeClient(connection, FakeClock(), user_agent="test/1", read_attempts=1)
+        with pytest.raises(ServerError):
+            hasty.get(PODS, "a", namespace="team")
+        assert len(server.received) == 1
+
     def test_a_failed_write_is_a_server_error_and_not_tried_again(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=500, body=b"upstream fell over"))
         with pytest.raises(ServerError, match=r"POST /api/v1/namespaces/team/pods.*500.*upstream fell over"):
@@ -201,6 +209,11 @@ class TestWriting:
         sent = server.received[0]
         assert (sent.verb, sent.target) == ("PATCH", "/api/v1/namespaces/team/pods/a/status")
         assert sent.headers["Content-Type"] == "application/merge-patch+json"
+
+    def test_a_dry_run_of_a_patch_says_so_to_the_server(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        client(server).patch(PODS, "a", {"metadata": {}}, namespace="team", dry_run=True)
+        assert server.received[0].target == "/api/v1/namespaces/team/pods/a?dryRun=All"
 
     def test_a_patch_for_another_uid_is_a_conflict_though_the_server_calls_it_invalid(
         self, server: ScriptedServer
