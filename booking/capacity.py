@@ -4,13 +4,9 @@ Pure. The booking server computes it from what it follows of the cluster
 (``booking.availability.cluster_capacity``) and hands it to every decision.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-
-from cluster.decide.booking_plan.supply import whole_devices
-from cluster.objects.inventory import Device, InventoryError, inventory_of
-from cluster.objects.nodes import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +43,3 @@ class Capacity:
     def largest(self, model: str) -> int:
         """How many devices of the model the node with most of them has."""
         return max(self.devices.get(model, {}).values(), default=0)
-
-
-def capacity_of(nodes: Iterable[Node]) -> Capacity:
-    """The capacity of these nodes, nobody being on them."""
-    devices: dict[str, dict[str, int]] = {}
-    for node in nodes:
-        for model, device in whole_devices(_devices(node)):
-            on_nodes = devices.setdefault(model, {})
-            on_nodes[node.metadata.name] = on_nodes.get(node.metadata.name, 0) + device.is_healthy
-    return Capacity(devices)
-
-
-def _devices(node: Node) -> tuple[Device, ...]:
-    """A node whose inventory cannot be read has nothing to promise."""
-    try:
-        return inventory_of(node)
-    except InventoryError:
-        return ()

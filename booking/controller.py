@@ -90,7 +90,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
     reclaimer = _reclaim(base)
     if settings.maia:
         _answer_maia(base, reclaimer)
-    show(Seen(cache, clock, age=following.age, unready_reason=base.unready_reason), registry)
+    show(Seen(cache, clock, staleness=following.staleness, unready_reason=base.unready_reason), registry)
     for name, body in following.threads.items():
         process.thread(name, body)
     probes = Probes(registry, healthy=healthy, ready=ready)
@@ -139,7 +139,7 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
         ends.noted(webhook.present),
         namespace=settings.namespace,
         hosts=service_names(settings.webhook_service, settings.namespace),
-        makes_keys=settings.webhook_keys == "own",
+        makes_keys=settings.webhook_certificates == "own",
     )
     base.process.thread("installed", installed.run)
     return {"webhook": webhook.problem}, {"webhook": installed.problem, "cluster": admit.problem}
@@ -148,7 +148,7 @@ def _serve_webhook(base: _Base) -> tuple[dict[str, Check], dict[str, Check]]:
 def _admit(base: _Base, metrics: Metrics) -> Webhook:
     """Who answers the webhook's questions. It needs namespaces, which the reclaimer follows as well."""
     settings = base.settings
-    view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.known_users)
+    view = CachedClusterView(base.cache, rules=settings.identity_rules, known=settings.jupyterhub_users)
     latest = partial(read_bookings, base.kube, base.cache)
     return Webhook(
         _review(settings),
@@ -228,8 +228,8 @@ def _terms(settings: ControllerSettings) -> EvictionSettings:
         longest_grace_seconds=settings.longest_grace_seconds,
         restart_cost_seconds=settings.restart_cost_seconds,
         budget_override_seconds=settings.budget_override_seconds,
-        end_action_bare=settings.end_action_bare,
-        end_action_owned=settings.end_action_owned,
+        end_action_without_controller=settings.end_action_without_controller,
+        end_action_with_controller=settings.end_action_with_controller,
         warn_before=settings.warn_before,
     )
 
@@ -243,8 +243,8 @@ def _review(settings: ControllerSettings) -> Review:
     return Review(
         creators=creators,
         scheduler=settings.scheduler_name,
-        unbooked=settings.unbooked,
-        unbooked_notebooks=settings.unbooked_notebooks,
+        unbooked=settings.unbooked_action,
+        unbooked_notebooks=settings.unbooked_notebook_action,
         queue_gate=settings.queue_gate,
         maia=settings.maia,
     )

@@ -56,7 +56,7 @@ def after(terms: EvictionSettings) -> str:
 
 
 def _of_all(terms: EvictionSettings, end: str, stop: str) -> str:
-    actions = (terms.end_action_bare, terms.end_action_owned)
+    actions = (terms.end_action_without_controller, terms.end_action_with_controller)
     if set(actions) == {"demote"}:
         return f"{_ALL} {_STAY}"
     return " ".join(

@@ -34,9 +34,9 @@ class EvictionSettings:
     """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
     budget_override_seconds: float | None = None
     """How long a booked pod waits for disruption budgets before it overrides one; None: for ever."""
-    end_action_bare: EndAction = "recreate-without-gpu"
+    end_action_without_controller: EndAction = "recreate-without-gpu"
     """For bare pods."""
-    end_action_owned: EndAction = "demote"
+    end_action_with_controller: EndAction = "demote"
     """For pods of controllers."""
     warn_before: tuple[timedelta, ...] = WARNINGS
     """How long before its end the owner of a pod is warned."""

@@ -90,7 +90,7 @@ class PlanController:
             self._forget()
             log.warning("the booking database cannot be used, trying again", error=str(error))
         except ApiError as error:
-            log.warning("maintenance could not be written, trying again", error=str(error))
+            log.warning("maintenance blocks could not be written, trying again", error=str(error))
 
     def _keep(self) -> None:
         capacity, now = self._cluster.capacity(), self._clock.now()
@@ -100,7 +100,7 @@ class PlanController:
         plans, outlook = self._store.read(lambda reading: self._judged(reading, capacity))
         if plans:
             plans = self._store.write(lambda writing: self._replan(writing, capacity))
-            log.info("bookings have found other places", bookings=sorted(plans))
+            log.info("bookings were planned in other places", bookings=sorted(plans))
             self._moved()
         self._seen, self.outlook = seen, outlook
 
@@ -144,7 +144,7 @@ class PlanController:
                 self._kube.patch(NODES, node, {"metadata": {"annotations": {names.BLOCKS: text or None}}})
             except NotFound:
                 continue
-            log.info("maintenance is written on the node", node=node, blocks=text)
+            log.info("maintenance blocks were written to the node", node=node, blocks=text)
 
 
 def texts(blocks: list[Block]) -> dict[str, str]:

@@ -91,7 +91,7 @@ class PolicyFile:
             self._refuse(str(error))
             return
         self._problem = None
-        log.info("policy in force", version=policy.version, before=self._policy.version)
+        log.info("a new policy is in force", version=policy.version, previous_version=self._policy.version)
         self._policy = policy
         self._keep(found)
 
@@ -100,13 +100,13 @@ class PolicyFile:
         try:
             self._history.keep(self._policy, found.decode())
         except StoreError as error:
-            log.warning("the policy in force is not written down yet", error=str(error))
+            log.warning("the policy in force could not be saved yet", error=str(error))
         else:
             self._unkept = None
 
     def _refuse(self, problem: str) -> None:
         if problem != self._problem:
-            log.error("policy file refused, the last good policy stays", trouble=problem)
+            log.error("the policy file is invalid: the last valid policy stays in force", problem=problem)
         self._problem = problem
 
 

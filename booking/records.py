@@ -20,13 +20,6 @@ Instant = Annotated[datetime, msgspec.Meta(tz=True)]
 _VERSION_LETTERS: Final = 16
 
 
-class Interval(msgspec.Struct, frozen=True):
-    """The span ``[start, end)`` that somebody wants."""
-
-    start: datetime
-    end: datetime
-
-
 class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What somebody asks for, as it came in; ``booking.evaluate`` says what is wrong with it."""
 

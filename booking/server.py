@@ -189,8 +189,8 @@ def _terms(settings: ServerSettings) -> EvictionSettings:
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
-        end_action_bare=settings.end_action_bare,
-        end_action_owned=settings.end_action_owned,
+        end_action_without_controller=settings.end_action_without_controller,
+        end_action_with_controller=settings.end_action_with_controller,
     )
 
 
@@ -321,26 +321,27 @@ def _measure(ground: _Ground) -> None:
     registry, mirror = ground.registry, ground.mirror
     measured(
         registry,
-        "server_news_age_seconds",
-        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
-        ground.following.age,
+        "server_cache_staleness_seconds",
+        "Seconds since the last event or bookmark of the stalest watch (pods, nodes, Leases,"
+        " Namespaces, bookings).",
+        ground.following.staleness,
     )
     measured(
         registry,
         "mirror_age_seconds",
-        "Seconds since the mirror has last written all that was to be written to the Booking objects.",
+        "Seconds since the Booking objects were last brought up to date with the database.",
         mirror.age,
     )
     measured(
         registry,
         "mirror_store_unknown",
-        "1 while the mirror has stopped: Booking objects and database do not belong together (law L9).",
+        "1 while the mirror has stopped: the Booking objects are not from this database (law L9).",
         lambda: float(mirror.is_stopped),
     )
     measured(
         registry,
-        "policy_refused",
-        "1 while the policy file is broken or missing, and the last good policy is in force.",
+        "policy_file_invalid",
+        "1 while the policy file is invalid or missing, and the last valid policy is in force.",
         lambda: float(ground.policy.problem() is not None),
     )
     _measure_promises(registry, ground.keeper)
@@ -351,20 +352,20 @@ def _measure_promises(registry: CollectorRegistry, keeper: PlanController) -> No
     measured(
         registry,
         "server_bookings_at_risk",
-        "Bookings, running and planned, that cannot be kept as things are; NaN while that is not known.",
+        "Bookings, running and planned, that find no place as the cluster is now; NaN while unknown.",
         lambda: float(keeper.outlook.at_risk) if keeper.outlook else None,
     )
     measured_each(
         registry,
-        "server_gpus",
-        "Whole healthy GPUs that bookings can be promised, by model.",
+        "server_bookable_gpus",
+        "Whole healthy GPUs that can be booked, by model.",
         lambda: keeper.outlook.gpus if keeper.outlook else {},
         label="model",
     )
     measured_each(
         registry,
         "server_booked_gpus",
-        "GPUs of the bookings that run now, by model.",
+        "GPUs of the bookings that are running, by model.",
         lambda: keeper.outlook.booked if keeper.outlook else {},
         label="model",
     )
@@ -389,7 +390,9 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
         if settings.policy_file is not None:
             return PolicyFile(settings.policy_file, clock, PolicyHistory(store, clock))
         limits = Limits(
-            cooldown=read(settings.cooldown), shortest=read(settings.shortest), longest=read(settings.longest)
+            cooldown=read(settings.cooldown),
+            shortest=read(settings.shortest_booking),
+            longest=read(settings.longest_booking),
         )
         given = {name: getattr(limits, name) for name in ("cooldown", "shortest", "longest")}
         return FixedPolicy(BookingPolicy(defaults=given))

@@ -20,7 +20,7 @@ class ServerMetrics:
         )
         self.seconds = Histogram(
             "server_request_seconds",
-            "Seconds from the whole request to the whole answer, by endpoint.",
+            "Seconds from the end of a request to the end of its answer, by endpoint.",
             ("endpoint",),
             buckets=_BUCKETS,
             namespace=NAMESPACE,

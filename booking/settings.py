@@ -78,15 +78,15 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """The policy, YAML; read again when it changes. Without one the manual's five rules hold."""
     cooldown: str = iso(_MANUAL.cooldown)
     """Between the end of somebody's last booking and the start of the next, where there is no policy file."""
-    shortest: str = iso(_MANUAL.shortest)
+    shortest_booking: str = iso(_MANUAL.shortest)
     """The shortest booking, where there is no policy file."""
-    longest: str = iso(_MANUAL.longest)
+    longest_booking: str = iso(_MANUAL.longest)
     """The longest booking, where there is no policy file."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
-    end_action_bare: EndAction = "recreate-without-gpu"
+    end_action_without_controller: EndAction = "recreate-without-gpu"
     """What becomes of a bare pod whose booking is over, as people are told; the controller needs the same."""
-    end_action_owned: EndAction = "demote"
+    end_action_with_controller: EndAction = "demote"
     """The same for pods of controllers."""
     namespace: str = names.NAMESPACE
     """Where the mirror's Lease is."""
@@ -119,11 +119,11 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Raw names to user ids, as JSON; the booking server needs the same."""
     trusted_creators: tuple[str, ...] = ()
     """User names whose pods carry their owner in the annotation or label of JupyterHub."""
-    known_users: tuple[str, ...] = ()
+    jupyterhub_users: tuple[str, ...] = ()
     """Raw names of JupyterHub's users, for labels alone; users of bookings are known without it."""
-    unbooked: Literal["queue", "strip"] = "queue"
+    unbooked_action: Literal["queue", "strip"] = "queue"
     """A pod without a booking for which no GPU is free: it waits (queue), or starts without a GPU (strip)."""
-    unbooked_notebooks: Literal["queue", "strip"] = "strip"
+    unbooked_notebook_action: Literal["queue", "strip"] = "strip"
     """The same for pods of trusted creators."""
     queue_gate: bool = False
     """Whether a pod that waits does so behind a scheduling gate, which the controller takes off in its turn:
@@ -151,14 +151,14 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
     budget_override_seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
     """How long a booked pod waits for disruption budgets before it overrides one; by default for ever."""
-    end_action_bare: EndAction = "recreate-without-gpu"
+    end_action_without_controller: EndAction = "recreate-without-gpu"
     """What becomes of a bare pod whose booking is over: recreate-without-gpu, demote or delete."""
-    end_action_owned: EndAction = "demote"
+    end_action_with_controller: EndAction = "demote"
     """The same for pods of controllers; recreated they are by their controllers, with their GPUs."""
     warn_before: tuple[timedelta, ...] = WARNINGS
     """How long before its end the owner of a pod is warned."""
-    webhook_keys: Literal["own", "given"] = "own"
-    """Whether the webhook makes its certificate itself, or finds it in its Secret (cert-manager)."""
+    webhook_certificates: Literal["own", "cert-manager"] = "own"
+    """Who makes the webhook's certificate: the controller itself, or cert-manager, in the same Secret."""
     namespace: str = names.NAMESPACE
     """Where Leases and the webhook's Secret are."""
     kube_server: str | None = None

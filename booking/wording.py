@@ -34,6 +34,11 @@ def counted(amount: int, noun: str) -> str:
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
+def asked_for(amount: int) -> str:
+    """What somebody wants of something: ``1 is asked for``, ``2 are asked for``."""
+    return f"{amount} is asked for" if amount == 1 else f"{amount} are asked for"
+
+
 def instant(moment: datetime) -> str:
     """An instant in a sentence: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
     form = "%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC"

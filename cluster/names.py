@@ -139,8 +139,8 @@ STOPPING: Final = f"{STATE_DOMAIN}/stopping"
 USE: Final = f"{STATE_DOMAIN}/use"
 """On the agent's Lease, by the agent: use of the GPUs, for people (``cluster.objects.device_usage``)."""
 
-REQUEUED_AT: Final = f"{STATE_DOMAIN}/rung"
-"""On our own CSIStorageCapacity ``REQUEUE_TRIGGER``, by the extender: when it last woke kube-scheduler."""
+REQUEUED_AT: Final = f"{STATE_DOMAIN}/requeued-at"
+"""On our own CSIStorageCapacity ``REQUEUE_TRIGGER``, by the extender: when it last had pods requeued."""
 
 CHANGE: Final = f"{STATE_DOMAIN}/change"
 """On the mirror's Lease, by the booking server: number of the newest change that the mirror has written."""

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from devcluster import gpus, kubeconfig, namespaces, network, pki
+from devcluster import kubeconfig, namespaces, network, pki
 from devcluster.api import Api
 from devcluster.components import (
     apiserver,
@@ -17,6 +17,7 @@ from devcluster.components import (
     scheduler,
 )
 from devcluster.errors import ClusterError, tail
+from devcluster.fakenvml import FakeNvml, devicenodes
 from devcluster.handle import ClusterHandle
 from devcluster.owner_pipe import OwnerPipe
 from devcluster.plan import NodePlan
@@ -93,7 +94,7 @@ class Boot:
         (node.folder / "cni" / "configuration" / "10-pods.conflist").write_text(cni.configuration(node))
         (node.folder / "kubelet.json").write_text(kubelet.configuration(node))
         self._write_kubeconfig(node.kubeconfig, node.name)
-        gpus.make(node)
+        make_gpus(node)
 
     def _write_kubeconfig(self, path: Path, bearer: str) -> None:
         keys = self._plan.pki
@@ -150,3 +151,18 @@ class Boot:
                 for name, process in self._control.processes().items()
             )
             raise ClusterError(f"After {_SECONDS} s, {problem}. The ends of the logs:\n{logs}")
+
+
+def make_gpus(node: NodePlan) -> None:
+    """Fill a node's GPU folder; without GPUs it gets a driver that knows none, with real ones nothing."""
+    if node.spec.real:
+        return
+    FakeNvml(node.gpu_folder).create(node.spec.gpus)
+    node.device_folder.mkdir()
+    try:
+        devicenodes.make(node.device_folder, node.spec.gpus)
+    except OSError as error:
+        raise ClusterError(
+            f"Cannot make the device node {error.filename}: {error.strerror}. A cluster needs CAP_MKNOD and "
+            "a state folder on a disk that allows device nodes."
+        ) from error

@@ -182,7 +182,7 @@ def _handout(
 ) -> Preparation:
     return Preparation(
         sources.device_cache,
-        AdvertisingOptions(strategy=settings.strategy, mig=settings.mig_strategy),
+        AdvertisingOptions(strategy=settings.device_list_strategy, mig=settings.mig_strategy),
         _folders(settings),
         record=sources.record,
         pods=sources.pods.at_once,
@@ -203,10 +203,10 @@ def _measurer(
     options = Options(
         proc=settings.proc_root,
         tolerated=frozenset(settings.tolerated_processes),
-        tell_every=settings.tell_use_seconds,
+        report_every=settings.usage_report_seconds,
     )
     looker = HolderSource(sources.device_cache, sources.record, sources.pods.at_once)
-    metrics = UseMetrics(registry, name_people=settings.metrics_name_people)
+    metrics = UseMetrics(registry, include_users=settings.metrics_include_users)
     return UsageMonitor(
         looker.snapshot,
         metrics,
@@ -240,8 +240,8 @@ def _watch(
         numa_from_sysfs(settings.sys_root),
         report,
         clock=clock,
-        health=HealthState(settings.quiet_seconds, settings.heeded),
-        patient=settings.without_gpus == "wait",
+        health=HealthState(settings.recovery_seconds, settings.xid_policy),
+        patient=settings.on_missing_gpus == "wait",
         memory=FaultFile(settings.device_plugins, proc_root=settings.proc_root, sys_root=settings.sys_root),
         measured=measurer.update,
     )
@@ -341,7 +341,7 @@ def _registrations(
             admission,
             sources.device_cache,
             resource=resource,
-            strategy=settings.strategy,
+            strategy=settings.device_list_strategy,
             clock=clock,
         )
         place = Place(folder=settings.device_plugins, resource=resource, names=sockets)
@@ -386,8 +386,8 @@ def _measure(
 ) -> None:
     measured(
         registry,
-        "agent_driver_silence_seconds",
-        "Seconds since the driver last answered: many mean that it hangs.",
+        "agent_driver_unresponsive_seconds",
+        "Seconds since the driver last answered; a large number means that it hangs.",
         watch.unresponsive_for,
     )
     measured(

@@ -85,7 +85,7 @@ class Allocator:
             pod=choice.pod.key if choice.pod else None,
             container=choice.container,
             devices=choice.devices,
-            sentence=choice.message or None,
+            message=choice.message or None,
         )
         return choice
 
@@ -94,7 +94,7 @@ class Allocator:
         message = _in_any_case(lambda: self._held(devices), lambda: None)
         self._metrics.allocations.labels("refused" if message else "given").inc()
         if message:
-            log.error("allocation refused", sentence=message)
+            log.error("allocation refused", message=message)
         return message
 
     def gate(self, devices: frozenset[str]) -> StartDecision:
@@ -112,9 +112,13 @@ class Allocator:
         )
         self._metrics.starts.labels(decision.gate).inc()
         if not decision.is_open:
-            log.warning("start refused", gate=decision.gate, sentence=decision.message)
+            log.warning(
+                "the start of a container was refused", verdict=decision.gate, message=decision.message
+            )
         elif decision.gate is StartVerdict.OTHER_DEVICES:
-            log.warning("other devices than promised", uid=decision.uid, sentence=decision.message)
+            log.warning(
+                "a container has other devices than assigned", uid=decision.uid, message=decision.message
+            )
         return decision
 
     def _blind(self, question: AllocationRequest) -> Decision:
@@ -127,14 +131,14 @@ class Allocator:
             view = self._view(question)
         busy = busy_available(question, view)
         if busy:
-            self._metrics.busy_offers.inc(len(busy))
-            log.warning("the kubelet offers devices that other living pods hold", devices=sorted(busy))
+            self._metrics.busy_available.inc(len(busy))
+            log.warning("the kubelet offers devices that other running pods hold", devices=sorted(busy))
         return choose(question, view)
 
     def _view(self, question: AllocationRequest) -> NodeState:
         seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))
         for message in seen.sentences:
-            log.warning("the kubelet's Pods API does not help", sentence=message)
+            log.warning("the kubelet's Pods API cannot be used", message=message)
         holdings = self._holdings()
         return NodeState(
             self._sources.resource,
@@ -175,7 +179,7 @@ class Allocator:
             return self._sources.record.read()
         except CheckpointError as error:
             self._metrics.checkpoint_errors.inc()
-            log.error("the checkpoint does not help", sentence=str(error))  # noqa: TRY400 - it is a sentence
+            log.error("the kubelet's checkpoint cannot be read", message=str(error))  # noqa: TRY400 - it is a sentence
             return None
 
 
@@ -194,5 +198,5 @@ def _in_any_case(question: Callable[[], T], otherwise: Callable[[], T]) -> T:
     try:
         return question()
     except Exception:
-        log.exception("a question of the kubelet could not be answered as it should")
+        log.exception("internal error while answering the kubelet")
         return otherwise()

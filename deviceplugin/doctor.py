@@ -76,7 +76,7 @@ def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
     yield _driver_files(settings)
     yield from _sockets(settings)
     yield _processes(Processes(settings.proc_root))
-    if settings.strategy is Strategy.CDI:
+    if settings.device_list_strategy is Strategy.CDI:
         yield _cdi_folder(settings.cdi_dir)
     yield from _api(settings, tools)
 
@@ -191,7 +191,7 @@ def _api(settings: Settings, tools: Tools) -> Iterator[Finding]:
             yield Finding(about, "wrong", f"The agent may not {right}: install the chart's roles.")
         if not missing:
             yield Finding(about, "fine", "It answers, and the agent has its rights.")
-        if settings.strategy is Strategy.CDI and RIGHTS[0] not in missing:
+        if settings.device_list_strategy is Strategy.CDI and RIGHTS[0] not in missing:
             yield runtime(tools.node().status.node_info.container_runtime_version)
     except ApiError as error:
         yield Finding(about, "wrong", f"{error}")

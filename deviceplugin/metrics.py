@@ -17,43 +17,46 @@ class KubeletMetrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.admissions: Final = Counter(
             "agent_admissions_total",
-            "Containers for which the kubelet asked which devices to take, by what was found out: promised,"
-            " unpromised (as it should be), partly, nobody, several, blind, no-checkpoint, refused.",
+            "Containers for which the kubelet asked for preferred devices (GetPreferredAllocation), by"
+            " verdict: assigned, unassigned (nothing was assigned to it), partly-assigned, no-match (no"
+            " known pod asks for so many), ambiguous (several do), pods-unavailable, no-checkpoint, refused.",
             ["verdict"],
             namespace=NAMESPACE,
             registry=registry,
         )
         self.admission_seconds: Final = Histogram(
             "agent_admission_seconds",
-            "Seconds that the kubelet waited for the answer which devices to take.",
+            "Seconds that the kubelet waited for an answer to GetPreferredAllocation.",
             buckets=_ADMISSION_BUCKETS,
             namespace=NAMESPACE,
             registry=registry,
         )
         self.allocations: Final = Counter(
             "agent_allocations_total",
-            "Containers by result: given devices, or refused them because another living pod holds one.",
+            "Containers that asked for devices (Allocate), by result: given, or refused because another"
+            " living pod holds one of them.",
             ["result"],
             namespace=NAMESPACE,
             registry=registry,
         )
-        self.busy_offers: Final = Counter(
-            "agent_busy_devices_offered_total",
-            "Devices of other living pods that the kubelet offered for a new pod; they are never taken.",
+        self.busy_available: Final = Counter(
+            "agent_busy_devices_available_total",
+            "Devices of other living pods that the kubelet listed as available for a new pod; never taken.",
             namespace=NAMESPACE,
             registry=registry,
         )
         self.starts: Final = Counter(
             "agent_container_starts_total",
-            "Starts of containers with devices, by what the gate before it found: as-promised, other-devices,"
-            " unpromised, unchecked let it pass; unhealthy, two-pods, unknown-pod, wrong-model do not.",
+            "Starts of containers with devices, by what the check before it (PreStartContainer) found:"
+            " as-assigned, other-devices, unassigned and unchecked may start; unhealthy, two-pods,"
+            " unknown-pod and wrong-model may not.",
             ["gate"],
             namespace=NAMESPACE,
             registry=registry,
         )
         self.checkpoint_errors: Final = Counter(
             "agent_checkpoint_errors_total",
-            "Times that the kubelet's checkpoint could not be read.",
+            "Failed attempts to read the kubelet's checkpoint.",
             namespace=NAMESPACE,
             registry=registry,
         )
@@ -66,7 +69,7 @@ class KubeletMetrics:
         )
         self.registered: Final = Gauge(
             "agent_registered",
-            "1 while the kubelet listens to this agent's list of devices, by resource.",
+            "1 while the kubelet reads this agent's list of devices (ListAndWatch), by resource.",
             ["resource"],
             namespace=NAMESPACE,
             registry=registry,
@@ -96,13 +99,13 @@ class AgentMetrics(KubeletMetrics):
         )
         self.drifting_pods: Final = Gauge(
             "agent_drifting_pods",
-            "Pods that have other devices than they were promised.",
+            "Pods that have other devices than they were assigned.",
             namespace=NAMESPACE,
             registry=registry,
         )
         self.publish_errors: Final = Counter(
             "agent_publish_errors_total",
-            "Failed attempts to write inventory and drift to the Node; each is made again.",
+            "Failed attempts to write inventory and drift to the Node; each is retried.",
             namespace=NAMESPACE,
             registry=registry,
         )

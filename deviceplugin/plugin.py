@@ -72,7 +72,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def GetPreferredAllocation(
         self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreferredAllocationResponse:
-        """The devices that were promised to the pod that is being admitted."""
+        """The devices that were assigned to the pod that is being admitted."""
         choices = [self._admission.prefer(_question(asked)) for asked in request.container_requests]
         for choice in choices:
             if choice.verdict is Verdict.REFUSED:
@@ -120,7 +120,12 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
                 # Only now: a generator goes on when what it gave has been sent.
                 self._streams.listed(wake)
                 healthy = sum(device.is_healthy for device in devices)
-                log.info("the kubelet is told", resource=self._resource, known=len(devices), healthy=healthy)
+                log.info(
+                    "devices advertised to the kubelet",
+                    resource=self._resource,
+                    total=len(devices),
+                    healthy=healthy,
+                )
             elif context.is_active() and not self._streams.is_closing:
                 self._clock.wait(wake, HEARTBEAT)
 

@@ -201,7 +201,7 @@ class Preparation:
             changed = cdi.write(self._folders.cdi, text)
         except OSError as error:
             reason = f"The CDI specification cannot be written to {self._folders.cdi}: {error}"
-            log.error("no CDI specification", sentence=reason)  # noqa: TRY400 - it is a sentence
+            log.error("the CDI specification could not be written", message=reason)  # noqa: TRY400 - it is a sentence
             return tuple(
                 msgspec.structs.replace(device, health="unhealthy", reason=device.reason or reason)
                 for device in devices
@@ -211,7 +211,7 @@ class Preparation:
             if not mounts:
                 log.warning(
                     "no driver files are mounted into containers",
-                    sentence=f"No libnvidia-ml.so.<version> was found under {self._folders.driver_root}: "
+                    message=f"No libnvidia-ml.so.<version> was found under {self._folders.driver_root}: "
                     "images must bring the driver's libraries themselves.",
                 )
         return devices
@@ -235,7 +235,7 @@ class Preparation:
         if before and not self._cuda_works:
             log.warning(
                 "CUDA will not work in containers",
-                sentence=f"There is no {self._folders.dev_root / cdi.UNIFIED_MEMORY}: run "
+                message=f"There is no {self._folders.dev_root / cdi.UNIFIED_MEMORY}: run "
                 "`nvidia-modprobe -u -c=0` on this machine. Containers that start afterwards get it.",
             )
 
@@ -246,8 +246,8 @@ class Preparation:
 
     def _tell(self, devices: tuple[Device, ...], problem: str | None) -> None:
         if problem:
-            log.warning("NVML", sentence=problem, devices=len(devices))
+            log.warning("NVML reports a problem", message=problem, devices=len(devices))
         for device in devices:
             if not device.is_healthy:
-                log.warning("unhealthy", device=device.uuid, reason=device.reason)
-        log.info("devices", healthy=sum(d.is_healthy for d in devices), known=len(devices))
+                log.warning("a device is unhealthy", device=device.uuid, reason=device.reason)
+        log.info("devices prepared", healthy=sum(d.is_healthy for d in devices), total=len(devices))

@@ -36,7 +36,7 @@ LOOK_AT_NODE_EVERY: Final = 60.0
 WRITE_EVERY: Final = 1.0
 """Seconds between two writes at least: a device that comes and goes costs the API server no more."""
 COMPARE_EVERY: Final = 1.0
-"""Seconds between two comparisons of the kubelet's record with what was promised."""
+"""Seconds between two comparisons of the kubelet's record with what was assigned."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
 """Seconds: pods end without a change in the record."""
 
@@ -141,7 +141,7 @@ class Publisher:
             self._problem = f"The inventory could not be written to the Node: {error}"
             self._node = None
             self._pause = self._backoff.next()
-            log.warning("not published", sentence=self._problem)
+            log.warning("node annotations could not be written", message=self._problem)
             return True
         self._backoff.reset()
         self._problem = None
@@ -171,7 +171,7 @@ class Publisher:
         if patch:
             self._wrote_at = self._clock.monotonic()
             self._node = self._kube.patch(NODES, self._name, {"metadata": {"annotations": patch}})
-            log.info("published", node=self._name, keys=sorted(patch))
+            log.info("node annotations written", node=self._name, keys=sorted(patch))
         self._facts.report(node, devices.devices)
         self._node = self._facts.label(self._node or node)
 

@@ -11,7 +11,7 @@ from cluster.process.logs import Level, Style
 from deviceplugin.allocation.mig_packing import Packing
 from deviceplugin.injection.strategy import Strategy
 from deviceplugin.nvml.call_deadline import DEADLINE_SECONDS
-from deviceplugin.nvml.health import QUIET_SECONDS
+from deviceplugin.nvml.health import RECOVERY_SECONDS
 from deviceplugin.nvml.mig_strategy import MigStrategy
 from deviceplugin.nvml.xids import XidPolicy
 
@@ -46,7 +46,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     namespace: Namespace = names.NAMESPACE
     """Where the agent's Lease is."""
 
-    strategy: Strategy = Strategy.CDI
+    device_list_strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE
     """Under which names MIG devices are handed out: not at all, all as ``nvidia.com/gpu`` (``single``), or
@@ -79,15 +79,15 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """The same root as the container runtime sees it; by default the same path."""
     nvml_library: Path | None = None
     """``libnvidia-ml.so.1``; by default that under ``driver_root``, or else wherever the loader finds it."""
-    without_gpus: Literal["wait", "fail"] = "wait"
+    on_missing_gpus: Literal["wait", "fail"] = "wait"
     """What becomes of an agent that finds no driver or no GPU at its start: it looks again, or it ends."""
     nvml_deadline_seconds: Annotated[float, msgspec.Meta(ge=1, le=50)] = DEADLINE_SECONDS
     """How long the driver may take to answer about one GPU before that GPU counts as hanging, in seconds."""
-    quiet_seconds: Annotated[float, msgspec.Meta(ge=0, le=86400)] = QUIET_SECONDS
+    recovery_seconds: Annotated[float, msgspec.Meta(ge=0, le=86400)] = RECOVERY_SECONDS
     """How long a GPU must be without a critical sign to be healthy again, in seconds."""
     ignore_xids: Xids = ()
     """Numbers of XID errors that leave a GPU healthy, beside those of the table."""
-    heed_xids: Xids = ()
+    critical_xids: Xids = ()
     """Numbers of XID errors that make a GPU unhealthy although the table says that they do not."""
     node_labels: bool = True
     """Whether the Node gets the labels of GPU feature discovery, and one for each model. Those that node
@@ -103,10 +103,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     )
     """Names (15 letters, as the kernel keeps them) of processes of no pod that may use GPUs: a display
     server, MPS. Any other is reported, and every process of a pod that does not hold the GPU."""
-    metrics_name_people: bool = True
+    metrics_include_users: bool = True
     """Whether ``/metrics`` names the user and the booking of the pod on each device."""
-    tell_use_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 10
-    """How often the Lease tells how the GPUs are used, with a renewal that is due anyway; 0: never."""
+    usage_report_seconds: Annotated[float, msgspec.Meta(ge=0, le=60)] = 10
+    """How often the Lease reports how the GPUs are used, with a renewal that is due anyway; 0: never."""
 
     host: Address = "0.0.0.0"
     """Where ``/livez``, ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
@@ -127,12 +127,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
         """Refuse what does not fit together.
 
         Raises:
-            ContradictionError: an XID is to be ignored and heeded.
+            ContradictionError: an XID is to be both ignored and critical.
             PathError: a path that nobody can use.
         """
         if unusable := list(self._unusable_paths()):
             raise PathError("\n".join(unusable))
-        XidPolicy(frozenset(self.ignore_xids), frozenset(self.heed_xids))
+        XidPolicy(frozenset(self.ignore_xids), frozenset(self.critical_xids))
 
     def _unusable_paths(self) -> Iterator[str]:
         for field in msgspec.structs.fields(self):
@@ -144,9 +144,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
                     yield f"The setting {names.setting(field.name)} is {str(path)!r}: {allowed}."
 
     @property
-    def heeded(self) -> XidPolicy:
+    def xid_policy(self) -> XidPolicy:
         """Which XIDs count."""
-        return XidPolicy(frozenset(self.ignore_xids), frozenset(self.heed_xids))
+        return XidPolicy(frozenset(self.ignore_xids), frozenset(self.critical_xids))
 
     @property
     def device_plugins(self) -> Path:

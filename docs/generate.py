@@ -1,4 +1,4 @@
-"""Writes the tables of the documents in docs/ anew from the code: ``make docs``.
+"""Rewrites the tables and diagrams of the documents from the code: ``make docs``.
 
 A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Values come from the code as it
 runs, sentences from its docstrings. tests/architecture fails where a file is not what this would write.
@@ -23,18 +23,20 @@ from docs.tables.placement import pictures, placements
 from docs.tables.policy import booking_rules_table, limits_table, states_table
 from docs.tables.reasons import events_table, problems_table, rules_table
 from docs.tables.rejections import rejections_table
+from docs.tables.rooms import rooms_diagram
 from docs.tables.settings import settings_table
 
 DOCUMENTS: Final = tuple(
-    ROOT / "docs" / name
+    ROOT / name
     for name in (
-        "operations.md",
-        "extender.md",
-        "reclaiming.md",
-        "rules.md",
-        "cli.md",
-        "device-plugin.md",
-        "adr/README.md",
+        "ARCHITECTURE.md",
+        "docs/operations.md",
+        "docs/extender.md",
+        "docs/reclaiming.md",
+        "docs/rules.md",
+        "docs/cli.md",
+        "docs/device-plugin.md",
+        "docs/adr/README.md",
     )
 )
 IMAGES: Final = ROOT / "docs" / "images"
@@ -97,6 +99,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "health-states": health_states_table,
     "names": names_table,
     "decisions": decisions_table,
+    "rooms": rooms_diagram,
     "life": life_diagram,
     "steps": steps_table,
 }

@@ -1,5 +1,6 @@
 """The extender's composition root: ``python -m extender``. The only place where real adapters are chosen."""
 
+import gc
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -27,13 +28,12 @@ from cluster.process.settings import SettingsError, load
 from extender import gauges
 from extender.assumed_binds import EVERY as SETTLES_EVERY
 from extender.assumed_binds import AssumedBinds
-from extender.bind import CONNECTING, Bind
-from extender.bind_limiter import BindLimiter
+from extender.bind import Bind
+from extender.binding_post import CONNECTING
 from extender.clock_check import EVERY as REMEASURES_EVERY
 from extender.clock_check import ClockCheck
 from extender.decision_log import DecisionLog, with_decision_log
 from extender.filter import Filter
-from extender.freeze import Freeze
 from extender.keyed_lock import KeyedLock
 from extender.kubelet_rejections import EVERY as REFUSALS_EVERY
 from extender.kubelet_rejections import KubeletRejections
@@ -49,7 +49,6 @@ from extender.requeue import Requeue
 from extender.server import Verbs, create_app, with_probes
 from extender.settings import Settings
 from extender.state import ClusterState
-from extender.trust import first_unready_reason
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
@@ -102,33 +101,30 @@ def build(
     doubts: list[Check] = [wrong_clock]
     leading = leadership(settings, binding_kube, state, clock=clock, unfit=doubts)
     unready_reason = first_unready_reason(following.unready_reason, *doubts, leading.unready_reason)
-    flights, metrics = KeyedLock(clock), Metrics(registry)
+    keyed_lock, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
-    bind = Bind(binding_kube, state, clock, flights, leads=leading.leads)
     verbs = Verbs(
         filter=Filter(state).told,
         prioritize=Prioritize(state, clock, settings.placement).told,
         preempt=Preempt(state, clock, terms(settings)),
-        bind=BindLimiter(bind, state, clock, at_most=binds_at_once(settings)),
+        bind=Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads),
     )
     refusals = KubeletRejections(state, clock, events.warning, metrics, leads=leading.leads)
 
-    gauges.show(registry, state, gauges.Sources(following.age, following.lists, refusals.refusing))
-    limit, priority = settings.max_body_bytes, state.priority.taken
-    app = with_decision_log(
-        create_app(verbs, unready_reason, clock, metrics, limit=limit, priority=priority),
-        ring or DecisionLog(clock),
-    )
+    gauges.show(registry, state, gauges.Sources(following.staleness, following.lists, refusals.refusing))
+    limits = {"limit": settings.max_body_bytes, "binds_at_once": binds_at_once(settings)}
+    served = create_app(verbs, unready_reason, clock, metrics, priority=state.priority.taken, **limits)
+    app = with_decision_log(served, ring or DecisionLog(clock))
 
-    freeze = Freeze(following.unready_reason, clock).run
+    pending_reasons = PendingReasons(state, clock, events.warning, unready_reason)
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
-    lasting = {**following.threads, **leading.threads, "events": events.run, "freeze": freeze}
+    lasting = {**following.threads, **leading.threads, "events": events.run}
     rounds = {
-        "settle": (SETTLES_EVERY, AssumedBinds(kube, state, clock, flights).reconcile),
-        "explain": (EXPLAINS_EVERY, PendingReasons(state, clock, events.warning, unready_reason).reconcile),
-        "refusals": (REFUSALS_EVERY, refusals.reconcile),
-        "clock": (REMEASURES_EVERY, remeasure.reconcile),
-        "wake": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
+        "assumed-binds": (SETTLES_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
+        "pending-reasons": (EXPLAINS_EVERY, pending_reasons.reconcile),
+        "kubelet-rejections": (REFUSALS_EVERY, refusals.reconcile),
+        "clock-check": (REMEASURES_EVERY, remeasure.reconcile),
+        "requeue": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }
     go_on(process, loops, lasting, rounds)
     doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, unready_reason))
@@ -136,12 +132,32 @@ def build(
 
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
-    """What the extender knows of the cluster; its news wait while kube-scheduler is answered."""
+    """What the extender knows of the cluster; events wait while kube-scheduler is answered."""
     found = Informers(
-        kube, state, clock, namespace=namespace, pods=UNSUCCESSFUL, give_way=state.priority.give
+        kube,
+        state,
+        clock,
+        namespace=namespace,
+        pods=UNSUCCESSFUL,
+        give_way=state.priority.give,
+        once_synced=freeze_objects,
     )
     found.follow_namespaces()
     return found
+
+
+def freeze_objects() -> None:
+    """Take the cluster's objects out of the garbage collector's sight.
+
+    They live as long as the process, and walking them again and again is what made the slowest answers slow.
+    """
+    gc.collect()
+    gc.freeze()
+
+
+def first_unready_reason(*checks: Check) -> Check:
+    """The first thing that is wrong about the whole cluster (law L6), None when nothing is."""
+    return lambda: next((problem for check in checks if (problem := check())), None)
 
 
 def go_on(

@@ -29,11 +29,11 @@ ASK_AFTER: Final = 5.0
 class AssumedBinds:
     """Looks after assumed binds."""
 
-    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, flights: KeyedLock) -> None:
+    def __init__(self, kube: Kube, state: ClusterState, clock: Clock, keyed_lock: KeyedLock) -> None:
         self._kube = kube
         self._state = state
         self._clock = clock
-        self._flights = flights
+        self._keyed_lock = keyed_lock
         self._noticed: dict[str, tuple[AssumedBind, float]] = {}
         self._log = structlog.get_logger(__name__)
 
@@ -46,7 +46,7 @@ class AssumedBinds:
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
                 # A bind of the pod that is under way says more than we would find out: next time.
-                with self._flights.held(uid, within=0) as is_alone:
+                with self._keyed_lock.held(uid, within=0) as is_alone:
                     if is_alone:
                         self._resolve(uid, assumption)
 
@@ -62,7 +62,9 @@ class AssumedBinds:
             pod = None
         except ApiError as error:
             # Unknown stays assumed (law L6).
-            self._log.warning("an unseen bind cannot be checked now", pod=assumption.pod.key, why=str(error))
+            self._log.warning(
+                "an assumed bind cannot be checked now", pod=assumption.pod.key, error=str(error)
+            )
             return
         what = bind_outcome(pod, assumption.pod)
         with self._state.locked() as ledger:
@@ -74,4 +76,4 @@ class AssumedBinds:
                 # Also of one that is over: that its kubelet has refused it is news of the node.
                 self._state.apply_pod(pod)
         if what != "wait":
-            self._log.info("an unseen bind is settled", pod=assumption.pod.key, outcome=what)
+            self._log.info("an assumed bind is resolved", pod=assumption.pod.key, outcome=what)

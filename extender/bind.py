@@ -1,15 +1,14 @@
 """The verb ``bind``: choose the devices and write node and devices in one Binding.
 
-A pod's first decision stands until it is settled: the scheduler repeats a bind that took too long, maybe for
-another node, while the first may still be on its way. What was decided is therefore counted in the ledger
-*before* it is posted, and taken back when, and only when, it is certain that it did not happen. What can go
-wrong by itself, as writing the body, comes before it is counted. The Binding carries the
-uid and the resourceVersion that filter saw: if anybody else has written the pod since (another binder, a
-hold, the user), it is refused and nothing has happened. It is posted only while we lead, and only within 2 s
-of its decision; and only while the node's kubelet has no other pod of ours to answer for: where its agent has
-died it refuses one pod, and then nobody is bound there. All that a bind reads and posts shares one budget of
-time. It empties what is on the pod only while it waits, its hold above all, in the same write: a Binding can
-write annotations and remove none, and an empty one reads as none.
+A pod's first decision is kept until it is known what became of it: the scheduler repeats a bind that took
+too long, maybe for another node, while the first may still be on its way. So it is counted in the ledger
+(``bind_decision``) *before* it is posted (``binding_post``), and taken back when, and only when, it is
+certain that it did not happen.
+
+Pods that go to one node are bound one after the other: until its kubelet has answered for the one before,
+the next waits here, some hundredths of a second, because kube-scheduler would try it again only after a
+backoff of a second and more. Where a node's agent has died its kubelet refuses one pod, and then nobody is
+bound there. All that a bind waits for, reads and posts shares one budget of time.
 
 ============================  ==========================================================================
 what the API server says      what follows
@@ -28,33 +27,21 @@ A repeat that is refused says nothing about what was posted before: that is take
 been written since, or is gone.
 """
 
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import structlog
 
 from cluster import names
-from cluster.decide.ledger import AssumedBind, NodeView
-from cluster.decide.ledger.liveness import AgentState
-from cluster.decide.placement import NoPlaceError, choose
-from cluster.decide.predicates import AGENT, KEPT, rejection
-from cluster.kube.errors import (
-    ApiError,
-    ClientError,
-    Conflict,
-    NotFound,
-    TooManyRequests,
-    Unauthorized,
-    Unsent,
-)
+from cluster.decide.ledger import AssumedBind
+from cluster.kube.errors import ApiError, Conflict, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import PODS
-from cluster.objects.assignment import devices_of, encode_assignment
+from cluster.objects.assignment import devices_of
 from cluster.objects.pods import Pod
-from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
-from extender.bind_deadline import BindDeadline
+from extender.bind_decision import AwaitsKubeletError, BindDecisions, BindError, Decision
 from extender.bind_outcome import bind_outcome
+from extender.binding_post import BindingPost
 from extender.keyed_lock import KeyedLock
 from extender.leadership import Leads
 from extender.state import ClusterState
@@ -62,238 +49,132 @@ from extender.wire import ExtenderBindingArgs, ExtenderBindingResult
 
 log = structlog.get_logger(__name__)
 
-DEADLINE: Final = 2.0
-"""Seconds after its decision within which a Binding may be posted."""
-CONNECTING: Final = 1.0
-"""Seconds of these that are left to connect to the API server: nothing is posted while fewer are."""
+BUDGET: Final = 4.0
+"""Seconds from the question to the answer, whatever has to be read, waited for and posted between:
+kube-scheduler waits for 5 s, then asks again."""
+PATIENCE: Final = 2.0
+"""Seconds of the budget for which a node's kubelet is waited for; the rest is for deciding and posting."""
 
 BOUND: Final = ExtenderBindingResult()
-
-NOT_THE_NODES_FAULT: Final = (TooManyRequests, Unauthorized)
-"""Refusals that no other node would change."""
-NOT_LEADING: Final = (
-    f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
-)
 UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer yet."
 
 
-def unanswered(node: str) -> str:
-    """Why a pod has to wait for another that goes to the same node; ``bind_limiter`` waits for it."""
-    return f"The kubelet of node {node} has not answered yet for the pod that was bound there before."
-
-
-class BindError(Exception):
-    """The pod is not bound; the text says why, and is the same each time for the same reason.
-
-    It begins with ``names.NOT_NOW`` where the node is not to blame: the reclaimer reads that on the pod.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class _Posting:
-    """A decision on its way."""
-
-    decision: AssumedBind
-    body: dict[str, Any]
-    decided_at: float
-    budget: BindDeadline
-    is_repeat: bool = False
-    """Whether it has been posted before: what becomes of that is not known."""
-    is_last: bool = False
-    """Whether it was decided once more after a conflict: that is done once."""
-
-    @property
-    def arguments(self) -> ExtenderBindingArgs:
-        """The question, with the node for which it was decided."""
-        meta = self.decision.pod.metadata
-        return ExtenderBindingArgs(
-            pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node=self.decision.node
-        )
-
-
 class Bind:
-    """Decides and posts Bindings."""
+    """Binds a pod when it is its turn."""
 
     def __init__(
-        self, kube: Kube, state: ClusterState, clock: Clock, flights: KeyedLock, *, leads: Leads
+        self,
+        kube: Kube,
+        state: ClusterState,
+        clock: Clock,
+        keyed_lock: KeyedLock,
+        *,
+        leads: Leads,
+        patience: float = PATIENCE,
     ) -> None:
+        """Args: leads: whether we may bind; patience: seconds for which a kubelet is waited for."""
         self._kube = kube
         self._state = state
         self._clock = clock
-        self._flights = flights
-        self._leads = leads
+        self._keyed_lock = keyed_lock
+        self._patience = patience
+        self._decisions = BindDecisions(state, clock)
+        self._post = BindingPost(kube, clock, self._decisions, leads=leads)
 
-    def __call__(
-        self, arguments: ExtenderBindingArgs, budget: BindDeadline | None = None
-    ) -> ExtenderBindingResult:
-        """Bind the pod to the node, with devices that fit it; safe to repeat.
-
-        Args:
-            arguments: the question.
-            budget: the time for it; by default all that kube-scheduler gives a bind.
-        """
-        budget = budget or BindDeadline(self._clock)
-        decision, result = None, BOUND
+    def __call__(self, arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
+        """Bind the pod to the node, with devices that fit it; safe to repeat."""
+        until = self._clock.monotonic() + BUDGET
+        assumed, result = None, BOUND
         try:
-            decision = self._alone(arguments, budget)
+            assumed = self._bind_alone(arguments, until)
         except BindError as error:
             result = ExtenderBindingResult(error=str(error))
+            self._state.soft.release(arguments.pod_uid)
+            self._state.bind_queue.notify(arguments.node)
         log.info(
             "bind answered",
             pod=f"{arguments.pod_namespace}/{arguments.pod_name}",
             uid=arguments.pod_uid,
             node=arguments.node,
-            devices=sorted(devices_of(decision.assignment)) if decision else None,
+            devices=sorted(devices_of(assumed.assignment)) if assumed else None,
             error=result.error or None,
         )
         return result
 
-    def _alone(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> AssumedBind | None:
-        """``_bind``, while nobody else works on the pod."""
-        with self._flights.held(arguments.pod_uid, budget.left) as is_alone:
+    def _bind_alone(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
+        """As ``_bind``, while nobody else works on the pod."""
+        with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_alone:
             if not is_alone:
                 raise BindError(UNDER_WAY)
-            return self._bind(arguments, budget)
+            return self._bind_in_turn(arguments, until)
 
-    def _bind(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> AssumedBind | None:
+    def _bind_in_turn(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
+        """As ``_bind``, once the node's kubelet owes no answer; devices are reserved softly meanwhile."""
+        patient_until = self._clock.monotonic() + self._patience
+        while True:
+            try:
+                return self._bind(arguments, until)
+            except AwaitsKubeletError:
+                left = max(0.0, patient_until - self._clock.monotonic())
+                self._state.reserve_for_bind(arguments.pod_uid, arguments.node, left)
+                queue = self._state.bind_queue
+                if not queue.wait(arguments.node, self._state.awaits_answer, patient_until):
+                    raise
+
+    def _bind(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
         """What was decided and has happened; None where the pod turns out to be bound there already."""
+        decision = self._decided(arguments, until)
+        for is_last in (False, True):
+            if decision is None:
+                return None
+            try:
+                self._post(decision, until=until)
+            except Conflict as conflict:
+                decision = self._decided_after(conflict, decision, arguments, until, is_last=is_last)
+            else:
+                return decision.assumed
+        return None
+
+    def _decided(self, arguments: ExtenderBindingArgs, until: float) -> Decision | None:
+        """The decision for the pod, an earlier one or a new one; None where it is bound there already."""
         with self._state.locked() as ledger:
             earlier = ledger.assumption(arguments.pod_uid)
             holds = ledger.holding(arguments.pod_uid)
         if holds:
-            if self._has_bound(self._read(arguments, budget), arguments.node):
+            if self._has_bound(self._read(arguments, until), arguments.node):
                 return None
             if earlier is None or earlier.node != arguments.node:
                 raise BindError(
                     f"{names.NOT_NOW} An earlier bind of the pod to node {holds.node} is not settled yet."
                 )
-            return self._post(self._renewed(earlier, budget))
-        pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, budget)
-        decided_at = self._clock.monotonic()
-        decision, body = self._decided(pod, arguments.node)
-        return self._post(_Posting(decision, body, decided_at, budget))
+            return self._decisions.renew(earlier)
+        pod = self._state.remembered(arguments.pod_uid) or self._read(arguments, until)
+        return self._decisions.make(pod, arguments.node)
 
-    def _decided(self, pod: Pod, node: str) -> tuple[AssumedBind, dict[str, Any]]:
-        """Check once more, choose, and count the choice in the ledger, in one step; and what is posted."""
-        with self._state.locked() as ledger:
-            try:
-                request = self._state.request(pod)
-            except QuantityError as error:
-                raise BindError(str(error)) from error
-            ((view, agent),) = self._state.snapshot((node,))
-            reason = rejection(request, view, agent) or self._state.promises(pod, request)(node)
-            if reason:
-                raise BindError(f"The pod no longer fits on node {node}: {reason}.")
-            if request.demand and self._state.awaits_answer(node):
-                raise BindError(unanswered(node))
-            try:
-                assignment = choose(request, view)
-            except NoPlaceError as error:
-                raise BindError(f"The pod no longer fits on node {node}.") from error
-            decision = AssumedBind(pod=pod, node=node, assignment=assignment)
-            body = binding(decision)
-            ledger.assume(pod, node, assignment)
-            self._state.expect_answer(pod.metadata.uid)
-        return decision, body
-
-    def _renewed(self, decision: AssumedBind, budget: BindDeadline) -> _Posting:
-        """The same decision, counted from now on: ``assumed_binds`` gives it its full time again.
+    def _decided_after(
+        self,
+        conflict: Conflict,
+        decision: Decision,
+        arguments: ExtenderBindingArgs,
+        until: float,
+        *,
+        is_last: bool,
+    ) -> Decision | None:
+        """The decision once more, as the pod is now; None where the pod is bound there.
 
         Raises:
-            BindError: it would not be made any more (law L6). It stays as it is: the first may yet arrive.
+            BindError: the pod is another than it was when it was filtered, or this was the last try.
         """
-        decided_at = self._clock.monotonic()
-        again = AssumedBind(pod=decision.pod, node=decision.node, assignment=decision.assignment)
-        with self._state.locked() as ledger:
-            ((view, agent),) = self._state.snapshot((decision.node,))
-            reason = _outdated(decision, view, agent)
-            if reason:
-                raise BindError(f"The pod no longer fits on node {decision.node}: {reason}.")
-            ledger.forget_assumed(again.pod.metadata.uid)
-            ledger.assume(again.pod, again.node, again.assignment)
-        return _Posting(again, binding(again), decided_at, budget, is_repeat=True)
-
-    def _post(self, posting: _Posting) -> AssumedBind | None:
-        """Post the Binding, if it may be posted at this moment; what was decided, where that has happened."""
-        meta = posting.decision.pod.metadata
-        try:
-            left = self._time_left(posting)
-        except Exception:
-            self._not_posted(posting)
-            raise
-        try:
-            self._kube.create_subresource(
-                PODS,
-                "binding",
-                posting.body,
-                name=meta.name,
-                namespace=meta.namespace,
-                within=left,
-                answered=posting.budget.left,
-            )
-        except Conflict as error:
-            return self._after_conflict(posting, error)
-        except ClientError as error:
-            self._not_posted(posting)
-            begin = f"{names.NOT_NOW} " if isinstance(error, NOT_THE_NODES_FAULT) else ""
-            raise BindError(
-                f"{begin}The API server refused the Binding ({error.code} {error.reason})."
-            ) from error
-        except Unsent as error:
-            self._not_posted(posting)
-            raise BindError(
-                f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided anew."
-            ) from error
-        except ApiError as error:
-            raise BindError(
-                f"{names.NOT_NOW} The API server has not said whether the pod is bound;"
-                " the same bind is tried again."
-            ) from error
-        return posting.decision
-
-    def _time_left(self, posting: _Posting) -> float:
-        """Seconds within which it may be posted; the last look before it is, so time is looked at last.
-
-        Raises:
-            BindError: it may not be posted.
-        """
-        if not self._leads():
-            raise BindError(NOT_LEADING)
-        left = DEADLINE - (self._clock.monotonic() - posting.decided_at)
-        left = min(left, posting.budget.left)
-        if left < CONNECTING:
-            raise BindError(f"{names.NOT_NOW} The decision was too old to be written; it is made anew.")
-        return left
-
-    def _not_posted(self, posting: _Posting) -> None:
-        """It has not happened this time, and so not at all unless it was posted before."""
-        if not posting.is_repeat:
-            self._take_back(posting.decision.pod.metadata.uid)
-
-    def _after_conflict(self, posting: _Posting, conflict: Conflict) -> AssumedBind | None:
-        decided, node = posting.decision.pod, posting.decision.node
-        self._not_posted(posting)
-        pod = self._read(posting.arguments, posting.budget)
-        if self._has_bound(pod, node):
+        pod = self._read(arguments, until)
+        if self._has_bound(pod, arguments.node):
             return None
-        if bind_outcome(pod, decided) == "never":
-            self._take_back(decided.metadata.uid)
-            if not posting.is_last and self._rests_on_the_same(decided, pod):
-                decision, body = self._decided(pod, node)
-                return self._post(_Posting(decision, body, posting.decided_at, posting.budget, is_last=True))
+        if bind_outcome(pod, decision.pod) == "never":
+            self._decisions.take_back(arguments.pod_uid)
+            if not is_last and self._decisions.rests_on(decision.pod, pod):
+                return self._decisions.make(pod, arguments.node, counts_from=decision.made_at)
         raise BindError(
-            f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
+            f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided again."
         ) from conflict
-
-    def _rests_on_the_same(self, decided: Pod, pod: Pod) -> bool:
-        """Whether filter, ours and kube-scheduler's, would have been asked the same about the pod now."""
-        before, now = decided.metadata, pod.metadata
-        return (
-            pod.spec == decided.spec
-            and now.labels == before.labels
-            and now.deletion_timestamp == before.deletion_timestamp
-            and self._state.request(pod) == self._state.request(decided)
-        )
 
     def _has_bound(self, pod: Pod, node: str) -> bool:
         """Whether a pod that was read now is bound to the node that is asked for.
@@ -308,56 +189,16 @@ class Bind:
             raise BindError(f"The pod is bound to node {pod.spec.node_name} already.")
         return True
 
-    def _read(self, arguments: ExtenderBindingArgs, budget: BindDeadline) -> Pod:
+    def _read(self, arguments: ExtenderBindingArgs, until: float) -> Pod:
         name, namespace = arguments.pod_name, arguments.pod_namespace
         try:
-            pod = self._kube.get(PODS, name, namespace=namespace, within=budget.left)
+            pod = self._kube.get(PODS, name, namespace=namespace, within=until - self._clock.monotonic())
         except NotFound as error:
-            self._take_back(arguments.pod_uid)
+            self._decisions.take_back(arguments.pod_uid)
             raise BindError("The pod is gone.") from error
         except ApiError as error:
             raise BindError(f"{names.NOT_NOW} The pod cannot be read from the API server.") from error
         if pod.metadata.uid != arguments.pod_uid:
-            self._take_back(arguments.pod_uid)
+            self._decisions.take_back(arguments.pod_uid)
             raise BindError("The pod is gone; another one has its name.")
         return pod
-
-    def _take_back(self, uid: str) -> None:
-        with self._state.locked() as ledger:
-            ledger.forget_assumed(uid)
-            self._state.decide_anew(uid)
-
-
-def _outdated(decision: AssumedBind, view: NodeView, agent: AgentState) -> str | None:
-    """Why a decision that waits for its answer would not be made any more, None when it would."""
-    chosen = devices_of(decision.assignment)
-    if not chosen:
-        return None
-    if agent != "alive":
-        return AGENT[agent]
-    if not chosen <= {device.uuid for device in view.devices if device.is_healthy}:
-        return "a GPU that was chosen is not healthy any more"
-    uid = decision.pod.metadata.uid
-    return KEPT if any(view.kept.get(uuid, uid) != uid for uuid in chosen) else None
-
-
-def binding(decision: AssumedBind) -> dict[str, Any]:
-    """The body of ``POST pods/<name>/binding``: node, devices and preconditions in one write."""
-    meta = decision.pod.metadata
-    metadata: dict[str, Any] = {
-        "name": meta.name,
-        "namespace": meta.namespace,
-        "uid": meta.uid,
-        "resourceVersion": meta.resource_version,
-    }
-    annotations = {key: "" for key in names.WAITING_STATE if meta.annotation(key)}
-    if decision.assignment:
-        annotations[names.ASSIGNED] = encode_assignment(decision.assignment)
-    if annotations:
-        metadata["annotations"] = annotations
-    return {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": metadata,
-        "target": {"apiVersion": "v1", "kind": "Node", "name": decision.node},
-    }

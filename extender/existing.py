@@ -16,7 +16,7 @@ from cluster.process.certificates import AllowedClients, KeyPair
 from cluster.process.clock import Clock
 from cluster.process.loops import Body
 from cluster.process.probes import Check
-from extender.bind import DEADLINE
+from extender.binding_post import DEADLINE
 
 log = structlog.get_logger(__name__)
 
@@ -115,8 +115,8 @@ class Presented:
         except (OSError, UnicodeDecodeError) as error:
             self._problem = f"The certificate cannot be served: {error}."
             log.warning(
-                "the certificate cannot be served", why=str(error), former_one_stays=bool(self._served)
+                "the certificate cannot be served", error=str(error), previous_one_stays=bool(self._served)
             )
             return
         self._served = shown
-        log.info("a certificate is served")
+        log.info("a new certificate is served")

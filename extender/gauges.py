@@ -15,8 +15,8 @@ from extender.state import ClusterState
 class Sources:
     """What other parts of the process know."""
 
-    age: Callable[[], float | None]
-    """Seconds since the oldest of what is followed had news."""
+    staleness: Callable[[], float | None]
+    """Seconds since the last event or bookmark of the stalest watch."""
     lists: Callable[[], Mapping[str, int]]
     """Kind -> how often all of it was read."""
     refusing: Callable[[], float]
@@ -27,9 +27,10 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
     """Register them."""
     measured(
         registry,
-        "extender_news_age_seconds",
-        "Seconds since the oldest of what is followed (pods, nodes, Leases, Namespaces, bookings) had news.",
-        sources.age,
+        "extender_cache_staleness_seconds",
+        "Seconds since the last event or bookmark of the stalest watch (pods, nodes, Leases,"
+        " Namespaces, bookings).",
+        sources.staleness,
     )
     measured(
         registry,
@@ -40,7 +41,7 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
     measured_each(
         registry,
         "extender_devices_free",
-        "Healthy devices that nobody holds and that are kept for nobody, by model.",
+        "Healthy devices that no pod holds and that are not held for a booked pod, by model.",
         lambda: free(_views(state)),
         label="model",
     )
@@ -54,13 +55,13 @@ def show(registry: CollectorRegistry, state: ClusterState, sources: Sources) -> 
     measured(
         registry,
         "extender_assumed_binds",
-        "Binds that were decided and whose pod's event has not come yet.",
+        "Binds that were decided and have not been seen on their pods yet.",
         lambda: float(_assumed(state)),
     )
     counted_each(
         registry,
         "extender_lists",
-        "Lists of all objects, read at the start or because changes may have been missed, by kind.",
+        "Full lists that were read, at the start or because changes may have been missed, by kind.",
         sources.lists,
         label="kind",
     )

@@ -45,7 +45,7 @@ class KubeletRejections:
             self._state.refusals.clear()
         for refusal, node in found:
             self._metrics.refusals.inc()
-            log.warning("a kubelet has refused a pod", pod=refusal.pod.key, node=refusal.pod.spec.node_name)
+            log.warning("a kubelet rejected a pod", pod=refusal.pod.key, node=refusal.pod.spec.node_name)
             if node and self._leads():
                 self._report(node, names.KUBELET_REFUSES, message(refusal))
 

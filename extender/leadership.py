@@ -70,7 +70,7 @@ class SchedulerLeads:
         try:
             lease = self._kube.get(LEASES, self._lease, namespace=self._namespace, within=READ_WITHIN)
         except ApiError as error:
-            log.warning("the scheduler's Lease cannot be read: nothing is bound", why=str(error))
+            log.warning("the scheduler's Lease cannot be read: nothing is bound", error=str(error))
             return False
         self._cache.apply_lease(lease)
         return True

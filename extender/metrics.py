@@ -13,15 +13,15 @@ class Metrics:
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "extender_requests_total",
-            "Requests of kube-scheduler, by verb and what came of them as an HTTP status;"
-            " filter and bind send 200 with the reason, which kube-scheduler would drop else.",
+            "Requests of kube-scheduler, by verb and outcome as an HTTP status; filter and bind answer 200"
+            " with an error in the body, as kube-scheduler drops the body of any other status.",
             ("verb", "status"),
             namespace=NAMESPACE,
             registry=registry,
         )
         self.seconds = Histogram(
             "extender_request_seconds",
-            "Seconds from the whole request to the whole answer, by verb.",
+            "Seconds from the end of a request to the end of its answer, by verb.",
             ("verb",),
             buckets=_BUCKETS,
             namespace=NAMESPACE,
@@ -29,13 +29,13 @@ class Metrics:
         )
         self.refusals = Counter(
             "extender_kubelet_refusals_total",
-            "Pods that were bound with GPUs and that a kubelet has refused.",
+            "Pods that were bound with GPUs and that a kubelet has refused to admit.",
             namespace=NAMESPACE,
             registry=registry,
         )
         self.rejections = Counter(
             "extender_rejections_total",
-            "Nodes that filter has turned down for a pod, by reason.",
+            "Nodes that filter has rejected for a pod, by reason; docs/extender.md has them all.",
             ("reason",),
             namespace=NAMESPACE,
             registry=registry,
@@ -49,7 +49,7 @@ class Metrics:
         )
         self.binds = Counter(
             "extender_binds_total",
-            "Answers of the verb bind, by outcome: bound, refused.",
+            "Answers to the verb bind, by outcome: bound, refused.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,

@@ -65,8 +65,8 @@ class Preempt:
             "preempt answered",
             pod=pod.key,
             uid=pod.metadata.uid,
-            offered=len(offered),
-            left=len(answer),
+            asked=len(offered),
+            fitting=len(answer),
             changed=sum(answer[node] != offered[node] for node in answer),
         )
         return ExtenderPreemptionResult(node_name_to_meta_victims=answer)

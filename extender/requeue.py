@@ -151,14 +151,14 @@ class Requeue:
             known = self._calls[uid].nodes if uid in self._calls else NONE
             self._calls[uid] = _Candidate(*present[uid], nodes=known | {node}, at=now + PATIENCE)
         self._seen, self._judged = seen, present
-        self._ring_for(now)
+        self._requeue_due(now)
 
-    def _ring_for(self, now: float) -> None:
-        """Ring for those whom it is time to ring for."""
+    def _requeue_due(self, now: float) -> None:
+        """Have those requeued whose time it is."""
         due = [call for call in self._calls.values() if now >= call.at]
-        is_rung = due and self._trigger()
+        is_triggered = due and self._trigger()
         for call in due:
-            if is_rung:
+            if is_triggered:
                 call.at, call.pause = now + call.pause, min(2 * call.pause, LONGEST_PAUSE)
             else:
                 call.at = now + RETRIED_AFTER
@@ -275,7 +275,7 @@ class Requeue:
                 }
                 self._kube.create(REQUEUE_TRIGGERS, body, namespace=self._namespace)
         except ApiError as error:
-            self._log.warning("the scheduler cannot be woken now", error=str(error))
+            self._log.warning("kube-scheduler could not be made to requeue pods", error=str(error))
             return False
-        self._log.info("the scheduler is woken for pods that fit by now", pods=len(self._calls))
+        self._log.info("kube-scheduler was made to requeue pods that fit now", pods=len(self._calls))
         return True

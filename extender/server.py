@@ -9,6 +9,7 @@ A WSGI application by hand: of a question that is answered in less than a millis
 and request objects would be a third.
 """
 
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 import structlog
 
+from cluster import names
 from cluster.objects.quantity import QuantityError
 from cluster.process.clock import Clock
 from cluster.process.probes import PATHS, Probes
@@ -40,6 +42,9 @@ if TYPE_CHECKING:
 
 JSON: Final = "application/json"
 BIND: Final = "/bind"
+TOO_MANY: Final = ExtenderBindingResult(
+    error=f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
+)
 SAY_WHY: Final = ("/filter", BIND)
 """Verbs with room for a sentence: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
@@ -122,7 +127,7 @@ class App:
         except QuantityError as error:
             status, body = HTTPStatus.BAD_REQUEST, _message(str(error))
         except Exception:
-            log.exception("a request failed through a fault of ours", path=path)
+            log.exception("internal error while answering a request", path=path)
             status, body = HTTPStatus.INTERNAL_SERVER_ERROR, _message(_FAULT)
         headers = [("Content-Type", JSON), ("Content-Length", str(len(body)))]
         if status is HTTPStatus.METHOD_NOT_ALLOWED:
@@ -190,6 +195,7 @@ def create_app(
     metrics: Metrics,
     *,
     limit: int,
+    binds_at_once: int,
     priority: Callable[[], AbstractContextManager[None]],
 ) -> App:
     """The WSGI application.
@@ -200,6 +206,7 @@ def create_app(
         clock: for the durations that are counted.
         metrics: where requests are counted.
         limit: largest accepted body, bytes.
+        binds_at_once: so many of the threads may be taken by binds.
         priority: inside, a question is answered that kube-scheduler waits for.
     """
     decisions = msgspec.json.Decoder(ExtenderArgs)
@@ -208,7 +215,10 @@ def create_app(
             "/filter": (decisions, verbs.filter),
             "/prioritize": (decisions, verbs.prioritize),
             "/preempt": (msgspec.json.Decoder(ExtenderPreemptionArgs), verbs.preempt),
-            BIND: (msgspec.json.Decoder(ExtenderBindingArgs), _counted(verbs.bind, metrics)),
+            BIND: (
+                msgspec.json.Decoder(ExtenderBindingArgs),
+                _limited(verbs.bind, metrics, binds_at_once),
+            ),
         },
         unready_reason,
         clock,
@@ -235,12 +245,24 @@ def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
     return switch
 
 
-def _counted(
-    bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult], metrics: Metrics
+def _limited(
+    bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult], metrics: Metrics, at_once: int
 ) -> Callable[[ExtenderBindingArgs], ExtenderBindingResult]:
-    def counted(arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
-        result = bind(arguments)
+    """Binds in a bounded number of the server's threads, and counted.
+
+    Each takes a thread for as long as it waits for a kubelet and the API server works; with more than so many
+    under way the next are refused at once, so that the other verbs always have threads left.
+    """
+    threads = threading.BoundedSemaphore(at_once)
+
+    def limited(arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
+        result = TOO_MANY
+        if threads.acquire(blocking=False):
+            try:
+                result = bind(arguments)
+            finally:
+                threads.release()
         metrics.binds.labels(outcome="refused" if result.error else "bound").inc()
         return result
 
-    return counted
+    return limited

@@ -4,7 +4,7 @@ Filter is asked about the next pod of a burst before the bind of the one before 
 fills nodes sends both to the node that has one device left, one bind is refused, and that pod waits out a
 backoff of a second and more. So the node that was ranked best counts as taken for a moment, softly: filter
 leaves out nodes that would fit but for such a reservation where others fit as well, and rejects nobody for
-it. A bind that has come and waits for its node reserves there as long as it waits (``patient.PATIENCE`` at
+it. A bind that has come and waits for its node reserves there as long as it waits (``bind.PATIENCE`` at
 most): kube-scheduler may have taken another node than the one that we ranked best.
 """
 

@@ -209,7 +209,7 @@ class ClusterState(ClusterCache):
         """How a node's agent and kubelet are doing: nothing is bound where it is not alive."""
         found = super().agent(view, now)
         if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
-            return "short"
+            return "kubelet-short"
         return found
 
     def expect_answer(self, uid: str) -> None:

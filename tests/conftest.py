@@ -2,17 +2,15 @@
 
 import contextlib
 import os
-from collections.abc import Generator, Iterator
-from typing import Final
+from collections.abc import Iterator
 
 import pytest
-import stamina
 from hypothesis import HealthCheck, settings
 
 from devcluster import limits
 from devcluster.errors import ClusterError
 from devcluster.machine import remove_left_behind
-from tests.leftovers import ELSEWHERE, Leftovers, adopt_orphans
+from tests.leftovers import Leftovers, adopt_orphans
 from tests.running.turn import turn
 
 pytest.register_assert_rewrite("tests.contracts")  # their failures say what was, like those of test modules
@@ -27,8 +25,6 @@ ON_CLUSTERS = ("e2e", "controlplane", "gpu")
 LONGEST_FIRST = ("e2e", "controlplane")
 SEEDS = ("--randomly-seed", "--hypothesis-seed")
 HISTORIES = "HISTORY_SEED"
-AS_OFTEN: Final = 100
-"""More attempts than anybody makes: theirs are what they are."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -47,15 +43,6 @@ def pytest_runtestloop(session: pytest.Session) -> Iterator[None]:
         remove_left_behind(session.config.get_terminal_writer().line)
         with contextlib.suppress(ClusterError):  # each test that starts one says so
             limits.ensure(session.config.get_terminal_writer().line)
-        return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """A unit test's server does not recover by being waited for: what is tried again is tried at once."""
-    if any(item.get_closest_marker(mark) for mark in ELSEWHERE):
-        return (yield)
-    with stamina.set_testing(True, attempts=AS_OFTEN, cap=True):
         return (yield)
 
 

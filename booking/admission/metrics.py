@@ -8,26 +8,26 @@ _BUCKETS = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0,
 
 
 class Metrics:
-    """Requests, what became of their pods and of forged keys on them, and how long they took."""
+    """Requests, what became of their pods and of reserved keys on them, and how long they took."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
         self.requests = Counter(
             "admission_requests_total",
-            "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU), cleaned,"
-            " untouched; refused ones by HTTP status.",
+            "Requests of the API server, by outcome: booked, opportunistic, stripped (of its GPU), cleaned"
+            " (of reserved keys), untouched; refused ones by HTTP status.",
             ("outcome",),
             namespace=NAMESPACE,
             registry=registry,
         )
-        self.forgeries = Counter(
-            "admission_forgeries_total",
-            "New pods from which keys were removed that we alone write; the log says who created them.",
+        self.reserved_keys_removed = Counter(
+            "admission_reserved_keys_removed_total",
+            "New pods from which keys reserved to GPU Booking were removed; the log says who created them.",
             namespace=NAMESPACE,
             registry=registry,
         )
         self.seconds = Histogram(
             "admission_request_seconds",
-            "Seconds from the whole request to the whole answer.",
+            "Seconds from the end of a request to the end of its answer.",
             buckets=_BUCKETS,
             namespace=NAMESPACE,
             registry=registry,

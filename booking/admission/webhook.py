@@ -96,12 +96,12 @@ class Webhook:
         except (BadRequestError, BadPodError) as error:
             return self._refused(HTTPStatus.BAD_REQUEST, str(error))
         except Exception:
-            log.exception("an admission failed through a fault of ours")
+            log.exception("internal error while answering an admission review")
             why = "The webhook failed to answer; its log says why."
             return self._refused(HTTPStatus.INTERNAL_SERVER_ERROR, why)
         self._metrics.requests.labels(outcome=outcome.kind).inc()
         if outcome.forged:
-            self._metrics.forgeries.inc()
+            self._metrics.reserved_keys_removed.inc()
         _tell(request, outcome)
         return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
 
@@ -119,7 +119,7 @@ class Webhook:
         try:
             self._read_bookings()
         except ApiError as error:
-            log.warning("bookings could not be read, so no pod starts without its GPU", error=str(error))
+            log.warning("the Bookings could not be read: the pod keeps its GPU request", error=str(error))
             is_certain = False
         return self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
 
@@ -168,11 +168,11 @@ def _tell(request: Request, outcome: Outcome) -> None:
     if outcome.forged:
         keys = [key[:_LONGEST_KEY] for key in outcome.forged[:_MOST_KEYS]]
         log.warning(
-            "a new pod brought keys that we alone write; they were removed",
+            "reserved keys were removed from a new pod",
             pod=pod,
             creator=creator,
             keys=keys,
-            more=len(outcome.forged) - len(keys),
+            omitted=len(outcome.forged) - len(keys),
         )
     log.info(
         "pod admitted",

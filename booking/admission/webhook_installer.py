@@ -103,7 +103,7 @@ class WebhookInstaller:
             self._serve(pair)
         else:
             self._problem = f"The Secret {names.WEBHOOK_KEYS} holds no certificate with its key yet."
-            log.warning("no certificate can be served", why=self._problem)
+            log.warning("the webhook has no certificate to serve", reason=self._problem)
 
     def _serve(self, pair: KeyPair) -> None:
         if pair != self._served:
@@ -148,7 +148,7 @@ class WebhookInstaller:
             return
         metadata = {"resourceVersion": found.metadata.resource_version}
         self._kube.patch(MUTATING_WEBHOOKS, names.WEBHOOK, {"metadata": metadata, "webhooks": webhooks})
-        log.info("the API server has been told our authority", configuration=names.WEBHOOK)
+        log.info("the CA bundle of the webhook configuration was updated", configuration=names.WEBHOOK)
 
 
 def _with_bundle(webhook: dict[str, Any], bundle: str) -> dict[str, Any]:

@@ -283,7 +283,7 @@ class PlannedCapacity:
             total=self._total,
             message=f"Of the {wording.counted(self._total, 'GPU')} of model {self._model}{spared} {free} "
             f"can be had all the time from {wording.instant(start)} to {wording.instant(end)}, "
-            f"and {wanted.count} are asked for.",
+            f"and {wording.asked_for(wanted.count)}.",
         )
 
     def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
@@ -301,7 +301,7 @@ class PlannedCapacity:
             free=most,
             total=self._total,
             message=f"{wording.counted(free, 'GPU')} of model {self._model} can be had {when}, "
-            f"{where}, and {wanted.count} are asked for.",
+            f"{where}, and {wording.asked_for(wanted.count)}.",
         )
 
 

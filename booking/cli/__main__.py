@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -18,11 +19,13 @@ from booking.cli.commands.policy import policy
 from booking.cli.commands.status import status
 from booking.cli.commands.why import why
 from cluster import names
+from cluster.process import logs
 from cluster.process.clock import Clock, SystemClock
 
 _PLUGIN: Final = "kubectl-gpu"
 _NO_FILES: Final = ":4"
-"""Directive of cobra's completion protocol: the shell shall not offer files."""
+_FILES: Final = ":0"
+"""Directives of cobra's completion protocol: the shell shall not offer files of its own, or shall."""
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
@@ -51,6 +54,7 @@ for _command in (
 
 def main() -> None:
     """Run one command and end the process with its status."""
+    logs.silence()
     is_plugin = Path(sys.argv[0]).name == _PLUGIN
     gpu.main(
         prog_name="kubectl gpu" if is_plugin else names.PROGRAM,
@@ -61,9 +65,15 @@ def main() -> None:
 
 def complete() -> None:
     """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
-    for item in completions(sys.argv[1:], SystemClock()):
-        click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
-    click.echo(_NO_FILES)
+    logs.silence()
+    found: list[CompletionItem] = []
+    # Whoever presses the tab key is in the middle of a line, whatever goes wrong.
+    with suppress(Exception):
+        found = completions(sys.argv[1:], SystemClock())
+    for item in found:
+        if item.type == "plain":
+            click.echo(f"{item.value}\t{item.help}" if item.help else item.value)
+    click.echo(_NO_FILES if all(item.type == "plain" for item in found) else _FILES)
 
 
 def completions(words: Sequence[str], clock: Clock) -> list[CompletionItem]:

@@ -1,7 +1,7 @@
 """The booking server's REST API, asked for one command. Problems (RFC 9457) become sentences."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from http import HTTPStatus
@@ -29,10 +29,27 @@ _NOT_SENT: Final = urllib3.Retry(
     respect_retry_after_header=False,
 )
 """Tried again where the request has not left us. An answer is told, also one that says when to ask again."""
+_ONCE: Final = _NOT_SENT.new(total=0, connect=0)
+"""For who waits for a moment alone."""
 
 _CONNECTION: Final = re.compile(r"^HTTPS?Connection(?:Pool)?\([^)]*\): ")
 
 Json = dict[str, Any]
+
+
+class Answer(dict[str, Any]):
+    """What was answered, of which somebody expects something."""
+
+    def __init__(self, body: Mapping[str, Any], url: str) -> None:
+        super().__init__(body)
+        self._url = url
+
+    def __missing__(self, name: str) -> Any:
+        """It is not there."""
+        raise UnreachableError(
+            f"What answers at {self._url} is no booking server, or one of another version: its answer lacks"
+            f" {name!r}. Is the address right?"
+        )
 
 
 class Api:
@@ -46,6 +63,7 @@ class Api:
         ca_file: str | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
         told: Callable[[str], str] = str,
+        within: float | None = None,
     ) -> None:
         """Take what there is to know.
 
@@ -55,6 +73,8 @@ class Api:
             ca_file: who vouches for it.
             waiting: around every request, for a sign of life.
             told: what the server says as its reader understands it.
+            within: seconds in which each request must be answered, at the first attempt; None: as long as
+                somebody waits who has asked for a change.
         """
         self._waiting = waiting
         self._told = told
@@ -64,7 +84,8 @@ class Api:
             "Accept": "application/json",
             "User-Agent": names.CLI,
         }
-        self._pool = urllib3.PoolManager(ca_certs=ca_file, timeout=_TIMEOUT, retries=_NOT_SENT)
+        timeout, retries = (_TIMEOUT, _NOT_SENT) if within is None else (urllib3.Timeout(total=within), _ONCE)
+        self._pool = urllib3.PoolManager(ca_certs=ca_file, timeout=timeout, retries=retries)
 
     def get(self, path: str, query: Mapping[str, object] | None = None) -> Json:
         """Read something."""
@@ -72,13 +93,16 @@ class Api:
 
     def pages(self, path: str, field: str, query: Mapping[str, object] | None = None) -> list[Json]:
         """Read a list to its end."""
-        found: list[Json] = []
+        return list(self.each(path, field, query))
+
+    def each(self, path: str, field: str, query: Mapping[str, object] | None = None) -> Iterator[Json]:
+        """The entries of a list, as its pages come."""
         asked = dict(query or {})
         while True:
             page = self.get(path, asked)
-            found += page[field]
+            yield from page[field]
             if not page.get("continue"):
-                return found
+                return
             asked["continue"] = page["continue"]
 
     def ask(
@@ -109,6 +133,7 @@ class Api:
                 answer = self._pool.request(
                     method,
                     f"{url}?{given}" if given else url,
+                    redirect=False,
                     body=None if body is None else msgspec.json.encode(body),
                     headers=self._headers
                     | dict(headers or {})
@@ -116,6 +141,12 @@ class Api:
                 )
         except urllib3.exceptions.HTTPError as error:
             raise UnreachableError(_unreachable(self.url, error, method)) from error
+        elsewhere = answer.get_redirect_location()
+        if elsewhere:
+            raise UnreachableError(
+                f"What answers at {self.url} is no booking server: it sends whoever asks on to"
+                f" {wording.quoted(elsewhere)}, perhaps to sign in. Is the address right?"
+            )
         return self._read(answer.status, answer.data)
 
     def _read(self, status: int, data: bytes) -> Json:
@@ -123,13 +154,13 @@ class Api:
             body = msgspec.json.decode(data or b"{}", type=dict[str, Any])
         except msgspec.MsgspecError as error:
             raise UnreachableError(
-                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON): is the address"
-                " right?"
+                f"What answers at {self.url} is no booking server (HTTP {status}, no JSON object): is the"
+                " address right?"
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:
             passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
             raise (UnreachableError if passes else CommandError)(self._told(said(status, body)))
-        return body
+        return Answer(body, self.url)
 
 
 def part(text: str) -> str:
@@ -176,10 +207,15 @@ def _moment(text: object) -> str:
 
 
 def _unreachable(url: str, error: Exception, method: str) -> str:
-    hint = "Is the address right, and is the server running?"
-    if method != "GET":
+    reason, hint = _first(error), "Is the address right, and is the server running?"
+    if "CERTIFICATE_VERIFY_FAILED" in reason:
+        file = names.setting("ca_file")
+        hint = f"Name the authorities that vouch for the server with --ca-file or {file}."
+    elif "WRONG_VERSION_NUMBER" in reason:
+        hint = "It speaks no TLS: does its address begin with http://?"
+    elif method != "GET":
         hint = 'It may have been done all the same: look with "kubectl gpu bookings" before you try again.'
-    return f"The booking server at {url} does not answer: {_first(error)}. {hint}"
+    return f"The booking server at {url} does not answer: {reason}. {hint}"
 
 
 def _first(error: Exception) -> str:

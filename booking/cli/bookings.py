@@ -100,13 +100,14 @@ def book(reach: ServerConnection, path: str, body: Mapping[str, Any], form: Form
         query={"dry_run": True} if dry_run else None,
         headers={"Idempotency-Key": str(uuid.uuid4())},
     )
+    whom = f" for {made['user']}" if body.get("user") else ""
     what = sentence_of(reach, made)
     if not dry_run:
-        tell(reach, made, form, f"Booked as {made['id']}: {what}.")
+        tell(reach, made, form, f"Booked as {made['id']}{whom}: {what}.")
         return
     is_for_people = form in {*output.PEOPLES, "name"}
     shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
-    tell(reach, shown, form, f"This would be booked: {what}.")
+    tell(reach, shown, form, f"This would be booked{whom}: {what}.")
 
 
 def sentence_of(reach: ServerConnection, booking: Row) -> str:

@@ -1,53 +1,174 @@
-"""What a shell offers after the tab key: bookings, models, nodes; nothing where nobody answers."""
+"""What a shell offers after the tab key, for each kind of name; nothing where nobody answers in time."""
 
-import os
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 import click
 from click.shell_completion import CompletionItem
 
-from booking.cli.errors import CommandError
-from booking.cli.server_connection import ConnectionOptions, ServerConnection, the_clock
+from booking.cli import typed_names
+from booking.cli.connection_options import reach_in_haste
+from booking.cli.deadline import found_in_time
+from booking.cli.output import printable
+from cluster import names
+from cluster.kube.resources import PODS
+from cluster.objects.pods import Pod, asks_for_gpus, is_live
 
-_OPTIONS: Final = ("url", "token_file", "ca_file", "kubeconfig", "context")
+Completer = Callable[[click.Context, click.Parameter, str], list[CompletionItem]]
+"""As click calls it: with what has been read of the line, the parameter, and the word as far as it goes."""
+
+_PAGE: Final = 500
+"""Entries of a list that the booking server gives at once at most."""
 
 
-def known_bookings(
+def bookings_in(state: str | None = None) -> Completer:
+    """Bookings: one's own, for an administrator everybody's.
+
+    Args:
+        state: only those in it; None: those that run and are planned, with ``--past`` the others as well.
+    """
+
+    def known(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        query = {"state": state, "past": True if context.params.get("past") else None, "limit": _PAGE}
+        return found_in_time(lambda: _bookings(_listed(context, "bookings", query), incomplete))
+
+    return known
+
+
+def known_blocks(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    """Running and planned bookings: one's own, for an administrator everybody's."""
-    return [
-        CompletionItem(each["id"], help=f"{each['count']} x {each['model']}, {each['state']}")
-        for each in _asked(context, "/bookings", "bookings")
-        if each["id"].startswith(incomplete)
-    ]
+    """Maintenance that runs or is planned, by its id."""
+    query = {"limit": _PAGE}
+    return found_in_time(lambda: _blocks(_listed(context, "admin/blocks", query), incomplete))
+
+
+def known_exemptions(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """Exemptions that hold or will, by their id."""
+    query = {"limit": _PAGE}
+    return found_in_time(lambda: _exemptions(_listed(context, "admin/exemptions", query), incomplete))
+
+
+def known_subjects(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    """What there is to read about in the audit: bookings, maintenance and exemptions, by their id."""
+
+    def look() -> Iterator[CompletionItem]:
+        query = {"limit": _PAGE}
+        yield from _bookings(_listed(context, "bookings", query), incomplete)
+        yield from _blocks(_listed(context, "admin/blocks", query), incomplete)
+        yield from _exemptions(_listed(context, "admin/exemptions", query), incomplete)
+
+    return found_in_time(look)
 
 
 def known_models(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     """Models that there are; a part of the name is enough, as it is for the command."""
-    return [
-        CompletionItem(each["model"])
-        for each in _asked(context, "/availability", "models")
-        if incomplete.casefold() in each["model"].casefold()
-    ]
+    folded = incomplete.replace(" ", "-").casefold()
+
+    def look() -> Iterator[CompletionItem]:
+        for each in _listed(context, "availability", field="models"):
+            if folded in each["model"].casefold():
+                yield CompletionItem(each["model"])
+
+    return found_in_time(look)
 
 
-def known_nodes(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Nodes with GPUs."""
-    return [
-        CompletionItem(each["node"])
-        for each in _asked(context, "/now", "nodes")
-        if each["node"].startswith(incomplete)
-    ]
+def known_nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """Nodes with GPUs that the line does not name yet."""
+    named = context.params.get(parameter.name or "")
+    before = named if isinstance(named, tuple) else ()
+
+    def look() -> Iterator[CompletionItem]:
+        for each in _listed(context, "now", field="nodes"):
+            if each["node"].startswith(incomplete) and each["node"] not in before:
+                yield CompletionItem(each["node"])
+
+    return found_in_time(look)
 
 
-def _asked(context: click.Context, path: str, field: str) -> list[dict[str, Any]]:
-    given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
-    with suppress(CommandError):
-        reach = ServerConnection(ConnectionOptions(**given), os.environ, the_clock(context))
-        found: list[dict[str, Any]] = reach.api.get(path)[field]
-        return found
-    return []
+def known_gpus(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    """GPUs of the node that the line names: by their number, or by their UUID where one is begun."""
+
+    def look() -> Iterator[CompletionItem]:
+        for node in _listed(context, "now", field="nodes"):
+            if node["node"] == context.params.get("node"):
+                yield from _gpus(node["devices"], incomplete)
+
+    return found_in_time(look)
+
+
+def pods_of_gpus(*, must_run: bool) -> Completer:
+    """Pods of the namespace that is named, else the context's, which have to do with GPUs.
+
+    Args:
+        must_run: only those that are on a node and not about to leave it.
+    """
+
+    def known(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        prefix = next((each for each in typed_names.KINDS if incomplete.startswith(each)), "")
+        begun = incomplete.removeprefix(prefix)
+
+        def look() -> Iterator[CompletionItem]:
+            reach = reach_in_haste(context)
+            for pod in reach.objects(PODS, namespace=reach.namespace):
+                is_one = _runs_on_gpus(pod) if must_run else _has_to_do_with_gpus(pod)
+                if is_one and pod.metadata.name.startswith(begun):
+                    yield CompletionItem(f"{prefix}{pod.metadata.name}")
+
+        return found_in_time(look)
+
+    return known
+
+
+def _runs_on_gpus(pod: Pod) -> bool:
+    return asks_for_gpus(pod) and is_live(pod) and bool(pod.spec.node_name)
+
+
+def _has_to_do_with_gpus(pod: Pod) -> bool:
+    """It asks for one, or did before it came back without."""
+    return asks_for_gpus(pod) or pod.metadata.annotation(names.USER) is not None
+
+
+def _listed(
+    context: click.Context, what: str, query: Mapping[str, object] | None = None, *, field: str | None = None
+) -> Iterator[dict[str, Any]]:
+    """Entries of a list of the booking server's, as its pages come."""
+    return reach_in_haste(context).api.each(f"/{what}", field or what.rpartition("/")[2], query)
+
+
+def _bookings(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
+    for each in listed:
+        if each["id"].startswith(incomplete):
+            what = f"{each['count']} x {each['model']} of {each['user']}, {each['state']}"
+            yield CompletionItem(each["id"], help=printable(what))
+
+
+def _blocks(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
+    for each in listed:
+        if each["id"].startswith(incomplete):
+            yield CompletionItem(each["id"], help=printable(f"{each['node']}: {each['reason']}"))
+
+
+def _exemptions(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
+    for each in listed:
+        if each["id"].startswith(incomplete):
+            limits = ", ".join(f"{name}={value}" for name, value in each["limits"].items())
+            yield CompletionItem(each["id"], help=printable(f"{each['user']}: {limits}"))
+
+
+def _gpus(devices: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
+    """A number means a whole GPU, which stands before the parts that it is cut into."""
+    numbers: set[str] = set()
+    for each in devices:
+        about, number = printable(f"{each['model']}, {each['state']}"), str(each["index"])
+        if incomplete and each["uuid"].startswith(incomplete):
+            yield CompletionItem(each["uuid"], help=about)
+        elif number.startswith(incomplete) and number not in numbers:
+            numbers.add(number)
+            yield CompletionItem(number, help=about)

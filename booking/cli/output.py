@@ -46,6 +46,14 @@ def printing(command: Decorated) -> Decorated:
     return option(command)
 
 
+def trying(command: Decorated) -> Decorated:
+    """Give a command the option ``--dry-run``; it gets it as ``dry_run``."""
+    option = click.option(
+        "--dry-run", is_flag=True, help="Change nothing; only say what the answer would be."
+    )
+    return option(command)
+
+
 def show(
     answer: Mapping[str, Any],
     rows: Sequence[Row],

@@ -4,20 +4,18 @@ The address is the one that is given, or the one that the chart has written into
 one that is given, or the one by which the kubeconfig's user is known to the API server.
 """
 
-import os
+import re
 import ssl
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Final
 from urllib.parse import urlsplit
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
-
-import click
 
 from booking import wording
 from booking.cli import output
@@ -26,12 +24,14 @@ from booking.cli.errors import CommandError, UnreachableError
 from booking.cli.progress import patiently
 from cluster import names
 from cluster.kube import kubeconfig
-from cluster.kube.client import KubeClient
+from cluster.kube.client import READ_ATTEMPTS, KubeClient
 from cluster.kube.connection import BadConnectionError, Connection
-from cluster.kube.errors import ApiError, Forbidden, NotFound
+from cluster.kube.errors import ApiError, Forbidden, NotFound, Unreachable
 from cluster.kube.in_cluster import SERVICE_ACCOUNT
-from cluster.kube.resources import CONFIG_MAPS
+from cluster.kube.interface import Selection
+from cluster.kube.resources import CONFIG_MAPS, Resource, T
 from cluster.kube.token_request import account_of, token_for
+from cluster.kube.transport import Timeouts
 from cluster.process.clock import Clock
 
 URL: Final = names.setting("url")
@@ -44,7 +44,10 @@ _HOW: Final = (
     f" --token-file FILE or {TOKEN_FILE}."
 )
 
-Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+_API_SERVER: Final = re.compile(r"^ApiServer\([^)]*\): ")
+"""How the library names the connection."""
+_PAGE: Final = 500
+"""Objects of the API server that are asked for at once."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,10 +68,27 @@ class ConnectionOptions:
 class ServerConnection:
     """The booking server and the cluster, found when somebody needs them."""
 
-    def __init__(self, options: ConnectionOptions, environ: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self,
+        options: ConnectionOptions,
+        environ: Mapping[str, str],
+        clock: Clock,
+        *,
+        within: float | None = None,
+    ) -> None:
+        """Ask nobody yet.
+
+        Args:
+            options: of the command line.
+            environ: of the process.
+            clock: the time.
+            within: seconds in which each answer must come; nothing is said on the terminal then, and nobody
+                is asked to sign in. None: as long as somebody waits who has given a command.
+        """
         self._options = options
         self._environ = environ
         self.clock = clock
+        self._within = within
         self._is_refused = False
 
     @cached_property
@@ -84,8 +104,9 @@ class ServerConnection:
             url,
             self._token(),
             ca_file=_authorities(ca_file) if ca_file else None,
-            waiting=lambda: patiently(f"waiting for {url}"),
+            waiting=lambda: self._patiently(f"waiting for {url}"),
             told=self._told,
+            within=self._within,
         )
 
     def told(self, message: str) -> str:
@@ -112,13 +133,37 @@ class ServerConnection:
 
     @property
     def namespace(self) -> str:
-        """The one that was named, else the context's."""
-        return self._options.namespace or self._chosen.namespace
+        """The one that was named, else the context's.
+
+        Raises:
+            CommandError: none was named, and no context is known.
+        """
+        if self._options.namespace:
+            return self._options.namespace
+        try:
+            return self._chosen.namespace
+        except CommandError as error:
+            raise CommandError(f"{error} Or name the namespace with --namespace.") from error
 
     @property
     def named_namespace(self) -> str | None:
         """The one that was named, if any."""
         return self._options.namespace
+
+    def objects(self, resource: Resource[T], *, namespace: str | None = None) -> Iterator[T]:
+        """Objects of the API server, as its pages come; of one namespace or of all.
+
+        Raises:
+            CommandError: nobody can say where it is, or who asks.
+            ApiError: it does not answer, or refuses.
+        """
+        with self._client() as kube:
+            page = kube.list(resource, Selection(namespace=namespace), limit=_PAGE)
+            yield from page.items
+            while page.continue_:
+                selection = Selection(namespace=namespace)
+                page = kube.list(resource, selection, limit=_PAGE, continue_=page.continue_)
+                yield from page.items
 
     @cached_property
     def _chosen(self) -> kubeconfig.Chosen:
@@ -136,10 +181,12 @@ class ServerConnection:
 
     @cached_property
     def _credential(self) -> kubeconfig.ExecCredentialStatus:
-        interactive = sys.stdin.isatty()
+        interactive = self._within is None and sys.stdin.isatty()
         try:
             with self._making_credentials(interactive=interactive):
-                return kubeconfig.credential_of(self._chosen.user, self._environ, interactive=interactive)
+                return kubeconfig.credential_of(
+                    self._chosen.user, self._environ, interactive=interactive, within=self._within
+                )
         except BadConnectionError as error:
             raise CommandError(str(error)) from error
 
@@ -150,7 +197,10 @@ class ServerConnection:
             return nullcontext()
         may_ask = interactive and program.interactive_mode != "Never"
         what = f"waiting for {program.command}, which makes the credentials of the kubeconfig"
-        return patiently(what, is_shared=may_ask)
+        return self._patiently(what, is_shared=may_ask)
+
+    def _patiently(self, what: str, *, is_shared: bool = False) -> AbstractContextManager[None]:
+        return patiently(what, is_shared=is_shared) if self._within is None else nullcontext()
 
     def _token(self) -> str:
         file = self._options.token_file or self._environ.get(TOKEN_FILE)
@@ -175,7 +225,7 @@ class ServerConnection:
     def _exchanged(self, account: tuple[str, str]) -> str:
         """A ServiceAccount's token is for the API server alone: it is asked for one that is for us."""
         try:
-            with self._connection() as connection, patiently(f"waiting for {connection.server}"):
+            with self._connection() as connection, self._patiently(f"waiting for {connection.server}"):
                 return token_for(connection, self.clock, account, names.AUDIENCE)
         except Forbidden as error:
             raise CommandError(
@@ -183,17 +233,17 @@ class ServerConnection:
                 f" {_HOW}"
             ) from error
         except ApiError as error:
-            raise UnreachableError(f"No token for the booking server could be made: {error}") from error
+            raise UnreachableError(
+                f"No token for the booking server could be made: {self._trouble(error)}"
+            ) from error
 
     def _url_in_cluster(self) -> str:
         """As the chart has written it."""
         where = f"{self._options.installed}/{names.CLIENT_CONFIG}"
         hint = f"Say where the booking server is with --url or {URL}."
         try:
-            with self._connection() as connection, patiently(f"waiting for {connection.server}"):
-                kube = KubeClient(connection, self.clock, user_agent=names.CLI)
+            with self._client() as kube:
                 found = kube.get(CONFIG_MAPS, names.CLIENT_CONFIG, namespace=self._options.installed)
-                kube.close()
         except NotFound as error:
             raise CommandError(
                 f"The cluster does not say where its booking server is ({where}). {hint}"
@@ -202,12 +252,38 @@ class ServerConnection:
             raise CommandError(f"{error} {hint}") from error
         except ApiError as error:
             raise UnreachableError(
-                f"Where the booking server is could not be read: {error} {hint}"
+                f"The cluster could not be asked where its booking server is: {self._trouble(error)} {hint}"
             ) from error
         url = (found.data or {}).get("server")
         if not url:
             raise CommandError(f"The ConfigMap {where} has no key server. {hint}")
         return str(url)
+
+    def _trouble(self, error: ApiError) -> str:
+        """What went wrong between us and the API server: a sentence or two."""
+        if not isinstance(error, Unreachable):
+            return f"{str(error).rstrip('.')}."
+        reason = _API_SERVER.sub("", error.message).rstrip(".")
+        return (
+            f"the API server at {self._chosen.cluster.server} does not answer: {reason}. Is context"
+            f" {self._chosen.context} the right one, and is its cluster running?"
+        )
+
+    @contextmanager
+    def _client(self) -> Iterator[KubeClient]:
+        """The API server, as the kubeconfig's user."""
+        with self._connection() as connection, self._patiently(f"waiting for {connection.server}"):
+            kube = KubeClient(
+                connection,
+                self.clock,
+                user_agent=names.CLI,
+                timeouts=Timeouts(connect=self._within, read=self._within) if self._within else None,
+                read_attempts=1 if self._within else READ_ATTEMPTS,
+            )
+            try:
+                yield kube
+            finally:
+                kube.close()
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
@@ -275,76 +351,3 @@ def _whole_token(text: str, where: str) -> str:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise CommandError(f"What is {where} is no token. {_HOW}")
     return token
-
-
-def reaching(command: Decorated) -> Decorated:
-    """Give a command the options about whom to ask; it gets a ``Reach`` as ``reach``."""
-    options = (
-        click.option(
-            "--kubeconfig",
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="The kubeconfig; by default the files in KUBECONFIG, else ~/.kube/config.",
-        ),
-        click.option(
-            "--context",
-            help="A context of the kubeconfig; by default the current one.",
-            shell_complete=_contexts,
-        ),
-        click.option(
-            "--namespace",
-            "-n",
-            help="Namespace of a POD, by default the context's; or the only one that a new booking covers.",
-        ),
-        click.option(
-            "--url",
-            envvar=URL,
-            show_envvar=True,
-            help="Address of the booking server; by default the one that the cluster tells.",
-        ),
-        click.option(
-            "--token-file",
-            envvar=TOKEN_FILE,
-            show_envvar=True,
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="File with a token for the booking server; by default the token of the kubeconfig's user.",
-        ),
-        click.option(
-            "--ca-file",
-            envvar=CA_FILE,
-            show_envvar=True,
-            type=click.Path(path_type=Path, dir_okay=False),
-            help="Authorities (PEM) that vouch for the booking server; by default the system's.",
-        ),
-        click.option(
-            "--installed-in",
-            default=names.NAMESPACE,
-            show_default=True,
-            help="Namespace in which GPU Booking is installed.",
-        ),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
-
-
-def reach_of(options: dict[str, Any]) -> ServerConnection:
-    """Take the options of ``reaching`` out of a command's."""
-    wishes = ConnectionOptions(
-        installed=options.pop("installed_in"),
-        **{
-            name: options.pop(name)
-            for name in ("url", "token_file", "ca_file", "kubeconfig", "context", "namespace")
-        },
-    )
-    return ServerConnection(wishes, os.environ, the_clock(click.get_current_context()))
-
-
-def the_clock(context: click.Context) -> Clock:
-    """The one that the composition root has given."""
-    clock: Clock = context.find_root().obj
-    return clock
-
-
-def _contexts(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    known = kubeconfig.contexts(kubeconfig.paths(os.environ, context.params.get("kubeconfig")))
-    return [each for each in known if each.startswith(incomplete)]

@@ -96,10 +96,20 @@ def _of_day(day: str, clock: str | None, here: datetime, zone: ZoneInfo) -> date
         (n for n, name in enumerate(_DAYS) if len(day) >= _SHORTEST_DAY_NAME and name.startswith(day)), None
     )
     if weekday is None:
-        return None
+        return _of_date(day, at, zone)
     coming = here.date() + timedelta(days=(weekday - here.weekday()) % 7)
     found = _local(coming, at, zone)
     return found if found >= here else _local(coming + timedelta(days=7), at, zone)
+
+
+def _of_date(day: str, at: time, zone: ZoneInfo) -> datetime | None:
+    """A date with a time that RFC 3339 does not know: ``2026-11-24 9``."""
+    try:
+        return _local(date.fromisoformat(day), at, zone)
+    except ValueError as error:
+        if isinstance(error, UnclearTimeError):
+            raise
+        return None
 
 
 def _clock(text: str | None) -> time | None:

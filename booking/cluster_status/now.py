@@ -25,7 +25,7 @@ DeviceState = Literal["free", "booked", "opportunistic", "held", "sick", "cut"]
 
 _STATES: Final[dict[AgentState, NodeState]] = {
     "alive": "ready",
-    "silent": "silent",
+    "unresponsive": "silent",
     "unseen": "silent",
     "stopping": "stopping",
 }

@@ -86,7 +86,7 @@ class PodTerminator:
         try:
             return route(environ["wsgi.input"].read(LONGEST_BODY_BYTES))
         except ApiError as error:
-            log.warning("MAIA's tools could not be served", error=str(error))
+            log.warning("a request from MAIA could not be answered", error=str(error))
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _random_delete(self, _body: bytes) -> Answer:
@@ -116,7 +116,7 @@ class PodTerminator:
             self._kube.patch(PODS, asked.pod_name, {"metadata": metadata}, namespace=asked.namespace)
         except NotFound:
             return _error(HTTPStatus.NOT_FOUND, "Pod not found")
-        log.info("MAIA's tools ask for the end of an expired pod", pod=pod.key, uid=pod.metadata.uid)
+        log.info("MAIA asked to end an expired pod", pod=pod.key, uid=pod.metadata.uid)
         self._wake()
         return HTTPStatus.OK, {"status": "success", "deleted_pod": asked.pod_name}
 

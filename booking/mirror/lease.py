@@ -80,7 +80,7 @@ class MirrorLease:
             return
         former = lease.spec.holder_identity
         if former != self._holder:
-            log.info("taking the mirror's lease over", from_holder=former, holder=self._holder)
+            log.info("taking over the mirror's lease", previous_holder=former, holder=self._holder)
         transitions = (lease.spec.lease_transitions or 0) + (former != self._holder)
         self._write(lease.metadata.resource_version, self._spec(transitions=transitions), annotations)
 

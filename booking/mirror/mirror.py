@@ -242,7 +242,7 @@ class Mirror:
             try:
                 self._kube.delete(BOOKINGS, write.name, uid=write.uid, resource_version=write.version)
             except NotFound:
-                log.info("the object of a booking was gone already", booking=write.name)
+                log.info("the Booking object was already deleted", booking=write.name)
 
     # --- how it goes -------------------------------------------------------------------------------------
     def _reached(self, change: int) -> None:
@@ -254,12 +254,12 @@ class Mirror:
 
     def _stop(self, message: str) -> None:
         if message != self._alarm:
-            log.error("the mirror has stopped: a person must decide", reason=message)
+            log.error("the mirror has stopped: an administrator must decide", reason=message)
         self._alarm = message
 
     def _go_on(self) -> None:
         if self._alarm:
-            log.warning("the mirror goes on: objects and database belong together again")
+            log.warning("the mirror continues: objects and database match again")
         self._alarm = None
 
     def _failed(self, message: str) -> None:

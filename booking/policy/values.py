@@ -30,7 +30,7 @@ _BESIDE: Final = ("pools", "members")
 """What may stand beside limits."""
 _SETTINGS: Final = {
     "warn_before": "warn_before",
-    "end_action": "end_action_bare",
+    "end_action": "end_action_without_controller",
 }
 """What the controller decides, and its setting."""
 _OF_PODS: Final = {"end_grace": "terminationGracePeriodSeconds"}

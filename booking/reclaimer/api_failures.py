@@ -19,5 +19,5 @@ class ApiFailures:
     def note(self, step: str, about: str, error: ApiError) -> None:
         """A step failed; the next pass tries it again."""
         self.count += 1
-        self._metrics.refused.inc()
-        log.warning("a step failed, trying again", step=step, about=about, error=str(error))
+        self._metrics.api_failures.inc()
+        log.warning("a step failed, trying again", step=step, object=about, error=str(error))

@@ -22,8 +22,8 @@ class Seen:
 
     cache: ClusterCache
     clock: Clock
-    age: Callable[[], float | None]
-    """Seconds since the oldest of what is followed had news."""
+    staleness: Callable[[], float | None]
+    """Seconds since the last event or bookmark of the stalest watch."""
     unready_reason: Callable[[], str | None]
     """Why the picture cannot be trusted, None when it can."""
 
@@ -49,9 +49,10 @@ def show(seen: Seen, registry: CollectorRegistry) -> None:
     """Register all of it."""
     measured(
         registry,
-        "controller_news_age_seconds",
-        "Seconds since the oldest of what is followed (pods, nodes, Leases, bookings and others) had news.",
-        seen.age,
+        "controller_cache_staleness_seconds",
+        "Seconds since the last event or bookmark of the stalest watch (pods, nodes, Leases,"
+        " bookings and others).",
+        seen.staleness,
     )
     measured(
         registry,
@@ -69,7 +70,7 @@ def show(seen: Seen, registry: CollectorRegistry) -> None:
     measured(
         registry,
         "controller_pods_queued",
-        "Pods behind our scheduling gate: without a booking, and no GPU was free for them.",
+        "Pods without a booking that wait behind our scheduling gate until a GPU is free.",
         lambda: float(seen.queued()),
     )
     measured(

@@ -1,7 +1,7 @@
 """Takes our scheduling gate off pods whose turn it is (``cluster.decide.queueing``).
 
-Nothing rests on what is remembered here: it says how long a pod that was let go may take, and whoever begins
-anew lets nobody go too early by it.
+Nothing rests on what is remembered here: it says how long an ungated pod may take, and whoever begins
+afresh ungates nobody too early by it.
 """
 
 from collections.abc import Iterable
@@ -22,9 +22,9 @@ from cluster.objects.scheduling_gates import is_queued, other_gates
 log = structlog.get_logger(__name__)
 
 BOUND_WITHIN: Final = 5.0
-"""Seconds that the scheduler has to bind a pod for which there is room; then others are let go for it."""
+"""Seconds that the scheduler has to bind a pod for which there is room; then others are ungated for it."""
 DOUBT_AT_MOST: Final = 60.0
-"""Seconds for which pods wait while nobody can say what is free; then all of them are let go."""
+"""Seconds for which pods wait while nobody can say what is free; then all of them are ungated."""
 RESTS: Final = 4
 """Times as long as a decision has taken pass until the next: this thread has more urgent things to do."""
 
@@ -38,11 +38,11 @@ class QueueGates:
         self._is_on = terms.queue_gate
         self._asked = RecentRequests(context.clock)
         self._expected: dict[tuple[str, str], float] = {}
-        """(uid of a pod that was let go, node) -> since when there is room for it there."""
+        """(uid of an ungated pod, node) -> since when there is room for it there."""
         self._averse: frozenset[tuple[str, str]] = frozenset()
         """Those that were not bound there in time; as long as they wait."""
         self._seen: list[Any] = []
-        """What the last step was decided on, and let nobody go."""
+        """What the last step was decided on, and ungated nobody."""
         self._next = 0.0
         """When the next step may be decided."""
         self._doubted: float | None = None
@@ -55,7 +55,7 @@ class QueueGates:
         if not queued:
             self._forget()
         elif not self._is_on:
-            self._let_go(everybody(queued))
+            self._ungate(everybody(queued))
         else:
             self._advance(snapshot)
 
@@ -65,7 +65,7 @@ class QueueGates:
         if self._doubted is None:
             self._doubted = now
         if now - self._doubted >= DOUBT_AT_MOST:
-            self._let_go(everybody(pods))
+            self._ungate(everybody(pods))
 
     def elsewhere(self) -> None:
         """Another replica leads: what was measured here means nothing."""
@@ -96,8 +96,8 @@ class QueueGates:
         now = self._clock.monotonic()
         self._next = now + RESTS * (now - begun)
         self._expected = {pair: self._expected.get(pair, now) for pair in found.expected.items()}
-        self._let_go(found)
-        self._seen = [] if found.let_go else seen
+        self._ungate(found)
+        self._seen = [] if found.ungated else seen
 
     def _give_up(self, waiting: list[Pod]) -> None:
         """Who has had room on a node for so long is not bound there for a reason that is not ours to know."""
@@ -107,15 +107,15 @@ class QueueGates:
         if kept != self._averse:
             self._averse = frozenset(kept)
 
-    def _let_go(self, found: Step) -> None:
-        for pod in found.let_go:
+    def _ungate(self, found: Step) -> None:
+        for pod in found.ungated:
             if not self._asked.is_due(pod.metadata.uid):
                 continue
             try:
                 self._lift(pod)
             except ApiError as error:
                 self._asked.forget(pod.metadata.uid)
-                self._context.failures.note("queue", pod.key, error)
+                self._context.failures.note("queue gate", pod.key, error)
                 return
 
     def _lift(self, pod: Pod) -> None:
@@ -127,8 +127,8 @@ class QueueGates:
             self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):
             return
-        self._context.metrics.let_go.inc()
-        log.info("let go from the queue", pod=pod.key, uid=meta.uid)
+        self._context.metrics.ungated_pods.inc()
+        log.info("the queue gate was removed from a pod", pod=pod.key, uid=meta.uid)
 
 
 def _all_that_counts(snapshot: Snapshot, waiting: list[Pod], averse: frozenset[tuple[str, str]]) -> list[Any]:

@@ -28,17 +28,21 @@ from booking.reclaimer.metrics import ReclaimerMetrics
 from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, elsewhere, plan
 from booking.reclaimer.queue_gates import QueueGates
-from booking.reclaimer.recovery import is_recovering
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster.cache import BookingPlans, ClusterCache, read_bookings
 from cluster.kube.errors import ApiError
 from cluster.kube.interface import Kube
+from cluster.objects.nodes import Node
 from cluster.objects.pods import is_live
 from cluster.process.clock import Clock
 from cluster.process.stop_events import wake_at
 
 log = structlog.get_logger(__name__)
 
+RECOVERS_WITHIN: Final = 30.0
+"""Seconds in which whoever lives has been heard: a request may have to time out first."""
+_SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
+"""Keys of the taints with which Kubernetes marks nodes that it does not hear."""
 EVERY: Final = 0.5
 """Seconds between two looks when nothing changes."""
 WRITES_FOR: Final = 0.25
@@ -168,16 +172,18 @@ class Reclaimer:
         if started - self._read >= READ_EVERY:
             self._stocks.at(snapshot)
             self._read = started
-        self._metrics.passes.observe(self._clock.monotonic() - started)
+        self._metrics.reconcile_seconds.observe(self._clock.monotonic() - started)
 
     def _may_act(self) -> bool:
         leads, unready_reason = self._guards.leads(), self._guards.unready_reason()
         if leads != self._led:
-            log.info("reclaiming here" if leads else "reclaiming elsewhere")
+            log.info(
+                "this controller reclaims GPUs" if leads else "this controller does not reclaim GPUs any more"
+            )
             self._holding.start_timers_again()
         if leads and unready_reason != self._blocked:
-            log.warning("nothing is reclaimed", why=unready_reason) if unready_reason else log.info(
-                "reclaiming again"
+            log.warning("nothing is reclaimed", reason=unready_reason) if unready_reason else log.info(
+                "GPUs are reclaimed again"
             )
             self._holding.start_timers_again()
         self._led, self._blocked = leads, unready_reason
@@ -253,3 +259,24 @@ class Reclaimer:
             except ApiError as error:
                 self._failures.note("plan", one.pod.key, error)
         return True
+
+
+def is_recovering(snapshot: Snapshot) -> bool:
+    """Whether, after an outage of the API server, somebody who is silent may only not have been heard yet.
+
+    When the API server was away for a minute all signs of life are old: agents' Leases, and the kubelets'
+    own, for whose silence Kubernetes calls nodes not ready a moment after the API server is back. Whose is
+    renewed first is chance: a plan made in that moment would take GPUs from a node only because it was the
+    quicker one, and a hold would be dropped for a node that is about to be heard (law L3).
+    """
+    since = snapshot.since_watch_stale
+    if since is None or since >= RECOVERS_WITHIN:
+        return False
+    agents = (agent for _, agent in snapshot.node_snapshots.values())
+    return "unresponsive" in agents or any(not _is_heard(node) for node in snapshot.nodes.values())
+
+
+def _is_heard(node: Node) -> bool:
+    """Whether Kubernetes hears the node's kubelet; a node that says nothing about it is believed."""
+    ready = next((c.status for c in node.status.conditions or () if c.type == "Ready"), "True")
+    return ready == "True" and not any(taint.key in _SILENT for taint in node.spec.taints or ())

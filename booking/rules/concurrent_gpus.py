@@ -25,7 +25,7 @@ def concurrent_gpus(case: RuleContext) -> Violation | None:
     return Violation(
         rule="too-many-gpus-at-a-time",
         message=f"You may have at most {wording.counted(most, 'GPU')} booked at any time: "
-        f"{case.count} are asked for{beside}.",
+        f"this asks for {case.count}{beside}.",
         limit=most,
         actual=already + case.count,
         earliest_start=None if case.count > most else _free(case, own, most - case.count),

@@ -16,9 +16,9 @@ from booking.records import Violation
 from booking.service import audit_entries, pagination
 from booking.service.authorization import beneficiary, demand_administrator, demanded_reason
 from booking.service.context import ServiceContext, whole
-from booking.service.idempotency import Key, once
+from booking.service.idempotency import Key, judged
 from booking.service.pagination import Page
-from booking.store import Writing
+from booking.store import Reading, Writing
 from booking.store_records import AuditEntry, Block, Denied, Exemption
 from cluster import names
 
@@ -45,18 +45,19 @@ def add_block(
     model: str | None,
     count: int | None,
     key: Key | None,
+    dry_run: bool,
 ) -> Block:
     """Take devices out."""
     demand_administrator(who, "block GPUs")
     capacity = context.capacity()
     label = None if model is None else names.model_label(model)
 
-    def decide(writing: Writing) -> Block:
+    def judge(_: Reading) -> Block:
         said, now = demanded_reason(reason), whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_devices(node, label, count, capacity)]
         if wrong:
             raise RefusedError(wrong)
-        block = Block(
+        return Block(
             id=context.new_id(),
             node=node,
             model=label,
@@ -67,30 +68,42 @@ def add_block(
             created_by=who.user,
             created=now,
         )
-        writing.block_add(block)
-        audit_entries.written(writing, "block.add", who, now, subject=block.id, after=block, reason=said)
-        return block
 
-    return once(context, who, decide, kind=Block, key=key)
+    def keep(writing: Writing, block: Block) -> None:
+        writing.block_add(block)
+        audit_entries.written(
+            writing, "block.add", who, block.created, subject=block.id, after=block, reason=block.reason
+        )
+
+    return judged(context, who, judge, keep, kind=Block, key=key, dry_run=dry_run)
 
 
 def remove_block(
-    context: ServiceContext, who: Principal, block_id: str, *, reason: str | None, key: Key | None
+    context: ServiceContext,
+    who: Principal,
+    block_id: str,
+    *,
+    reason: str | None,
+    key: Key | None,
+    dry_run: bool,
 ) -> Block:
     """Give devices back."""
     demand_administrator(who, "remove maintenance")
 
-    def decide(writing: Writing) -> Block:
-        now = context.clock.now()
-        block = writing.block_remove(block_id)
+    def judge(reading: Reading) -> Block:
+        block = reading.block(block_id)
         if block is None:
             raise UnknownBlockError(f"There is no maintenance block {wording.quoted(block_id)}.")
+        return block
+
+    def keep(writing: Writing, block: Block) -> None:
+        writing.block_remove(block_id)
+        now = context.clock.now()
         audit_entries.written(
             writing, "block.remove", who, now, subject=block_id, before=block, reason=reason
         )
-        return block
 
-    return once(context, who, decide, kind=Block, key=key)
+    return judged(context, who, judge, keep, kind=Block, key=key, dry_run=dry_run)
 
 
 def block_page(context: ServiceContext, *, after: str | None, limit: int) -> Page[Block]:
@@ -123,19 +136,20 @@ def add_exemption(
     reason: str,
     model: str | None,
     key: Key | None,
+    dry_run: bool,
 ) -> Exemption:
     """Let other limits hold for a user."""
     demand_administrator(who, "exempt somebody")
     label = None if model is None else names.model_label(model)
     unknown = [] if label is None else [*_wrong_model(label, context.capacity())]
 
-    def decide(writing: Writing) -> Exemption:
+    def judge(_: Reading) -> Exemption:
         whose, said = beneficiary(who, user, context.identity_rules), demanded_reason(reason)
         now = whole(context.clock.now())
         wrong = [*_wrong_span(start, end, now), *_wrong_limits(limits), *unknown]
         if wrong:
             raise RefusedError(wrong)
-        exemption = Exemption(
+        return Exemption(
             id=context.new_id(),
             user=whose,
             limits=dict(limits),
@@ -146,32 +160,42 @@ def add_exemption(
             created_by=who.user,
             created=now,
         )
-        writing.exemption_add(exemption)
-        audit_entries.written(
-            writing, "exemption.add", who, now, subject=exemption.id, after=exemption, reason=said
-        )
-        return exemption
 
-    return once(context, who, decide, kind=Exemption, key=key)
+    def keep(writing: Writing, made: Exemption) -> None:
+        writing.exemption_add(made)
+        audit_entries.written(
+            writing, "exemption.add", who, made.created, subject=made.id, after=made, reason=made.reason
+        )
+
+    return judged(context, who, judge, keep, kind=Exemption, key=key, dry_run=dry_run)
 
 
 def remove_exemption(
-    context: ServiceContext, who: Principal, exemption_id: str, *, reason: str | None, key: Key | None
+    context: ServiceContext,
+    who: Principal,
+    exemption_id: str,
+    *,
+    reason: str | None,
+    key: Key | None,
+    dry_run: bool,
 ) -> Exemption:
     """Let an exemption end."""
     demand_administrator(who, "remove exemptions")
 
-    def decide(writing: Writing) -> Exemption:
-        now = context.clock.now()
-        exemption = writing.exemption_remove(exemption_id)
+    def judge(reading: Reading) -> Exemption:
+        exemption = reading.exemption(exemption_id)
         if exemption is None:
             raise UnknownExemptionError(f"There is no exemption {wording.quoted(exemption_id)}.")
+        return exemption
+
+    def keep(writing: Writing, exemption: Exemption) -> None:
+        writing.exemption_remove(exemption_id)
+        now = context.clock.now()
         audit_entries.written(
             writing, "exemption.remove", who, now, subject=exemption_id, before=exemption, reason=reason
         )
-        return exemption
 
-    return once(context, who, decide, kind=Exemption, key=key)
+    return judged(context, who, judge, keep, kind=Exemption, key=key, dry_run=dry_run)
 
 
 def audit(

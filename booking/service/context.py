@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, Literal, Protocol
 
+import msgspec
+
 from booking.availability.calendars import Calendars
 from booking.capacity import Capacity
 from booking.errors import RefusedError
@@ -25,6 +27,20 @@ GpuOrder = Literal["cordon", "uncordon", "clear"]
 """Take a GPU out of use for new pods; give it back; say that what was wrong with it is mended."""
 
 
+class PodToEvict(msgspec.Struct, frozen=True, kw_only=True):
+    """The pod that an order to evict is about."""
+
+    user: str | None
+    """To whom it belongs; None: to nobody."""
+    booking: str | None
+    """The booking that covers it, as the pod says for people."""
+    node: str
+    gpus: int
+    """GPUs that it holds at most at one time."""
+    controller: str | None
+    """What makes another in its place (``Job/train``); None: nothing does."""
+
+
 class Evictions(Protocol):
     """Where orders to evict a pod are written."""
 
@@ -38,11 +54,21 @@ class Evictions(Protocol):
         """
         ...
 
+    def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
+        """Do everything of it but write it, by the API server's own dry run.
+
+        Raises:
+            RefusedError, UnknownPodError, ClusterError: as of ``order``.
+        """
+        ...
+
 
 class GpuOrders(Protocol):
     """Where orders about GPUs are written."""
 
-    def order(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def order(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+    ) -> str:
         """Write one; the GPU's UUID.
 
         Args:
@@ -51,6 +77,7 @@ class GpuOrders(Protocol):
             order: which.
             said: who says so, and why.
             at: now.
+            dry_run: do everything of it but write it, by the API server's own dry run.
 
         Raises:
             UnknownGpuError: there is no such node, or no such GPU in it.

@@ -10,7 +10,7 @@ from booking.errors import ClusterError, UnknownGpuError
 from booking.principals import Principal
 from booking.service import audit_entries
 from booking.service.authorization import demand_administrator, demanded_reason
-from booking.service.context import GpuOrder, ServiceContext
+from booking.service.context import GpuOrder, GpuOrders, ServiceContext
 from booking.service.idempotency import Key, answered, once, spending
 from booking.store import Writing
 
@@ -33,6 +33,7 @@ def order_gpu(
     *,
     reason: str,
     key: Key | None,
+    dry_run: bool,
 ) -> str:
     """Order something of a GPU; its UUID. It is written down first, whatever becomes of this process.
 
@@ -43,10 +44,25 @@ def order_gpu(
         order: which.
         reason: why.
         key: of the request.
+        dry_run: whether nothing is written, neither on the node nor down.
     """
     demand_administrator(who, f"{order} GPUs")
+    if dry_run:
+        said, gpus = _demanded(context, place, reason)
+        return gpus.order(*place, order, said=f"{who.user}: {said}", at=context.clock.now(), dry_run=True)
     with spending(context, who, key):
         return _ordered(context, who, place, order, reason=reason, key=key)
+
+
+def _demanded(context: ServiceContext, place: tuple[str, str], reason: str) -> tuple[str, GpuOrders]:
+    """The reason, and where orders are written, where there can be such a GPU at all."""
+    said = demanded_reason(reason)
+    node, gpu = place
+    if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
+        raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
+    if context.gpus is None:
+        raise ClusterError("This booking server cannot write to nodes.")
+    return said, context.gpus
 
 
 def _ordered(
@@ -58,19 +74,15 @@ def _ordered(
     reason: str,
     key: Key | None,
 ) -> str:
-    said = demanded_reason(reason)
+    said, gpus = _demanded(context, place, reason)
     node, gpu = place
-    if not _NODE.fullmatch(node) or not _GPU.fullmatch(gpu):
-        raise UnknownGpuError(f"There is no GPU {wording.quoted(gpu)} of a node {wording.quoted(node)}.")
-    if context.gpus is None:
-        raise ClusterError("This booking server cannot write to nodes.")
     before = context.store.read(lambda reading: answered(reading, who, key, Told))
     if before:
         return before.gpu
     subject, at = f"{node}/{gpu}", context.clock.now()
     _audit(context, who, f"gpu.{order}", subject=subject, reason=said)
     try:
-        uuid = context.gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
+        uuid = gpus.order(node, gpu, order, said=f"{who.user}: {said}", at=at)
     except (UnknownGpuError, ClusterError) as error:
         _audit(context, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise

@@ -33,12 +33,14 @@ class NodeGpus:
     def __init__(self, kube: Kube) -> None:
         self._kube = kube
 
-    def order(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def order(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+    ) -> str:
         """See ``GpuOrders``."""
         try:
             for _ in range(_TRIES):
                 try:
-                    return self._written(node, gpu, order, said=said, at=at)
+                    return self._written(node, gpu, order, said=said, at=at, dry_run=dry_run)
                 except Conflict:
                     continue
         except NotFound as error:
@@ -46,14 +48,16 @@ class NodeGpus:
         except Forbidden as error:
             raise ClusterError(f"The booking server may not order that: {error.message}") from error
         except ApiError as error:
-            log.warning("an order about a GPU was not written", node=node, gpu=gpu, error=str(error))
+            log.warning("a device order could not be written", node=node, gpu=gpu, error=str(error))
             raise ClusterError(
                 "The Kubernetes API server does not answer as it should: nothing is known of the order; "
                 "give it again."
             ) from error
         raise ClusterError(f"The Node {node} is being changed all the time: give the order again.")
 
-    def _written(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def _written(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool
+    ) -> str:
         found = self._kube.get(NODES, node)
         uuid = _named(found, gpu)
         orders = _orders(found)
@@ -62,7 +66,7 @@ class NodeGpus:
             "resourceVersion": found.metadata.resource_version,
             "annotations": {names.DEVICE_ORDERS: encode_device_orders(orders) or None},
         }
-        self._kube.patch(NODES, node, {"metadata": metadata})
+        self._kube.patch(NODES, node, {"metadata": metadata}, dry_run=dry_run)
         return uuid
 
 
@@ -102,5 +106,9 @@ def _orders(node: Node) -> dict[str, DeviceOrder]:
     try:
         return device_orders_of(node)
     except DeviceOrdersError as error:
-        log.warning("orders about GPUs are written anew", node=node.metadata.name, error=str(error))
+        log.warning(
+            "the device orders of a node cannot be read and are replaced",
+            node=node.metadata.name,
+            error=str(error),
+        )
         return {}

@@ -5,14 +5,15 @@ from datetime import datetime
 import structlog
 
 from booking.errors import ClusterError, UnknownPodError
-from booking.service.context import refused, whole
+from booking.service.context import PodToEvict, refused, whole
 from cluster import names
 from cluster.decide.protection import never_evicted_reason
 from cluster.kube.errors import ApiError, Conflict, Forbidden, NotFound
 from cluster.kube.interface import Kube
 from cluster.kube.resources import NAMESPACES, PODS
+from cluster.objects.demand import demand
 from cluster.objects.evict_orders import EvictOrder, encode_order
-from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
+from cluster.objects.pods import Pod, asks_for_gpus, container_needs, is_terminal, is_terminating
 
 log = structlog.get_logger(__name__)
 
@@ -33,23 +34,34 @@ class PodOrders:
             UnknownPodError: there is none of that name, or it has just gone.
             ClusterError: the API server does not answer, or forbids it.
         """
+        self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)))
+
+    def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
+        """See ``Evictions``: the API server judges the very patch that would be written."""
+        return _told(
+            self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)), dry_run=True)
+        )
+
+    def _write(self, namespace: str, pod: str, order: EvictOrder, *, dry_run: bool = False) -> Pod:
+        """The pod as it was looked at."""
         unknown = UnknownPodError(f"There is no pod {pod} in the namespace {namespace}.")
         try:
             found = self._kube.get(PODS, pod, namespace=namespace)
             self._demand(found)
-            order = encode_order(EvictOrder(by=by, reason=reason, at=whole(at)))
-            body = {"metadata": {"uid": found.metadata.uid, "annotations": {names.EVICT: order}}}
-            self._kube.patch(PODS, pod, body, namespace=namespace)
+            said = {names.EVICT: encode_order(order)}
+            body = {"metadata": {"uid": found.metadata.uid, "annotations": said}}
+            self._kube.patch(PODS, pod, body, namespace=namespace, dry_run=dry_run)
         except (NotFound, Conflict) as error:
             raise unknown from error
         except Forbidden as error:
             raise ClusterError(f"The booking server may not order that: {error.message}") from error
         except ApiError as error:
-            log.warning("an order to evict was not written", pod=f"{namespace}/{pod}", error=str(error))
+            log.warning("an order to evict could not be written", pod=f"{namespace}/{pod}", error=str(error))
             raise ClusterError(
                 "The Kubernetes API server does not answer as it should: look whether the pod is still "
                 "there, and order it again."
             ) from error
+        return found
 
     def _demand(self, pod: Pod) -> None:
         """See that it is one that holds or wants GPUs, and that leaves when it is told to."""
@@ -63,3 +75,15 @@ class PodOrders:
         why = never_evicted_reason(pod, namespaces=spaces, home=self._home)
         if why:
             raise refused("never-evicted", f"The pod {pod.key} stays: {why}.")
+
+
+def _told(pod: Pod) -> PodToEvict:
+    """A pod in words for people."""
+    owners = [each for each in pod.metadata.owner_references or () if each.controller]
+    return PodToEvict(
+        user=pod.metadata.annotation(names.USER) or None,
+        booking=pod.metadata.annotation(names.BOOKING) or None,
+        node=pod.spec.node_name or "",
+        gpus=sum(demand(container_needs(pod)).values()),
+        controller=next((f"{each.kind}/{each.name}" for each in owners), None),
+    )

@@ -10,7 +10,7 @@ from booking.errors import ClusterError, RefusedError, UnknownPodError
 from booking.principals import Principal
 from booking.service import audit_entries
 from booking.service.authorization import demand_administrator, demanded_reason
-from booking.service.context import ServiceContext
+from booking.service.context import Evictions, PodToEvict, ServiceContext
 from booking.service.idempotency import Key, answered, once, spending
 from booking.store import Writing
 
@@ -38,9 +38,15 @@ def evict(
         _evict(context, who, namespace, pod, reason=reason, key=key)
 
 
-def _evict(
-    context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None
-) -> None:
+def dry_run(context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str) -> PodToEvict:
+    """Which pod would go."""
+    demand_administrator(who, "evict pods")
+    said, evictions = _demanded(context, namespace, pod, reason)
+    return evictions.dry_run(namespace, pod, by=who.user, reason=said, at=context.clock.now())
+
+
+def _demanded(context: ServiceContext, namespace: str, pod: str, reason: str) -> tuple[str, Evictions]:
+    """The reason, and where orders are written, where there can be such a pod at all."""
     said = demanded_reason(reason)
     if not _NAMESPACE.fullmatch(namespace) or not _POD.fullmatch(pod):
         raise UnknownPodError(
@@ -48,12 +54,19 @@ def _evict(
         )
     if context.evictions is None:
         raise ClusterError("This booking server cannot write to pods.")
+    return said, context.evictions
+
+
+def _evict(
+    context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None
+) -> None:
+    said, evictions = _demanded(context, namespace, pod, reason)
     subject, at = f"{namespace}/{pod}", context.clock.now()
     if context.store.read(lambda reading: answered(reading, who, key, Ordered)):
         return
     _audit(context, who, "pod.evict", subject=subject, reason=said)
     try:
-        context.evictions.order(namespace, pod, by=who.user, reason=said, at=at)
+        evictions.order(namespace, pod, by=who.user, reason=said, at=at)
     except (RefusedError, UnknownPodError, ClusterError) as error:
         _audit(context, who, "pod.evict-failed", subject=subject, reason=wording.clipped(str(error)))
         raise

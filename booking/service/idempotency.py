@@ -107,6 +107,41 @@ def once(
     return outcome
 
 
+def judged(
+    context: ServiceContext,
+    who: Principal,
+    judge: Callable[[Reading], T],
+    keep: Callable[[Writing, T], None],
+    *,
+    kind: type[T],
+    key: Key | None,
+    dry_run: bool,
+) -> T:
+    """What a request comes to, kept in the transaction that judges it; a dry run is only judged.
+
+    Args:
+        context: where.
+        who: asks.
+        judge: the answer, or a refusal.
+        keep: writes the answer and its audit.
+        kind: of the answer.
+        key: see ``once``; a dry run takes none, and is told of none.
+        dry_run: whether nothing is written.
+
+    Raises:
+        KeyReusedError: another request had the key.
+    """
+    if dry_run:
+        return context.store.read(judge)
+
+    def decide(writing: Writing) -> T:
+        answer = judge(writing)
+        keep(writing, answer)
+        return answer
+
+    return once(context, who, decide, kind=kind, key=key)
+
+
 def spend(context: ServiceContext, who: Principal, key: Key | None) -> None:
     """A request was refused before it came to a decision: its key is no other request's.
 

@@ -34,13 +34,13 @@ def at_risk(context: ServiceContext, records: Iterable[Record]) -> frozenset[str
 
 
 def affected(context: ServiceContext, block: Block) -> tuple[Record, ...]:
-    """Bookings during a block that cannot be kept as things are, by start."""
+    """Bookings during a block that cannot be kept as things are, by start; the block need not be stored."""
     capacity = context.capacity()
     models = [model for model, nodes in capacity.devices.items() if block.node in nodes]
 
     def ask(reading: Reading) -> tuple[Record, ...]:
         now = context.clock.now()
-        blocks = reading.blocks(start=now)
+        blocks = [*(each for each in reading.blocks(start=now) if each.id != block.id), block]
         found: list[Record] = []
         for model in models if block.model is None else [block.model]:
             calendar = context.calendars.of(model, reading, now)

@@ -18,16 +18,15 @@ from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.service import (
     administration,
     changing,
-    cordoning,
     creating,
     ending,
-    evicting,
     queries,
     risks,
     slots,
 )
 from booking.service.authorization import Expected
-from booking.service.context import Evictions, GpuOrder, GpuOrders, ServiceContext, random_id
+from booking.service.cluster_orders import ClusterOrders
+from booking.service.context import Evictions, GpuOrders, ServiceContext, random_id
 from booking.service.current_policy import CurrentPolicy
 from booking.service.ending import Ending
 from booking.service.idempotency import Key, answered, spend
@@ -40,7 +39,7 @@ from cluster.decide.identity import DEFAULT_RULES, Rule
 from cluster.process.clock import Clock
 
 
-class BookingService:
+class BookingService(ClusterOrders):
     """Bookings of a cluster. Every method may be called by any thread.
 
     Whoever asks comes first: what they may do follows from ``Principal.is_administrator`` and from whose
@@ -62,15 +61,17 @@ class BookingService:
         identity_rules: tuple[Rule, ...] = DEFAULT_RULES,
     ) -> None:
         """Args: capacity: asked before each transaction; new_id: a name; evictions, gpus: take orders."""
-        self._context = ServiceContext(
-            store,
-            clock,
-            CurrentPolicy(policy),
-            capacity,
-            new_id=new_id,
-            evictions=evictions,
-            gpus=gpus,
-            identity_rules=identity_rules,
+        super().__init__(
+            ServiceContext(
+                store,
+                clock,
+                CurrentPolicy(policy),
+                capacity,
+                new_id=new_id,
+                evictions=evictions,
+                gpus=gpus,
+                identity_rules=identity_rules,
+            )
         )
 
     # --- asking for GPUs -------------------------------------------------------------------------------
@@ -335,8 +336,11 @@ class BookingService:
         model: str | None = None,
         count: int | None = None,
         key: Key | None = None,
+        dry_run: bool = False,
     ) -> Block:
         """Take devices of a node out of what can be booked. Bookings that stand in the way are at risk then.
+
+        A dry run of this, and of the others below, stores and audits nothing: it says what would be answered.
 
         Raises:
             NotAllowedError: by no administrator.
@@ -353,10 +357,17 @@ class BookingService:
             model=model,
             count=count,
             key=key,
+            dry_run=dry_run,
         )
 
     def remove_block(
-        self, who: Principal, block_id: str, *, reason: str | None = None, key: Key | None = None
+        self,
+        who: Principal,
+        block_id: str,
+        *,
+        reason: str | None = None,
+        key: Key | None = None,
+        dry_run: bool = False,
     ) -> Block:
         """Give them back: what is planned is not, what has begun ends now. What it was, is returned.
 
@@ -365,7 +376,9 @@ class BookingService:
             UnknownBlockError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """
-        return administration.remove_block(self._context, who, block_id, reason=reason, key=key)
+        return administration.remove_block(
+            self._context, who, block_id, reason=reason, key=key, dry_run=dry_run
+        )
 
     def exemptions(
         self, who: Principal, *, user: str | None = None, after: str | None = None, limit: int = 100
@@ -389,6 +402,7 @@ class BookingService:
         reason: str,
         model: str | None = None,
         key: Key | None = None,
+        dry_run: bool = False,
     ) -> Exemption:
         """Let other limits hold for a user for a while.
 
@@ -407,10 +421,17 @@ class BookingService:
             reason=reason,
             model=model,
             key=key,
+            dry_run=dry_run,
         )
 
     def remove_exemption(
-        self, who: Principal, exemption_id: str, *, reason: str | None = None, key: Key | None = None
+        self,
+        who: Principal,
+        exemption_id: str,
+        *,
+        reason: str | None = None,
+        key: Key | None = None,
+        dry_run: bool = False,
     ) -> Exemption:
         """Let an exemption end; what was accepted under it stays. What it was, is returned.
 
@@ -419,7 +440,9 @@ class BookingService:
             UnknownExemptionError: there is none of that id.
             KeyReusedError: the key was used for another request.
         """
-        return administration.remove_exemption(self._context, who, exemption_id, reason=reason, key=key)
+        return administration.remove_exemption(
+            self._context, who, exemption_id, reason=reason, key=key, dry_run=dry_run
+        )
 
     def audit(
         self,
@@ -448,31 +471,3 @@ class BookingService:
             RefusedError: an ``after`` that no page has ever given.
         """
         return administration.denied(self._context, who, after=after, limit=limit)
-
-    def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
-        """Order a pod to go, booked or not: it is told at once, and comes back by its policy.
-
-        Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: without a reason, or a pod that does not go by order: a DaemonSet's, the system's.
-            UnknownPodError: there is no such pod.
-            ClusterError: the API server does not answer; whether the pod goes is in the audit.
-            KeyReusedError: the key was used for another request.
-        """
-        evicting.evict(self._context, who, namespace, pod, reason=reason, key=key)
-
-    def order_gpu(
-        self, who: Principal, node: str, gpu: str, *, order: GpuOrder, reason: str, key: Key | None = None
-    ) -> str:
-        """Take a GPU out of use for new pods, give it back, or say that it is mended; its UUID.
-
-        Whoever holds it goes on. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
-
-        Raises:
-            NotAllowedError: by no administrator.
-            RefusedError: without a reason.
-            UnknownGpuError: there is no such GPU, or no such node.
-            ClusterError: the API server does not answer; what was ordered is in the audit.
-            KeyReusedError: the key was used for another request.
-        """
-        return cordoning.order_gpu(self._context, who, (node, gpu), order, reason=reason, key=key)

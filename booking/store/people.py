@@ -50,10 +50,6 @@ class PeopleWrite(WritingTransaction):
         """End one."""
         self._do(SessionRow.delete().where(SessionRow.id == session_id))
 
-    def sessions_remove(self, user: str) -> None:
-        """End all of a user."""
-        self._do(SessionRow.delete().where(SessionRow.user == user))
-
     def email_set(self, user: str, email: str | None, at: datetime) -> None:
         """Somebody's address as their identity provider says it; None forgets it."""
         if email is None:

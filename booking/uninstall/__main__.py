@@ -60,7 +60,7 @@ def uninstall(kube: Kube, clock: Clock, settings: UninstallSettings, *, say: Say
         clearing.objects,
         lambda: clearing.farewell(settings.scheduler_name),
     ]
-    done = in_order(steps, Patience(clock=clock, seconds=settings.patience_seconds), say)
+    done = in_order(steps, Patience(clock=clock, seconds=settings.timeout_seconds), say)
     events.flush()
     return done
 

@@ -18,7 +18,7 @@ class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):
     """``schedulerName`` that pods with GPUs were given."""
     keep_bookings: bool = True
     """Whether the bookings stay, for whoever installs again."""
-    patience_seconds: Annotated[float, msgspec.Meta(ge=1)] = 270
+    timeout_seconds: Annotated[float, msgspec.Meta(ge=1)] = 270
     """How long pods may take that are leaving now, and our own."""
     kube_server: str | None = None
     """URL of the API server; by default the one of the cluster that this pod runs in."""

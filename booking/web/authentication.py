@@ -99,7 +99,7 @@ class Authenticator:
         try:
             return self._tokens.owner_of(token)
         except ApiError as error:
-            log.warning("the API server could not be asked whose a token is", error=str(error))
+            log.warning("a token review failed", error=str(error))
             raise unavailable(
                 "The Kubernetes API server could not be asked whose the token is. Nothing was changed; try"
                 " again soon."

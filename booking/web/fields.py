@@ -105,18 +105,6 @@ def count_of(value: Any) -> int:
     return value
 
 
-def positive_of(value: Any) -> int:
-    """A whole number from 1 on.
-
-    Raises:
-        BadFieldError: it is none, or one that nobody can mean.
-    """
-    number = count_of(value)
-    if number < 1:
-        raise BadFieldError(f"must be at least 1, not {number}.")
-    return number
-
-
 def page_of(value: Any) -> int:
     """How much of a list is wanted at once, as a query says it.
 

@@ -16,7 +16,7 @@ from booking.principals import Principal
 from booking.records import BookingRequest, Change, Record, Slot, SlotRequest
 from booking.server_metrics import ServerMetrics
 from booking.service import Key, ModelAvailability, Page
-from booking.service.context import GpuOrder
+from booking.service.context import GpuOrder, PodToEvict
 from booking.service.ending import Ending
 from booking.store_records import AuditEntry, Block, Denied, Exemption, Filters
 from cluster.process.clock import Clock
@@ -173,12 +173,19 @@ class Bookings(Protocol):
         model: str | None = None,
         count: int | None = None,
         key: Key | None = None,
+        dry_run: bool = False,
     ) -> Block:
         """Take GPUs out."""
         ...
 
     def remove_block(
-        self, who: Principal, block_id: str, *, reason: str | None = None, key: Key | None = None
+        self,
+        who: Principal,
+        block_id: str,
+        *,
+        reason: str | None = None,
+        key: Key | None = None,
+        dry_run: bool = False,
     ) -> Block:
         """Give them back."""
         ...
@@ -200,12 +207,19 @@ class Bookings(Protocol):
         reason: str,
         model: str | None = None,
         key: Key | None = None,
+        dry_run: bool = False,
     ) -> Exemption:
         """Let them hold."""
         ...
 
     def remove_exemption(
-        self, who: Principal, exemption_id: str, *, reason: str | None = None, key: Key | None = None
+        self,
+        who: Principal,
+        exemption_id: str,
+        *,
+        reason: str | None = None,
+        key: Key | None = None,
+        dry_run: bool = False,
     ) -> Exemption:
         """Let them end."""
         ...
@@ -230,8 +244,20 @@ class Bookings(Protocol):
         """Order a pod to go."""
         ...
 
+    def dry_run_evict(self, who: Principal, namespace: str, pod: str, reason: str) -> PodToEvict:
+        """The pod that would go."""
+        ...
+
     def order_gpu(
-        self, who: Principal, node: str, gpu: str, *, order: GpuOrder, reason: str, key: Key | None = None
+        self,
+        who: Principal,
+        node: str,
+        gpu: str,
+        *,
+        order: GpuOrder,
+        reason: str,
+        key: Key | None = None,
+        dry_run: bool = False,
     ) -> str:
         """Order something of a GPU; its UUID."""
         ...

@@ -167,7 +167,7 @@ class Views:
         try:
             return self._parts.token_file.read_text(encoding="utf-8").strip() or None
         except (OSError, ValueError) as error:
-            log.warning("MAIA's token cannot be read", error=str(error))
+            log.warning("the token of MAIA cannot be read", error=str(error))
             return None
 
     def _principal(self, email: str) -> Principal:
@@ -197,7 +197,7 @@ class Views:
         self._parts.guarantee.demand()
         record = self._parts.bookings.create(who, wanted)
         if not self._parts.guarantee.written(record):
-            log.warning("a booking of MAIA's is not in the cluster yet", booking=record.id)
+            log.warning("a booking made through MAIA is not in the cluster yet", booking=record.id)
         return HTTPStatus.OK, {"message": "Booking created successfully"}
 
 
@@ -233,7 +233,7 @@ def _error(status: HTTPStatus, message: str) -> Answer:
 def _not_now(error: StoreError | ProblemError) -> Answer:
     if isinstance(error, ProblemError) and error.kind is TOO_MANY:
         return _error(HTTPStatus.TOO_MANY_REQUESTS, error.detail)
-    log.warning("MAIA could not be answered", error=str(error))
+    log.warning("a request from MAIA could not be answered", error=str(error))
     return _error(HTTPStatus.SERVICE_UNAVAILABLE, "Not now. Try again soon.")
 
 

@@ -221,7 +221,7 @@ def _http_problem(error: HTTPException) -> ProblemError:
 
 
 def _bug(error: Exception) -> ProblemError:
-    log.error("a request failed through a fault of ours", path=request.path, exc_info=error)
+    log.error("internal error while answering a request", path=request.path, exc_info=error)
     message = "The booking server failed to answer; its log says why (search for the path)."
     return ProblemError(FAILED, message)
 

@@ -65,7 +65,7 @@ class RateLimits:
                 return
             is_news, bucket.is_told = not bucket.is_told, True
         if is_news:
-            log.warning("somebody asks too often", whose=whose, per_second=self._per_second)
+            log.warning("a client exceeds its rate limit", client=whose, limit_per_second=self._per_second)
         wait = max(1, math.ceil(lacking / self._per_second))
         raise ProblemError(
             TOO_MANY,

@@ -48,7 +48,7 @@ class Roles:
         try:
             return self._access.may(who, ADMINISTER, **BOOKINGS_RIGHT)
         except ApiError as error:
-            log.warning("the API server could not be asked what somebody may do", error=str(error))
+            log.warning("an access review failed", error=str(error))
             raise unavailable(
                 "The Kubernetes API server could not be asked what you may do. Nothing was changed; try again"
                 " soon."

@@ -5,8 +5,7 @@ The extender and the controller (admission and reclaimer) build on it.
 
 from cluster.cache.booked_nodes import EVERYWHERE, BookedNodes, BookingPlans
 from cluster.cache.cache import ClusterCache
-from cluster.cache.informers import UNSUCCESSFUL, Informers
-from cluster.cache.live_read import read_bookings
+from cluster.cache.informers import UNSUCCESSFUL, Informers, read_bookings
 from cluster.cache.node_snapshots import NodeSnapshot, NodeSnapshots
 
 __all__ = [

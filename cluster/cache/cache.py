@@ -453,4 +453,4 @@ def _tell_of_hold(pod: Pod, before: Pod | None) -> None:
     try:
         hold_of(pod)
     except HoldError as error:
-        log.warning("a hold cannot be read and counts for nothing", pod=pod.key, why=str(error))
+        log.warning("the hold on a pod cannot be read and is ignored", pod=pod.key, error=str(error))

@@ -45,28 +45,40 @@ class Informers:
         namespace: str,
         pods: str = LIVING,
         give_way: Callable[[], None] = nothing,
+        once_synced: Callable[[], None] = nothing,
     ) -> None:
         """Nothing is read yet.
 
         Args:
             kube: the API server.
             cache: is kept true.
-            clock: for the age of news.
+            clock: for staleness.
             namespace: where the Leases are.
             pods: which are followed.
-            give_way: called before each piece of news of pods, of which there are by far the most.
+            give_way: called before each event of pods, of which there are by far the most.
+            once_synced: called once, by the thread of the last kind, when all have been read.
         """
         self._kube, self._cache, self._clock = kube, cache, clock
+        self._once_synced = once_synced
+        self._was_synced = threading.Lock()
         self._reflectors: dict[str, Reflector[Any]] = {
             "pods": Reflector(kube, PODS, Pods(cache), clock, field_selector=pods, give_way=give_way),
             "nodes": Reflector(kube, NODES, Nodes(cache), clock),
             "leases": Reflector(kube, LEASES, Leases(cache), clock, namespace=namespace),
             "bookings": Reflector(kube, BOOKINGS, Bookings(cache), clock),
         }
+        for reflector in self._reflectors.values():
+            reflector.on_list = self._listed
 
     def add(self, kind: str, reflector: Reflector[Any]) -> None:
         """Another kind that must be trusted as well; before the threads are started."""
+        reflector.on_list = self._listed
         self._reflectors[kind] = reflector
+
+    def _listed(self) -> None:
+        is_synced = all(reflector.is_synced for reflector in self._reflectors.values())
+        if is_synced and self._was_synced.acquire(blocking=False):
+            self._once_synced()
 
     def follow_namespaces(self) -> None:
         """Namespaces too, for who needs what administrators write on them; before the threads are started."""
@@ -88,18 +100,34 @@ class Informers:
         """Kind -> how often all of it was read."""
         return {kind: reflector.lists for kind, reflector in self._reflectors.items()}
 
-    def age(self) -> float | None:
-        """Seconds since the oldest of them had news, None until all had."""
-        ages = [reflector.age() for reflector in self._reflectors.values()]
-        known = [age for age in ages if age is not None]
-        return max(known) if len(known) == len(ages) else None
+    def staleness(self) -> float | None:
+        """Of the one that has heard nothing for longest, in seconds; None until each has listed."""
+        found = [reflector.staleness() for reflector in self._reflectors.values()]
+        known = [seconds for seconds in found if seconds is not None]
+        return max(known) if len(known) == len(found) else None
 
     def unready_reason(self) -> str | None:
         """Why nothing may be decided now, None when it may."""
         for kind, reflector in self._reflectors.items():
-            age = reflector.age()
-            if not reflector.is_synced or age is None:
+            staleness = reflector.staleness()
+            if not reflector.is_synced or staleness is None:
                 return f"The {kind} of the cluster have not been read yet."
-            if age > STALE_AFTER:
+            if staleness > STALE_AFTER:
                 return f"There has been no news of {kind} from the API server for {STALE_AFTER:.0f} seconds."
         return None
+
+
+def read_bookings(kube: Kube, cache: ClusterCache) -> None:
+    """Put all Bookings into the cache that are new in it, or newer than there.
+
+    Called before somebody loses something for want of what our watch may not have reported yet: a list shows
+    every write that was answered before it was asked for; a watch may lag, or be away for a moment.
+
+    Raises:
+        ApiError: they cannot be read.
+    """
+    known = cache.bookings
+    for booking in kube.list(BOOKINGS).items:
+        mine = known.get(booking.name)
+        if mine is None or mine.metadata.resource_version != booking.metadata.resource_version:
+            cache.apply_booking(booking)

@@ -49,5 +49,7 @@ def _blocks(node: str, text: str) -> tuple[MaintenanceBlock, ...]:
     try:
         return decode_blocks(text)
     except BlocksError as error:
-        log.warning("maintenance cannot be read and counts for nothing", node=node, why=str(error))
+        log.warning(
+            "the maintenance blocks of a node cannot be read and are ignored", node=node, error=str(error)
+        )
         return ()

@@ -19,11 +19,11 @@ CORDONED: Final = reasons.CORDONED.said()
 NOT_PUBLISHED: Final = reasons.NOT_PUBLISHED.said()
 AGENT: Final[Mapping[AgentState, Reason]] = {
     "unseen": reasons.AGENT_UNSEEN.said(),
-    "silent": reasons.AGENT_UNRESPONSIVE.said(),
+    "unresponsive": reasons.AGENT_UNRESPONSIVE.said(),
     "stopping": reasons.AGENT_STOPPING.said(),
     "unconfirmed": reasons.AGENT_UNCONFIRMED.said(),
-    "refusing": reasons.KUBELET_REFUSING.said(),
-    "short": reasons.KUBELET_SHORT.said(),
+    "kubelet-refusing": reasons.KUBELET_REFUSING.said(),
+    "kubelet-short": reasons.KUBELET_SHORT.said(),
 }
 TOO_MANY: Final = reasons.TOO_MANY.said()
 KEPT: Final = reasons.KEPT.said()

@@ -1,16 +1,18 @@
-"""Who of those that wait behind our scheduling gate is let go (``names.QUEUE``). Pure.
+"""Which of the pods behind our scheduling gate are ungated now (``names.QUEUE``). Pure.
 
 kube-scheduler tries every pod that an extender has turned down again after any change of any pod. So pods
-without a booking for which no GPU is free wait behind a gate, and are let go in the order in which the
+without a booking for which no GPU is free wait behind a gate, and are ungated in the order in which the
 scheduler would take them (priority, then age): as many as find a free GPU. All that wait are gone through in
-that order, those that have been let go too, and each that finds room takes it, so that two are not let go
-for one GPU. Nobody is behind somebody who finds no room: who needs eight GPUs holds up none who needs one.
+that order, those that have been ungated too, and each that finds room takes it, so that two are not
+ungated for one GPU. Nobody is behind somebody who finds no room: who needs eight GPUs holds up none who
+needs one.
 
 It looks at GPUs alone, as admission does: whatever else keeps a pod from a node (processors, volumes, a
-promise) is the scheduler's to know. Who was let go for a node and is not bound there is not counted on there
-any more, so that others are let go for what it does not take; in the end everybody is, as without a gate.
+promise) is the scheduler's to know. Who was ungated for a node and is not bound there is not counted on
+there any more, so that others are ungated for what it does not take; in the end everybody is, as without a
+gate.
 
-Besides, a few are let go for which there is no room, each the first of those that wish the same. They take
+Besides, a few are ungated for which there is no room, each the first of those that wish the same. They take
 what becomes free while no controller leads or before it has seen it, and a cluster autoscaler sees for what
 others wait: it is blind to pods behind a gate.
 """
@@ -36,13 +38,13 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
 MOST: Final = 20
-"""Pods that are let go in one step."""
+"""Pods that are ungated in one step."""
 AHEAD: Final = 2
-"""Pods that are let go though there is no room for them. Each costs the scheduler a try at every change of a
+"""Pods that are ungated though there is no room for them. Each costs the scheduler a try at every change of a
 pod; two kinds of GPUs that are full at one time are many."""
 
 Averse = AbstractSet[tuple[str, str]]
-"""(uid, node): the pod was let go, had room there and was not bound."""
+"""(uid, node): the pod was ungated, had room there and was not bound."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,29 +65,29 @@ class GateQueue:
 class Step:
     """What to do now."""
 
-    let_go: tuple[Pod, ...] = ()
-    """In this order."""
+    ungated: tuple[Pod, ...] = ()
+    """Their gate is taken off now, in this order."""
     expected: Mapping[str, str] = field(default_factory=dict)
-    """Uid -> the node on which a pod that has been let go already should be bound by the scheduler soon."""
+    """Uid -> the node on which a pod that has been ungated already should be bound by the scheduler soon."""
     is_all: bool = True
-    """Whether the next step would let nobody else go, if nothing changed but this."""
+    """Whether the next step would ungate nobody else, if nothing changed but this."""
 
 
 def step(line: GateQueue) -> Step:
-    """Who is let go now: whom a booking covers, then who finds room, then the first that find none."""
+    """Who is ungated now: whom a booking covers, then who finds room, then the first that find none."""
     found, room = _Found(), _Room(line)
     for pod, booking in _queue(line):
-        if len(found.let_go) >= MOST:
-            return Step(tuple(found.let_go), found.expected, is_all=False)
+        if len(found.ungated) >= MOST:
+            return Step(tuple(found.ungated), found.expected, is_all=False)
         try:
             request = gpu_request_of(pod, booking)
         except QuantityError:
-            found.let_go += [pod] if is_queued(pod) else []
+            found.ungated += [pod] if is_queued(pod) else []
             continue
         found.add(
             pod, request, None if other_gates(pod) else room.take(pod, request), is_booked=booking is not None
         )
-    wanted = [*found.let_go, *_ahead(found.others)]
+    wanted = [*found.ungated, *_ahead(found.others)]
     return Step(tuple(wanted[:MOST]), found.expected, is_all=len(wanted) <= MOST)
 
 
@@ -93,15 +95,15 @@ def step(line: GateQueue) -> Step:
 class _Found:
     """What has been found out of those that were gone through."""
 
-    let_go: list[Pod] = field(default_factory=list)
+    ungated: list[Pod] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
     others: list[tuple[Pod, GpuRequest]] = field(default_factory=list)
-    """Who is not booked and finds no room, let go already or not."""
+    """Who is not booked and finds no room, ungated already or not."""
 
     def add(self, pod: Pod, request: GpuRequest, node: str | None, *, is_booked: bool) -> None:
         """The next in line, and the node on which it finds room."""
         if is_queued(pod) and (is_booked or node is not None):
-            self.let_go.append(pod)
+            self.ungated.append(pod)
         elif node is not None:
             self.expected[pod.metadata.uid] = node
         elif not is_booked:
@@ -137,7 +139,7 @@ def _place(pod: Pod) -> tuple[int, datetime, str]:
 
 
 def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
-    """The first of those that wish the same, where none of these has been let go; few of them altogether."""
+    """The first of those that wish the same, where none of these has been ungated; few of them altogether."""
     kinds: set[RequestKey] = {request.key for pod, request in others if not is_queued(pod)}
     left = AHEAD - sum(not is_queued(pod) for pod, _ in others)
     chosen: list[Pod] = []

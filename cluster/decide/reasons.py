@@ -57,7 +57,7 @@ class Cause:
 
 
 ELSEWHERE: Final = Cause(
-    "kept-elsewhere",
+    "hold-elsewhere",
     "GPUs of node {} are kept for this pod",
     "nothing is needed: the pod is bound there once its GPUs are free",
 )
@@ -65,7 +65,9 @@ CORDONED: Final = Cause(
     "cordoned", "the node is cordoned", "`kubectl uncordon`; or a toleration of the node's taint"
 )
 UNREADABLE: Final = Cause(
-    "unreadable", "{}", "the node agent writes its annotations again when it starts; see its log"
+    "annotations-unreadable",
+    "{}",
+    "the node agent writes its annotations again when it starts; see its log",
 )
 NOT_PUBLISHED: Final = Cause(
     "not-published",
@@ -76,8 +78,8 @@ AGENT_UNSEEN: Final = Cause(
     "agent-unseen", "the GPU agent of the node has not reported yet", "the node agent renews its Lease"
 )
 AGENT_UNRESPONSIVE: Final = Cause(
-    "agent-silent",
-    "the GPU agent of the node is silent",
+    "agent-unresponsive",
+    "the GPU agent of the node is unresponsive",
     "the node agent renews its Lease again; it has not for 75 s",
 )
 AGENT_STOPPING: Final = Cause(
@@ -91,12 +93,12 @@ AGENT_UNCONFIRMED: Final = Cause(
     "the node agent renews its Lease, which it does every 10 s",
 )
 KUBELET_REFUSING: Final = Cause(
-    "refusing",
+    "kubelet-refusing",
     "the kubelet of the node has refused a pod",
     "the node agent renews its Lease after the refusal, and a pause of 1 s to 60 s is over",
 )
 KUBELET_SHORT: Final = Cause(
-    "short",
+    "kubelet-short",
     "the kubelet of the node offers fewer GPUs than its agent has",
     "the kubelet writes the Node's allocatable again, which takes up to 10 s",
 )
@@ -105,7 +107,7 @@ TOO_MANY: Final = Cause(
 )
 NO_SUCH: Final = Cause("no-such-gpu", "no GPU{} on this node", "another wish, or a node that has such GPUs")
 TOO_MANY_SUCH: Final = Cause(
-    "too-many-such",
+    "too-many-matching",
     "the pod asks for more GPUs{} than this node has",
     "fewer GPUs, or another wish",
 )
@@ -120,17 +122,17 @@ UNHEALTHY: Final = Cause(
     "the GPUs recover, or are replaced; the node's inventory says what ails them",
 )
 HELD_MISMATCH: Final = Cause(
-    "kept-misfit",
+    "hold-mismatch",
     "the GPUs that are kept for this pod are not what it asks for",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
 HELD_UNHEALTHY: Final = Cause(
-    "kept-unhealthy",
+    "hold-unhealthy",
     "a GPU that is kept for this pod is not healthy",
     "nothing is needed: the GPUs are let go of within seconds, and others are found",
 )
 HELD_NOT_FREE: Final = Cause(
-    "kept-not-free",
+    "hold-not-free",
     "the GPUs that are kept for this pod are not free yet",
     "the pods that hold them have ended",
 )
@@ -138,7 +140,9 @@ IN_USE: Final = Cause(
     "in-use", "not enough GPUs{} on this node are free", "a pod there ends, or is evicted for a booked one"
 )
 KEPT: Final = Cause(
-    "kept", "GPUs of this node are kept for a booked pod", "the booked pod is bound, and others become free"
+    "held-for-booked-pod",
+    "GPUs of this node are kept for a booked pod",
+    "the booked pod is bound, and others become free",
 )
 NOMINATED: Final = Cause(
     "nominated",
@@ -156,7 +160,7 @@ UNACCOUNTED: Final = Cause(
     "the node agent says which GPUs these pods hold; or they end",
 )
 BOOKED_BY_OTHERS: Final = Cause(
-    "promised",
+    "booked-by-others",
     "GPUs of this node are promised to other bookings, which would find no place",
     "another node; or those bookings end or are moved",
 )

@@ -138,7 +138,7 @@ class Serving(Liveness):
         if renewal.at < self._doubted:
             return "unconfirmed"
         refusal = self._refusals.get(node)
-        return "refusing" if refusal and self._bars(node, refusal, monotonic) else "alive"
+        return "kubelet-refusing" if refusal and self._bars(node, refusal, monotonic) else "alive"
 
     def due(self, node: str, *, monotonic: float) -> float | None:
         """When its state changes by time alone."""

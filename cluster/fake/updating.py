@@ -34,13 +34,15 @@ def patched(
     *,
     resource: Resource[Any],
     subresource: str | None,
+    dry_run: bool = False,
 ) -> State:
     """What becomes of an object by a merge patch."""
     if subresource not in {None, "status"} or (subresource and resource.plural not in WITH_STATUS):
         raise refusal(request, 404, "NotFound", "the server could not find the requested resource")
     check_preconditions(request, before.obj, patch.get("metadata") or {}, resource.plural)
     after = merged(before.obj, patch)
-    return updated(asked, request, before, after, resource=resource, of_status=subresource == "status")
+    of_status = subresource == "status"
+    return updated(asked, request, before, after, resource=resource, of_status=of_status, dry_run=dry_run)
 
 
 def replaced(
@@ -82,8 +84,9 @@ def updated(
     *,
     resource: Resource[Any],
     of_status: bool,
+    dry_run: bool = False,
 ) -> State:
-    """Write what somebody made of an object, as far as they may."""
+    """Write what somebody made of an object, as far as they may; a dry run only says what it would be."""
     old = before.obj
     after = _through_the_door(resource.plural, old, after, of_status=of_status)
     after["metadata"] = _metadata(old, after)
@@ -94,6 +97,8 @@ def updated(
         after["metadata"]["generation"] = (old["metadata"].get("generation") or 0) + 1
     if after == old:
         return before
+    if dry_run:
+        return State(after)
     if is_over(after):
         asked.store.remove(resource, before)
         return State(after)

@@ -106,13 +106,20 @@ class UserKube:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
-        """Merge-patch an object through one of its doors."""
-        path = resource.path(namespace, name, subresource)
+        """Merge-patch an object through one of its doors, or only say what would come of it."""
+        path = resource.path(namespace, name, subresource) + ("?dryRun=All" if dry_run else "")
         with self._asked.call(self.user, "PATCH", path, body) as request:
             before = self._asked.found(request, resource, namespace, name)
             after = patched(
-                self._asked, request, before, plain(body), resource=resource, subresource=subresource
+                self._asked,
+                request,
+                before,
+                plain(body),
+                resource=resource,
+                subresource=subresource,
+                dry_run=dry_run,
             )
             return after.typed(resource)
 

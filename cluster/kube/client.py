@@ -4,13 +4,15 @@ Reads are tried again, with growing and jittered pauses, when the server was unr
 overloaded. Writes are sent once: after a lost answer only the caller knows whether to write again.
 """
 
+import threading
 from collections.abc import Iterator, Mapping
 from datetime import timedelta
 from typing import Any, Final, Generic, TypeVar, get_args
 
 import msgspec
-import stamina
+import structlog
 
+from cluster.kube.backoff import Backoff
 from cluster.kube.connection import Connection
 from cluster.kube.errors import (
     Conflict,
@@ -33,7 +35,12 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 READ_ATTEMPTS: Final = 4
 LONGEST_READ_SECONDS: Final = 10.0
 """After this no further attempt begins."""
-LONGEST_RETRY_AFTER: Final = 5.0
+FIRST_PAUSE: Final = 0.2
+"""Seconds between two attempts at first."""
+LONGEST_PAUSE: Final = 5.0
+"""Also where the server asks for a longer one."""
+
+log = structlog.get_logger(__name__)
 
 
 @ready
@@ -61,6 +68,7 @@ class KubeClient:
         user_agent: str,
         timeouts: Timeouts | None = None,
         connections: int = CONNECTIONS,
+        read_attempts: int = READ_ATTEMPTS,
     ) -> None:
         """Connects when first asked.
 
@@ -70,7 +78,11 @@ class KubeClient:
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
             connections: requests at one time for which connections are kept.
+            read_attempts: how often a read is tried at most.
         """
+        self._clock = clock
+        self._closed = threading.Event()
+        self._read_attempts = read_attempts
         self._transport = Transport(
             connection,
             clock,
@@ -84,7 +96,8 @@ class KubeClient:
         return self._transport.skew()
 
     def close(self) -> None:
-        """Close idle connections."""
+        """Close idle connections; a read that waits for its next attempt gives up."""
+        self._closed.set()
         self._transport.close()
 
     def get(
@@ -142,8 +155,12 @@ class KubeClient:
         dry_run: bool = False,
     ) -> T:
         """Create an object; see the port."""
-        query = (("dryRun", "All"),) if dry_run else ()
-        call = Call(verb="POST", path=resource.path(namespace), query=query, body=_whole(resource, body))
+        call = Call(
+            verb="POST",
+            path=resource.path(namespace),
+            query=_storing(dry_run=dry_run),
+            body=_whole(resource, body),
+        )
         return self._write(call, resource)
 
     def create_subresource(
@@ -170,11 +187,13 @@ class KubeClient:
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Merge-patch an object; see the port."""
         call = Call(
             verb="PATCH",
             path=resource.path(namespace, name, subresource),
+            query=_storing(dry_run=dry_run),
             body=msgspec.json.encode(body),
             content_type=MERGE_PATCH,
         )
@@ -214,12 +233,19 @@ class KubeClient:
         self._transport.send(Call(verb="DELETE", path=path, body=msgspec.json.encode(options)))
 
     def _read(self, call: Call) -> bytes:
-        for attempt in stamina.retry_context(
-            on=_try_again, attempts=READ_ATTEMPTS, timeout=LONGEST_READ_SECONDS, wait_max=LONGEST_RETRY_AFTER
-        ):
-            with attempt:
+        until = self._clock.monotonic() + LONGEST_READ_SECONDS
+        backoff = Backoff(first=FIRST_PAUSE, longest=LONGEST_PAUSE)
+        for _ in range(self._read_attempts - 1):
+            try:
                 return self._transport.send(call)
-        raise AssertionError("the last attempt returns or raises")
+            except (Unreachable, ServerError, TooManyRequests) as error:
+                pause = _asked_for(error) or backoff.next()
+                if self._clock.monotonic() + pause > until:
+                    raise
+                log.info("a read of the API server is tried again", error=str(error), in_seconds=pause)
+                if self._clock.wait(self._closed, pause):
+                    raise
+        return self._transport.send(call)
 
     def _write(self, call: Call, resource: Resource[T]) -> T:
         return _decode(call.request, self._transport.send(call), resource.type)
@@ -257,11 +283,10 @@ def _is_about_uid(error: Unprocessable) -> bool:
     return any(cause.get("field") == "metadata.uid" for cause in causes)
 
 
-def _try_again(error: Exception) -> bool | float:
-    """Whether, or after how many seconds, a read is worth another attempt."""
-    if isinstance(error, TooManyRequests):
-        return min(error.retry_after, LONGEST_RETRY_AFTER) if error.retry_after else True
-    return isinstance(error, Unreachable | ServerError)
+def _asked_for(error: Exception) -> float | None:
+    """Seconds that the server wants us to wait."""
+    asked = error.retry_after if isinstance(error, TooManyRequests) else None
+    return min(asked, LONGEST_PAUSE) if asked else None
 
 
 _D = TypeVar("_D")
@@ -280,6 +305,10 @@ def _whole(resource: Resource[T], body: Mapping[str, Any]) -> bytes:
 
 def _selecting(selection: Selection) -> tuple[tuple[str, str], ...]:
     return _given(fieldSelector=selection.field_selector, labelSelector=selection.label_selector)
+
+
+def _storing(*, dry_run: bool) -> tuple[tuple[str, str], ...]:
+    return (("dryRun", "All"),) if dry_run else ()
 
 
 def _given(**parameters: str | int | None) -> tuple[tuple[str, str], ...]:

@@ -69,7 +69,7 @@ class TokenFile:
                 try:
                     self._token = _read_token(self._path)
                 except BadConnectionError as error:
-                    log.warning("going on with the old token", error=str(error))
+                    log.warning("the token cannot be read again: the previous one is used", error=str(error))
             return self._token
 
     def invalidate(self) -> None:

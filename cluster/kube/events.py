@@ -139,7 +139,7 @@ class EventRecorder:
             self._told[message] = self._repeat(message, at) or self._create(message, at)
         except ApiError as error:
             self._outcomes.labels("refused").inc()
-            log.warning("an event was not written", reason=message.reason, error=str(error))
+            log.warning("an Event could not be written", reason=message.reason, error=str(error))
             return False
         self._outcomes.labels("written").inc()
         self._forget_oldest()

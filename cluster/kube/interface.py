@@ -187,10 +187,12 @@ class Kube(Protocol):
         *,
         namespace: str | None = None,
         subresource: str | None = None,
+        dry_run: bool = False,
     ) -> T:
         """Change an object by a JSON merge patch (RFC 7386); what it has become.
 
-        ``metadata.uid`` and ``metadata.resourceVersion`` in the body are preconditions.
+        ``metadata.uid`` and ``metadata.resourceVersion`` in the body are preconditions. A dry run does
+        everything but store it: preconditions, admission, validation.
 
         Raises:
             Conflict: a precondition does not hold.

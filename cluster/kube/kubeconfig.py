@@ -182,19 +182,23 @@ def contexts(files: Sequence[Path]) -> list[str]:
     return sorted(set(found))
 
 
-def credential_of(user: UserEntry, environ: Mapping[str, str], *, interactive: bool) -> ExecCredentialStatus:
+def credential_of(
+    user: UserEntry, environ: Mapping[str, str], *, interactive: bool, within: float | None = None
+) -> ExecCredentialStatus:
     """The token or the certificate that speaks for somebody.
 
     Args:
         user: of the chosen context.
         environ: for a program that makes credentials.
         interactive: whether such a program may ask somebody something.
+        within: seconds in which such a program must have answered, and without a word on the terminal; None:
+            as long as somebody may need to sign in.
 
     Raises:
         BadConnectionError: a file that cannot be read, or a program that fails.
     """
     if user.exec is not None:
-        return _run(user.exec, environ, interactive=interactive)
+        return _run(user.exec, environ, interactive=interactive, within=within)
     token = user.token
     if user.token_file is not None:
         token = _text(Path(user.token_file), "token file")
@@ -322,7 +326,9 @@ def _convert(raw: Any, into: type[Any], what: str) -> Any:
         raise BadConnectionError(f"In the kubeconfig {what} cannot be read: {error}.") from error
 
 
-def _run(program: ExecEntry, environ: Mapping[str, str], *, interactive: bool) -> ExecCredentialStatus:
+def _run(
+    program: ExecEntry, environ: Mapping[str, str], *, interactive: bool, within: float | None
+) -> ExecCredentialStatus:
     if program.interactive_mode == "Always" and not interactive:
         raise BadConnectionError(
             f"{program.command}, which makes the credentials of the kubeconfig, asks somebody something, and"
@@ -337,7 +343,8 @@ def _run(program: ExecEntry, environ: Mapping[str, str], *, interactive: bool) -
             env={**environ, **own, _EXEC_INFO: msgspec.json.encode(asked).decode()},
             stdin=None if interactive else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
-            timeout=_EXEC_SECONDS,
+            stderr=None if within is None else subprocess.DEVNULL,
+            timeout=_EXEC_SECONDS if within is None else within,
             check=True,
         )
         return msgspec.json.decode(done.stdout, type=ExecCredential).status

@@ -110,10 +110,10 @@ class LeaderElector:
             try:
                 self.attempt()
             except ApiError as error:
-                self._log.warning("the lease cannot be had, trying again", error=str(error))
+                self._log.warning("the lease cannot be acquired or renewed, trying again", error=str(error))
             if self.leads() != led:
                 led = not led
-                self._log.info("leading" if led else "not leading any more")
+                self._log.info("became the leader" if led else "no longer the leader")
             retry = self._timing.retry
             self._clock.wait(stop, self._timing.random.uniform(retry, retry * 1.2))
         self.release()
@@ -146,13 +146,13 @@ class LeaderElector:
             try:
                 self._give_back()
             except ApiError as error:
-                self._log.warning("the lease was not given back; it will expire", error=str(error))
+                self._log.warning("the lease could not be released; it will expire", error=str(error))
 
     def _stand_aside(self, why: str) -> None:
         """Let another lead; where that cannot be said, the Lease expires."""
         held, self._renewed = self._renewed, None
         if held is not None:
-            self._log.warning("leaving the lease to another", why=why)
+            self._log.warning("giving up the lease", reason=why)
             self._give_back()
         else:
             # Every answer tells the API server's time: else nobody would learn that ours is right again.
@@ -177,7 +177,7 @@ class LeaderElector:
         self._renewed = None
         if self._is_free(lease):
             transitions = (lease.spec.lease_transitions or 0) + 1
-            self._log.info("taking the lease", from_holder=lease.spec.holder_identity)
+            self._log.info("acquiring the lease", previous_holder=lease.spec.holder_identity)
             sent = self._clock.monotonic()
             self._write(sent, version, self._claim(transitions))
 
@@ -241,9 +241,9 @@ class LeaderElector:
         try:
             self._kube.patch(LEASES, self._name, body, namespace=self._namespace)
         except Conflict:
-            self._log.info("the lease is another's already")
+            self._log.info("the lease is already held by another")
         else:
-            self._log.info("gave the lease back")
+            self._log.info("the lease is released")
 
     def _now(self) -> str:
         return micro_time(self._clock.now())

@@ -162,7 +162,7 @@ class LeaseRenewer:
             try:
                 return self._release()
             except ApiError as error:
-                self._log.warning("no goodbye on the lease", error=str(error))
+                self._log.warning("the lease could not be released; it will expire", error=str(error))
                 return False
 
     def _renew(self) -> bool:
@@ -180,7 +180,7 @@ class LeaseRenewer:
         if lease.spec.holder_identity == self._holder:
             self._take(lease, {"renewTime": self._now()})
             return True
-        self._log.info("taking the lease over", from_holder=lease.spec.holder_identity)
+        self._log.info("taking over the lease", previous_holder=lease.spec.holder_identity)
         self._take(lease, self._spec((lease.spec.lease_transitions or 0) + 1))
         return True
 
@@ -193,7 +193,7 @@ class LeaseRenewer:
         version = lease.metadata.resource_version
         if self._rival is None or self._rival[0] != version:
             if self._rival is None:
-                self._log.info("another agent holds the lease now", by=lease.spec.holder_identity)
+                self._log.info("another agent holds the lease now", current_holder=lease.spec.holder_identity)
             self._rival = (version, self._clock.monotonic())
         silent = self._clock.monotonic() - self._rival[1]
         return silent >= (lease.spec.lease_duration_seconds or self._duration)
@@ -256,7 +256,9 @@ class LeaseRenewer:
             self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
             self._log.info("the lease is released")
         else:
-            self._log.info("another agent holds the lease: nothing to release", by=lease.spec.holder_identity)
+            self._log.info(
+                "another agent holds the lease: nothing to release", current_holder=lease.spec.holder_identity
+            )
         self._is_released = True
         return is_ours
 

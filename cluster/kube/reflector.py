@@ -95,8 +95,10 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(random=self._tuning.random)
         self._streams = self._tuning.stream
         self._version: str | None = None
-        self._news: float | None = None
+        self._last_event_at: float | None = None
         self._synced = threading.Event()
+        self.on_list: Callable[[], None] = nothing
+        """Called by the reflector's thread after each list that the handler has taken."""
         self._stop = threading.Event()
         self._lock = threading.Lock()
         self._watch: Watch[T] | None = None
@@ -120,13 +122,13 @@ class Reflector(Generic[T]):
 
     @property
     def is_synced(self) -> bool:
-        """Whether the handler has had the whole truth."""
+        """Whether the handler has the whole truth."""
         return self._synced.is_set()
 
-    def age(self) -> float | None:
-        """Seconds since the newest news (list, event or bookmark), None before the first list (law L6)."""
-        news = self._news
-        return None if news is None else self._clock.monotonic() - news
+    def staleness(self) -> float | None:
+        """Seconds since the last list, event or bookmark, None before the first list (law L6)."""
+        last = self._last_event_at
+        return None if last is None else self._clock.monotonic() - last
 
     def run(self, stop: threading.Event) -> None:
         """List and watch until ``stop`` is set; returns soon after it is, even while the watch is silent."""
@@ -156,14 +158,14 @@ class Reflector(Generic[T]):
                 # The server answers again: whatever it was away for is over, and only the list is missing.
                 self._backoff.reset()
             self._version = None
-            self._log.info("history is gone, listing again", error=str(error))
+            self._log.info("the resource version is too old, listing again", error=str(error))
         except ApiError as error:
             if not self._stop.is_set():
-                self._log.warning("the API server cannot be followed, trying again", error=str(error))
+                self._log.warning("listing or watching failed, trying again", error=str(error))
         except _HandlerError as error:
             self._version = None
             self._synced.clear()
-            self._log.error("the handler failed, listing again", exc_info=error.__cause__)
+            self._log.error("handling an event failed, listing again", exc_info=error.__cause__)
         else:
             return None
         return self._backoff.next()
@@ -173,7 +175,7 @@ class Reflector(Generic[T]):
             try:
                 self._list_by_stream()
             except (BadRequest, Unprocessable) as error:
-                self._log.info("the server does not stream lists, reading pages", error=str(error))
+                self._log.info("the API server does not stream lists: listing in pages", error=str(error))
                 self._streams = False
             else:
                 return
@@ -249,7 +251,10 @@ class Reflector(Generic[T]):
         self._touch(version)
         self._lists += 1
         self._synced.set()
-        self._log.info("in step with the API server", objects=len(items), resource_version=version)
+        self._log.info(
+            "the cache is in sync with the API server", objects=len(items), resource_version=version
+        )
+        self.on_list()
 
     def _apply(self, event: WatchEvent[T]) -> None:
         if event.type == "DELETED":
@@ -266,7 +271,7 @@ class Reflector(Generic[T]):
 
     def _touch(self, version: str) -> None:
         self._version = version
-        self._news = self._clock.monotonic()
+        self._last_event_at = self._clock.monotonic()
         self._backoff.reset()
 
 

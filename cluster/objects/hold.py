@@ -39,12 +39,6 @@ def encode_versions(versions: Mapping[str, str]) -> str:
     return ",".join(f"{kind}={version}" for kind, version in sorted(versions.items()))
 
 
-def versions_of(hold: Hold) -> Mapping[str, int]:
-    """Kind -> version of the state that it was planned on; nothing where that cannot be read."""
-    pairs = (part.partition("=") for part in (hold.state or "").split(","))
-    return {kind: int(version) for kind, _, version in pairs if kind and version.isdecimal()}
-
-
 def encode_hold(hold: Hold) -> str:
     """The text of the annotation."""
     return msgspec.json.encode(hold).decode()

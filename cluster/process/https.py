@@ -194,7 +194,7 @@ class _Serving:
             asyncio.run(self._serve())
         except Exception as error:
             self.error = error
-            log.exception("the server of HTTPS failed")
+            log.exception("the HTTPS server failed")
         finally:
             self._ended.set()
 
@@ -261,7 +261,7 @@ class _Http(H11Protocol):
         if self.flow.read_paused:
             self._look()  # it is we who do not read
         else:
-            log.info("a request that does not come to its end is cut off", client=self.client)
+            log.info("an incomplete request was cut off", client=self.client)
             self.transport.abort()
 
 

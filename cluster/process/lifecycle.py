@@ -109,7 +109,12 @@ class Process:
             if thread.is_alive():
                 late.append(thread.name)
         if late:
-            log.error("not ended within the grace", process=self._name, threads=late, grace=self._grace)
+            log.error(
+                "threads did not end within the grace period",
+                process=self._name,
+                threads=late,
+                grace_seconds=self._grace,
+            )
         return not late
 
     def _close_all(self) -> None:
@@ -117,7 +122,7 @@ class Process:
             try:
                 close()
             except Exception:
-                log.exception("closing failed", process=self._name, closer=name)
+                log.exception("a part could not be closed", process=self._name, part=name)
 
     @contextmanager
     def _signals(self) -> Iterator[None]:

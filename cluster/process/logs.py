@@ -13,7 +13,6 @@ from contextlib import suppress
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
-import stamina.instrumentation
 import structlog
 
 Processor = Callable[[Any, str, MutableMapping[str, Any]], MutableMapping[str, Any]]
@@ -85,6 +84,15 @@ class _Ours:
     debug = warning = error = critical = exception = info
 
 
+def silence() -> None:
+    """Write no lines of ours: for programs whose output answers somebody; call it first of all.
+
+    Of an attempt that is made again, too, nobody is told: how it ends is the answer.
+    """
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    stamina.instrumentation.set_on_retry_hooks([])
+
+
 def configure(
     *,
     level: Level = "info",
@@ -129,8 +137,6 @@ def configure(
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for library in _QUIET_LIBRARIES:
         logging.getLogger(library).setLevel(logging.WARNING)
-    # Without this stamina would also count into prometheus_client's global registry, which nobody serves.
-    stamina.instrumentation.set_on_retry_hooks([stamina.instrumentation.StructlogOnRetryHook])
 
 
 def _at_least(level: Level) -> Processor:

@@ -73,7 +73,9 @@ class Loops:
             times = 1 if self._has_recovered(name) else self._failed.get(name, 0) + 1
             self._failed[name] = times
             self._count(name)
-            log.exception("a loop has failed and goes on", loop=name, in_a_row=times)
+            log.exception(
+                "a background loop failed and is tried again", loop=name, consecutive_failures=times
+            )
             return False
         return True
 

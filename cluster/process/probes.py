@@ -105,7 +105,7 @@ def failures_of(checks: Mapping[str, Check]) -> list[str]:
         try:
             problem = check()
         except Exception:
-            log.exception("a check failed", check=name)
+            log.exception("a health check raised an error", check=name)
             problem = "the check itself failed, see the log"
         if problem is not None:
             troubles.append(f"{name}: {problem}")
@@ -193,9 +193,9 @@ class Server:
             self._told = now
             addresses = Counter(str(one.addr[0]) for one in channels).most_common(3)
             log.warning(
-                "too many connections: the oldest that ask nothing are cut off",
+                "too many connections: the oldest idle ones are closed",
                 port=self.port,
-                most_from=dict(addresses),
+                busiest_clients=dict(addresses),
             )
 
 

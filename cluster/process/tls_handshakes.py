@@ -49,7 +49,7 @@ class Refusals:
         self._told = {line: at for line, at in self._told.items() if now - at < AGAIN}
         if (client, why) not in self._told and len(self._told) < MOST:
             self._told[client, why] = now
-            log.warning("a client is refused", client=client, why=why)
+            log.warning("a client is refused", client=client, reason=why)
 
 
 class Handshake(ssl.SSLObject):

@@ -9,7 +9,7 @@ from devcluster.demo.reporter import Reporter
 from devcluster.demo.steps import Steps
 
 A100 = "NVIDIA-A100-SXM4-80GB"
-SHORT = {names.setting("shortest"): "PT10S", names.setting("cooldown"): "PT0S"}
+SHORT = {names.setting("shortest_booking"): "PT10S", names.setting("cooldown"): "PT0S"}
 """The policy of the last chapter: a booking may be so short, and nobody has to wait for the next."""
 _LAST_SECONDS = 10.0
 """Of the last booking, once everything has been seen that happens while it runs."""

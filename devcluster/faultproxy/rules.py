@@ -45,7 +45,7 @@ class Refuse:
 
 @dataclass(frozen=True, kw_only=True)
 class Lose:
-    """Forward the call, and lose the answer: the connection ends without it."""
+    """Forward the call, and lose the answer: the connection ends without it, and so does a watch."""
 
     meanwhile: Meanwhile = nothing
     """Done when the API server has answered."""

@@ -121,7 +121,7 @@ class _Handler(BaseHTTPRequestHandler):
         match record.action:
             case Lose(meanwhile=meanwhile):
                 self.close_connection = True
-                answer.drain_conn()
+                _give_up(record.call, answer)
                 meanwhile(record.call)
                 return
             case Slow(seconds=seconds, forwarded_late=False):
@@ -217,3 +217,11 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
+
+
+def _give_up(call: Call, answer: BaseHTTPResponse) -> None:
+    """Let go of an answer that nobody gets; that to a watch does not end by itself."""
+    if call.is_watch:
+        answer.close()
+    else:
+        answer.drain_conn()

@@ -153,7 +153,7 @@ class Installed:
         dev = {"dev_root": f"{there}/dev", "host_dev_root": f"{there}/dev"}
         mounts = {"simulated": nodes, "library": library}
         return {
-            "settings": {**ours, **dev, "quiet_seconds": 3},
+            "settings": {**ours, **dev, "recovery_seconds": 3},
             "extraEnv": [{"name": n, "value": v} for n, v in seen.items() if not n.startswith(prefix)],
             "extraVolumes": [{"name": n, "hostPath": {"path": str(p)}} for n, p in mounts.items()],
             "extraVolumeMounts": [{"name": n, "mountPath": str(p)} for n, p in mounts.items()],

@@ -15,7 +15,7 @@ PROGRAM: Final = (sys.executable, "-m", "deviceplugin")
 ACCOUNT: Final = names.NODE_AGENT
 FIRST_PORT: Final = 9500
 """Agents of all nodes share the cluster's network, so each gets a port of its own from here on."""
-_QUIET_SECONDS = 3
+_RECOVERY_SECONDS = 3
 """A simulated GPU is soon well again: nobody has to wait a minute to see it."""
 
 
@@ -37,7 +37,7 @@ def part(
         names.setting("node_name"): node,
         names.setting("instance"): f"{name}-{port}",
         names.setting("port"): str(port),
-        names.setting("quiet_seconds"): str(_QUIET_SECONDS),
+        names.setting("recovery_seconds"): str(_RECOVERY_SECONDS),
         # A specification in /etc/cdi is the host's: the node's containerd does not read it.
         names.setting("host_cdi_dirs"): CDI_FOLDER,
         **settings,

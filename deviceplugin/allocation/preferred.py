@@ -20,8 +20,8 @@ from cluster.objects.quantity import QuantityError
 from deviceplugin.allocation.pod_devices import PodDevices
 
 DeviceOrder = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
-"""Which so many of these devices, all as good as each other by promise and use, go best with those that the
-container gets already: ``(devices in stable order, got already, how many)`` -> exactly so many of them."""
+"""Which so many of these devices, all as good as each other by assignment and use, go best with those that
+the container gets already: ``(devices in stable order, got already, how many)`` -> exactly so many."""
 
 
 def in_order(free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
@@ -33,20 +33,20 @@ def in_order(free: Sequence[str], taken: frozenset[str], count: int) -> Sequence
 class Verdict(StrEnum):
     """What was found out; each is a label value of the metric."""
 
-    ASSIGNED = "promised"
-    """The pod is known and gets exactly what was promised to this container."""
-    PARTLY_ASSIGNED = "partly"
-    """The pod is known, but not everything that it was promised can be had: something else fills the gap."""
-    UNASSIGNED = "unpromised"
-    """The pod is known and nothing was promised to the container: it gets what is promised to nobody."""
-    NO_MATCH = "nobody"
-    """No pod is known that waits for so many devices: what is promised to nobody."""
-    AMBIGUOUS = "several"
-    """More than one pod may be the one: what is promised to nobody."""
-    PODS_UNAVAILABLE = "blind"
+    ASSIGNED = "assigned"
+    """The pod is known and gets exactly what was assigned to this container."""
+    PARTLY_ASSIGNED = "partly-assigned"
+    """The pod is known, but not everything that it was assigned can be had: something else fills the gap."""
+    UNASSIGNED = "unassigned"
+    """The pod is known and nothing was assigned to the container: it gets what is assigned to nobody."""
+    NO_MATCH = "no-match"
+    """No pod is known that waits for so many devices: what is assigned to nobody."""
+    AMBIGUOUS = "ambiguous"
+    """More than one pod may be the one: what is assigned to nobody."""
+    PODS_UNAVAILABLE = "pods-unavailable"
     """The pods of the node could not be had: what is not in the checkpoint comes first."""
     NO_CHECKPOINT = "no-checkpoint"
-    """The checkpoint could not be read: what is promised to nobody."""
+    """The checkpoint could not be read: what is assigned to nobody."""
     REFUSED = "refused"
     """The kubelet offers only devices that other living pods hold (its double allocation)."""
 
@@ -73,14 +73,14 @@ class NodeState:
     pods: tuple[Pod, ...] | None
     """The pods that the kubelet knows; None: they could not be had."""
     remembered: bool = False
-    """The pods were had for an earlier container: good for its promise, not for who lives."""
+    """The pods were had for an earlier container: good for its assignment, not for who lives."""
     from_watch: bool = False
     """By our own watch: the one that is being admitted is among them; for who lives nothing is refused."""
 
     pick: DeviceOrder = in_order
     """Chooses where nobody has decided: links between whole GPUs, packing of MIG devices."""
     other_resources: frozenset[str] = frozenset()
-    """Devices of the node that are of another resource: a promise to a container may name both."""
+    """Devices of the node that are of another resource: a container's assignment may name both."""
 
     @cached_property
     def living(self) -> tuple[Pod, ...]:
@@ -119,7 +119,7 @@ class Decision:
     """The pod that is being admitted, where it is known."""
     container: str | None = None
     message: str = ""
-    """For people, where the answer is not simply what was promised."""
+    """For people, where the answer is not simply what was assigned."""
 
 
 def choose(question: AllocationRequest, view: NodeState) -> Decision:
@@ -178,7 +178,7 @@ def busy_available(question: AllocationRequest, view: NodeState) -> frozenset[st
 
 
 def unserved_assignments(view: NodeState, *, but: tuple[str, str] | None = None) -> frozenset[str]:
-    """Devices promised to containers of living pods that have none yet, but (uid, container) not counted."""
+    """Devices assigned to containers of living pods that have none yet, but (uid, container) not counted."""
     return frozenset(
         device
         for waiting in chain.from_iterable(view.unserved)
@@ -214,24 +214,24 @@ def _for(caller: UnservedContainer, question: AllocationRequest, view: NodeState
         if stolen := question.must_include & busy_devices(others):
             return _refused(stolen, others)
     busy = busy_devices(view)
-    promised = tuple(
+    assigned = tuple(
         device
         for device in readable_assignment_of(caller.pod).get(caller.container, ())
         if device not in view.other_resources
     )
-    wanted = [device for device in promised if device in question.available - busy]
-    promised_to_others = unserved_assignments(view, but=(caller.uid, caller.container))
-    free = _by_rank(question.available, (busy, promised_to_others))
+    wanted = [device for device in assigned if device in question.available - busy]
+    assigned_to_others = unserved_assignments(view, but=(caller.uid, caller.container))
+    free = _by_rank(question.available, (busy, assigned_to_others))
     devices = _filled(wanted, free, question, view.pick)
-    verdict = _kept(promised, devices)
-    message = "" if verdict is Verdict.ASSIGNED else _why_other(caller, promised, devices)
+    verdict = _kept(assigned, devices)
+    message = "" if verdict is Verdict.ASSIGNED else _why_other(caller, assigned, devices)
     return Decision(verdict, devices, caller.pod, caller.container, message)
 
 
-def _kept(promised: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
-    if not promised:
+def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
+    if not assigned:
         return Verdict.UNASSIGNED
-    return Verdict.ASSIGNED if set(promised) == set(devices) else Verdict.PARTLY_ASSIGNED
+    return Verdict.ASSIGNED if set(assigned) == set(devices) else Verdict.PARTLY_ASSIGNED
 
 
 def _filled(
@@ -273,11 +273,11 @@ def _why_unknown(question: AllocationRequest, view: NodeState, found: tuple[Unse
     return f"The pod that is being admitted is unknown; waiting for {question.size} devices: {names}."
 
 
-def _why_other(caller: UnservedContainer, promised: tuple[str, ...], devices: tuple[str, ...]) -> str:
+def _why_other(caller: UnservedContainer, assigned: tuple[str, ...], devices: tuple[str, ...]) -> str:
     whom = f"Container {caller.container} of pod {caller.pod.key}"
-    if not promised:
-        return f"{whom} was promised no devices; it is offered {', '.join(devices)}."
-    return f"{whom} was promised {', '.join(promised)}, but is offered {', '.join(devices)}."
+    if not assigned:
+        return f"{whom} was assigned no devices; it is offered {', '.join(devices)}."
+    return f"{whom} was assigned {', '.join(assigned)}, but is offered {', '.join(devices)}."
 
 
 def _refused(devices: frozenset[str], view: NodeState) -> Decision:

@@ -19,11 +19,11 @@ from deviceplugin.allocation.pod_devices import PodDevices
 class StartVerdict(StrEnum):
     """What was found; each is a label value of the metric."""
 
-    AS_ASSIGNED = "as-promised"
+    AS_ASSIGNED = "as-assigned"
     OTHER_DEVICES = "other-devices"
-    """The pod has other devices than promised, which do for it: told as drift, not refused."""
-    UNASSIGNED = "unpromised"
-    """Nothing was promised to the pod, or the pod's annotations could not be had."""
+    """The pod has other devices than assigned, which do for it: reported as drift, not refused."""
+    UNASSIGNED = "unassigned"
+    """Nothing was assigned to the pod, or the pod's annotations could not be had."""
     UNCHECKED = "unchecked"
     """The checkpoint could not be read: the kubelet's own accounts must do."""
     UNHEALTHY = "unhealthy"
@@ -93,10 +93,10 @@ def decide(
         return StartDecision(StartVerdict.TWO_PODS, message=_two(devices, holders, pods))
     if len(exact) != 1:
         return StartDecision(StartVerdict.UNKNOWN_POD, message=_unknown(devices))
-    return _against_promise(exact.pop(), devices, holdings, _Facts(pods or {}, known, other_resources))
+    return _against_assignment(exact.pop(), devices, holdings, _Facts(pods or {}, known, other_resources))
 
 
-def _against_promise(
+def _against_assignment(
     uid: str,
     devices: frozenset[str],
     holdings: PodDevices,
@@ -105,17 +105,17 @@ def _against_promise(
     pod, known = facts.pods.get(uid), facts.known
     if pod is None:
         return StartDecision(StartVerdict.UNASSIGNED, uid)
-    promise = {
+    assignment = {
         name: frozenset(uuids) - facts.other_resources for name, uuids in readable_assignment_of(pod).items()
     }
     containers = [container for holder, container in _places(devices, holdings) if holder == uid]
     # First of all: the wish was for the extender to read, and its owner may have changed it since.
-    if any(devices == promise.get(container) for container in containers):
+    if any(devices == assignment.get(container) for container in containers):
         return StartDecision(StartVerdict.AS_ASSIGNED, uid)
     asked = device_selector_of(pod)
     if wrong := [uuid for uuid in sorted(devices) if not asked.takes(known[uuid])]:
         return StartDecision(StartVerdict.WRONG_MODEL, uid, _wrong_model(pod, known[wrong[0]], asked))
-    if not any(promise.values()):
+    if not any(assignment.values()):
         return StartDecision(StartVerdict.UNASSIGNED, uid)
     return StartDecision(StartVerdict.OTHER_DEVICES, uid, _other(pod, devices, containers[0]))
 
@@ -157,6 +157,6 @@ def _wrong_model(pod: Pod, device: Device, asked: DeviceSelector) -> str:
 
 
 def _other(pod: Pod, devices: frozenset[str], container: str) -> str:
-    promised = ", ".join(readable_assignment_of(pod).get(container, ())) or "nothing"
+    assigned = ", ".join(readable_assignment_of(pod).get(container, ())) or "nothing"
     whom = f"Container {container} of pod {pod.key}"
-    return f"{whom} was promised {promised} and got {', '.join(sorted(devices))}."
+    return f"{whom} was assigned {assigned} and got {', '.join(sorted(devices))}."

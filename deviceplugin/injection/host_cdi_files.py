@@ -35,7 +35,7 @@ class HostFolders:
         found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
         if found.problem != self._told and found.problem is not None:
             message = f"{found.problem}: ours is used."
-            log.warning("the host's CDI specification does not do", sentence=message)
+            log.warning("the host's CDI specification cannot be used", message=message)
         self._told = found.problem
         return found.qualified
 

@@ -42,7 +42,7 @@ class BoundPodsWatch:
             if looks < LOOKS and self._clock.wait(stop, LOOK_EVERY if looks else LOOK_AGAIN):
                 return
         log.info(
-            "pods of this node are watched",
-            sentence="The kubelet has no Pods API (it is on by default since Kubernetes 1.37).",
+            "the pods of this node are watched at the API server",
+            message="The kubelet has no Pods API (it is on by default since Kubernetes 1.37).",
         )
         self._watch(stop)

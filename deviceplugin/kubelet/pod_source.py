@@ -138,7 +138,7 @@ class PodSource:
     def of(self, uids: Iterable[str]) -> Mapping[str, Pod] | None:
         """The pods with these uids, as far as they exist; None where the kubelet does not say.
 
-        One pod alone may be an older view of it: promise and wishes of a bound pod do not change. Several
+        One pod alone may be an older view of it: assignment and wishes of a bound pod do not change. Several
         pods are always looked at afresh: one of them may have ended.
         """
         wanted = tuple(uids)

@@ -248,12 +248,12 @@ class Registrar:
         except (OSError, RuntimeError, grpc.RpcError) as error:
             self._metrics.registrations.labels("failed").inc()
             self._message = f"The kubelet did not accept the registration of {name}: {_brief(error)}."
-            log.warning("not registered", socket=name, sentence=self._message)
+            log.warning("registration with the kubelet failed", socket=name, message=self._message)
             return
         self._registered_at = self._clock.monotonic()
         self._metrics.registrations.labels("accepted").inc()
         self._message = f"Registered as {name}, but the kubelet has not asked for the devices yet."
-        log.info("registered", socket=name, resource=self._place.resource)
+        log.info("registered with the kubelet", socket=name, resource=self._place.resource)
 
     def _serve(self, name: str) -> None:
         path = self._place.folder / name

@@ -121,7 +121,7 @@ class Registrations:
             target=registration.run, args=(stop,), name=f"registration-{name}", daemon=True
         )
         self._served[name] = _Served(registration, stop, thread)
-        log.info("resource begins", resource=name)
+        log.info("a resource will be registered with the kubelet", resource=name)
         thread.start()
 
     def _end(self, over: Iterable[str]) -> None:

@@ -35,7 +35,7 @@ class DeviceOrdersHandler:
         try:
             orders = device_orders_of(node)
         except DeviceOrdersError as error:
-            log.warning("orders about devices are not obeyed", sentence=str(error))
+            log.warning("the device orders of this node cannot be read and are ignored", message=str(error))
             return
         if orders == self._heard:
             return

@@ -37,7 +37,8 @@ class LabelWriter:
         except ApiError as error:
             self._not_before = self._clock.monotonic() + RETRY_AFTER
             log.warning(
-                "labels not written", sentence=f"The labels could not be written to the Node: {error}"
+                "node labels could not be written",
+                message=f"The labels could not be written to the Node: {error}",
             )
             return node
 
@@ -48,5 +49,5 @@ class LabelWriter:
         # Somebody else's label that has come this moment is not overwritten.
         unchanged = {"resourceVersion": node.metadata.resource_version}
         metadata = {**unchanged, "labels": labels, "annotations": annotations}
-        log.info("labels written", node=node.metadata.name, keys=sorted(labels))
+        log.info("node labels written", node=node.metadata.name, keys=sorted(labels))
         return self._kube.patch(NODES, node.metadata.name, {"metadata": metadata})

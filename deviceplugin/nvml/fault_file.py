@@ -132,7 +132,9 @@ class FaultFile:
         except FileNotFoundError:
             return Known()
         except (OSError, msgspec.MsgspecError) as error:
-            log.warning("faults of this node could not be read", file=str(self._path), error=str(error))
+            log.warning(
+                "the known GPU faults of this node could not be read", file=str(self._path), error=str(error)
+            )
             return Known()
         self._kept = kept
         faults = {Scope(f.gpu, f.gpu_instance, f.compute_instance): f.reason for f in kept.faults}
@@ -149,7 +151,11 @@ class FaultFile:
             fresh.write_bytes(msgspec.json.encode(wanted))
             fresh.replace(self._path)
         except OSError as error:
-            log.warning("faults of this node could not be written", file=str(self._path), error=str(error))
+            log.warning(
+                "the known GPU faults of this node could not be written",
+                file=str(self._path),
+                error=str(error),
+            )
             with suppress(OSError):
                 fresh.unlink(missing_ok=True)
             return

@@ -18,7 +18,7 @@ from typing import Final
 from deviceplugin.nvml.interface import UNTOUCHED, EventKind, GpuEvent, RemappedRows
 from deviceplugin.nvml.xids import DEFAULT, XidPolicy, xid_message
 
-QUIET_SECONDS: Final = 60.0
+RECOVERY_SECONDS: Final = 60.0
 PATIENCE: Final = 3
 """Probes that may fail in a row before a GPU that says nothing else is unhealthy."""
 
@@ -175,8 +175,8 @@ class GpuHealth:
 class HealthState:
     """What is wrong with which GPU. Nothing known is healthy."""
 
-    quiet_seconds: float = QUIET_SECONDS
-    heeded: XidPolicy = DEFAULT
+    recovery_seconds: float = RECOVERY_SECONDS
+    xid_policy: XidPolicy = DEFAULT
     records: Mapping[Scope, GpuHealth] = field(default_factory=dict)
 
     def apply(self, seen: Observation) -> "HealthState":
@@ -244,14 +244,14 @@ class HealthState:
             return self
         scope = Scope(event.gpu, event.gpu_instance, event.compute_instance)
         record = self.records.get(scope, GpuHealth())
-        stays = event.kind == EventKind.XID and self.heeded.needs_reset(event.data)
+        stays = event.kind == EventKind.XID and self.xid_policy.needs_reset(event.data)
         lock = reason if stays else record.lock
         return self._changed(
             {scope: replace(record, fault=reason, lock=lock, bad_at=at).after(HealthSignal.FAULT)}
         )
 
     def _critical(self, event: GpuEvent) -> str | None:
-        if event.kind == EventKind.XID and self.heeded.is_critical(event.data):
+        if event.kind == EventKind.XID and self.xid_policy.is_critical(event.data):
             return xid_message(event.data)
         if event.kind == EventKind.DOUBLE_BIT_ECC:
             return "Uncorrectable memory error"
@@ -282,7 +282,7 @@ class HealthState:
     def _good(self, record: GpuHealth, at: float) -> HealthSignal:
         if record.lock is not None:
             return HealthSignal.LOCKED
-        is_early = record.bad_at is not None and at - record.bad_at < self.quiet_seconds
+        is_early = record.bad_at is not None and at - record.bad_at < self.recovery_seconds
         return HealthSignal.EARLY if is_early else HealthSignal.QUIET
 
 

@@ -44,7 +44,9 @@ def abandoning_a_hung_driver(target: Target, clock: Clock, overdue: Callable[[],
         while not attempt.ended.is_set() and not stop.is_set():
             clock.wait(stop, LOOK_EVERY)
             if overdue():
-                log.warning("a GPU hangs the driver", sentence="Its thread is left behind, another goes on.")
+                log.warning(
+                    "the driver hangs on a GPU", message="Its thread is left behind, another goes on."
+                )
                 attempt = _Attempt(target, stop)
         if not clock.wait(attempt.ended, PATIENCE):
             raise HangingDriverError("The driver does not give control back: its thread is left behind.")

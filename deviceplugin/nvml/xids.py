@@ -70,7 +70,7 @@ NEEDS_RESET: Final = frozenset({46, 62, 64, 79, 95, 110, 119, 120, 140, 143, 157
 
 
 class ContradictionError(ValueError):
-    """A number is to be ignored and heeded at once; a sentence."""
+    """A number is to be both ignored and critical; a sentence."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +90,7 @@ class XidPolicy:
         """
         both = sorted(self.ignored & self.added)
         if both:
-            raise ContradictionError(f"XIDs are to be ignored and heeded at once: {both}.")
+            raise ContradictionError(f"XIDs cannot be both ignored and critical: {both}.")
 
     def is_critical(self, xid: int) -> bool:
         """Whether a GPU with this error must not be given to new pods."""

@@ -66,4 +66,4 @@ class AsyncLogStream:
                 self._stream.flush()
             if self._lost and self._lines.empty():
                 lost, self._lost = self._lost, 0
-                log.warning("lines of the log are lost", lines=lost, sentence="Nobody read them in time.")
+                log.warning("log lines were lost", lines=lost, message="Nobody read them in time.")

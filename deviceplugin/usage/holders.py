@@ -1,6 +1,6 @@
-"""Who holds which device, from the kubelet's record, the pods of the node and what was promised; pure.
+"""Who holds which device, from the kubelet's record, the pods of the node and what was assigned; pure.
 
-Used by ``holders_page`` and ``measure``. The kubelet's record wins over a promise (law L1); it keeps
+Used by ``holders_page`` and ``measure``. The kubelet's record wins over an assignment (law L1); it keeps
 entries of pods that have ended, which hold nothing any more.
 """
 
@@ -16,7 +16,7 @@ from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminal
 from deviceplugin.allocation.pod_devices import PodDevices
 
-Source = Literal["kubelet", "promise"]
+Source = Literal["kubelet", "assignment"]
 """The kubelet's record of what it gave; or what the extender wrote on a pod, where the kubelet has not given
 anything yet or its record cannot be read."""
 
@@ -74,10 +74,10 @@ def holders(
         if uid in living or not (is_current or uid in by_uid):
             _note(found, (uid, container), uuids, "kubelet")
     for uid, pod in living.items():
-        for container, promised in readable_assignment_of(pod).items():
-            # Containers are served one resource after the other: what has not come yet is promised still.
-            if len(served.get((uid, container), ())) < len(promised):
-                _note(found, (uid, container), promised, "promise")
+        for container, assigned in readable_assignment_of(pod).items():
+            # Containers are served one resource after the other: what has not come yet is assigned still.
+            if len(served.get((uid, container), ())) < len(assigned):
+                _note(found, (uid, container), assigned, "assignment")
     return tuple(
         _holder(device, uid, living.get(uid), containers=tuple(sorted(containers)), source=source)
         for device in devices

@@ -46,7 +46,7 @@ class Options:
     proc: Path = Path("/proc")
     tolerated: frozenset[str] = frozenset()
     """Names of processes of no pod that may use GPUs."""
-    tell_every: float = 10.0
+    report_every: float = 10.0
     """Seconds between two texts for the Lease; 0: none."""
 
 
@@ -173,7 +173,7 @@ class UsageMonitor:
         return replace(snapshot, pods=(*snapshot.pods, *named))
 
     def _keep_text(self, snapshot: UsageSnapshot, now: float) -> None:
-        every = self._options.tell_every
+        every = self._options.report_every
         if not every or not snapshot.loads:
             self._text = None
         elif self._told_at is None or now - self._told_at >= every:

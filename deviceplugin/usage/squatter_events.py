@@ -49,7 +49,12 @@ class SquatterReporter:
         told = new[:MOST_AT_ONCE]
         for one in told:
             text = squatter_message(one, snapshot.pods)
-            log.warning("squatter", device=one.device, pid=one.seen.pid, sentence=text)
+            log.warning(
+                "a process uses a GPU that its pod does not hold",
+                device=one.device,
+                pid=one.seen.pid,
+                message=text,
+            )
             self._recorder.warning(node, names.GPU_SQUATTED, text)
         present = {one.key for one in snapshot.squatting}
         self._told = (self._told & present) | {one.key for one in told}

@@ -37,14 +37,14 @@ class _Series:
 class UseMetrics:
     """The gauges, in the registry that they are given."""
 
-    def __init__(self, registry: CollectorRegistry, *, name_people: bool = True) -> None:
-        """Args: name_people: whether users and bookings are named; their labels are empty otherwise."""
-        self._name_people = name_people
+    def __init__(self, registry: CollectorRegistry, *, include_users: bool = True) -> None:
+        """Args: include_users: whether users and bookings are named; their labels are empty otherwise."""
+        self._include_users = include_users
         self._holder = _Series(
             Gauge(
                 "agent_device_holder",
                 "1 for each pod on each device, by device, index, namespace, pod, user and booking, and by"
-                " which source: kubelet (its record), promise (written on the pod, not given yet).",
+                " source: kubelet (its record), assignment (written on the pod, not given yet).",
                 ["device", "index", "namespace", "pod", "user", "booking", "source"],
                 namespace=NAMESPACE,
                 registry=registry,
@@ -74,7 +74,7 @@ class UseMetrics:
         self._squatter_memory = _Series(
             Gauge(
                 "agent_squatter_memory_bytes",
-                "Bytes of a device's memory that such processes use, by device, index, namespace and pod.",
+                "Bytes of a device's memory that squatters use, by device, index, namespace and pod.",
                 ["device", "index", "namespace", "pod"],
                 namespace=NAMESPACE,
                 registry=registry,
@@ -114,7 +114,7 @@ class UseMetrics:
         self._squatter_memory.show(used)
 
     def _whose(self, one: Holder) -> Labels:
-        people = (one.user, one.booking) if self._name_people else ("", "")
+        people = (one.user, one.booking) if self._include_users else ("", "")
         return one.namespace, one.pod or one.uid, *people
 
     def _only(self, those: tuple[Holder, ...]) -> Labels:
@@ -128,7 +128,7 @@ Reading = tuple[_Series, Callable[[GpuUsage], float | None]]
 def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
     utilisation = Gauge(
         "agent_device_utilisation_ratio",
-        "Part of the time in which something ran on a device, by device, index, namespace, pod, user and"
+        "Fraction of the time in which something ran on a device, by device, index, namespace, pod, user and"
         " booking; a GPU in MIG mode has none.",
         ["device", "index", "namespace", "pod", "user", "booking"],
         namespace=NAMESPACE,
@@ -137,8 +137,8 @@ def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
     yield _Series(utilisation), lambda load: _ratio(load.utilisation)
     activity = Gauge(
         "agent_device_memory_activity_ratio",
-        "Part of the time in which the memory of a device was read or written, by device, index,"
-        " namespace, pod, user and booking.",
+        "Fraction of the time in which the memory of a device was read or written, by device,"
+        " index, namespace, pod, user and booking.",
         ["device", "index", "namespace", "pod", "user", "booking"],
         namespace=NAMESPACE,
         registry=registry,

@@ -20,7 +20,7 @@ from docs.tables.metrics import made_in_code, metrics_of, told_name
 from docs.tables.parts import PARTS, PROGRAMS, Part, Program
 from docs.tables.reasons import event_reasons, problem_kinds, rules
 from docs.tables.settings import written
-from extender.bind import NOT_LEADING
+from extender.bind_decision import NOT_LEADING
 from tests.architecture.checkout import SHIPPED, name_of, python_of, tree_of
 
 OPERATIONS = (ROOT / "docs" / "operations.md").read_text()
@@ -90,7 +90,7 @@ def test_a_default_is_shown_as_it_can_be_written_into_the_environment(part: Prog
 
 def test_no_setting_of_the_documents_is_unknown() -> None:
     known = {names.setting(f.name) for part in PROGRAMS for f in msgspec.structs.fields(part.settings)}
-    known |= {names.setting("settings_file"), names.DEVICES_VARIABLE, names.setting("port")}
+    known |= {names.DEVICES_VARIABLE, names.setting("port")}
     said = set(re.findall(rf"{names.SETTINGS_PREFIX}[A-Z_]+", OPERATIONS))
     assert said - known == set()
 

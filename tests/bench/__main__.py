@@ -2,10 +2,12 @@
 
 A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (without what needs root
 and a Kubernetes) and ``--only`` do nothing but print; ``--only NAME --keep`` puts one measure's rows beside
-the others that are kept. A missed target is said, and no failure.
+the others that are kept, and is refused on another machine than theirs. A missed target is said, and no
+failure.
 """
 
 import argparse
+import sys
 from collections.abc import Iterable, Sequence
 
 from cluster.process import logs
@@ -14,7 +16,7 @@ from tests.bench.lab import Lab
 from tests.bench.machine import describe
 from tests.bench.measure import Measure
 from tests.bench.measures import KINDS, MEASURES
-from tests.bench.rows import Row, beside, complete
+from tests.bench.rows import Row, complete
 from tests.bench.table import cells, failures, render
 from tests.running.turn import turn
 
@@ -30,18 +32,21 @@ def main() -> None:
     for fact, text in machine.items():
         print(f"{fact}: {text}")
     chosen = _chosen(arguments.only, cluster=arguments.cluster)
+    is_whole = len(chosen) == len(MEASURES)
+    if arguments.keep and not is_whole:
+        results.check_machine(machine)
     with turn("make bench", print):
         rows = _rows(chosen)
     print(f"\n{render(KINDS, rows)}\n")
     print("\n".join(["Missed:", *failures(rows)] if failures(rows) else ["No target is missed."]))
-    if len(chosen) == len(MEASURES):
+    if is_whole:
         results.write(rows, machine)
     elif arguments.keep:
-        results.write(beside(results.read_rows(), rows, KINDS), machine)
+        results.write_beside(rows, KINDS)
     else:
         return
     if {row.name for row in results.read_rows()} == KINDS.keys():
-        document.write(kinds=KINDS, rows=results.read_rows(), machine=machine)
+        document.write(kinds=KINDS, rows=results.read_rows(), machine=results.read_machine())
 
 
 def _arguments() -> argparse.Namespace:
@@ -78,4 +83,7 @@ def _told(rows: Iterable[Row]) -> Iterable[Row]:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except results.OtherMachineError as error:
+        sys.exit(str(error))

@@ -68,7 +68,9 @@ def _again(victim: Daemon, agent: Daemon) -> tuple[datetime, float]:
 
     def registered() -> datetime | None:
         fresh = agent.log.read_text(errors="replace").splitlines()[lines:]
-        return next((line.time for line in map(_line, fresh) if line.event == "registered"), None)
+        return next(
+            (line.time for line in map(_line, fresh) if line.event == "registered with the kubelet"), None
+        )
 
     at = poll(registered, seconds=PATIENCE)
     if at is None:

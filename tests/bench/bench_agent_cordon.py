@@ -49,7 +49,10 @@ def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
 
     def told() -> datetime | None:
         fresh = log.read_text(errors="replace").splitlines()[lines:]
-        return next((line.time for line in map(_line, fresh) if line.event == "the kubelet is told"), None)
+        return next(
+            (line.time for line in map(_line, fresh) if line.event == "devices advertised to the kubelet"),
+            None,
+        )
 
     at = poll(told, seconds=PATIENCE)
     if at is None:

@@ -38,7 +38,7 @@ from tests.fakes.kubelet import FakeContainer, FakePod
 GPUS: Final = tuple(gpu(A100_80GB, index, node="bench") for index in range(8))
 PODS: Final = 100
 CALLS: Final = 300
-PROMISED: Final = GPUS[-1].uuid
+ASSIGNED: Final = GPUS[-1].uuid
 HANGS: Final = "nvmlDeviceGetMemoryInfo"
 PATIENCE: Final = 60.0
 _READ: Final = "an empty call + one read of the kubelet's Pods API, not decoded"
@@ -173,7 +173,7 @@ def _preferred(
     def ask() -> list[str]:
         return list(agent.GetPreferredAllocation(request).container_responses[0].deviceIDs)
 
-    if ask() != [PROMISED]:
+    if ask() != [ASSIGNED]:
         raise RuntimeError("The agent does not find the pod; what is measured is not its work.")
     yield from _rows(kinds, ask, lambda: reader.GetPreferredAllocation(request))
 
@@ -181,7 +181,7 @@ def _preferred(
 def _allocate(
     kinds: Mapping[int, Kind], agent: dp_grpc.DevicePluginStub, reader: dp_grpc.DevicePluginStub
 ) -> Iterator[Row]:
-    new = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=[PROMISED])])
+    new = dp.AllocateRequest(container_requests=[dp.ContainerAllocateRequest(devices_ids=[ASSIGNED])])
     yield from _rows(kinds, lambda: agent.Allocate(new), lambda: reader.Allocate(new))
 
 
@@ -206,7 +206,7 @@ def _kubelet(root: Path) -> Iterator[_Registration]:
         (root / name).mkdir()
     held = {f"uid-{index}": [one.uuid] for index, one in enumerate(GPUS[:-1])}
     pods = [_pod(uid, devices, started=True) for uid, devices in held.items()]
-    pods.append(_pod("uid-new", [PROMISED], started=False))
+    pods.append(_pod("uid-new", [ASSIGNED], started=False))
     pods += [_pod(f"uid-other-{number}", [], started=True) for number in range(PODS - len(pods))]
     (root / "device-plugins" / "kubelet_internal_checkpoint").write_text(_checkpoint(held))
     registration, servers = _Registration(), [grpc.server(ThreadPoolExecutor(4)) for _ in range(2)]

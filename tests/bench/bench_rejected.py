@@ -89,7 +89,7 @@ def _check(extender: Extender) -> None:
     Raises:
         RuntimeError: it was not.
     """
-    lines = [line for line in extender.log().splitlines() if "is woken" in line]
+    lines = [line for line in extender.log().splitlines() if "was made to requeue" in line]
     called = {msgspec.json.decode(line)["pods"] for line in lines}
     if called != {PODS // 2}:
         raise RuntimeError(f"kube-scheduler was called for {called} pods, and {PODS // 2} would fit.")

@@ -29,7 +29,7 @@ from tests.fakes.objects import A100, a_lease, a_node, a_pod
 Objects = list[dict[str, Any]]
 PER_BATCH: Final = 20
 """Events that are told in one piece."""
-RUNG_WITHIN: Final = 10.0
+REQUEUED_WITHIN: Final = 10.0
 """Seconds; what takes longer is broken."""
 GONE: Final = {"code": HTTPStatus.GONE.value, "reason": "Expired", "message": "the bench wants another list"}
 
@@ -49,7 +49,7 @@ class Cluster:
     """Events of pods that are told at once."""
     written: float = 0.0
     """When the last of these was."""
-    rung: threading.Event = field(default_factory=threading.Event)
+    requeued: threading.Event = field(default_factory=threading.Event)
     """Set when the extender has called kube-scheduler."""
 
     def __post_init__(self) -> None:
@@ -77,9 +77,9 @@ class Cluster:
             self.told.put(_frame("ADDED", self._free))
         pod = self.objects["pods"][node * GPUS]
         version = str(next(self._versions))
-        self.rung.clear()
+        self.requeued.clear()
         self.told.put(_frame("DELETED", {**pod, "metadata": pod["metadata"] | {"resourceVersion": version}}))
-        if not self.rung.wait(RUNG_WITHIN):
+        if not self.requeued.wait(REQUEUED_WITHIN):
             raise RuntimeError("Nobody was called for a GPU that is free.")
         found = 1000 * (SystemClock().monotonic() - self.written)
         version = str(next(self._versions))
@@ -163,7 +163,7 @@ class Handler(BaseHTTPRequestHandler):
     def do_PATCH(self) -> None:
         """The extender calls kube-scheduler."""
         self.rfile.read(int(self.headers["Content-Length"] or 0))
-        self.cluster.rung.set()
+        self.cluster.requeued.set()
         self._answer(b'{"metadata":{}}')
 
     def log_message(self, *_: object) -> None:

@@ -65,6 +65,7 @@ def _app(verb: "Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]") 
         SystemClock(),
         Metrics(CollectorRegistry()),
         limit=LONGEST_BODY,
+        binds_at_once=1,
         priority=nullcontext,
     )
 
@@ -73,7 +74,7 @@ def main(nodes: int) -> None:
     """Serve until standard input ends."""
     logs.configure(level="info")
     ours, echo = _app(Filter(a_state(nodes)).told), _app(_echo)
-    # As the extender does after its first synchronisation (extender/freeze.py).
+    # As the extender does after its first synchronisation (extender/__main__.py).
     gc.collect()
     gc.freeze()
 

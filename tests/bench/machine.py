@@ -2,10 +2,15 @@
 
 import os
 import platform
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Final
 
 from devcluster.binaries.pins import KWOK, TOOLS, version
 from devcluster.cgroups import CgroupTree
+
+LOAD: Final = "load before"
+"""The one fact that is about the moment, not about the machine."""
 
 
 def describe() -> dict[str, str]:
@@ -16,11 +21,20 @@ def describe() -> dict[str, str]:
         "memory": _gibibytes(_field("/proc/meminfo", "MemTotal")),
         "kernel": platform.release(),
         "cgroups": f"v{CgroupTree().version}",
-        "load before": ", ".join(f"{one:.1f}" for one in os.getloadavg()),
+        LOAD: ", ".join(f"{one:.1f}" for one in os.getloadavg()),
         "Python": platform.python_version(),
         "Kubernetes": version(kubernetes),
         "kwok": version(KWOK),
     }
+
+
+def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    """What is another machine, kernel or version than that of the kept rows: a clause for each fact. Pure."""
+    return [
+        f"{fact} was {kept.get(fact, 'not told')} and is {now.get(fact, 'not told')}"
+        for fact in dict.fromkeys((*kept, *now))
+        if fact != LOAD and kept.get(fact) != now.get(fact)
+    ]
 
 
 def _field(path: str, name: str) -> str:

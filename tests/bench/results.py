@@ -1,25 +1,57 @@
 """What a whole run leaves behind: bench/results.json, a list of rows, and bench/machine.json."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from devcluster.paths import CHECKOUT
-from tests.bench.rows import Row
+from tests.bench.machine import differences
+from tests.bench.rows import Row, beside
 
 FOLDER: Final = CHECKOUT / "bench"
 _RESULTS: Final = "results.json"
 _MACHINE: Final = "machine.json"
 
 
+class OtherMachineError(Exception):
+    """The kept rows are of another machine; a sentence."""
+
+
 def write(rows: Sequence[Row], machine: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """Keep the numbers of a run and what they were measured on."""
+    """Keep the numbers of a whole run and what they were measured on."""
     folder.mkdir(exist_ok=True)
-    for name, content in ((_RESULTS, rows), (_MACHINE, machine)):
-        text = msgspec.json.format(msgspec.json.encode(content), indent=1)
-        (folder / name).write_bytes(text + b"\n")
+    _write(folder / _RESULTS, rows)
+    _write(folder / _MACHINE, machine)
+
+
+def write_beside(rows: Sequence[Row], order: Iterable[str], folder: Path = FOLDER) -> None:
+    """Keep new rows beside those of the last whole run; the description stays, which is theirs.
+
+    Args:
+        rows: measured on the machine of the description (``check_machine``).
+        order: names of all rows that there are.
+        folder: where they are kept.
+    """
+    _write(folder / _RESULTS, beside(read_rows(folder), rows, order))
+
+
+def check_machine(machine: Mapping[str, str], folder: Path = FOLDER) -> None:
+    """See that the kept rows were measured on such a machine: one description stands for all of them.
+
+    Raises:
+        OtherMachineError: they were not; says what differs, and what to do.
+    """
+    if others := differences(read_machine(folder), machine):
+        raise OtherMachineError(
+            f"--keep would put rows of this machine beside those of another one: {'; '.join(others)}."
+            " Leave --keep out, or measure everything here: make bench."
+        )
+
+
+def _write(path: Path, content: object) -> None:
+    path.write_bytes(msgspec.json.format(msgspec.json.encode(content), indent=1) + b"\n")
 
 
 def read_rows(folder: Path = FOLDER) -> list[Row]:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from tests.bench import document, results
+from tests.bench.machine import LOAD, describe
 from tests.bench.measures import KINDS
 from tests.bench.rows import Kind, Row, Target, complete
 
@@ -28,6 +29,30 @@ def test_results_are_a_list_of_rows_and_are_read_as_they_were_written(tmp_path: 
     }
     assert results.read_rows(folder) == ROWS
     assert results.read_machine(folder) == MACHINE
+
+
+def test_rows_kept_beside_others_leave_the_description_of_their_machine_as_it_is(tmp_path: Path) -> None:
+    results.write(ROWS, MACHINE, tmp_path)
+    again = Kind("b", "a b", "s").row(7.0)
+    results.write_beside([again], ["a", "b"], tmp_path)
+    assert results.read_rows(tmp_path) == [ROWS[0], again]
+    assert results.read_machine(tmp_path) == MACHINE
+
+
+def test_rows_of_another_machine_are_not_kept_beside_these(tmp_path: Path) -> None:
+    results.write(ROWS, MACHINE, tmp_path)
+    with pytest.raises(results.OtherMachineError) as refused:
+        results.check_machine({"CPU": "four cores", "kernel": "7"}, tmp_path)
+    assert "CPU was two cores and is four cores; kernel was not told and is 7." in str(refused.value)
+
+
+def test_another_load_is_no_other_machine(tmp_path: Path) -> None:
+    results.write(ROWS, {**MACHINE, LOAD: "0.1"}, tmp_path)
+    results.check_machine({**MACHINE, LOAD: "1.9"}, tmp_path)
+
+
+def test_the_load_is_among_what_a_machine_is_described_by() -> None:
+    assert LOAD in describe()
 
 
 def test_a_row_without_its_name_is_refused(tmp_path: Path) -> None:

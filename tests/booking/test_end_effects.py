@@ -12,7 +12,7 @@ STAY = "stay, but must leave whenever a booked pod needs their GPUs."
 
 
 def told(bare: EndAction, owned: EndAction) -> tuple[str, str]:
-    terms = EvictionSettings(end_action_bare=bare, end_action_owned=owned)
+    terms = EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
     return end_effects.before(terms), end_effects.after(terms)
 
 

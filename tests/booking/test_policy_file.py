@@ -119,7 +119,7 @@ def test_a_refusal_is_logged_once_and_what_is_in_force_is_logged_too(path: Path)
         path.write_text("defaults: {cooldown: 4d}\n")
         policy.reconcile()
     assert [line["log_level"] for line in lines] == ["error", "info"]
-    assert "Line 1" in lines[0]["trouble"]
+    assert "Line 1" in lines[0]["problem"]
     assert lines[1]["version"] == policy.current().version
 
 

@@ -93,7 +93,7 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready_and_says_why(tmp_p
     for line in (
         "gpu_booking_mirror_store_unknown 0.0",
         "gpu_booking_mirror_age_seconds NaN",
-        "gpu_booking_server_news_age_seconds NaN",
+        "gpu_booking_server_cache_staleness_seconds NaN",
         "gpu_booking_server_bookings_at_risk NaN",
         'gpu_booking_server_requests_total{endpoint="index",status="200"} 1.0',
     ):
@@ -128,7 +128,7 @@ def test_a_port_that_is_taken_is_said(tmp_path: Path) -> None:
         {"AUDIENCES": "[]"},
         {"AUDIENCES": '[""]'},
         {"AUDIENCES": '["a\\nb"]'},
-        {"SHORTEST": "P15D"},
+        {"SHORTEST_BOOKING": "P15D"},
         {"COOLDOWN": "-P1D"},
         {"TRUSTED_PROXIES": "10.0.0.0/8,ingress"},
         {"OIDC_ISSUER": "http://login.example.org"},
@@ -198,7 +198,7 @@ def test_a_policy_file_is_followed_and_a_broken_one_is_told(tmp_path: Path) -> N
     file, port = tmp_path / "policy.yaml", free_port()
     file.write_text("defaults: {cooldown: 3d}\n")
     process = build(settings(tmp_path, POLICY_FILE=str(file), PROBE_PORT=port), FakeClock())
-    assert "gpu_booking_policy_refused 0.0" in answer(port, "/metrics")[1]
+    assert "gpu_booking_policy_file_invalid 0.0" in answer(port, "/metrics")[1]
     assert ended(process) == 0
 
 
@@ -215,11 +215,13 @@ def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path:
     assert ended(build(settings(tmp_path, POLICY_FILE=str(file)), FakeClock())) == 0
     file.write_text("defaults: {cooldown: 3}\n")
     process = build(settings(tmp_path, POLICY_FILE=str(file), PROBE_PORT=port), FakeClock())
-    assert "gpu_booking_policy_refused 1.0" in answer(port, "/metrics")[1]
+    assert "gpu_booking_policy_file_invalid 1.0" in answer(port, "/metrics")[1]
     assert ended(process) == 0
 
 
-@pytest.mark.parametrize("wrong", [{"COOLDOWN": "14"}, {"SHORTEST": "P20D"}, {"LONGEST": "two weeks"}])
+@pytest.mark.parametrize(
+    "wrong", [{"COOLDOWN": "14"}, {"SHORTEST_BOOKING": "P20D"}, {"LONGEST_BOOKING": "two weeks"}]
+)
 def test_a_length_that_is_none_is_told_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):
         build(settings(tmp_path, **wrong), FakeClock())

@@ -38,3 +38,7 @@ def test_somebodys_text_is_quoted_on_one_line_and_cut() -> None:
 
 def test_one_gpu_is_not_one_gpus() -> None:
     assert [wording.counted(number, "GPU") for number in (0, 1, 2)] == ["0 GPUs", "1 GPU", "2 GPUs"]
+
+
+def test_one_is_asked_for_and_two_are() -> None:
+    assert [wording.asked_for(number) for number in (1, 2)] == ["1 is asked for", "2 are asked for"]

@@ -42,9 +42,12 @@ MATRIX: Final[dict[str, dict[str, Any]]] = {
     },
     "identity": {"identityRules": [{"source": "kubernetes", "match": "(?!system:).+"}]},
     "other settings": {
-        "controller": {"settings": {"end_action_owned": "delete", "warn_before": ["PT1H"]}, "replicas": 3},
+        "controller": {
+            "settings": {"end_action_with_controller": "delete", "warn_before": ["PT1H"]},
+            "replicas": 3,
+        },
         "extender": {"settings": {"threads": 32}, "placement": "spread"},
-        "nodeAgent": {"settings": {"quiet_seconds": 120}, "tolerations": [{"operator": "Exists"}]},
+        "nodeAgent": {"settings": {"recovery_seconds": 120}, "tolerations": [{"operator": "Exists"}]},
         "server": {"settings": {"requests_per_second": 50}, "nodeSelector": {"tier": "system"}},
         "networkPolicies": {"enabled": False},
     },

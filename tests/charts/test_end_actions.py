@@ -16,9 +16,17 @@ pytestmark = pytest.mark.component
     ("settings", "bare", "owned"),
     [
         ({}, "recreate-without-gpu", "demote"),
-        ({"end_action_bare": "delete"}, "delete", "demote"),
-        ({"end_action_owned": "recreate-without-gpu"}, "recreate-without-gpu", "recreate-without-gpu"),
-        ({"end_action_bare": "demote", "end_action_owned": "delete"}, "demote", "delete"),
+        ({"end_action_without_controller": "delete"}, "delete", "demote"),
+        (
+            {"end_action_with_controller": "recreate-without-gpu"},
+            "recreate-without-gpu",
+            "recreate-without-gpu",
+        ),
+        (
+            {"end_action_without_controller": "demote", "end_action_with_controller": "delete"},
+            "demote",
+            "delete",
+        ),
     ],
 )
 def test_the_server_is_told_what_the_controller_does_with_pods_whose_booking_is_over(
@@ -30,13 +38,13 @@ def test_the_server_is_told_what_the_controller_does_with_pods_whose_booking_is_
         return environment(found[part]["spec"]["containers"][0])
 
     for loaded in (load(ControllerSettings, given("controller")), load(ServerSettings, given("server"))):
-        assert (loaded.end_action_bare, loaded.end_action_owned) == (bare, owned)
+        assert (loaded.end_action_without_controller, loaded.end_action_with_controller) == (bare, owned)
 
 
 def test_of_a_controller_outside_the_cluster_the_servers_own_settings_say_it(render: Render) -> None:
     values: dict[str, Any] = {
         "controller": {"external": {"address": "192.0.2.10", "port": 9443}},
-        "server": {"settings": {"end_action_bare": "delete"}},
+        "server": {"settings": {"end_action_without_controller": "delete"}},
     }
     server = workloads(render(values))["server"]["spec"]["containers"][0]
-    assert load(ServerSettings, environment(server)).end_action_bare == "delete"
+    assert load(ServerSettings, environment(server)).end_action_without_controller == "delete"

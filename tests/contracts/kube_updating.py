@@ -61,6 +61,25 @@ class KubePatching(KubeGround):
         with pytest.raises(NotFound):
             kube.patch(PODS, "a", {"metadata": {"annotations": {"x": "1"}}}, namespace=namespace)
 
+    def test_a_dry_run_says_what_a_patch_would_make_and_stores_nothing(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
+        patch = {"metadata": {"uid": pod.metadata.uid, "annotations": {"x": "1"}}}
+        would = kube.patch(PODS, pod.metadata.name, patch, namespace=namespace, dry_run=True)
+        assert (would.metadata.annotation("x"), would.metadata.uid) == ("1", pod.metadata.uid)
+        assert self.now(kube, pod) == pod
+
+    def test_a_dry_run_of_a_patch_is_refused_like_the_patch(
+        self, kube: Kube, pod: Pod, namespace: str
+    ) -> None:
+        patch = {"metadata": {"uid": OTHERS["uid"], "annotations": {"x": "1"}}}
+        with pytest.raises(Conflict):
+            kube.patch(PODS, pod.metadata.name, patch, namespace=namespace, dry_run=True)
+        with pytest.raises(Unprocessable):
+            kube.patch(PODS, "a", {"spec": {"nodeName": "n"}}, namespace=namespace, dry_run=True)
+        with pytest.raises(NotFound):
+            kube.patch(PODS, "b", {"metadata": {}}, namespace=namespace, dry_run=True)
+
     # --- status ----------------------------------------------------------------------------------------
 
     def test_the_status_has_its_own_door(self, kube: Kube, pod: Pod, namespace: str) -> None:

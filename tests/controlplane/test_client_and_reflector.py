@@ -197,7 +197,7 @@ class TestReflector:
         administrator.create(PODS, pod_body("d"), namespace=fresh_namespace)
         administrator.delete(PODS, "a", namespace=fresh_namespace, grace_seconds=0)
         eventually(lambda: sorted(cache.pods) == ["b", "c", "d"], deadline=PATIENCE)
-        assert reflector.age() is not None
+        assert reflector.staleness() is not None
 
     def test_a_restart_of_the_api_server_is_survived(
         self,

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from cluster import names
-from devcluster import gpus
 from devcluster.addresses import Addresses
+from devcluster.boot import make_gpus
 from devcluster.fakenvml import FakeNvml
 from devcluster.paths import Paths
 from devcluster.plan import Plan, Programs
@@ -17,7 +17,7 @@ def test_its_folder_of_simulated_gpus_is_never_made(tmp_path: Path) -> None:
     plan = Plan(ClusterSpec(nodes=nodes), Paths("trial", tmp_path), Addresses(2), Programs({}), 2)
     for node in plan.nodes:
         node.folder.mkdir(parents=True)
-        gpus.make(node)
+        make_gpus(node)
     real, simulated = plan.nodes
     assert not real.gpu_folder.exists()
     assert simulated.gpu_folder.exists()

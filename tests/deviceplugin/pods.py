@@ -30,17 +30,17 @@ def pod(
     uid: str,
     gpus: int = 1,
     *,
-    promise: Mapping[str, list[str]] | list[str] | None = None,
+    assignment: Mapping[str, list[str]] | list[str] | None = None,
     init: tuple[Container, ...] = (),
     app: tuple[Container, ...] | None = None,
     phase: str = "Pending",
     started: bool = False,
     wishes: str | None = None,
 ) -> Pod:
-    """A pod; ``promise`` as a list is that of its container ``main``."""
+    """A pod; ``assignment`` as a list is that of its container ``main``."""
     annotations = {}
-    if promise is not None:
-        text = {"main": promise} if isinstance(promise, list) else promise
+    if assignment is not None:
+        text = {"main": assignment} if isinstance(assignment, list) else assignment
         annotations[names.ASSIGNED] = json.dumps(text)
     if wishes:
         annotations[names.MODEL] = wishes

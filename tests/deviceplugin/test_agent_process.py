@@ -144,7 +144,7 @@ def test_a_driver_that_hangs_does_not_hold_up_the_end(kubelet: FakeKubelet, tmp_
         assert running.process.wait(timeout=60) == 1
         log = running.log.read_text()
     assert "The driver does not give control back: its thread is left behind." in log
-    assert "not ended within the grace" not in log
+    assert "threads did not end within the grace period" not in log
     eventually(lambda: kubelet.allocatable == 0)
 
 
@@ -191,7 +191,7 @@ def test_settings_that_cannot_be_used_end_it_with_a_sentence(tmp_path: Path) -> 
     ended = subprocess.run(
         [sys.executable, "-m", "deviceplugin"],
         cwd=REPOSITORY,
-        env={"GPU_BOOKING_STRATEGY": "magic", "PATH": str(tmp_path)},
+        env={"GPU_BOOKING_DEVICE_LIST_STRATEGY": "magic", "PATH": str(tmp_path)},
         capture_output=True,
         text=True,
         check=False,
@@ -248,7 +248,7 @@ def test_the_doctor_says_what_is_wrong_and_ends(kubelet: FakeKubelet, tmp_path: 
 def test_without_gpus_the_agent_ends_if_it_is_told_to(kubelet: FakeKubelet, tmp_path: Path) -> None:
     gpus = FakeNvml(tmp_path / "gpus")
     gpus.create([])
-    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_WITHOUT_GPUS="fail") as running:
+    with agent(kubelet, gpus, tmp_path, GPU_BOOKING_ON_MISSING_GPUS="fail") as running:
         assert running.process.wait(timeout=120) == 1
         assert "NVML lists no GPU on this node." in running.log.read_text()
     assert kubelet.registered == []

@@ -161,7 +161,7 @@ def test_whatever_fails_there_is_an_answer(error: Exception, broken: str) -> Non
     class Well(Faulty):
         def list(self, *, patient: bool = True) -> tuple[Pod, ...]:
             del patient
-            return (pod("a", promise=["GPU-2"]),)
+            return (pod("a", assignment=["GPU-2"]),)
 
         def read(self) -> PodDevices:
             return PodDevices()

@@ -17,33 +17,33 @@ _uid = count(1)
 
 
 def a_pod(
-    *promised: str, containers: list[FakeContainer] | None = None, name: str = "", **fields: object
+    *assigned: str, containers: list[FakeContainer] | None = None, name: str = "", **fields: object
 ) -> FakePod:
-    """A pod whose first app container was promised these devices."""
+    """A pod whose first app container was assigned these devices."""
     number = next(_uid)
-    made = containers or [FakeContainer("main", len(promised) or 1)]
+    made = containers or [FakeContainer("main", len(assigned) or 1)]
     main = next(c.name for c in made if not c.init and not c.sidecar)
-    annotations = {names.ASSIGNED: json.dumps({main: promised})} if promised else {}
+    annotations = {names.ASSIGNED: json.dumps({main: assigned})} if assigned else {}
     pod = FakePod(name or f"pod-{number}", f"uid-{number}", made, annotations)
     for field, value in fields.items():
         setattr(pod, field, value)
     return pod
 
 
-def promised_per_container(pod: FakePod, **promises: list[str]) -> FakePod:
-    pod.annotations = {names.ASSIGNED: json.dumps(promises)}
+def with_assignments(pod: FakePod, **assignments: list[str]) -> FakePod:
+    pod.annotations = {names.ASSIGNED: json.dumps(assignments)}
     return pod
 
 
-def test_a_burst_gets_exactly_what_was_promised(kubelet: FakeKubelet) -> None:
+def test_a_burst_gets_exactly_what_was_assigned(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, offers=devices(8)) as agent:
         for device in (f"GPU-{i}" for i in (5, 2, 7, 0, 1, 6, 3, 4)):
             pod = a_pod(device)
             assert kubelet.admit(pod)
             assert kubelet.devices_of(pod.uid) == {device}
             kubelet.prestart(pod.uid, "main")
-        assert agent.counted("admissions_total", verdict="promised") == 8
-        assert agent.counted("container_starts_total", gate="as-promised") == 8
+        assert agent.counted("admissions_total", verdict="assigned") == 8
+        assert agent.counted("container_starts_total", gate="as-assigned") == 8
         assert "List" not in kubelet.calls
 
 
@@ -66,7 +66,7 @@ def test_every_kind_of_container_gets_its_own(kubelet: FakeKubelet) -> None:
             FakeContainer("proxy", 1, sidecar=True),
             FakeContainer("main", 2),
         ]
-        pod = promised_per_container(
+        pod = with_assignments(
             a_pod(containers=containers), setup=["GPU-3"], proxy=["GPU-3"], main=["GPU-2", "GPU-0"]
         )
         assert kubelet.admit(pod)
@@ -80,10 +80,10 @@ def test_every_kind_of_container_gets_its_own(kubelet: FakeKubelet) -> None:
 def test_devices_of_an_init_container_are_used_again_and_completed(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         containers = [FakeContainer("setup", 1, init=True), FakeContainer("main", 2)]
-        pod = promised_per_container(a_pod(containers=containers), setup=["GPU-1"], main=["GPU-1", "GPU-3"])
+        pod = with_assignments(a_pod(containers=containers), setup=["GPU-1"], main=["GPU-1", "GPU-3"])
         assert kubelet.admit(pod)
         assert kubelet.held[pod.uid, "main"] == {"GPU-1", "GPU-3"}
-        assert agent.counted("admissions_total", verdict="promised") == 2
+        assert agent.counted("admissions_total", verdict="assigned") == 2
 
 
 def test_entries_of_ended_pods_do_not_keep_their_devices(kubelet: FakeKubelet) -> None:
@@ -113,14 +113,14 @@ def test_a_pod_that_runs_without_its_device_confuses_nobody(kubelet: FakeKubelet
         assert kubelet.devices_of(pod.uid) == {"GPU-1"}
 
 
-def test_a_pod_without_promise_gets_what_is_promised_to_nobody(kubelet: FakeKubelet) -> None:
+def test_a_pod_without_assignment_gets_what_is_assigned_to_nobody(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet) as agent:
         waiting = a_pod("GPU-0", phase="Running", started=True)
         kubelet.pods[waiting.uid] = waiting
         pod = a_pod()
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"GPU-1"}
-        assert agent.counted("admissions_total", verdict="unpromised") == 1
+        assert agent.counted("admissions_total", verdict="unassigned") == 1
 
 
 def test_a_flooded_pods_api_is_asked_again(kubelet: FakeKubelet) -> None:
@@ -129,7 +129,7 @@ def test_a_flooded_pods_api_is_asked_again(kubelet: FakeKubelet) -> None:
         pod = a_pod("GPU-2")
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"GPU-2"}
-        assert agent.counted("admissions_total", verdict="promised") == 1
+        assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
 def test_the_first_batch_after_a_kubelet_start_is_found_through_the_api_server(kubelet: FakeKubelet) -> None:
@@ -142,14 +142,14 @@ def test_the_first_batch_after_a_kubelet_start_is_found_through_the_api_server(k
         agent.wait_registered()
         kubelet.admit_first_batch(pods)
         assert [kubelet.devices_of(pod.uid) for pod in pods] == [{"GPU-3"}, {"GPU-1"}, {"GPU-0", "GPU-2"}]
-        assert agent.counted("admissions_total", verdict="promised") == 3
+        assert agent.counted("admissions_total", verdict="assigned") == 3
 
 
 def test_the_list_of_accepted_pods_is_never_asked_for_while_devices_are_in_flight(
     kubelet: FakeKubelet,
 ) -> None:
     containers = [FakeContainer("setup", 1, init=True), FakeContainer("main", 2)]
-    pod = promised_per_container(a_pod(containers=containers), setup=["GPU-1"], main=["GPU-1", "GPU-3"])
+    pod = with_assignments(a_pod(containers=containers), setup=["GPU-1"], main=["GPU-1", "GPU-3"])
     with RunningAgent(kubelet, stored=lambda: (decode(pod.marshal()),)) as agent:
         kubelet.restart()
         agent.wait_registered()
@@ -161,12 +161,12 @@ def test_the_list_of_accepted_pods_is_never_asked_for_while_devices_are_in_fligh
 
 def test_a_device_that_the_kubelet_offers_by_mistake_is_avoided(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet):
-        holder, promised = a_pod("GPU-1"), a_pod("GPU-1")
+        holder, assigned = a_pod("GPU-1"), a_pod("GPU-1")
         kubelet.admit(holder)
         kubelet.free_by_mistake(holder.uid)
-        assert kubelet.admit(promised)
+        assert kubelet.admit(assigned)
         assert "GPU-1" in kubelet.offered[-1]
-        assert "GPU-1" not in kubelet.devices_of(promised.uid)
+        assert "GPU-1" not in kubelet.devices_of(assigned.uid)
 
 
 def test_one_pod_too_many_is_refused_rather_than_sharing(kubelet: FakeKubelet) -> None:
@@ -220,7 +220,7 @@ def test_a_pod_that_got_another_device_starts_and_is_counted(kubelet: FakeKubele
         kubelet.admit(pod)
         kubelet.prestart(pod.uid, "main")
         assert agent.counted("container_starts_total", gate="other-devices") == 1
-        assert agent.counted("admissions_total", verdict="partly") == 1
+        assert agent.counted("admissions_total", verdict="partly-assigned") == 1
 
 
 def test_a_pod_that_got_the_wrong_model_is_held_back(kubelet: FakeKubelet) -> None:

@@ -43,7 +43,7 @@ def view(linked: Linked, *pods: Pod, holdings: PodDevices | None = None) -> Node
     return NodeState(GPU, holdings or PodDevices(), pods, pick=partial(linked.pick, {}))
 
 
-def test_a_container_that_was_promised_nothing_gets_gpus_that_belong_together() -> None:
+def test_a_container_that_was_assigned_nothing_gets_gpus_that_belong_together() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
     seen = view(linked, pod("a"), pod("b", 2), holdings=held(a="GPU-0"))
@@ -51,18 +51,18 @@ def test_a_container_that_was_promised_nothing_gets_gpus_that_belong_together() 
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("GPU-1", "GPU-3"))
 
 
-def test_a_promise_is_kept_whatever_the_links() -> None:
+def test_an_assignment_is_kept_whatever_the_links() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
-    seen = view(linked, pod("b", 2, promise=["GPU-0", "GPU-1"]))
+    seen = view(linked, pod("b", 2, assignment=["GPU-0", "GPU-1"]))
     choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(4)), frozenset(), 2), seen)
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("GPU-0", "GPU-1"))
 
 
-def test_what_is_promised_to_another_pod_is_taken_last_however_well_it_is_linked() -> None:
+def test_what_is_assigned_to_another_pod_is_taken_last_however_well_it_is_linked() -> None:
     linked = Linked()
     linked.update(report(pairs_on_switches()))
-    seen = view(linked, pod("a", promise=["GPU-2"]), pod("b", 2))
+    seen = view(linked, pod("a", assignment=["GPU-2"]), pod("b", 2))
     choice = choose(AllocationRequest(frozenset(f"GPU-{n}" for n in range(3)), frozenset(), 2), seen)
     assert choice.devices == ("GPU-0", "GPU-1")
 

@@ -159,7 +159,7 @@ def test_a_missing_node_of_unified_memory_is_told_once_with_what_to_do(tmp_path:
     with capture_logs() as lines:
         machine.report(gpu(0))
         machine.report(gpu(0), gpu(1))
-    sentences = [line["sentence"] for line in lines if line["event"] == "CUDA will not work in containers"]
+    sentences = [line["message"] for line in lines if line["event"] == "CUDA will not work in containers"]
     (message,) = sentences
     assert message.startswith(f"There is no {machine.dev}/nvidia-uvm: run `nvidia-modprobe -u -c=0` on this")
     assert all(device.is_healthy for device in machine.device_cache.now.devices)

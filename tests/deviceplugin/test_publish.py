@@ -153,7 +153,7 @@ def test_a_node_that_never_had_gpus_gets_no_annotation() -> None:
 
 
 def test_drift_is_written_and_taken_back() -> None:
-    bench = Bench(lambda: (pod("a", promise=["GPU-0"]),))
+    bench = Bench(lambda: (pod("a", assignment=["GPU-0"]),))
     bench.record.holdings = held(a="GPU-1")
     bench.publisher.once()
     assert drift_of(bench.node) == {"a": {"main": ("GPU-1",)}}

@@ -20,11 +20,11 @@ POLICIES = (
     "longest_grace_seconds",
     "restart_cost_seconds",
     "budget_override_seconds",
-    "end_action_bare",
-    "end_action_owned",
+    "end_action_without_controller",
+    "end_action_with_controller",
     "warn_before",
-    "unbooked",
-    "unbooked_notebooks",
+    "unbooked_action",
+    "unbooked_notebook_action",
     "queue_gate",
     "maia",
 )
@@ -40,7 +40,7 @@ def test_every_policy_is_named_with_its_default(policy: str) -> None:
     if isinstance(default, tuple):
         assert msgspec.convert(said[1].split(", "), tuple[timedelta, ...], strict=False) == default
     else:
-        assert said[1] == (written(default) or "for ever")
+        assert said[1] == (written(default) or "never")
 
 
 def test_every_setting_that_is_named_is_one() -> None:

@@ -7,7 +7,7 @@ from devcluster.product import Parts, booking_controller, booking_server, extend
 from devcluster.product.part import Part
 from tests.e2e.hubs import HUB
 
-POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
+POLICY: Final = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST_BOOKING": "PT1S"}
 """Environment of the server: tests book again and again."""
 CONTROLLER: Final = {names.setting("trusted_creators"): HUB.user}
 """Environment of the controller."""

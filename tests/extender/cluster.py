@@ -31,17 +31,22 @@ class Cluster:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.state = ClusterState(self.clock)
-        self.flights = KeyedLock(self.clock)
+        self.keyed_lock = KeyedLock(self.clock)
         self.filter = Filter(self.state)
         self.leading = True
         self.preempt = Preempt(self.state, self.clock, Terms(home=names.NAMESPACE))
-        self.bind = Bind(self.kube, self.state, self.clock, self.flights, leads=lambda: self.leading)
-        self.settle = AssumedBinds(self.kube, self.state, self.clock, self.flights)
+        self.bind = self.binding(patience=0)
+        self.settle = AssumedBinds(self.kube, self.state, self.clock, self.keyed_lock)
         self.pods = Pods(self.state)
         self.nodes = Nodes(self.state)
         self.leases = Leases(self.state)
         self.bookings = Bookings(self.state)
         self._versions = itertools.count(1)
+
+    def binding(self, **settings: float) -> Bind:
+        """The verb bind; by default as patient as in production, where the clock of this instant is asked."""
+        clock, lock = self.clock, self.keyed_lock
+        return Bind(self.kube, self.state, clock, lock, leads=lambda: self.leading, **settings)
 
     def add_node(self, name: str = "n0", *devices: Device) -> None:
         """A node that the extender knows, its agent alive; by default 2 x A100, 2 x A6000."""

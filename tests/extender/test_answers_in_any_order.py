@@ -83,7 +83,8 @@ class Play:
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.cluster.kube = self.kube = AnyOrder(self.cluster)
-        self.cluster.bind._kube = self.cluster.settle._kube = self.kube
+        self.cluster.bind = self.cluster.binding(patience=0)
+        self.cluster.settle._kube = self.kube
         self.cluster.add_node("n0", a100(0, "n0"))
         for name in "pq":
             self.cluster.ask(self.cluster.create(a_pod(name).asks(1)))

@@ -13,11 +13,11 @@ from cluster.kube.errors import Refusal, Request, refused
 from cluster.kube.resources import PODS
 from cluster.objects.hold import Hold, encode_hold
 from extender.__main__ import ANSWERS_A_BIND
-from extender.bind import CONNECTING, DEADLINE, NOT_LEADING, Bind
-from extender.bind_deadline import SECONDS, BindDeadline
+from extender.bind import BUDGET, Bind
+from extender.bind_decision import NOT_LEADING
+from extender.binding_post import CONNECTING, DEADLINE
 from extender.keyed_lock import KeyedLock
 from extender.leadership import always
-from extender.wire import ExtenderBindingArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, a_pod
 
@@ -130,7 +130,10 @@ def test_l6_nothing_is_bound_to_a_node_whose_agent_is_silent(cluster: Cluster) -
     cluster.ask(pod)
     cluster.clock.advance(76)
 
-    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
+    assert (
+        cluster.bind_to(pod)
+        == "The pod no longer fits on node n0: the GPU agent of the node is unresponsive."
+    )
 
 
 def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Cluster) -> None:
@@ -140,7 +143,7 @@ def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Clust
 
     error = cluster.bind_to(pod)
 
-    assert error == f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
+    assert error == f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided again."
     assert cluster.view().held == {}
     assert cluster.stored().spec.node_name is None
 
@@ -231,23 +234,19 @@ def test_what_is_decided_once_more_has_only_the_rest_of_the_time(
 
     error = cluster.bind_to(pod)
 
-    too_old = f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
+    too_old = f"{names.NOT_NOW} The decision was too old to be written; it is made again."
     assert error == ("" if bound else too_old)
     assert bool(cluster.stored().spec.node_name) == bound
 
 
 def test_whatever_a_bind_has_to_read_and_to_post_shares_one_budget(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
-    slow = SlowReads(cluster, 0.5)
+    slow = SlowReads(cluster, BUDGET - CONNECTING + 0.25)
     cluster.bind = Bind(slow, cluster.state, cluster.clock, KeyedLock(cluster.clock), leads=always)
-    meta = pod.metadata
-    asked = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n0")
-    budget = BindDeadline(cluster.clock)
-    cluster.clock.advance(SECONDS - CONNECTING - 0.25)
 
-    assert cluster.bind(asked, budget).error.startswith(names.NOT_NOW)
+    assert cluster.bind_to(pod).startswith(names.NOT_NOW)
 
-    assert slow.within == [CONNECTING + 0.25]
+    assert slow.within == [BUDGET]
     assert cluster.bindings() == []
     assert cluster.view().held == {}
 
@@ -317,7 +316,7 @@ def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
     cluster.bind = Bind(cluster.kube, cluster.state, ReluctantClock(), KeyedLock(cluster.clock), leads=always)
 
     assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
+        f"{names.NOT_NOW} The decision was too old to be written; it is made again."
     )
 
     assert cluster.bindings() == []
@@ -344,7 +343,7 @@ def test_a_process_that_stood_still_after_its_decision_posts_nothing(cluster: Cl
     )
 
     assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The decision was too old to be written; it is made anew."
+        f"{names.NOT_NOW} The decision was too old to be written; it is made again."
     )
 
     assert cluster.bindings() == []
@@ -428,7 +427,7 @@ def test_a_hold_that_is_written_after_filter_is_not_overlooked(cluster: Cluster)
     held = cluster.change("p", names.HOLD, hold)
 
     assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided anew."
+        f"{names.NOT_NOW} The pod has changed since it was filtered; it is decided again."
     )
 
     assert cluster.ask(held, "n0", "n1").node_names == ["n1"]

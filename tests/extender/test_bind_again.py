@@ -13,7 +13,8 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import Refusal, Request, ServerError, Unreachable, Unsent, refused
 from cluster.objects.pods import Pod
 from extender.assumed_binds import ASK_AFTER, AssumedBinds
-from extender.bind import NOT_LEADING, Bind
+from extender.bind import Bind
+from extender.bind_decision import NOT_LEADING
 from extender.leadership import always
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_booking, a_pod
@@ -61,7 +62,10 @@ def test_l6_a_lost_bind_is_not_repeated_to_a_node_whose_agent_has_fallen_silent(
     pod = unanswered(cluster)
     cluster.clock.advance(76)
 
-    assert cluster.bind_to(pod) == "The pod no longer fits on node n0: the GPU agent of the node is silent."
+    assert (
+        cluster.bind_to(pod)
+        == "The pod no longer fits on node n0: the GPU agent of the node is unresponsive."
+    )
 
     assert cluster.bindings() == ["n0"]
     assert cluster.view().held == {"GPU-n0-0": WHOLE}
@@ -165,7 +169,7 @@ def test_what_fails_unforeseen_before_anything_is_sent_is_taken_back(cluster: Cl
 
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, cluster.flights, leads=broken)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=broken)
 
     with pytest.raises(RuntimeError):
         cluster.bind_to(pod)
@@ -179,7 +183,7 @@ def test_a_binding_that_was_never_sent_is_taken_back(cluster: Cluster) -> None:
     cluster.kube.fail("POST", Unsent(ANYTHING, "connection refused"))
 
     assert cluster.bind_to(pod) == (
-        f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided anew."
+        f"{names.NOT_NOW} The API server could not be reached in time; the pod is decided again."
     )
 
     assert cluster.view().held == {}
@@ -222,8 +226,8 @@ class Roomy(FakeKube):
 
 def test_the_picture_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
     cluster.kube = kube = Roomy(cluster)
-    cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.flights, leads=always)
-    cluster.settle = AssumedBinds(kube, cluster.state, cluster.clock, cluster.flights)
+    cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=always)
+    cluster.settle = AssumedBinds(kube, cluster.state, cluster.clock, cluster.keyed_lock)
     pod = cluster.create(a_pod().asks(1))
     for error in (Unreachable(ANYTHING, "timed out"), refused(ANYTHING, Refusal(code=409))):
         kube.fail("POST", error)
@@ -260,7 +264,7 @@ def test_a_pod_whose_late_bind_is_given_up_is_offered_the_same_node_and_bound(cl
         assert cluster.ask(changed).node_names == ["n0"]
         return True
 
-    late = Bind(cluster.kube, cluster.state, cluster.clock, cluster.flights, leads=standing_still)
+    late = Bind(cluster.kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=standing_still)
     in_time, cluster.bind = cluster.bind, late
     assert cluster.bind_to(pod).startswith(names.NOT_NOW)
     cluster.bind = in_time

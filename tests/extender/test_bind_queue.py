@@ -3,10 +3,10 @@
 from concurrent.futures import ThreadPoolExecutor
 
 from cluster.fake.clock import FakeClock
-from extender.bind_limiter import PATIENCE, BindLimiter
+from extender.bind import PATIENCE
 from extender.bind_queue import AGAIN, BindQueue
 from tests.extender.cluster import Cluster
-from tests.extender.test_bind_limiter import arguments, asked
+from tests.extender.test_bind_turns import arguments, asked
 
 
 class Kubelets:
@@ -90,7 +90,7 @@ def test_the_picture_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -
         first, second = asked(cluster, "a"), asked(cluster, "b")
         assert cluster.bind_to(first) == ""
         cluster.pods.upsert(cluster.stored("a"))
-        bind = BindLimiter(cluster.bind, cluster.state, cluster.clock, at_most=2)
+        bind = cluster.binding()
         with ThreadPoolExecutor(1) as pool:
             answer = pool.submit(bind, arguments(second))
             cluster.clock.until_waiting()
@@ -109,7 +109,7 @@ def test_a_turn_that_is_not_used_is_passed_on() -> None:
     assert cluster.bind_to(first) == ""
     cluster.pods.upsert(cluster.stored("a"))
     cluster.label("b", x="y")
-    bind = BindLimiter(cluster.bind, cluster.state, cluster.clock, at_most=2)
+    bind = cluster.binding()
     with ThreadPoolExecutor(2) as pool:
         refused = pool.submit(bind, arguments(second))
         cluster.clock.until_waiting(1)

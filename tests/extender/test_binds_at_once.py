@@ -10,8 +10,7 @@ from cluster.fake.clock import FakeClock, eventually
 from cluster.fake.server import FakeKube
 from cluster.kube.errors import Request, Unreachable
 from extender.assumed_binds import ASK_AFTER
-from extender.bind import UNDER_WAY, Bind
-from extender.bind_deadline import SECONDS
+from extender.bind import BUDGET, UNDER_WAY, Bind
 from extender.keyed_lock import KeyedLock
 from extender.leadership import always
 from tests.extender.cluster import Cluster
@@ -118,12 +117,12 @@ def test_a_bind_waits_for_another_of_its_pod_no_longer_than_it_has_time(cluster:
     pod = cluster.create(a_pod("a").asks(1))
     cluster.ask(pod, "n0")
     cluster.clock = FakeClock(self_advancing=True)
-    flights = KeyedLock(cluster.clock)
-    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, flights, leads=always)
+    keyed_lock = KeyedLock(cluster.clock)
+    cluster.bind = Bind(cluster.kube, cluster.state, cluster.clock, keyed_lock, leads=always)
     begun = cluster.clock.monotonic()
-    with flights.held(pod.metadata.uid, 0):
+    with keyed_lock.held(pod.metadata.uid, 0):
         assert cluster.bind_to(pod) == UNDER_WAY
-    assert cluster.clock.monotonic() - begun == SECONDS
+    assert cluster.clock.monotonic() - begun == BUDGET
     assert cluster.bindings() == []
     assert cluster.bind_to(pod) == ""
 
@@ -136,7 +135,7 @@ def test_an_unseen_bind_is_not_settled_while_its_pod_is_bound_again(cluster: Clu
     cluster.settle.reconcile()
     cluster.clock.advance(ASK_AFTER)
     asked = len(cluster.kube.calls)
-    with cluster.flights.held(pod.metadata.uid, 0):
+    with cluster.keyed_lock.held(pod.metadata.uid, 0):
         cluster.settle.reconcile()
     assert len(cluster.kube.calls) == asked
     cluster.settle.reconcile()

@@ -2,7 +2,7 @@
 
 from cluster.fake.clock import FakeClock
 from cluster.process.certificates import AllowedClients, KeyPair
-from extender.bind import DEADLINE
+from extender.binding_post import DEADLINE
 from extender.existing import NOT_LEADING, SETTLES, SETTLING, OwnLease, Presented, Shown
 
 

@@ -91,7 +91,7 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     other = cluster.create(a_pod("other").asks(2).wants(A100))
 
     assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
-        "n1": "GPUs of node n0 are kept for this pod [kept-elsewhere]"
+        "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
     }
     assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {"n0": predicates.KEPT.told}
 

@@ -9,15 +9,15 @@ LONG = 10.0
 
 def test_the_second_for_one_pod_waits_for_the_first() -> None:
     clock, order = FakeClock(), list[str]()
-    flights = KeyedLock(clock)
+    keyed_lock = KeyedLock(clock)
 
     def work(name: str) -> None:
-        with flights.held("uid", LONG) as is_alone:
+        with keyed_lock.held("uid", LONG) as is_alone:
             assert is_alone
             order.append(name)
 
     with ThreadPoolExecutor(2) as pool:
-        with flights.held("uid", LONG):
+        with keyed_lock.held("uid", LONG):
             later = [pool.submit(work, "second")]
             clock.until_waiting(1)
             later.append(pool.submit(work, "third"))
@@ -31,14 +31,14 @@ def test_the_second_for_one_pod_waits_for_the_first() -> None:
 
 def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> None:
     clock = FakeClock()
-    flights = KeyedLock(clock)
+    keyed_lock = KeyedLock(clock)
 
     def work(within: float) -> bool:
-        with flights.held("uid", within) as is_alone:
+        with keyed_lock.held("uid", within) as is_alone:
             return is_alone
 
     with ThreadPoolExecutor(2) as pool:
-        with flights.held("uid", LONG):
+        with keyed_lock.held("uid", LONG):
             hasty = pool.submit(work, 1.0)
             clock.until_waiting(1)
             patient = pool.submit(work, LONG)
@@ -49,14 +49,14 @@ def test_who_has_waited_long_enough_goes_without_and_is_in_nobody_s_way() -> Non
 
 
 def test_other_pods_do_not_wait() -> None:
-    flights = KeyedLock(FakeClock())
+    keyed_lock = KeyedLock(FakeClock())
     done = threading.Event()
 
     def other() -> None:
-        with flights.held("b", LONG):
+        with keyed_lock.held("b", LONG):
             done.set()
 
-    with flights.held("a", LONG):
+    with keyed_lock.held("a", LONG):
         thread = threading.Thread(target=other)
         thread.start()
         assert done.wait(10)
@@ -65,16 +65,16 @@ def test_other_pods_do_not_wait() -> None:
 
 def test_who_does_not_want_to_wait_does_not() -> None:
     clock = FakeClock()
-    flights = KeyedLock(clock)
-    with flights.held("a", 0) as first, flights.held("a", 0) as second:
+    keyed_lock = KeyedLock(clock)
+    with keyed_lock.held("a", 0) as first, keyed_lock.held("a", 0) as second:
         assert (first, second) == (True, False)
-    with flights.held("a", 0) as third:
+    with keyed_lock.held("a", 0) as third:
         assert third
 
 
 def test_nothing_is_kept_of_pods_that_are_done() -> None:
-    flights = KeyedLock(FakeClock())
-    with flights.held("a", LONG):
+    keyed_lock = KeyedLock(FakeClock())
+    with keyed_lock.held("a", LONG):
         pass
 
-    assert not flights._lines
+    assert not keyed_lock._lines

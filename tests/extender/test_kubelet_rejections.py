@@ -68,7 +68,7 @@ def test_the_next_pod_is_told_why_it_waits_and_is_bound_after_a_renewal(watched:
     watched.refuse("p")
     pod = watched.cluster.create(a_pod("q").asks(1))
     said = watched.cluster.ask(pod).failed_and_unresolvable_nodes
-    assert said == {"n0": "the kubelet of the node has refused a pod [refusing]"}
+    assert said == {"n0": "the kubelet of the node has refused a pod [kubelet-refusing]"}
     assert "has refused a pod" in watched.cluster.bind_to(pod)
     watched.cluster.clock.advance(10)
     assert watched.cluster.ask(pod).node_names == []

@@ -1,5 +1,6 @@
 """The composition root: everything is wired, and what is missing is said in a sentence."""
 
+import gc
 import subprocess
 import sys
 import threading
@@ -36,6 +37,23 @@ def test_news_of_pods_wait_while_a_question_is_answered() -> None:
     assert "namespaces" in following.threads
 
 
+def test_objects_are_out_of_the_garbage_collector_s_sight_once_all_have_been_read() -> None:
+    clock = FakeClock()
+    following = follow(FakeKube(clock), ClusterState(clock), clock, namespace="gpu-booking")
+    stop, before = threading.Event(), gc.get_freeze_count()
+    threads = [threading.Thread(target=body, args=(stop,)) for body in following.threads.values()]
+    try:
+        for thread in threads:
+            thread.start()
+        eventually(lambda: gc.get_freeze_count() > before)
+        assert following.unready_reason() is None
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join(10)
+        gc.unfreeze()
+
+
 def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     process = build(settings(tmp_path), FakeClock())
 
@@ -48,7 +66,8 @@ def test_everything_that_goes_on_beside_the_verbs_has_its_thread(tmp_path: Path)
     process = build(settings(tmp_path), FakeClock())
     assert {thread.name for thread in process._threads} >= {
         *("bookings", "leases", "namespaces", "nodes", "pods"),
-        *("clock", "events", "explain", "freeze", "refusals", "settle", "wake"),
+        *("assumed-binds", "clock-check", "events"),
+        *("kubelet-rejections", "pending-reasons", "requeue"),
     }
     process.end("the test is over")
     process.run()

@@ -16,9 +16,14 @@ from cluster import names
 from cluster.kube.resources import PODS
 from extender.metrics import Metrics
 from extender.prioritize import Prioritize
-from extender.server import Verbs, create_app
+from extender.server import TOO_MANY, Verbs, create_app
 from extender.state import Readiness
-from extender.wire import ExtenderArgs, ExtenderFilterResult
+from extender.wire import (
+    ExtenderArgs,
+    ExtenderBindingArgs,
+    ExtenderBindingResult,
+    ExtenderFilterResult,
+)
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a_pod
 
@@ -52,6 +57,7 @@ class Served:
             self.cluster.clock,
             Metrics(self.registry),
             limit=LIMIT,
+            binds_at_once=1,
             priority=self._way,
         )
         self.client = Client(self.app)
@@ -297,3 +303,19 @@ def test_every_answer_is_one_line_in_the_log_that_names_the_pod(served: Served, 
     (line,) = lines
     assert line["event"] == f"{verb} answered"
     assert {"pod", "uid"} <= line.keys()
+
+
+def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_refused_at_once() -> None:
+    inner: list[str] = []
+
+    def bind(_arguments: ExtenderBindingArgs) -> ExtenderBindingResult:
+        """While it is under way another one comes."""
+        if not inner:
+            inner.append("asked")
+            inner.append(served.post("/bind", captured("bind")).get_json()["Error"])
+        return ExtenderBindingResult()
+
+    served = Served(bind=bind)
+    assert served.post("/bind", captured("bind")).get_json()["Error"] == ""
+    assert inner[1] == TOO_MANY.error
+    assert served.post("/bind", captured("bind")).get_json()["Error"] == ""

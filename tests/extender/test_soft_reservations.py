@@ -8,7 +8,6 @@ from cluster import names
 from cluster.decide.predicates import RESERVED
 from cluster.kube.errors import Refusal, Request, Unreachable, refused
 from cluster.objects.pods import Pod
-from extender.bind_limiter import BindLimiter
 from extender.prioritize import Prioritize
 from extender.soft_reservations import SECONDS
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
@@ -119,7 +118,7 @@ def test_a_bind_that_waits_for_its_node_keeps_what_it_will_be_given_there(burst:
     first, second, third = (burst.create(name) for name in ("first", "second", "third"))
     burst.filtered(second)
     assert cluster.bind_to(first, "n1") == ""
-    bind = BindLimiter(cluster.bind, cluster.state, cluster.clock, at_most=1)
+    bind = cluster.binding()
     meta = second.metadata
     waits = ExtenderBindingArgs(pod_name=meta.name, pod_namespace=meta.namespace, pod_uid=meta.uid, node="n1")
     with ThreadPoolExecutor(1) as pool:

@@ -1,7 +1,8 @@
 """What a release has stored or written on objects is read by every later one, and no newer format is misread.
 
-``tests/fixtures/formats`` keeps what each release wrote, a folder for each. A format that changes gets
-another folder; those of earlier releases stay, and are read for as long as somebody may upgrade from them.
+``tests/fixtures/formats`` keeps what each release wrote, a folder for each, without the files that are as in
+the release before. A format that changes gets another folder; those of earlier releases stay, and are read
+for as long as somebody may upgrade from them.
 """
 
 import shutil
@@ -46,7 +47,7 @@ from cluster.objects.device_orders import (
 )
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use, encode_use
 from cluster.objects.evict_orders import EvictOrder, encode_order, order_of
-from cluster.objects.hold import Hold, HoldError, encode_hold, hold_of, versions_of
+from cluster.objects.hold import Hold, HoldError, encode_hold, hold_of
 from cluster.objects.inventory import Device, InventoryError, decode_inventory, encode_inventory, inventory_of
 from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_blocks, encode_blocks
 from cluster.objects.meta import Meta
@@ -59,6 +60,7 @@ from deviceplugin.nvml.health import Scope
 from tests.deviceplugin.nvml.cut import part
 from tests.fakes.objects import A100
 from tests.fakes.records import day
+from tests.laws.versions import versions_of
 
 KEPT = Path("tests/fixtures/formats")
 RELEASES = sorted(folder.name for folder in KEPT.iterdir() if folder.is_dir())
@@ -138,9 +140,14 @@ class Kept:
     """What a release left behind."""
 
     def __init__(self, release: str) -> None:
-        self.folder = KEPT / release
-        text = (self.folder / "objects.yaml").read_text()
+        self._releases = RELEASES[: RELEASES.index(release) + 1]
+        text = self.file("objects.yaml").read_text()
         self.raw: list[dict[str, Any]] = list(yaml.safe_load_all(text))
+
+    def file(self, name: str) -> Path:
+        """A file as the release wrote it: its own, or else that of the release before."""
+        files = (KEPT / release / name for release in reversed(self._releases))
+        return next(file for file in files if file.exists())
 
     def read(self, kind: str, name: str, into: type[T]) -> T:
         (found,) = (o for o in self.raw if (o["kind"], o["metadata"]["name"]) == (kind, name))
@@ -340,16 +347,16 @@ def memory(folder: Path) -> FaultFile:
 
 
 def test_what_a_node_remembers_of_its_gpus_is_read(kept: Kept) -> None:
-    assert memory(kept.folder).recall() == FAULTS
+    assert memory(kept.file(names.FAULTS_FILE).parent).recall() == FAULTS
 
 
 def test_what_a_node_remembers_today_is_what_the_newest_folder_keeps(tmp_path: Path) -> None:
     memory(tmp_path).keep(FAULTS)
-    assert (tmp_path / names.FAULTS_FILE).read_text() == (KEPT / NEWEST / names.FAULTS_FILE).read_text()
+    assert (tmp_path / names.FAULTS_FILE).read_text() == Kept(NEWEST).file(names.FAULTS_FILE).read_text()
 
 
 def test_a_file_of_a_newer_format_counts_as_none(tmp_path: Path) -> None:
-    kept = (KEPT / NEWEST / names.FAULTS_FILE).read_text()
+    kept = Kept(NEWEST).file(names.FAULTS_FILE).read_text()
     (tmp_path / names.FAULTS_FILE).write_text(kept.replace("{", '{"version":2,', 1))
     assert memory(tmp_path).recall() == Known()
 
@@ -405,7 +412,7 @@ STORED = {
 def test_the_database_of_a_release_is_opened_with_all_that_is_in_it(kept: Kept, tmp_path: Path) -> None:
     file = tmp_path / "bookings.db"
     with closing(sqlite3.connect(file)) as connection:
-        connection.executescript((kept.folder / "bookings.sql").read_text())
+        connection.executescript(kept.file("bookings.sql").read_text())
     with closing(open_store(f"sqlite:///{file}")) as store:
         assert whole(store) == STORED
         with store.reading() as reading:
@@ -416,7 +423,7 @@ def test_the_database_of_a_release_is_opened_with_all_that_is_in_it(kept: Kept, 
 
 def test_a_backup_of_a_release_is_restored_with_all_that_is_in_it(kept: Kept, tmp_path: Path) -> None:
     copy, file = tmp_path / "copy", tmp_path / "bookings.db"
-    shutil.copy(kept.folder / "bookings.backup", copy)
+    shutil.copy(kept.file("bookings.backup"), copy)
     restore(copy, f"sqlite:///{file}")
     with closing(open_store(f"sqlite:///{file}")) as store:
         assert whole(store) == STORED

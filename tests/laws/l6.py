@@ -31,7 +31,6 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from cluster import names
-from cluster.objects.hold import versions_of
 from cluster.objects.nodes import Lease
 from cluster.objects.pods import Pod, is_live
 from tests.laws.changes import Change
@@ -40,6 +39,7 @@ from tests.laws.devices import hold_on, needed
 from tests.laws.news import News
 from tests.laws.places import SILENT_AFTER
 from tests.laws.state import State
+from tests.laws.versions import versions_of
 
 LAW: Final = "L6"
 MIRROR_SILENT_AFTER: Final = timedelta(seconds=60)

@@ -4,11 +4,12 @@ import pytest
 
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
-from cluster.objects.hold import Hold, encode_versions, versions_of
+from cluster.objects.hold import Hold, encode_versions
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import EPOCH
 from tests.laws.breaking import breaks
 from tests.laws.memory import watch_memory
+from tests.laws.versions import versions_of
 from tests.laws.watcher import LawWatcher
 
 KINDS = (PODS, NODES, BOOKINGS, LEASES)

@@ -15,7 +15,7 @@ import msgspec
 
 from cluster import names
 from cluster.kube.resources import BOOKINGS, LEASES, NODES, PODS
-from cluster.objects.hold import Hold, versions_of
+from cluster.objects.hold import Hold
 from cluster.objects.pods import Pod
 from tests.laws.changes import Change
 from tests.laws.devices import hold_on
@@ -95,6 +95,12 @@ class Versions:
                 return stood.state if superseded is None or superseded >= begin else None
             newer = stood
         return None
+
+
+def versions_of(hold: Hold) -> Mapping[str, int]:
+    """Kind -> version of the state that it was planned on; nothing where that cannot be read."""
+    pairs = (part.partition("=") for part in (hold.state or "").split(","))
+    return {kind: int(version) for kind, _, version in pairs if kind and version.isdecimal()}
 
 
 def _is_as_of(objects: Mapping[str, Any], version: int) -> bool:

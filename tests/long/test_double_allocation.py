@@ -207,7 +207,9 @@ def test_our_agent_gives_the_device_to_one_pod_only(
     for name in (second, *others):
         playground.check_agreement(name)
     playground.check_law_1()
-    assert parts.metric(agent, "busy_devices_offered_total") > 0, "the kubelet did not do what this is about"
+    assert parts.metric(agent, "busy_devices_available_total") > 0, (
+        "the kubelet did not do what this is about"
+    )
 
     agent.kill()
     playground.await_gpus(NODE, 0)

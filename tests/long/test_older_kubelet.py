@@ -16,7 +16,7 @@ pytestmark = pytest.mark.e2e
 NODE = "node-a"
 GPUS = 4
 PODS_API = "var/lib/kubelet/pods-api/pods-api.sock"
-WATCHED = "pods of this node are watched"
+WATCHED = "the pods of this node are watched at the API server"
 
 
 @pytest.fixture
@@ -57,4 +57,4 @@ def test_pods_get_what_was_promised_and_their_names_may_be_used_again(
     samples = parts.ask(agent, "/metrics")[1].splitlines()
     verdicts = {line for line in samples if "_agent_admissions_total{" in line}
     assert [line.rpartition(" ")[2] for line in verdicts] == [f"{GPUS + 1:.1f}"], verdicts
-    assert all('verdict="promised"' in line for line in verdicts)
+    assert all('verdict="assigned"' in line for line in verdicts)

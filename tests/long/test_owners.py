@@ -152,7 +152,7 @@ def deleting(parts: Parts, playground: Playground) -> Iterator[None]:
         parts.start_controller(settings)
         parts.await_ready()
 
-    start({**CONTROLLER, names.setting("end_action_owned"): "delete"})
+    start({**CONTROLLER, names.setting("end_action_with_controller"): "delete"})
     yield
     start(CONTROLLER)
 

@@ -34,7 +34,7 @@ def test_the_story_is_played_to_its_end_by_pods_of_the_chart() -> None:
 
 def test_a_story_whose_step_does_not_happen_fails_and_says_which() -> None:
     # Containers get no device nodes then.
-    played = run(own("broken"), "--processes", GPU_BOOKING_STRATEGY="environment")
+    played = run(own("broken"), "--processes", GPU_BOOKING_DEVICE_LIST_STRATEGY="environment")
     assert played.returncode != 0
     assert "The step did not happen: the container of bob-1 sees the GPU that was chosen" in played.stderr
     assert "expected:" in played.stderr

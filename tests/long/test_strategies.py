@@ -16,7 +16,7 @@ GPUS = 4
 def use(parts: Parts, playground: Playground, strategy: str) -> None:
     parts.agent(NODE).kill()
     playground.await_gpus(NODE, 0)
-    parts.start_agent(NODE, name=f"agent-{strategy}", settings={"GPU_BOOKING_STRATEGY": strategy})
+    parts.start_agent(NODE, name=f"agent-{strategy}", settings={"GPU_BOOKING_DEVICE_LIST_STRATEGY": strategy})
     playground.await_gpus(NODE, GPUS)
 
 

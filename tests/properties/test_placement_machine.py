@@ -127,12 +127,12 @@ class PlacementMachine(Booked):
         self.cache = self.state = Served(self.clock)
         self.kube = StoredPods(self.pods)
         self.leads = True
-        flights = KeyedLock(self.clock)
+        keyed_lock = KeyedLock(self.clock)
         kube: Any = self.kube
         self.filter = Filter(self.state)
         self.prioritize = Prioritize(self.state, self.clock)
-        self.bind = Bind(kube, self.state, self.clock, flights, leads=lambda: self.leads)
-        self.settling = AssumedBinds(kube, self.state, self.clock, flights)
+        self.bind = Bind(kube, self.state, self.clock, keyed_lock, leads=lambda: self.leads, patience=0)
+        self.settling = AssumedBinds(kube, self.state, self.clock, keyed_lock)
         self._tell_of_agents()
 
     # --- what others do ------------------------------------------------------------------------------------

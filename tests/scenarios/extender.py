@@ -10,6 +10,7 @@ from cluster.cache import UNSUCCESSFUL, Informers
 from cluster.kube.clock_skew import clock_skew_reason
 from cluster.kube.events import EventRecorder
 from cluster.objects.pods import Pod
+from extender.__main__ import first_unready_reason
 from extender.assumed_binds import EVERY as SETTLES_EVERY
 from extender.assumed_binds import AssumedBinds
 from extender.bind import Bind
@@ -27,7 +28,6 @@ from extender.requeue import EVERY as WAKES_EVERY
 from extender.requeue import Requeue
 from extender.server import Verbs
 from extender.state import ClusterState
-from extender.trust import first_unready_reason
 from extender.wire import ExtenderArgs, ExtenderBindingArgs, ExtenderFilterResult
 from tests.scenarios.part import NoAnswerError, Part
 
@@ -50,7 +50,7 @@ class Extender(Part):
         self._unready_reason = first_unready_reason(
             following.unready_reason, clock_skew_reason(self.kube.skew)
         )
-        flights = KeyedLock(self.clock)
+        keyed_lock = KeyedLock(self.clock)
         leads = SchedulerLeads(
             self.kube,
             state,
@@ -63,9 +63,9 @@ class Extender(Part):
             filter=Filter(state),
             prioritize=Prioritize(state, self.clock),
             preempt=Preempt(state, self.clock, Terms(home=names.NAMESPACE)),
-            bind=Bind(self.kube, state, self.clock, flights, leads=leads),
+            bind=Bind(self.kube, state, self.clock, keyed_lock, leads=leads, patience=0),
         )
-        settle = AssumedBinds(self.kube, state, self.clock, flights)
+        settle = AssumedBinds(self.kube, state, self.clock, keyed_lock)
         wake = Requeue(self.kube, state, self.clock, namespace=names.NAMESPACE)
         explain = PendingReasons(state, self.clock, events.warning, self._unready_reason)
         refusals = KubeletRejections(
@@ -110,7 +110,7 @@ class Extender(Part):
         return self.asked(lambda: self._verbs.bind(self._over_the_wire(wanted))).error
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a bind waits for what a kubelet says of another pod, as ``extender.bind_limiter`` does.
+        """Whether a bind waits for what a kubelet says of another pod, as ``extender.bind`` does.
 
         Raises:
             NoAnswerError: as above.

@@ -20,7 +20,7 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Node
 from cluster.objects.pods import Pod, container_needs, is_live, is_terminal
 from cluster.objects.quantity import parse_count
-from extender.bind_limiter import PATIENCE
+from extender.bind import PATIENCE
 from extender.requeue import REQUEUE_TRIGGERS
 from tests.scenarios.extender import SCHEDULER, Extender
 from tests.scenarios.part import NoAnswerError, Part

@@ -23,7 +23,8 @@ from cluster.objects.inventory import encode_inventory
 from cluster.objects.pods import Pod, is_live, is_terminal
 from deviceplugin.process.graceful_shutdown import SERVED_ON
 from extender.assumed_binds import AssumedBinds
-from extender.bind import DEADLINE, Bind
+from extender.bind import Bind
+from extender.binding_post import DEADLINE
 from extender.filter import Filter
 from extender.keyed_lock import KeyedLock
 from extender.state import ClusterState
@@ -147,9 +148,9 @@ class ServedNode:
         """A new one, which knows nothing but what it reads now."""
         self.state = ClusterState(self.clock)
         self._filter = Filter(self.state)
-        flights = KeyedLock(self.clock)
-        self._bind = Bind(self.kube, self.state, self.clock, flights, leads=lambda: True)
-        self._settle = AssumedBinds(self.kube, self.state, self.clock, flights)
+        keyed_lock = KeyedLock(self.clock)
+        self._bind = Bind(self.kube, self.state, self.clock, keyed_lock, leads=lambda: True, patience=0)
+        self._settle = AssumedBinds(self.kube, self.state, self.clock, keyed_lock)
         home = Selection(namespace=names.NAMESPACE)
         self.news = {
             "nodes": News(self.kube, NODES, Selection(), Nodes(self.state)),

@@ -112,7 +112,7 @@ def test_a_workloads_pod_stays_when_its_booking_is_over_and_leaves_for_the_next_
 def test_a_workloads_pod_that_ends_is_made_again_by_its_controller_with_its_gpu(
     new_world: Worlds, action: EndAction
 ) -> None:
-    world = new_world(end_action_owned=action)
+    world = new_world(end_action_with_controller=action)
     pod, _ = workload(world)
     end(world)
     settled(world)
@@ -124,7 +124,7 @@ def test_a_workloads_pod_that_ends_is_made_again_by_its_controller_with_its_gpu(
 
 
 def test_a_bare_pod_may_be_gone_with_its_booking(new_world: Worlds) -> None:
-    world = new_world(end_action_bare="delete")
+    world = new_world(end_action_without_controller="delete")
     world.alice.book(lasting=LASTING)
     world.alice.create(a_pod("alice-1"))
     served(world, "alice-1")
@@ -134,7 +134,7 @@ def test_a_bare_pod_may_be_gone_with_its_booking(new_world: Worlds) -> None:
 
 
 def test_a_bare_pod_may_stay_too(new_world: Worlds) -> None:
-    world = new_world(end_action_bare="demote")
+    world = new_world(end_action_without_controller="demote")
     world.alice.book(lasting=LASTING)
     uid = world.alice.create(a_pod("alice-1"))
     served(world, "alice-1")
@@ -148,7 +148,7 @@ def test_a_bare_pod_may_stay_too(new_world: Worlds) -> None:
 def test_nothing_ends_and_nobody_is_demoted_while_the_booking_server_is_away(
     new_world: Worlds, action: EndAction
 ) -> None:
-    world = new_world(end_action_bare=action)
+    world = new_world(end_action_without_controller=action)
     booking = world.alice.book(lasting=LASTING)
     uid = world.alice.create(a_pod("alice-1"))
     served(world, "alice-1")

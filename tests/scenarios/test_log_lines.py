@@ -16,7 +16,7 @@ from tests.scenarios.story import Story
 
 Line = dict[str, Any]
 
-MAY_BE_SAID_AGAIN = {"in step with the API server", "the pod has changed meanwhile, deciding again"}
+MAY_BE_SAID_AGAIN = {"the cache is in sync with the API server", "the pod has changed, deciding again"}
 """Of a list that was read, or of an attempt that came to nothing: no decision."""
 
 
@@ -65,8 +65,8 @@ def test_every_decision_is_one_line_and_no_line_is_said_twice(new_world: Worlds)
     played = Played(new_world)
     real = [line for line in played.said("pod admitted") if not line["dry_run"]]
     assert Counter(line["pod"] for line in real) == played.admitted
-    assert Counter(line["pod"] for line in played.said("devices are kept")) == played.kept
-    assert sorted(line["uid"] for line in played.said("a pod leaves")) == sorted(played.left)
+    assert Counter(line["pod"] for line in played.said("devices are kept for a booked pod")) == played.kept
+    assert sorted(line["uid"] for line in played.said("a pod is terminating")) == sorted(played.left)
     made = [line for line in played.said("mirrored a booking") if line["verb"] == "create"]
     assert sorted(line["booking"] for line in made) == sorted(played.bookings)
     assert sorted(line["booking"] for line in played.said("a booking is over")) == sorted(played.bookings)

@@ -6,13 +6,14 @@ import click
 
 from booking.cli import bookings
 from booking.cli.completions import known_models
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import Format, printing
-from booking.cli.server_connection import reach_of, reaching
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.typed_names import NAME
 
 
 @click.command(short_help="Book GPUs of a MODEL.")
-@click.argument("model", shell_complete=known_models)
+@click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option("--from", "start", metavar=TIME, help="When the booking starts; now by default.")
 @click.option("--to", "end", metavar=TIME, help="When it ends.")
@@ -27,7 +28,7 @@ from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
     default=None,
     help="Whether all of its GPUs must be on one node; by default they must.",
 )
-@click.option("--user", help="Book for this user instead of yourself; for administrators.")
+@click.option("--user", type=NAME, help="Book for this user instead of yourself; for administrators.")
 @click.option("--dry-run", is_flag=True, help="Book nothing; only say what the answer would be.")
 @printing
 @reaching

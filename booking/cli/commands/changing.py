@@ -8,18 +8,20 @@ import click
 
 from booking.cli import bookings
 from booking.cli.api import part
-from booking.cli.completions import known_bookings
-from booking.cli.output import Format, printing
-from booking.cli.server_connection import ServerConnection, reach_of, reaching
+from booking.cli.completions import bookings_in
+from booking.cli.connection_options import reach_of, reaching
+from booking.cli.output import Format, printing, trying
+from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.typed_names import NAME
 from booking.durations import Duration, after, between
 
 
 @click.command()
-@click.argument("booking", shell_complete=known_bookings)
+@click.argument("booking", type=NAME, shell_complete=bookings_in())
 @click.option("--to", "end", metavar=TIME, help="Its new end; an earlier one shortens it.")
 @click.option("--by", "length", metavar=LENGTH, help="How much longer, instead of --to: 1d, 12h.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
+@trying
 @printing
 @reaching
 def extend(booking: str, output: Format, **options: Any) -> None:
@@ -39,11 +41,11 @@ def extend(booking: str, output: Format, **options: Any) -> None:
 
 
 @click.command()
-@click.argument("booking", shell_complete=known_bookings)
+@click.argument("booking", type=NAME, shell_complete=bookings_in("planned"))
 @click.option(
     "--from", "start", required=True, metavar=TIME, help="Its new start; it lasts as long as before."
 )
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
+@trying
 @printing
 @reaching
 def move(booking: str, output: Format, **options: Any) -> None:
@@ -60,9 +62,9 @@ def move(booking: str, output: Format, **options: Any) -> None:
 
 
 @click.command()
-@click.argument("booking", shell_complete=known_bookings)
+@click.argument("booking", type=NAME, shell_complete=bookings_in())
 @click.option("--gpus", "-g", type=int, required=True, help="How many GPUs it is to have.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
+@trying
 @printing
 @reaching
 def resize(booking: str, output: Format, **options: Any) -> None:
@@ -73,9 +75,9 @@ def resize(booking: str, output: Format, **options: Any) -> None:
 
 
 @click.command(short_help="Give a running BOOKING back: it ends now.")
-@click.argument("booking", shell_complete=known_bookings)
+@click.argument("booking", type=NAME, shell_complete=bookings_in("active"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
+@trying
 @printing
 @reaching
 def release(booking: str, output: Format, **options: Any) -> None:
@@ -88,9 +90,9 @@ def release(booking: str, output: Format, **options: Any) -> None:
 
 
 @click.command(short_help="Cancel a planned BOOKING.")
-@click.argument("booking", shell_complete=known_bookings)
+@click.argument("booking", type=NAME, shell_complete=bookings_in("planned"))
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
-@click.option("--dry-run", is_flag=True, help="Change nothing; only say what the answer would be.")
+@trying
 @printing
 @reaching
 def cancel(booking: str, output: Format, **options: Any) -> None:
@@ -112,7 +114,9 @@ def _end(
     """End a booking by a method and a path, or ask what would come of it."""
     body = {"reason": reason} if reason else None
     made = reach.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
-    message = f"{made['id']} would be {done} now." if dry_run else f"{done.capitalize()} {made['id']}."
+    # Whose it is, whoever ends somebody else's should read.
+    which = f"{made['id']} of {made['user']}" if made.get("ended_by") else made["id"]
+    message = f"{which} would be {done} now." if dry_run else f"{done.capitalize()} {which}."
     bookings.tell(reach, made, form, message)
 
 

@@ -7,13 +7,14 @@ import click
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.completions import known_models
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import Column, Format, printing
-from booking.cli.server_connection import reach_of, reaching
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
+from booking.cli.typed_names import NAME
 
 
 @click.command(short_help="Show when GPUs of a MODEL could be had first.")
-@click.argument("model", shell_complete=known_models)
+@click.argument("model", type=NAME, shell_complete=known_models)
 @click.option("--gpus", "-g", default=1, show_default=True, help="How many GPUs.")
 @click.option(
     "--for", "length", required=True, metavar=LENGTH, help="For how long: 2d (calendar days), 36h, 1d12h."
@@ -27,7 +28,7 @@ from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 )
 @click.option("--book", "is_booked", is_flag=True, help="Book the first of these times at once.")
 @click.option("--dry-run", is_flag=True, help="Book nothing; only say what --book would book.")
-@click.option("--user", help="For this user instead of yourself; for administrators.")
+@click.option("--user", type=NAME, help="For this user instead of yourself; for administrators.")
 @printing
 @reaching
 def earliest(model: str, output: Format, **options: Any) -> None:

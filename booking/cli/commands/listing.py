@@ -6,19 +6,23 @@ import click
 
 from booking.cli import bookings
 from booking.cli.api import part
-from booking.cli.completions import known_bookings, known_models
+from booking.cli.completions import bookings_in, known_models
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.errors import CommandError
-from booking.cli.output import Format, printing
-from booking.cli.server_connection import reach_of, reaching
+from booking.cli.output import PEOPLES, Format, printing
+from booking.cli.typed_names import NAME
 
 
 @click.command("bookings")
-@click.argument("booking", required=False, shell_complete=known_bookings)
+@click.argument("booking", type=NAME, required=False, shell_complete=bookings_in())
 @click.option("--past", is_flag=True, help="Also those that are over or cancelled.")
-@click.option("--user", help="Those of this user; for administrators.")
+@click.option("--user", type=NAME, help="Those of this user; for administrators.")
 @click.option("--all-users", "-A", is_flag=True, help="Those of all users; for administrators.")
 @click.option(
-    "--model", shell_complete=known_models, help="Only those of this model; a part of its name is enough."
+    "--model",
+    type=NAME,
+    shell_complete=known_models,
+    help="Only those of this model; a part of its name is enough.",
 )
 @printing
 @reaching
@@ -44,4 +48,7 @@ def listing(booking: str | None, output: Format, **options: Any) -> None:
     empty = "No bookings. Book with: kubectl gpu book MODEL --for 2d"
     if is_others:
         empty = "No bookings."
+    if options["model"] and not found and output in PEOPLES:
+        # Of a model that is gone there may still be bookings; without any, the name is likely to be mistyped.
+        empty = f"No bookings of {bookings.known_model(reach, options['model'])}."
     bookings.show(reach, {"bookings": found}, found, output, empty=empty, has_users=is_others)

@@ -12,10 +12,12 @@ from booking.cases import CaseFileError, Outcome, replay_file
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.completions import known_models
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.errors import CommandError
 from booking.cli.output import PEOPLES, Column, Format, Row, printable, printing
 from booking.cli.progress import patiently
-from booking.cli.server_connection import ServerConnection, reach_of, reaching
+from booking.cli.server_connection import ServerConnection
+from booking.cli.typed_names import NAME
 
 _ZONE: Final = "zone"
 """Stands among the limits of an answer, and is none: one zone holds for all."""
@@ -38,7 +40,7 @@ def policy() -> None:
 
 
 @policy.command()
-@click.option("--model", shell_complete=known_models, help="What holds for GPUs of this model.")
+@click.option("--model", type=NAME, shell_complete=known_models, help="What holds for GPUs of this model.")
 @printing
 @reaching
 def show(output: Format, **options: Any) -> None:

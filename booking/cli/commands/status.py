@@ -5,11 +5,14 @@ from typing import Any
 
 import click
 
+from booking import wording
 from booking.cli import output as printed
 from booking.cli.completions import known_models, known_nodes
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row, printing
-from booking.cli.server_connection import ServerConnection, reach_of, reaching
+from booking.cli.server_connection import ServerConnection
+from booking.cli.typed_names import NAME
 
 _HIDDEN = "(somebody)"
 _SQUATTER = "squatter"
@@ -19,8 +22,10 @@ _GIB = 1024
 
 
 @click.command(short_help="Show all GPUs: who holds them, and who would be evicted next.")
-@click.argument("nodes", nargs=-1, shell_complete=known_nodes)
-@click.option("--model", shell_complete=known_models, help="Only GPUs of models whose name contains this.")
+@click.argument("nodes", type=NAME, nargs=-1, shell_complete=known_nodes)
+@click.option(
+    "--model", type=NAME, shell_complete=known_models, help="Only GPUs of models whose name contains this."
+)
 @click.option(
     "--next", "is_next", is_flag=True, help="Show who would be evicted next, and why, instead of the GPUs."
 )
@@ -60,7 +65,8 @@ def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str,
     missing = [name for name in nodes if name not in known]
     if missing:
         raise CommandError(
-            f"No node with GPUs is called {', '.join(missing)}: there are {', '.join(known) or 'none'}."
+            f"No node with GPUs is called {', '.join(map(wording.quoted, missing))}: there are"
+            f" {', '.join(known) or 'none'}."
         )
     wanted = (model or "").replace(" ", "-").casefold()
 
@@ -71,7 +77,10 @@ def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str,
     if wanted:
         models = sorted({str(device["model"]) for node in found for device in node["devices"]})
         if not any(map(is_wanted, models)):
-            raise CommandError(f"No GPU's model contains {model!r}: there are {', '.join(models) or 'none'}.")
+            raise CommandError(
+                f"No GPU's model contains {wording.quoted(model or '')}: there are"
+                f" {', '.join(models) or 'none'}."
+            )
         found = [
             {**node, "devices": [device for device in node["devices"] if is_wanted(device["model"])]}
             for node in found

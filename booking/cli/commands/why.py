@@ -6,19 +6,24 @@ import click
 
 from booking.cli import output as printed
 from booking.cli.api import part
+from booking.cli.completions import pods_of_gpus
+from booking.cli.connection_options import reach_of, reaching
 from booking.cli.output import Format, printing
-from booking.cli.server_connection import reach_of, reaching
+from booking.cli.typed_names import NAME, namespace_and_name
 
 
 @click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
-@click.argument("pod")
+@click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=False))
 @printing
 @reaching
 def why(pod: str, output: Format, **options: Any) -> None:
-    """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that."""
+    """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that.
+
+    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
+    """
     reach = reach_of(options)
-    name = pod.removeprefix("pod/").removeprefix("pods/")
-    answer = reach.api.get(f"/pods/{part(reach.namespace)}/{part(name)}/why")
+    namespace, name = namespace_and_name(reach, pod)
+    answer = reach.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
     if output not in {"table", "wide"}:
         printed.show(answer, [answer], (), output=output, name=lambda a: f"pod/{a['name']}", empty="")
         return

@@ -208,7 +208,7 @@ class Ending:
             self._kube.patch(BOOKINGS, stored.name, body, subresource="status")
         except (Conflict, NotFound):
             return
-        log.info("a booking is over", booking=stored.name, ending=ending)
+        log.info("a booking is over", booking=stored.name, pods_to_end=ending)
 
     def _end(self, booking: Booking, pods: list[Pod]) -> None:
         stored, looked, fresh = self._look_again(booking)
@@ -247,9 +247,9 @@ class Ending:
         try:
             self._context.leaving.leave(pod, why, still=still)
         except TooLateError as error:
-            log.info("nobody is ended", why=str(error))
+            log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
             return
-        self._context.metrics.departures.labels("ended").inc()
+        self._context.metrics.terminations.labels("ended").inc()
         log.info("a pod ends with its booking", pod=pod.key, uid=pod.metadata.uid, booking=booking.name)
 
     def _is_bound(self, pod: Pod) -> bool:

@@ -91,7 +91,7 @@ class CoverAnnotations:
             try:
                 written = self._write(pod, annotations)
             except ApiError as error:
-                self._failures.note("stamps", pod.key, error)
+                self._failures.note("cover annotations", pod.key, error)
                 continue
             if written and (booking := demoting(pod, snapshot)):
                 self._tell(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
@@ -105,10 +105,10 @@ class CoverAnnotations:
         except NotFound:
             return False
         log.info(
-            "stamps written",
+            "cover annotations were written",
             pod=pod.key,
             uid=meta.uid,
             booking=annotations[names.BOOKING],
-            until=annotations[names.TERMINATE_AT],
+            terminate_at=annotations[names.TERMINATE_AT],
         )
         return True

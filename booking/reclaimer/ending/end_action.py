@@ -21,7 +21,7 @@ _NO_GPU_YET: Final = "This pod has no GPU yet, and then goes on waiting without 
 
 def action(pod: Pod, terms: EvictionSettings) -> EndAction:
     """What the settings say about this pod."""
-    return terms.end_action_owned if is_owned(pod) else terms.end_action_bare
+    return terms.end_action_with_controller if is_owned(pod) else terms.end_action_without_controller
 
 
 def goes(pod: Pod, terms: EvictionSettings) -> bool:
@@ -31,7 +31,7 @@ def goes(pod: Pod, terms: EvictionSettings) -> bool:
 
 def back(terms: EvictionSettings) -> Back:
     """Whether bare pods that end with a booking come back: it is written down when it is decided who ends."""
-    return NEVER if terms.end_action_bare == "delete" else WITHOUT_GPU
+    return NEVER if terms.end_action_without_controller == "delete" else WITHOUT_GPU
 
 
 def decided_back(booking: Booking) -> Back:

@@ -111,7 +111,7 @@ class EndWarnings:
             try:
                 self._warn(pod, booking, warned)
             except ApiError as error:
-                self._context.failures.note("warning", pod.key, error)
+                self._context.failures.note("end warning", pod.key, error)
 
     def _warn(self, pod: Pod, booking: Booking, warned: Warned) -> None:
         """Write, then tell: of two leaders one writes, and only who has written tells."""
@@ -123,4 +123,9 @@ class EndWarnings:
         except (Conflict, NotFound):
             return  # it has changed: the next pass sees how
         self._context.write_event(pod, names.BOOKING_ENDS_SOON, message(pod, booking, warned, self._terms))
-        log.info("a pod is warned of its end", pod=pod.key, booking=booking.name, before=str(warned.before))
+        log.info(
+            "the owner of a pod was warned of its end",
+            pod=pod.key,
+            booking=booking.name,
+            time_left=str(warned.before),
+        )

@@ -40,7 +40,7 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
 def _is_heard(pod: Pod, snapshot: Snapshot) -> bool:
     """Whether it is known what happens on the pod's node (law L6); a pod that waits holds nothing."""
     node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
-    return node_snapshot is not None and node_snapshot[1] != "silent"
+    return node_snapshot is not None and node_snapshot[1] != "unresponsive"
 
 
 class Orders:
@@ -71,9 +71,9 @@ class Orders:
         try:
             self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
         except (ProtectedError, TooLateError) as error:
-            log.info("nobody is evicted by order", pod=pod.key, why=str(error))
+            log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return
-        self._context.metrics.departures.labels("evicted").inc()
+        self._context.metrics.terminations.labels("evicted").inc()
 
     def _stands(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()

@@ -58,7 +58,7 @@ class MaiaRequests:
         try:
             self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
         except TooLateError as error:
-            log.info("nobody is ended", why=str(error))
+            log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
 
     def _stands(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()

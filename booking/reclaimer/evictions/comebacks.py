@@ -139,7 +139,7 @@ class Comebacks:
                 return True  # it is by now, and the watch will say so
             if step in LEAVES or step in ("wait", "done"):
                 return victim is None or self.seen.knows(uid)
-            log.info("a comeback goes on", uid=uid, step=step)
+            log.info("a comeback takes its next step", uid=uid, step=step)
             self._do(step, uid, comeback)
         return True
 
@@ -193,7 +193,7 @@ class Comebacks:
             conditions = list(whole.status.get("conditions") or ())
             reason = reason_in(now)
             now = self._calls.condemn(now, conditions, status=False, reason=reason, message=PARDONED)
-            log.info("a pod that was to be taken away may stay", pod=pod.key, uid=pod.metadata.uid)
+            log.info("the removal of a pod was withdrawn", pod=pod.key, uid=pod.metadata.uid)
         self.seen.wrote_pod(now)
 
     def _write(self, pod: Pod, change: "Change") -> None:
@@ -246,7 +246,7 @@ class Comebacks:
                 return
             message = f"A pod that was taken away does not come back: {found.key} has taken its name."
             self._events.warning(found, names.COMEBACK_DROPPED, message)
-            log.warning("the name of a comeback is taken", pod=found.key, uid=uid)
+            log.warning("a pod does not come back: its name is taken", pod=found.key, uid=uid)
             self._forget(template)
             return
         self.seen.wrote_pod(pod)
@@ -266,7 +266,7 @@ class Comebacks:
             return
         template = self.seen.template(uid)
         if template and self._pauses.says(uid, error.message):
-            log.warning("a comeback is refused and will be tried again", uid=uid, error=str(error))
+            log.warning("a pod could not be created again, trying again", uid=uid, error=str(error))
             meta = Meta(name=_name(template), namespace=template.metadata.namespace, uid=uid)
             message = f"The pod cannot come back yet, and is tried again: {error.message}"
             self._events.warning(Pod(metadata=meta), names.COMEBACK_REFUSED, message)

@@ -116,7 +116,7 @@ class DryRuns:
         self._unanswered[uid] += 1
         if self._unanswered[uid] < REHEARSALS:
             raise DryRunError(error.request, error.message) from error
-        log.warning("a comeback could not be rehearsed", pod=whole.metadata.name, error=str(error))
+        log.warning("the dry run of a comeback was not answered", pod=whole.metadata.name, error=str(error))
 
     def answered(self, uid: str) -> None:
         """The API server has said something, or is not asked any more."""

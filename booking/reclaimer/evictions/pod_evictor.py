@@ -116,7 +116,7 @@ class PodEvictor:
             except Conflict as error:
                 if not left:
                     raise
-                log.info("the pod has changed, beginning again", pod=pod.key, error=str(error))
+                log.info("the pod has changed, starting again", pod=pod.key, error=str(error))
             except NotFound:
                 return  # gone meanwhile
 
@@ -194,7 +194,7 @@ class PodEvictor:
         elif error is not None:
             # It goes all the same: nobody keeps a GPU by being impossible to create again. A quota that is
             # full has room when the pod has left; anything else is told now, and tried for ever afterwards.
-            log.warning("a dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
+            log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
             if FULL_QUOTA not in error.message:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
                 self._events.warning(read(whole), names.COMEBACK_REFUSED, message)
@@ -247,7 +247,7 @@ class PodEvictor:
         if why.reason != "refused":  # that was told when it was seen
             reason = why.told or CONDITIONS[why.reason]
             self._events.normal(victim, reason, why.message)
-        log.info("a pod leaves", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
+        log.info("a pod is terminating", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
 
     # --- and back --------------------------------------------------------------------------------------
     def withdraw(self, uid: str) -> None:

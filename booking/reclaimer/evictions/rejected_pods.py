@@ -76,7 +76,7 @@ class RejectedPods:
         self._told.add(pod.metadata.uid)
         if one.verdict == "comes back":
             self._events.warning(pod, names.REFUSED_BY_KUBELET, coming_back(pod))
-            log.warning("a kubelet has refused a pod", pod=pod.key, why=pod.status.message)
+            log.warning("a kubelet rejected a pod", pod=pod.key, reason=pod.status.message)
         else:
             self._events.warning(pod, names.COMEBACK_DROPPED, not_again(pod))
 
@@ -88,7 +88,7 @@ class RejectedPods:
         except Unreachable:
             raise
         except ApiError as error:
-            log.warning("a refused pod cannot come back yet", pod=pod.key, error=str(error))
+            log.warning("a rejected pod cannot come back yet", pod=pod.key, error=str(error))
             self._pauses.begin(uid)
             passes = isinstance(error, Conflict | TooManyRequests)
             if not passes and self._pauses.says(uid, error.message):

@@ -144,9 +144,14 @@ class Budgets:
         except NotFound:
             return
         except ApiError as error:
-            self._context.failures.note("budgets", pod.key, error)
+            self._context.failures.note("disruption budgets", pod.key, error)
             return
-        log.info("only disruption budgets keep a pod waiting" if text else "they do not", pod=pod.key)
+        event = (
+            "only disruption budgets keep a pod waiting"
+            if text
+            else "disruption budgets do not keep a pod waiting"
+        )
+        log.info(event, pod=pod.key)
 
 
 def _is_waiting(pod: Pod) -> bool:

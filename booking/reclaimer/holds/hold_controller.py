@@ -153,7 +153,12 @@ class HoldController:
         written = self._written[uid] = _Written(hold, pod, at)
         self._begun.append(written)
         self._context.metrics.holds.labels("written").inc()
-        log.info("devices are kept", pod=plan.pod.key, hold=encode_hold(hold), lost=plan.lost)
+        log.info(
+            "devices are kept for a booked pod",
+            pod=plan.pod.key,
+            hold=encode_hold(hold),
+            lost_gpu_seconds=plan.lost / 1e6,
+        )
 
     def write_overdue(
         self,
@@ -318,7 +323,7 @@ class HoldController:
         if done is not None:
             self._dropped[pod.metadata.uid] = done
             self._context.metrics.holds.labels("barred").inc()
-            log.warning("a held pod was not bound in time", pod=pod.key, node=hold.node)
+            log.warning("a booked pod was not bound to its kept devices in time", pod=pod.key, node=hold.node)
             self._context.write_event(pod, names.NODE_BARRED, _barred(pod, hold))
 
     def _is_excused(self, pod: Pod, timer: _Timer) -> bool:
@@ -352,7 +357,7 @@ class HoldController:
         self._timers.pop(pod.metadata.uid, None)
         self._needed.pop(pod.metadata.uid, None)
         self._context.metrics.holds.labels("dropped").inc()
-        log.info("devices are not kept any more", pod=pod.key, why=why)
+        log.info("devices are no longer kept for a booked pod", pod=pod.key, reason=why)
         there = f" Nothing is kept for it on node {bar} for a while." if bar else ""
         self._context.write_event(
             pod, names.HOLD_DROPPED, f"GPUs are not kept for this pod any more: {why}.{there}"
@@ -373,7 +378,7 @@ class HoldController:
         try:
             return self._kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):
-            log.info("the pod has changed meanwhile, deciding again", pod=pod.key)
+            log.info("the pod has changed, deciding again", pod=pod.key)
             return None
 
 

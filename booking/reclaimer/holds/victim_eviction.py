@@ -136,10 +136,10 @@ class VictimEviction:
         except TooLateError as error:
             if case.read is not None:
                 self._asked.forget(uid)  # our picture is behind our own write: it will be there in a moment
-            log.info("nobody is evicted", why=str(error))
+            log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
         except ProtectedError as error:
-            self._context.metrics.protected.inc()
+            self._context.metrics.evictions_blocked.inc()
             self._budgets.protects(victim)
             raise self._not_now(victim, "a disruption budget protects it") from error
         except TooManyRequests:
@@ -151,7 +151,7 @@ class VictimEviction:
             self._context.failures.note("eviction", victim.key, error)
             raise self._not_now(victim, "the API server refuses its eviction") from error
         self._refused.pop(uid, None)
-        self._context.metrics.departures.labels("evicted").inc()
+        self._context.metrics.terminations.labels("evicted").inc()
         log.info("a pod is evicted", pod=victim.key, uid=uid, beneficiary=case.pod.key)
         return True
 
@@ -179,8 +179,8 @@ class VictimEviction:
             self._context.write_event(victim, names.EVICTION_NOTICE, text)
 
     def _passed_over(self, case: Case, victim: Pod) -> None:
-        self._context.metrics.passed_over.inc()
-        log.warning("a disruption budget is passed over", pod=victim.key, beneficiary=case.pod.key)
+        self._context.metrics.budgets_overridden.inc()
+        log.warning("a disruption budget is overridden", pod=victim.key, beneficiary=case.pod.key)
         told = (
             f"{afterwards(case.pod)} A disruption budget protects it, but has kept that pod waiting too long."
         )

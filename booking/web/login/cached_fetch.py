@@ -57,6 +57,6 @@ class CachedFetch(Generic[T]):
         try:
             self._value, self._at = self._fetch(), now
         except FetchError as error:
-            log.warning("the identity provider could not be asked", error=str(error))
+            log.warning("a request to the identity provider failed", error=str(error))
             if self._value is None:
                 raise

@@ -7,7 +7,6 @@ from typing import Final
 from booking.service.overview import Overview
 from booking.store_records import Block
 from booking.web.pages import load
-from booking.web.pages.bookers import Booker, bookers_of
 from booking.web.pages.calendar_range import CalendarRange, Head
 from booking.web.pages.chart import Chart, chart
 from booking.web.pages.day_cells import Cell, cells_of
@@ -17,6 +16,17 @@ from booking.web.pages.load_segments import at, pieces_of, pieces_on, steps_on, 
 
 _LOW: Final = 30
 """Height of a node's picture."""
+
+
+@dataclass(frozen=True)
+class Booker:
+    """A row of the table."""
+
+    user: str
+    gpus: int
+    start: str
+    end: str
+    is_mine: bool
 
 
 @dataclass(frozen=True)
@@ -86,3 +96,20 @@ def _shows(block: Block, range_: CalendarRange, model: str, node: str) -> bool:
 def _reason(block: Block, range_: CalendarRange) -> str:
     span = f"{range_.clock.moment(block.start)} to {range_.clock.moment(block.end)}"
     return f"{blocked_gpus(block)}, {span}: {block.reason}"
+
+
+def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[Booker, ...]:
+    """Bookings of the leaf by their start; none where only one's own are told, which have a page."""
+    axis = range_.axis
+    told = [
+        (each.start, each.user, each)
+        for each in overview.booked.get(model, ())
+        if each.user is not None and each.start < axis.end and each.end > axis.start
+    ]
+    if all(each.is_mine for _, _, each in told):
+        return ()
+    told.sort(key=lambda row: row[:2])
+    return tuple(
+        Booker(user, each.count, range_.clock.moment(each.start), range_.clock.moment(each.end), each.is_mine)
+        for _, user, each in told
+    )

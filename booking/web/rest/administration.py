@@ -5,9 +5,11 @@ from http import HTTPStatus
 import msgspec
 
 from booking.web.interfaces import Parts
+from booking.web.problems import unavailable
 from booking.web.rest.idempotency_keys import key_of
 from booking.web.rest.requests import (
     BlockBody,
+    DryRun,
     EndBody,
     EvictionBody,
     ExemptionBody,
@@ -25,6 +27,12 @@ from booking.web.rest.responses import (
     Eviction,
     ExemptionPage,
     GpuOrdered,
+    WouldEvict,
+    WouldOrderGpu,
+    WouldRevoke,
+    WouldUnblock,
+    would_block,
+    would_exempt,
 )
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
@@ -41,9 +49,9 @@ class AdministrationViews:
         page = self._bookings.block_page(asked.who, after=asked.query.after, limit=asked.query.limit)
         return Reply(body=BlockPage(blocks=page.entries, following=page.following))
 
-    def add_block(self, asked: ReadRequest[Nothing, BlockBody]) -> Reply:
+    def add_block(self, asked: ReadRequest[DryRun, BlockBody]) -> Reply:
         """``POST /admin/blocks``."""
-        body = asked.body.made()
+        body, dry_run = asked.body.made(), asked.query.dry_run
         block = self._bookings.add_block(
             asked.who,
             node=body.node,
@@ -53,20 +61,28 @@ class AdministrationViews:
             model=body.model,
             count=body.count,
             key=key_of(asked),
+            dry_run=dry_run,
         )
-        affected = () if self._unknown_capacity() else self._bookings.affected(block)
+        unknown = self._unknown_capacity()
+        if unknown and dry_run:
+            raise unavailable(f"Nobody can say now which bookings it would put at risk. {unknown}")
+        affected = () if unknown else self._bookings.affected(block)
         at_risk = tuple(
             AtRisk(id=one.id, user=one.user, model=one.model, count=one.count, start=one.start, end=one.end)
             for one in affected
         )
+        if dry_run:
+            return Reply(body=would_block(block, at_risk))
         answer = AddedBlock(**msgspec.structs.asdict(block), at_risk=at_risk)
         return Reply(body=answer, status=HTTPStatus.CREATED)
 
-    def remove_block(self, asked: ReadRequest[Nothing, EndBody]) -> Reply:
+    def remove_block(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /admin/blocks/{id}``."""
-        reason = asked.body.made().reason
-        block, key = asked.path["id"], key_of(asked)
-        return Reply(body=self._bookings.remove_block(asked.who, block, reason=reason, key=key))
+        reason, dry_run = asked.body.made().reason, asked.query.dry_run
+        block = self._bookings.remove_block(
+            asked.who, asked.path["id"], reason=reason, key=key_of(asked), dry_run=dry_run
+        )
+        return Reply(body=WouldUnblock(**msgspec.structs.asdict(block), dry_run=True) if dry_run else block)
 
     def exemptions(self, asked: ReadRequest[WhichExemptions, Nothing]) -> Reply:
         """``GET /admin/exemptions``."""
@@ -74,9 +90,9 @@ class AdministrationViews:
         page = self._bookings.exemptions(asked.who, user=which.user, after=which.after, limit=which.limit)
         return Reply(body=ExemptionPage(exemptions=page.entries, following=page.following))
 
-    def add_exemption(self, asked: ReadRequest[Nothing, ExemptionBody]) -> Reply:
+    def add_exemption(self, asked: ReadRequest[DryRun, ExemptionBody]) -> Reply:
         """``POST /admin/exemptions``."""
-        body = asked.body.made()
+        body, dry_run = asked.body.made(), asked.query.dry_run
         exemption = self._bookings.add_exemption(
             asked.who,
             user=body.user,
@@ -86,14 +102,19 @@ class AdministrationViews:
             reason=body.reason,
             model=body.model,
             key=key_of(asked),
+            dry_run=dry_run,
         )
+        if dry_run:
+            return Reply(body=would_exempt(exemption))
         return Reply(body=exemption, status=HTTPStatus.CREATED)
 
-    def remove_exemption(self, asked: ReadRequest[Nothing, EndBody]) -> Reply:
+    def remove_exemption(self, asked: ReadRequest[DryRun, EndBody]) -> Reply:
         """``DELETE /admin/exemptions/{id}``."""
-        reason = asked.body.made().reason
-        exemption, key = asked.path["id"], key_of(asked)
-        return Reply(body=self._bookings.remove_exemption(asked.who, exemption, reason=reason, key=key))
+        reason, dry_run = asked.body.made().reason, asked.query.dry_run
+        ended = self._bookings.remove_exemption(
+            asked.who, asked.path["id"], reason=reason, key=key_of(asked), dry_run=dry_run
+        )
+        return Reply(body=WouldRevoke(**msgspec.structs.asdict(ended), dry_run=True) if dry_run else ended)
 
     def audit(self, asked: ReadRequest[WhichAudit, Nothing]) -> Reply:
         """``GET /admin/audit``."""
@@ -108,18 +129,30 @@ class AdministrationViews:
         page = self._bookings.denied(asked.who, after=asked.query.after, limit=asked.query.limit)
         return Reply(body=DeniedPage(denied=tuple(page.entries), following=page.following))
 
-    def evict(self, asked: ReadRequest[Nothing, EvictionBody]) -> Reply:
+    def evict(self, asked: ReadRequest[DryRun, EvictionBody]) -> Reply:
         """``POST /admin/evictions``."""
-        body = asked.body.made()
-        self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key_of(asked))
+        body, key = asked.body.made(), key_of(asked)
         answer = Eviction(namespace=body.namespace, pod=body.pod, reason=body.reason)
+        if asked.query.dry_run:
+            pod = self._bookings.dry_run_evict(asked.who, body.namespace, body.pod, body.reason)
+            told = {**msgspec.structs.asdict(answer), **msgspec.structs.asdict(pod)}
+            return Reply(body=WouldEvict(**told, dry_run=True))
+        self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key)
         return Reply(body=answer, status=HTTPStatus.ACCEPTED)
 
-    def order_gpu(self, asked: ReadRequest[Nothing, GpuOrderBody]) -> Reply:
+    def order_gpu(self, asked: ReadRequest[DryRun, GpuOrderBody]) -> Reply:
         """``POST /admin/gpu-orders``."""
-        body = asked.body.made()
+        body, dry_run = asked.body.made(), asked.query.dry_run
         uuid = self._bookings.order_gpu(
-            asked.who, body.node, body.gpu, order=body.order, reason=body.reason, key=key_of(asked)
+            asked.who,
+            body.node,
+            body.gpu,
+            order=body.order,
+            reason=body.reason,
+            key=key_of(asked),
+            dry_run=dry_run,
         )
         answer = GpuOrdered(node=body.node, gpu=uuid, order=body.order, reason=body.reason)
+        if dry_run:
+            return Reply(body=WouldOrderGpu(**msgspec.structs.asdict(answer), dry_run=True))
         return Reply(body=answer, status=HTTPStatus.ACCEPTED)

@@ -173,6 +173,39 @@ class AddedBlock(Block, frozen=True, kw_only=True):
     """Bookings during it that cannot be kept as things are, by start. Nothing is cancelled by itself."""
 
 
+class WouldBlock(Maintenance, frozen=True, kw_only=True):
+    """Maintenance that would be added; it was not."""
+
+    dry_run: bool
+    at_risk: tuple[AtRisk, ...] = ()
+    """Bookings during it that could not be kept then, by start."""
+
+
+class WouldUnblock(Block, frozen=True, kw_only=True):
+    """Maintenance that would be removed; it was not."""
+
+    dry_run: bool
+
+
+class WouldExempt(msgspec.Struct, frozen=True, kw_only=True):
+    """An exemption that would be added; it was not."""
+
+    dry_run: bool
+    user: str
+    limits: Mapping[str, Any]
+    model: str | None
+    """None: of every model."""
+    start: Moment
+    end: Moment
+    reason: str
+
+
+class WouldRevoke(Exemption, frozen=True, kw_only=True):
+    """An exemption that would be removed; it was not."""
+
+    dry_run: bool
+
+
 class ExemptionPage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
 ):
@@ -208,6 +241,21 @@ class Eviction(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class WouldEvict(Eviction, frozen=True, kw_only=True):
+    """A pod that would be ordered to go; it was not. The API server would take the order."""
+
+    dry_run: bool
+    user: str | None
+    """To whom it belongs; None: to nobody."""
+    booking: str | None
+    """The booking that covers it, which does not keep it."""
+    node: str
+    gpus: int
+    """GPUs that it holds at most at one time."""
+    controller: str | None
+    """What makes another in its place (``Job/train``); None: nothing does."""
+
+
 class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):
     """An order about a GPU that its node's agent obeys."""
 
@@ -216,6 +264,12 @@ class GpuOrdered(msgspec.Struct, frozen=True, kw_only=True):
     """Its UUID."""
     order: str
     reason: str
+
+
+class WouldOrderGpu(GpuOrdered, frozen=True, kw_only=True):
+    """An order about a GPU that would be written; it was not. The API server would take it."""
+
+    dry_run: bool
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
@@ -230,6 +284,33 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     example: Mapping[str, Any]
     openapi: str
     """Address of the document about all this."""
+
+
+def would_block(block: Block, at_risk: tuple[AtRisk, ...]) -> WouldBlock:
+    """Maintenance that nobody has stored: it has no id, and nobody has ordered it."""
+    return WouldBlock(
+        dry_run=True,
+        node=block.node,
+        model=block.model,
+        count=block.count,
+        start=block.start,
+        end=block.end,
+        reason=block.reason,
+        at_risk=at_risk,
+    )
+
+
+def would_exempt(exemption: Exemption) -> WouldExempt:
+    """An exemption that nobody has stored."""
+    return WouldExempt(
+        dry_run=True,
+        user=exemption.user,
+        limits=exemption.limits,
+        model=exemption.model,
+        start=exemption.start,
+        end=exemption.end,
+        reason=exemption.reason,
+    )
 
 
 def booking_answer(

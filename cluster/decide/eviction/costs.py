@@ -72,18 +72,6 @@ def work_of(pod: Pod) -> Work:
     )
 
 
-def lost_work(pod: Pod, gpus: int, now: datetime, restart_seconds: float = 0) -> int:
-    """GPU-microseconds that the eviction of a pod destroys.
-
-    Args:
-        pod: a bound pod.
-        gpus: how many devices it holds, of whichever model.
-        now: the instant of the decision.
-        restart_seconds: what starting again costs each of its devices.
-    """
-    return work_of(pod).lost(gpus, microseconds(now), round(restart_seconds * SECOND))
-
-
 def _started(pod: Pod) -> datetime | None:
     """When the containers that have its GPUs began to run; while none does, when the kubelet took it on."""
     try:

@@ -1,4 +1,4 @@
-"""Whether a node's agent is alive, told from its Lease (law L6: an agent silent for 75 s).
+"""Whether a node's agent is alive, told from its Lease (law L6: an agent unresponsive for 75 s).
 
 A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
 the news of it came late (``observed_renewal``); only at first sight the age is taken from the Lease's text
@@ -18,9 +18,11 @@ from cluster.objects.meta import Meta
 from cluster.objects.nodes import Lease
 
 UNRESPONSIVE_AFTER: Final = 75.0
-"""Seconds without a renewal after which an agent counts as silent (law L6)."""
+"""Seconds without a renewal after which an agent counts as unresponsive (law L6)."""
 
-AgentState = Literal["alive", "silent", "stopping", "unseen", "unconfirmed", "refusing", "short"]
+AgentState = Literal[
+    "alive", "unresponsive", "stopping", "unseen", "unconfirmed", "kubelet-refusing", "kubelet-short"
+]
 """How a node's agent is doing. The last three are told apart by who binds pods alone (``decide.serving``)."""
 
 
@@ -69,7 +71,7 @@ class Liveness:
                 renewed, known.renewed, seen=monotonic, seen_before=known.seen, at_before=known.at
             )
         stopping = bool(lease.metadata.annotation(names.STOPPING))
-        if known is None or known.stopping != stopping or at < known.at or _is_silent(known, monotonic):
+        if known is None or known.stopping != stopping or at < known.at or _is_unresponsive(known, monotonic):
             self._changes.note(node, existing=len(self._renewals))
         self._renewals[node] = Renewal(
             meta=Meta(uid=lease.metadata.uid, resource_version=lease.metadata.resource_version),
@@ -116,7 +118,7 @@ class Liveness:
     def due(self, node: str, *, monotonic: float) -> float | None:
         """When its state changes by time alone, unless it shows a sign of life before; None: not at all."""
         known = self._renewals.get(node)
-        if known is None or known.stopping or _is_silent(known, monotonic):
+        if known is None or known.stopping or _is_unresponsive(known, monotonic):
             return None
         return known.at + UNRESPONSIVE_AFTER
 
@@ -131,8 +133,8 @@ class Liveness:
             return "unseen"
         if known.stopping:
             return "stopping"
-        return "silent" if _is_silent(known, monotonic) else "alive"
+        return "unresponsive" if _is_unresponsive(known, monotonic) else "alive"
 
 
-def _is_silent(known: Renewal, monotonic: float) -> bool:
+def _is_unresponsive(known: Renewal, monotonic: float) -> bool:
     return monotonic - known.at >= UNRESPONSIVE_AFTER

@@ -151,8 +151,8 @@ def test_l7_forged_keys_are_reported_with_who_brought_them(
     (told,) = [line for line in lines if line["log_level"] == "warning"]
     assert told["creator"] == msgspec.json.decode(USERS)["request"]["userInfo"]["username"]
     assert set(told["keys"]) < set(forged)
-    assert len(told["keys"]) + told["more"] == len(forged)
-    assert registry.get_sample_value("gpu_booking_admission_forgeries_total") == 1
+    assert len(told["keys"]) + told["omitted"] == len(forged)
+    assert registry.get_sample_value("gpu_booking_admission_reserved_keys_removed_total") == 1
 
 
 def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: Picture) -> None:

@@ -136,7 +136,9 @@ def test_whatever_is_done_is_said_to_programs_as_well(bob: Terminal) -> None:
     blocked = said("block", "node-a", "--to", "fri", "--reason", "x", "-o", "name").strip()
     assert said("unblock", blocked, "-o", "name") == f"{blocked}\n"
     wide = said("exempt", "alice", "max_planned=3", "--to", "fri", "--reason", "x", "-o", "wide")
-    assert wide.startswith("alice is exempt: ")
+    assert wide.startswith(
+        "alice has max_planned=3 from Mon 2026-03-02 09:00 to Fri 2026-03-06 00:00 (UTC): "
+    )
     exemption = wide.rstrip(".\n").rpartition(" ")[2]
     assert json.loads(said("revoke", exemption, "-o", "json"))["id"] == exemption
     evicted = said("evict", "train-0", "-n", "research", "--reason", "x", "-o", "json")

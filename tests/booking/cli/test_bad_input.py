@@ -1,5 +1,8 @@
 """What nobody can book, and what nobody means well with: a sentence each, and nothing is stored."""
 
+import ssl
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,8 @@ from booking.cli import server_connection
 from tests.booking.cli.conftest import Terminal
 from tests.booking.web.served import BOOKINGS, BURST
 from tests.booking.web.test_harm import HARM
+from tests.fakes import certificates
+from tests.fakes.apiserver import Answer, scripted_server
 from tests.fakes.objects import A100
 
 FOR = ("--for", "2d")
@@ -132,3 +137,106 @@ def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked(
         "bookings", "--ca-file", str(gone)
     )
     assert f"The file {other} has no certificates" in terminal.fails("bookings", "--ca-file", str(other))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("bookings", ""),
+        ("bookings", "--user", ""),
+        ("book", "", *FOR),
+        ("book", A100, *FOR, "--user", " "),
+        ("earliest", A100, *FOR, "--user", ""),
+        ("release", ""),
+        ("cancel", ""),
+        ("extend", "", "--by", "1d"),
+        ("move", "", "--from", "fri"),
+        ("resize", "", "--gpus", "1"),
+        ("status", ""),
+        ("status", "--model", ""),
+        ("why", ""),
+        ("policy", "show", "--model", ""),
+        ("admin", "block", "node-a", "--to", "fri", "--reason", "x", "--model", ""),
+        ("admin", "unblock", ""),
+        ("admin", "exempt", "", "longest=P9D", "--to", "fri", "--reason", "x"),
+        ("admin", "revoke", ""),
+        ("admin", "evict", "", "--reason", "x"),
+        ("admin", "cordon", "node-a", "", "--reason", "x"),
+        ("admin", "audit", "--of", ""),
+    ],
+    ids=" ".join,
+)
+def test_a_name_that_is_empty_means_nobody_and_nothing(terminal: Terminal, words: tuple[str, ...]) -> None:
+    """As of a variable that is not set: it must not mean oneself, or all there is."""
+    terminal.served.signing_in.administrators.add("alice")
+    assert "it is empty." in terminal.fails(*words, status=2)
+    assert terminal.served.stored == 0
+
+
+@pytest.mark.parametrize("text", ["vision/", "/train", "a/b/c", "pod/a/b", "pods/"])
+def test_what_is_no_pod_is_told_with_how_one_is_written(terminal: Terminal, text: str) -> None:
+    for words in (("why", text), ("admin", "evict", text, "--reason", "x")):
+        assert "is no pod: write its NAME, or NAMESPACE/NAME." in terminal.fails(*words, status=2)
+
+
+def test_a_pod_is_in_one_namespace(terminal: Terminal) -> None:
+    said = terminal.fails("why", "vision/train", "-n", "genomics", status=2)
+    assert "'vision/train' is in the namespace 'vision', and --namespace names another" in said
+
+
+def test_a_model_that_there_is_not_has_no_bookings_and_is_told_so(terminal: Terminal) -> None:
+    said = terminal.fails("bookings", "--model", "h200")
+    assert "No model's name contains 'h200': there are" in said
+    assert f"No bookings of {A100}." in terminal.run("bookings", "--model", "a100").stderr
+    assert terminal.says("bookings", "--model", "h200", "-o", "json") == '{\n  "bookings": []\n}\n'
+
+
+@pytest.mark.parametrize(
+    ("answer", "says"),
+    [
+        (Answer(body=b'{"hello": 1}'), "its answer lacks "),
+        (Answer(body=b"<html>"), "(HTTP 200, no JSON object)"),
+        (Answer(body=b"[]"), "(HTTP 200, no JSON object)"),
+        (
+            Answer(status=302, headers={"Location": "/login"}),
+            "it sends whoever asks on to '/login', perhaps to sign in",
+        ),
+    ],
+)
+@pytest.mark.parametrize(
+    "words", [("bookings",), ("status",), ("why", "a/b"), ("release", "b-0")], ids=" ".join
+)
+def test_what_is_no_booking_server_is_told_by_its_address(
+    terminal: Terminal, words: tuple[str, ...], answer: Answer, says: str
+) -> None:
+    with scripted_server() as server:
+        server.answers(answer, answer)
+        done = terminal.run(*words, **{server_connection.URL: server.url})
+    assert (done.exit_code, done.stdout) == (3, "")
+    assert f"What answers at {server.url} is no booking server" in done.stderr
+    assert says in done.stderr
+
+
+def test_a_server_without_tls_is_told_so(terminal: Terminal) -> None:
+    with scripted_server() as server:
+        url = server.url.replace("http://", "https://")
+        said = terminal.run("bookings", **{server_connection.URL: url}).stderr
+    assert said.endswith("It speaks no TLS: does its address begin with http://?\n")
+
+
+def test_a_server_for_which_nobody_vouches_is_told_with_who_could(terminal: Terminal, tmp_path: Path) -> None:
+    own = certificates.signed(
+        certificates.authority(tmp_path, "nobody"), tmp_path, "server", use="serverAuth"
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own.certificate, own.key)
+    with HTTPServer(("127.0.0.1", 0), BaseHTTPRequestHandler) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        url = f"https://127.0.0.1:{server.server_port}"
+        said = terminal.run("bookings", **{server_connection.URL: url}).stderr
+        server.shutdown()
+    assert (
+        f"Name the authorities that vouch for the server with --ca-file or {server_connection.CA_FILE}."
+        in said
+    )

@@ -3,6 +3,7 @@
 import base64
 import io
 import json
+import subprocess
 import sys
 import threading
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from booking.cli.errors import CommandError
-from booking.cli.server_connection import ConnectionOptions, ServerConnection
+from booking.cli.server_connection import URL, ConnectionOptions, ServerConnection
 from cluster import names
 from cluster.fake.clock import FakeClock
 from tests.booking.cli.conftest import Screen
@@ -45,6 +46,36 @@ def test_in_a_pod_without_a_kubeconfig_it_is_the_pods_account_and_namespace(moun
 
 def test_outside_of_a_pod_somebody_without_a_kubeconfig_is_told_so(mounted: Path) -> None:
     with pytest.raises(CommandError, match=r"There is no kubeconfig: /nowhere/\.kube/config says nothing"):
+        _ = reached(mounted).namespace
+
+
+def test_an_api_server_that_is_away_is_one_sentence_for_people_and_nothing_for_programs(
+    tmp_path: Path,
+) -> None:
+    """Reading is tried again, and the library that does so logs it: not where programs read the answer."""
+    config = tmp_path / "config"
+    config.write_text("contexts: [{name: lab, context: {cluster: lab, user: alice}}]\ncurrent-context: lab\n")
+    cluster = "clusters: [{name: lab, cluster: {server: 'https://127.0.0.1:1'}}]\n"
+    config.write_text(f"{config.read_text()}{cluster}users: [{{name: alice, user: {{token: x}}}}]\n")
+    done = subprocess.run(
+        [Path(sys.executable).with_name("gpu-booking"), "bookings", "-o", "json"],
+        env={"PATH": "/usr/bin:/bin", "KUBECONFIG": str(config)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr == (
+        "Error: The cluster could not be asked where its booking server is: the API server at"
+        " https://127.0.0.1:1 does not answer: Failed to establish a new connection: [Errno 111] Connection"
+        " refused. Is context lab the right one, and is its cluster running? Say where the booking server is"
+        f" with --url or {URL}.\n"
+    )
+
+
+def test_who_has_no_kubeconfig_may_name_the_namespace(mounted: Path) -> None:
+    with pytest.raises(CommandError, match=r"Or name the namespace with --namespace\.$"):
         _ = reached(mounted).namespace
 
 

@@ -90,7 +90,7 @@ def test_who_goes_next_is_told_of_the_model_that_was_asked_for(site: tuple[Site,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("gpu-zz",), "No node with GPUs is called gpu-zz: there are gpu-a1, gpu-a2, gpu-b1, gpu-h1."),
+        (("gpu-zz",), "No node with GPUs is called 'gpu-zz': there are gpu-a1, gpu-a2, gpu-b1, gpu-h1."),
         (("gpu-a1", "--model", "h100"), "No GPU's model contains 'h100': there are NVIDIA-A100-SXM4-80GB."),
     ],
 )

@@ -167,7 +167,7 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_st
     ("knob", "told"),
     [
         ("warn_before", names.setting("warn_before")),
-        ("end_action", names.setting("end_action_bare")),
+        ("end_action", names.setting("end_action_without_controller")),
         ("end_grace", "end_grace is each pod's own (terminationGracePeriodSeconds), and not of the policy."),
         ("max_duration", "is longest meant?"),
         ("min_duration", "is shortest meant?"),

@@ -79,7 +79,9 @@ def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
 )
 def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, *, owned: bool) -> None:
     scene = Scene(
-        terms=EvictionSettings(end_action_owned=action) if owned else EvictionSettings(end_action_bare=action)
+        terms=EvictionSettings(end_action_with_controller=action)
+        if owned
+        else EvictionSettings(end_action_without_controller=action)
     )
     scene.add_node()
     scene.book(end=EPOCH + HOUR)

@@ -51,7 +51,7 @@ def test_after_the_limit_the_booking_passes_over_a_budget_and_that_is_on_record(
     assert scene.evicted() == ["b3"]
     assert overridden(scene) == ["b3"]
     assert scene.reasons("b3").count(names.BUDGET_OVERRIDDEN) == 1
-    (sample, *_) = next(iter(scene.metrics.passed_over.collect())).samples
+    (sample, *_) = next(iter(scene.metrics.budgets_overridden.collect())).samples
     assert sample.value == 1
 
 

@@ -97,14 +97,14 @@ def test_nobody_is_spared_for_a_pod_that_stays_and_a_booked_pod_need_not_wait_fo
 
 @pytest.mark.parametrize("action", ["recreate-without-gpu", "delete"])
 def test_a_controllers_pod_may_be_ended_too_and_is_left_to_its_controller(action: EndAction) -> None:
-    scene = ended(EvictionSettings(end_action_owned=action))
+    scene = ended(EvictionSettings(end_action_with_controller=action))
     assert decided(scene)[0] == ("uid-bare", "uid-owned")
     assert sorted(scene.ended()) == ["bare", "owned"]
     assert "Its controller may make another pod" in scene.leaving.why["owned"].message
 
 
 def test_a_bare_pod_may_be_gone_for_good() -> None:
-    scene = ended(EvictionSettings(end_action_bare="delete"))
+    scene = ended(EvictionSettings(end_action_without_controller="delete"))
     assert decided(scene) == (("uid-bare",), "never")
     why = scene.leaving.why["bare"]
     assert why.back == "never"
@@ -112,7 +112,7 @@ def test_a_bare_pod_may_be_gone_for_good() -> None:
 
 
 def test_bare_pods_may_stay_as_well() -> None:
-    scene = ended(EvictionSettings(end_action_bare="demote"))
+    scene = ended(EvictionSettings(end_action_without_controller="demote"))
     assert decided(scene)[0] == ()
     assert scene.ended() == []
     assert stamps(scene, "bare") == (None, None)
@@ -121,7 +121,7 @@ def test_bare_pods_may_stay_as_well() -> None:
 
 @pytest.mark.parametrize("later", ["demote", "recreate-without-gpu"])
 def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAction) -> None:
-    scene = Scene(terms=EvictionSettings(end_action_bare="delete"))
+    scene = Scene(terms=EvictionSettings(end_action_without_controller="delete"))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")
@@ -130,7 +130,7 @@ def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAc
     scene.after(3600)
     assert decided(scene) == (("uid-a",), "never")
     assert scene.ended() == []
-    scene.terms = replace(scene.terms, end_action_bare=later)
+    scene.terms = replace(scene.terms, end_action_without_controller=later)
     scene.restart()
     scene.reconcile(2)
     assert scene.ended() == ["a"]
@@ -138,7 +138,7 @@ def test_what_was_decided_is_done_whatever_the_settings_say_by_then(later: EndAc
 
 
 def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() -> None:
-    scene = Scene(terms=EvictionSettings(end_action_bare="delete"))
+    scene = Scene(terms=EvictionSettings(end_action_without_controller="delete"))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
     scene.waiting("a")

@@ -13,12 +13,12 @@ from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
 from booking.reclaimer.snapshot import Snapshot, take
 from cluster import names
-from cluster.decide.eviction.costs import lost_work
 from cluster.fake.merging import merged
 from cluster.kube.resources import NODES, PODS
 from cluster.objects.hold import Hold, encode_versions
 from cluster.objects.pods import Pod, container_needs, is_live
 from tests.booking.reclaimer.scene import Json, Scene
+from tests.fakes.costs import lost_work
 from tests.fakes.objects import A100, A6000, EPOCH, a100, a6000, a_pod
 
 OWNED_BY = {

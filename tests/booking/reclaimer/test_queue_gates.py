@@ -44,7 +44,7 @@ def free(scene: Scene, *pods: str) -> None:
 
 
 class TestInTurn:
-    def test_nobody_is_let_go_while_nothing_is_free(self, scene: Scene) -> None:
+    def test_nobody_is_ungated_while_nothing_is_free(self, scene: Scene) -> None:
         queue(scene, "p0", "p1", "p2")
         scene.after(60)
         assert queued(scene) == ["p0", "p1", "p2"]
@@ -89,7 +89,7 @@ class TestInTurn:
         scene.reconcile()
         assert queued(scene) == []
 
-    def test_hundreds_are_let_go_a_few_at_a_time(self, scene: Scene) -> None:
+    def test_hundreds_are_ungated_a_few_at_a_time(self, scene: Scene) -> None:
         scene.add_node("n1", *(a100(index, "n1") for index in range(2 * MOST)))
         queue(scene, *(f"p{number:02}" for number in range(50)))
         scene.reconcile()
@@ -99,7 +99,7 @@ class TestInTurn:
 
 
 class TestAtOnce:
-    def test_whom_a_booking_covers_now_is_let_go_and_gets_its_gpu(self, scene: Scene) -> None:
+    def test_whom_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, scene: Scene) -> None:
         queue(scene, "a", user="alice")
         scene.reconcile()
         assert queued(scene) == ["a"]

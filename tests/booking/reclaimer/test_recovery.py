@@ -2,7 +2,7 @@
 
 import pytest
 
-from booking.reclaimer.recovery import RECOVERS_WITHIN
+from booking.reclaimer.reclaimer import RECOVERS_WITHIN
 from cluster.kube.resources import NODES
 from tests.booking.reclaimer.scene import Scene
 from tests.fakes.objects import a_pod

@@ -75,9 +75,9 @@ def test_a_node_that_is_cordoned_or_gone_ends_it(scene: Scene) -> None:
     assert "gone" in (stands(scene).problem or "")
 
 
-def test_a_silent_agent_ends_it(scene: Scene) -> None:
+def test_an_unresponsive_agent_ends_it(scene: Scene) -> None:
     scene.clock.advance(76)
-    assert "silent" in (stands(scene).problem or "")
+    assert "unresponsive" in (stands(scene).problem or "")
 
 
 def test_a_victim_that_is_booked_by_now_ends_it(scene: Scene) -> None:

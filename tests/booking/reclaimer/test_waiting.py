@@ -63,9 +63,9 @@ class Shown:
         self.clock = FakeClock(EPOCH)
         self.cache = ClusterCache(self.clock)
         self.problem: str | None = None
-        self.age: float | None = None
+        self.staleness: float | None = None
         self._registry = CollectorRegistry()
-        show(Seen(self.cache, self.clock, lambda: self.age, lambda: self.problem), self._registry)
+        show(Seen(self.cache, self.clock, lambda: self.staleness, lambda: self.problem), self._registry)
 
     def says(self, name: str) -> float:
         value = self._registry.get_sample_value(f"{names.METRICS_PREFIX}_controller_{name}")
@@ -121,6 +121,6 @@ def test_the_age_of_the_mirrors_lease_grows_until_it_is_renewed(shown: Shown) ->
 
 
 def test_the_age_of_the_news_is_shown(shown: Shown) -> None:
-    assert isnan(shown.says("news_age_seconds"))
-    shown.age = 151.0
-    assert shown.says("news_age_seconds") == 151
+    assert isnan(shown.says("cache_staleness_seconds"))
+    shown.staleness = 151.0
+    assert shown.says("cache_staleness_seconds") == 151

@@ -179,10 +179,6 @@ def test_a_session_is_there_until_it_expires_or_is_ended(store: Store) -> None:
     with store.reading() as reading:
         assert reading.session("s-1", day(0)) is None
         assert reading.session("s-2", day(0))
-    store.write(lambda writing: writing.sessions_remove("alice"))
-    with store.reading() as reading:
-        assert reading.session("s-2", day(0)) is None
-        assert reading.session("s-3", day(0))
 
 
 def test_an_address_is_its_newest_and_is_found_however_it_is_capitalised(store: Store) -> None:

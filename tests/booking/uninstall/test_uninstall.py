@@ -124,7 +124,7 @@ def test_nothing_is_touched_while_somebody_outside_the_release_may_reclaim() -> 
 
 
 def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
-    world = World(patience_seconds=30)
+    world = World(timeout_seconds=30)
     taken_away(world)
     world.kubelets_work = False
     assert not world.uninstall()
@@ -137,7 +137,7 @@ def test_a_pod_that_does_not_end_is_named_and_lost_by_nobody() -> None:
 
 
 def test_a_pod_that_is_refused_says_why_and_how_it_is_given_up() -> None:
-    world = World(patience_seconds=60)
+    world = World(timeout_seconds=60)
     uid = taken_away(world)
     full = Forbidden(Request("POST", "pods"), Status(code=403, reason="Forbidden", message="exceeded quota"))
 

@@ -20,7 +20,7 @@ from booking.policy.visibility import Visibility
 from booking.principals import Principal
 from booking.server_metrics import ServerMetrics
 from booking.service import BookingService
-from booking.service.context import GpuOrder
+from booking.service.context import GpuOrder, PodToEvict
 from booking.store import open_store
 from booking.web.anonymous_limits import AnonymousLimits
 from booking.web.app import create_app
@@ -102,13 +102,19 @@ class FakeEvictions:
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, str, str, str]] = []
+        self.pod = PodToEvict(user="bob", booking="b-1", node="node-a", gpus=2, controller="Job/train")
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
         """Write one."""
-        del at
+        self.dry_run(namespace, pod, by=by, reason=reason, at=at)
+        self.orders.append((namespace, pod, by, reason))
+
+    def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
+        """See which pod it is."""
+        del by, reason, at
         if (namespace, pod) != ("research", "train-0"):
             raise UnknownPodError(f"There is no pod {pod} in {namespace}.")
-        self.orders.append((namespace, pod, by, reason))
+        return self.pod
 
 
 class FakeGpus:
@@ -117,12 +123,15 @@ class FakeGpus:
     def __init__(self) -> None:
         self.orders: list[tuple[str, str, str, str]] = []
 
-    def order(self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime) -> str:
+    def order(
+        self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
+    ) -> str:
         """Write one."""
         del at
         if (node, gpu) not in {("node-a", "0"), ("node-a", "GPU-0")}:
             raise UnknownGpuError(f"There is no GPU {gpu} in {node}.")
-        self.orders.append((node, "GPU-0", order, said))
+        if not dry_run:
+            self.orders.append((node, "GPU-0", order, said))
         return "GPU-0"
 
 

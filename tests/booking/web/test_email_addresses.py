@@ -58,7 +58,7 @@ def test_what_one_does_is_told_and_written_under_ones_user_id(
     assert '"user":"alice"' in told
     assert "create" in told
     printed = capsys.readouterr()
-    assert "MAIA could not be answered" in printed.out + printed.err
+    assert "a request from MAIA could not be answered" in printed.out + printed.err
     with served.store.reading() as reading:
         records = reading.history("alice")
         assert reading.email_of("alice") == ADDRESS

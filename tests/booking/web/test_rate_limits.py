@@ -40,7 +40,7 @@ def test_a_flood_is_told_administrators_once_until_it_has_rested() -> None:
         flood()
         clock.advance(1)
         flood()
-        assert [line["whose"] for line in lines] == ["mallory"]
+        assert [line["client"] for line in lines] == ["mallory"]
         clock.advance(3)
         flood()
         assert len(lines) == 2

@@ -77,7 +77,7 @@ def test_a_running_booking_is_released_now(served: Served) -> None:
 def test_a_release_is_answered_with_what_becomes_of_the_pods_as_the_settings_have_it(
     tmp_path: Path, action: EndAction, before: str, after: str
 ) -> None:
-    served = Served(tmp_path, terms=EvictionSettings(end_action_bare=action))
+    served = Served(tmp_path, terms=EvictionSettings(end_action_without_controller=action))
     with closing(served.store):
         booking = served.booked()
         served.clock.advance(HOUR)

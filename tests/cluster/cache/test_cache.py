@@ -299,7 +299,7 @@ def test_a_hold_that_cannot_be_read_is_logged_once(cache: ClusterCache) -> None:
         cache.apply_pod(broken.with_annotation(names.HOLD, "!").at(4).obj)
 
     assert [line["pod"] for line in lines] == ["default/p", "default/p"]
-    assert names.HOLD in lines[0]["why"]
+    assert names.HOLD in lines[0]["error"]
 
 
 def test_models_are_those_of_the_nodes_devices(cache: ClusterCache) -> None:

@@ -25,7 +25,15 @@ class Followed:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.cache = ClusterCache(self.clock)
-        self.following = Informers(self.kube, self.cache, self.clock, namespace=names.NAMESPACE)
+        self.synced: list[str] = []
+        """Who was told that all has been read."""
+        self.following = Informers(
+            self.kube,
+            self.cache,
+            self.clock,
+            namespace=names.NAMESPACE,
+            once_synced=lambda: self.synced.append(threading.current_thread().name),
+        )
         self.stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
@@ -78,7 +86,7 @@ def followed() -> Iterator[Followed]:
 
 def test_nothing_is_trusted_before_the_first_list(followed: Followed) -> None:
     assert followed.following.unready_reason() == "The pods of the cluster have not been read yet."
-    assert followed.following.age() is None
+    assert followed.following.staleness() is None
 
 
 def test_the_picture_is_what_the_api_server_holds(followed: Followed) -> None:
@@ -99,6 +107,21 @@ def test_the_picture_is_what_the_api_server_holds(followed: Followed) -> None:
     assert set(followed.cache.nodes) == {"n0"}
     assert set(followed.cache.bookings) == {"b-1"}
     assert followed.cache.renewals.names() == (names.MIRROR_LEASE, "gpu-node-n0")
+
+
+def test_it_is_told_once_that_all_has_been_read(followed: Followed) -> None:
+    threads = followed.following.threads
+    for name, body in threads.items():
+        assert followed.synced == []
+        thread = threading.Thread(target=body, args=(followed.stop,), name=name)
+        followed._threads.append(thread)
+        thread.start()
+        reflector = followed.following._reflectors[name]
+        assert reflector.synced.wait(10)
+    eventually(lambda: followed.synced == [name])
+    for reflector in followed.following._reflectors.values():
+        reflector.on_list()
+    assert followed.synced == [name]
 
 
 def test_changes_follow(followed: Followed) -> None:

@@ -12,7 +12,7 @@ def check(pod: Pod, assignment: Assignment, resource_of: dict[str, str]) -> None
 
     Args:
         pod: the pod.
-        assignment: what was promised.
+        assignment: what the extender has assigned.
         resource_of: device -> resource under which the plugin advertises it.
     """
     owned: set[str] = set()

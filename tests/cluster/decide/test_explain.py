@@ -115,7 +115,7 @@ def test_every_sentence_has_the_code_under_which_the_table_says_what_would_chang
             a_pod().asks(1),
         )
     ]
-    assert codes == ["too-many", "too-many-such", "no-such-gpu", None]
+    assert codes == ["too-many", "too-many-matching", "no-such-gpu", None]
 
 
 def test_free_gpus_that_are_kept_for_others_are_told() -> None:

@@ -240,8 +240,9 @@ def test_what_the_schedulers_own_filters_say_is_told_without_what_is_told_alread
 
 def test_what_the_extender_said_once_is_not_laid_at_the_schedulers_own_door() -> None:
     message = (
-        "0/3 nodes are available: 1 GPUs of this node are kept for a booked pod [kept],"
-        " 1 Insufficient nvidia.com/mig-1g.5gb, 1 the GPU agent of the node is silent [agent-silent]."
+        "0/3 nodes are available: 1 GPUs of this node are kept for a booked pod [held-for-booked-pod],"
+        " 1 Insufficient nvidia.com/mig-1g.5gb, 1 the GPU agent of the node is unresponsive"
+        " [agent-unresponsive]."
         " no new claims to deallocate, preemption: 0/3 nodes are available: 3 No victims found."
     )
     found = told(alices().asks(9).unschedulable(message))
@@ -326,11 +327,15 @@ def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
     pod = alices().asks(1)
     seen = scene(pod)
     seen = replace(
-        seen, node_snapshots={"n0": (seen.node_snapshots["n0"][0], "silent"), "n1": seen.node_snapshots["n1"]}
+        seen,
+        node_snapshots={
+            "n0": (seen.node_snapshots["n0"][0], "unresponsive"),
+            "n1": seen.node_snapshots["n1"],
+        },
     )
     seen = replace(seen, nodes={"n1": tainted("n1")})
     found = explain_pod(pod.obj, seen)
-    assert "n0: the GPU agent of the node is silent." in found.because
+    assert "n0: the GPU agent of the node is unresponsive." in found.because
     assert "n1: the node has a taint that the pod does not tolerate." in found.because
     assert "n0: the node agent renews its Lease again; it has not for 75 s." in found.would_change
     assert "n1: a toleration of the node's taint." in found.would_change

@@ -176,7 +176,7 @@ def test_a_node_that_has_published_nothing() -> None:
     assert why(a_pod().asks(1), Ledger().view("n9")) == predicates.NOT_PUBLISHED
 
 
-@pytest.mark.parametrize("agent", ["silent", "stopping", "unseen"])
+@pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
 def test_l6_a_node_whose_agent_is_not_alive_gets_no_pod(agent: AgentState) -> None:
     assert why(a_pod().asks(1), a_view(), agent) == predicates.AGENT[agent]
 

@@ -100,7 +100,7 @@ def test_a_node_without_such_devices_is_of_no_help() -> None:
     assert asked(a_pod().asks(1).wants(A100), here, "uid-a") is None
 
 
-@pytest.mark.parametrize("agent", ["silent", "stopping", "unseen"])
+@pytest.mark.parametrize("agent", ["unresponsive", "stopping", "unseen"])
 def test_l6_nobody_is_evicted_where_the_agent_does_not_live(agent: str) -> None:
     here = replace(ground(NODE, holder("a", a100(0))), agent=agent)
 

@@ -1,4 +1,4 @@
-"""Who is let go from behind our scheduling gate: one by one, and what is true of every line."""
+"""Which pods behind our scheduling gate are ungated: one by one, and what is true of every line."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -41,31 +41,31 @@ def line(*pods: PodBuilder, free: int = 0, booked: Sequence[str] = ()) -> GateQu
     )
 
 
-def let_go(found: GateQueue) -> list[str]:
-    return [pod.metadata.name for pod in step(found).let_go]
+def ungated(found: GateQueue) -> list[str]:
+    return [pod.metadata.name for pod in step(found).ungated]
 
 
 class TestInTheirTurn:
     def test_as_many_as_find_a_gpu_and_a_few_ahead(self) -> None:
         pods = [waiting(f"p{age}", age=age).behind() for age in range(9)]
-        assert let_go(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
+        assert ungated(line(*pods, free=3)) == ["p8", "p7", "p6", "p5"]
 
-    def test_who_has_been_let_go_already_is_counted(self) -> None:
+    def test_who_has_been_ungated_already_is_counted(self) -> None:
         pods = [waiting("old", age=9).behind(), waiting("new", age=1)]
-        assert let_go(line(*pods, free=1)) == ["old"]
-        assert let_go(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
+        assert ungated(line(*pods, free=1)) == ["old"]
+        assert ungated(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
 
     def test_who_is_too_large_for_what_is_free_holds_nobody_up(self) -> None:
         pods = [waiting("large", age=9, gpus=4).behind(), waiting("small").behind(), waiting("l2", gpus=4)]
-        assert let_go(line(*pods, free=1)) == ["small"]
+        assert ungated(line(*pods, free=1)) == ["small"]
 
-    def test_the_first_of_each_wish_is_let_go_though_nothing_is_free(self) -> None:
+    def test_the_first_of_each_wish_is_ungated_though_nothing_is_free(self) -> None:
         kinds = [A100, A100, A6000, "NVIDIA-H100"]
         pods = [
             waiting(f"p{9 - age}", age=age, wants=kind).behind()
             for age, kind in zip((9, 8, 7, 6), kinds, strict=True)
         ]
-        assert let_go(line(*pods)) == ["p0", "p2"]
+        assert ungated(line(*pods)) == ["p0", "p2"]
 
     def test_priority_comes_before_age(self) -> None:
         pods = [
@@ -73,38 +73,38 @@ class TestInTheirTurn:
             waiting("urgent").of_priority(5).behind(),
             waiting("x", age=1),
         ]
-        assert let_go(line(*pods, free=1)) == ["urgent"]
+        assert ungated(line(*pods, free=1)) == ["urgent"]
 
     def test_who_came_back_keeps_its_place(self) -> None:
         long_ago = (EPOCH - timedelta(hours=2)).strftime("%Y-%m-%dT%H:%M:%SZ")
         back = waiting("back").with_annotation(names.FIRST_CREATED, long_ago).behind()
-        assert let_go(line(waiting("old", age=9).behind(), back, free=1))[0] == "back"
+        assert ungated(line(waiting("old", age=9).behind(), back, free=1))[0] == "back"
 
     def test_who_was_not_bound_there_in_time_is_not_waited_for(self) -> None:
         found = line(waiting("stuck", age=9), waiting("ahead", age=8), waiting("next").behind(), free=1)
-        assert let_go(found) == []
-        assert let_go(replace(found, averse=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
+        assert ungated(found) == []
+        assert ungated(replace(found, averse=frozenset({("uid-stuck", "n0"), ("uid-ahead", "n0")}))) == [
             "next"
         ]
 
     def test_a_node_whose_agent_is_silent_has_nothing_for_anybody(self) -> None:
         found = line(waiting("p").behind(), waiting("x"), waiting("y"), free=1)
         view, _ = found.node_snapshots["n0"]
-        assert let_go(replace(found, node_snapshots={"n0": (view, "silent")})) == []
+        assert ungated(replace(found, node_snapshots={"n0": (view, "unresponsive")})) == []
 
 
 class TestOthers:
-    def test_whom_a_booking_covers_is_let_go_at_once(self) -> None:
+    def test_whom_a_booking_covers_is_ungated_at_once(self) -> None:
         pods = [waiting("a").behind(), waiting("x"), waiting("y"), waiting("b").behind()]
-        assert let_go(line(*pods, booked=["b"])) == ["b"]
+        assert ungated(line(*pods, booked=["b"])) == ["b"]
 
     def test_our_gate_stays_as_long_as_somebody_elses_does(self) -> None:
         held = waiting("held").behind(names.QUEUE, OTHERS)
-        assert let_go(line(held, free=1)) == []
-        assert let_go(line(held, booked=["held"])) == ["held"]
+        assert ungated(line(held, free=1)) == []
+        assert ungated(line(held, booked=["held"])) == ["held"]
 
-    def test_whose_wish_cannot_be_read_is_let_go(self) -> None:
-        assert let_go(line(waiting("odd").asks(1, resource="nvidia.com/mig-1g.10gb").behind())) == ["odd"]
+    def test_whose_wish_cannot_be_read_is_ungated(self) -> None:
+        assert ungated(line(waiting("odd").asks(1, resource="nvidia.com/mig-1g.10gb").behind())) == ["odd"]
         unreadable = a_pod("odd").needing(cpu="1").behind().raw
         limits = {"limits": {names.GPU_RESOURCE: "half"}}
         unreadable["spec"] = {
@@ -112,12 +112,12 @@ class TestOthers:
             "containers": [{"resources": limits}],
         }
         found = replace(line(waiting("x"), waiting("y")), pods=[msgspec.convert(unreadable, Pod)])
-        assert let_go(found) == ["odd"]
+        assert ungated(found) == ["odd"]
 
     def test_everybody_is_all_of_them_a_few_at_a_time(self) -> None:
         pods = [waiting(f"p{age:03}", age=age).behind() for age in range(MOST + 5)]
         found = everybody([*(pod.obj for pod in pods), waiting("loose", age=99).obj])
-        assert [pod.metadata.name for pod in found.let_go] == [f"p{a:03}" for a in range(MOST + 4, 4, -1)]
+        assert [pod.metadata.name for pod in found.ungated] == [f"p{a:03}" for a in range(MOST + 4, 4, -1)]
         assert not found.is_all
         assert everybody(pod.obj for pod in pods[:3]).is_all
 
@@ -158,7 +158,7 @@ class World:
             self.pods[pod.metadata.uid] = msgspec.structs.replace(pod, spec=spec)
 
     def schedule(self) -> bool:
-        """Bind one pod that has been let go, the last that fits and not the first; whether one did."""
+        """Bind one pod that has been ungated, the last that fits and not the first; whether one did."""
         found = self.line()
         for uid, pod in sorted(self.pods.items(), reverse=True):
             request = gpu_request_of(pod, found.cover.get(uid))
@@ -193,24 +193,24 @@ def worlds(draw: st.DrawFn, most: int = 25) -> World:
 @given(world=worlds())
 def test_a_step_is_bounded_and_when_it_is_done_nothing_is_left_to_do(world: World) -> None:
     found = step(world.line())
-    assert len(found.let_go) <= MOST
-    assert all(map(is_queued, found.let_go))
-    world.lift(found.let_go)
+    assert len(found.ungated) <= MOST
+    assert all(map(is_queued, found.ungated))
+    world.lift(found.ungated)
     again = step(world.line())
-    assert not (found.is_all and again.let_go)
-    assert found.is_all or len(found.let_go) == MOST
+    assert not (found.is_all and again.ungated)
+    assert found.is_all or len(found.ungated) == MOST
 
 
 @given(world=worlds())
-def test_no_more_are_let_go_than_find_room_but_a_few(world: World) -> None:
+def test_no_more_are_ungated_than_find_room_but_a_few(world: World) -> None:
     free = sum(len(view.devices) for view, _ in world.line().node_snapshots.values())
-    opportunists = [pod for pod in step(world.line()).let_go if pod.metadata.uid not in world.booked]
+    opportunists = [pod for pod in step(world.line()).ungated if pod.metadata.uid not in world.booked]
     assert len(opportunists) <= free + AHEAD
 
 
 @given(world=worlds())
-def test_nobody_is_let_go_before_an_older_one_that_wishes_the_same(world: World) -> None:
-    gone = step(world.line()).let_go
+def test_nobody_is_ungated_before_an_older_one_that_wishes_the_same(world: World) -> None:
+    gone = step(world.line()).ungated
     left = [
         pod for uid, pod in world.pods.items() if is_queued(pod) and pod not in gone and not other_gates(pod)
     ]
@@ -232,7 +232,7 @@ def test_nobody_is_let_go_before_an_older_one_that_wishes_the_same(world: World)
 
 @given(world=worlds())
 def test_whom_a_booking_covers_is_in_the_first_step(world: World) -> None:
-    gone = {pod.metadata.uid for pod in step(world.line()).let_go}
+    gone = {pod.metadata.uid for pod in step(world.line()).ungated}
     assert {uid for uid in world.booked if is_queued(world.pods[uid])} <= gone
 
 
@@ -243,8 +243,8 @@ def test_nobody_waits_behind_the_gate_while_a_gpu_is_free_that_the_scheduler_wou
 ) -> None:
     for _ in range(200):
         found = step(world.line())
-        world.lift(found.let_go)
-        if world.schedule() or found.let_go:
+        world.lift(found.ungated)
+        if world.schedule() or found.ungated:
             continue
         late = set(found.expected.items()) - world.averse
         if not late:

@@ -73,7 +73,7 @@ def node() -> Node:
 
 def test_a_refusal_bars_the_node_until_its_agent_renews_and_the_pause_is_over(node: Node) -> None:
     node.refuses(5.5)
-    assert node.state(5.5) == node.state(60) == "refusing"
+    assert node.state(5.5) == node.state(60) == "kubelet-refusing"
     node.renews(10)
     assert node.state(10) == "alive"
 
@@ -81,13 +81,13 @@ def test_a_refusal_bars_the_node_until_its_agent_renews_and_the_pause_is_over(no
 def test_a_renewal_that_was_written_before_the_refusal_does_not_lift_it(node: Node) -> None:
     node.refuses(5.5)
     node.renews(5.4, seen=7)
-    assert node.state(7) == "refusing"
+    assert node.state(7) == "kubelet-refusing"
 
 
 def test_a_renewal_of_the_same_second_may_have_been_written_before(node: Node) -> None:
     node.refuses(5.1)
     node.renews(5.9, seen=8)
-    assert node.state(8) == "refusing"
+    assert node.state(8) == "kubelet-refusing"
     node.renews(6, seen=8)
     assert node.state(8) == "alive"
 
@@ -99,7 +99,7 @@ def test_the_pause_doubles_with_each_further_refusal_up_to_a_minute(node: Node) 
         assert refusal is not None
         node.renews(now + 2, seen=now + 0.001)
         pauses.append(refusal.pause)
-        assert node.state(now + refusal.pause - 0.01) == "refusing"
+        assert node.state(now + refusal.pause - 0.01) == "kubelet-refusing"
         now += refusal.pause + 3
     assert pauses == [1, 2, 4, 8, 16, 32, 60, 60, 60]
 
@@ -121,7 +121,7 @@ def test_after_a_pod_that_runs_it_begins_at_one_second_again(node: Node) -> None
 def test_a_pod_that_was_taken_before_the_refusal_proves_nothing(node: Node) -> None:
     node.refuses(5.5)
     node.runs(6, started=5)
-    assert node.state(6) == "refusing"
+    assert node.state(6) == "kubelet-refusing"
     node.runs(7, started=6)
     assert node.state(7) == "alive"
 
@@ -148,7 +148,7 @@ def test_what_is_wrong_with_the_pod_bars_no_node(node: Node, reason: str) -> Non
 @pytest.mark.parametrize("reason", ["UnexpectedAdmissionError", f"OutOf{names.GPU_RESOURCE}", "NodeShutdown"])
 def test_what_the_node_is_short_of_bars_it(node: Node, reason: str) -> None:
     node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
-    assert node.state(5) == "refusing"
+    assert node.state(5) == "kubelet-refusing"
 
 
 def test_l7_a_pod_that_somebody_else_has_put_on_the_node_bars_nobody(node: Node) -> None:
@@ -160,7 +160,7 @@ def test_l9_who_starts_knows_of_a_refusal_that_the_pod_still_shows() -> None:
     fresh = Node()
     fresh.renews(0, seen=6)
     fresh.says(refused(a_pod().asks(1).on("n0", GIVEN)), 6, started=5, was_known=False)
-    assert fresh.state(6) == "refusing"
+    assert fresh.state(6) == "kubelet-refusing"
     fresh.renews(10)
     assert fresh.state(10) == "alive"
 
@@ -237,4 +237,4 @@ def test_a_node_whose_kubelet_offers_less_than_its_agent_has_is_short(
     found = cluster.ask(cluster.create(a_pod().asks(1)))
     assert (found.node_names == ["n0"]) == is_whole
     if not is_whole:
-        assert "[short]" in found.failed_and_unresolvable_nodes["n0"]
+        assert "[kubelet-short]" in found.failed_and_unresolvable_nodes["n0"]

@@ -1,14 +1,14 @@
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime, timedelta
 from pathlib import Path
 
 import msgspec
 import pytest
-import stamina
 
 from cluster.fake.clock import FakeClock, eventually
-from cluster.kube.client import KubeClient
+from cluster.kube.client import LONGEST_PAUSE, READ_ATTEMPTS, KubeClient
 from cluster.kube.connection import Connection
 from cluster.kube.errors import (
     BadRequest,
@@ -39,12 +39,6 @@ def server() -> Iterator[ScriptedServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def _retries_without_pauses() -> Iterator[None]:
-    with stamina.set_testing(True, attempts=3, cap=True):
-        yield
-
-
 class Tokens:
     """Credentials that are told when the server refuses them."""
 
@@ -72,7 +66,9 @@ class SlowTokens(Tokens):
 def client(server: ScriptedServer, *, clock: FakeClock | None = None) -> KubeClient:
     connection = Connection(server=server.url, credentials=Tokens())
     timeouts = Timeouts(connect=5, read=5)
-    return KubeClient(connection, clock or FakeClock(), user_agent="tester/1", timeouts=timeouts)
+    return KubeClient(
+        connection, clock or FakeClock(self_advancing=True), user_agent="tester/1", timeouts=timeouts
+    )
 
 
 class TestReading:
@@ -112,10 +108,42 @@ class TestReading:
         assert client(server).get(PODS, "a", namespace="team").metadata.uid == "u1"
 
     def test_a_read_gives_up_after_some_attempts(self, server: ScriptedServer) -> None:
-        server.answers(BROKEN, BROKEN, BROKEN)
+        server.answers(*[BROKEN] * (READ_ATTEMPTS + 1))
+        clock = FakeClock(self_advancing=True)
         with pytest.raises(Unreachable):
-            client(server).get(NODES, "n0")
+            client(server, clock=clock).get(NODES, "n0")
+        assert len(server.received) == READ_ATTEMPTS
+        assert len(clock.waits) == READ_ATTEMPTS - 1
+
+    @pytest.mark.parametrize(("asked", "waited"), [("3", 3.0), ("3600", LONGEST_PAUSE)])
+    def test_a_server_that_is_overloaded_says_how_long_it_is_left_alone(
+        self, server: ScriptedServer, asked: str, waited: float
+    ) -> None:
+        server.answers(Answer(status=429, headers={"Retry-After": asked}), Answer(body=POD))
+        clock = FakeClock(self_advancing=True)
+        assert client(server, clock=clock).get(PODS, "a", namespace="team").metadata.uid == "u1"
+        assert clock.waits == [waited]
+
+    def test_no_attempt_begins_when_the_time_for_a_read_is_over(self, server: ScriptedServer) -> None:
+        busy = Answer(status=429, headers={"Retry-After": "4"})
+        server.answers(busy, busy, busy, busy)
+        clock = FakeClock(self_advancing=True)
+        with pytest.raises(TooManyRequests):
+            client(server, clock=clock).get(NODES, "n0")
+        assert clock.waits == [4.0, 4.0]
         assert len(server.received) == 3
+
+    def test_a_read_that_waits_ends_when_the_client_is_closed(self, server: ScriptedServer) -> None:
+        server.answers(BROKEN, Answer(body=POD))
+        clock = FakeClock()
+        made = client(server, clock=clock)
+        with ThreadPoolExecutor(1) as pool:
+            answer = pool.submit(made.get, PODS, "a", namespace="team")
+            clock.until_waiting()
+            made.close()
+            with pytest.raises(Unreachable):
+                answer.result(10)
+        assert len(server.received) == 1
 
     def test_a_refused_read_is_not_tried_again(self, server: ScriptedServer) -> None:
         server.answers(
@@ -140,7 +168,7 @@ class TestReading:
     def test_nobody_there_is_unreachable(self) -> None:
         connection = Connection(server="http://127.0.0.1:1")
         with pytest.raises(Unreachable, match=r"GET /api/v1/nodes/n0 was not sent.*refused"):
-            KubeClient(connection, FakeClock(), user_agent="t").get(NODES, "n0")
+            KubeClient(connection, FakeClock(self_advancing=True), user_agent="t").get(NODES, "n0")
 
 
 class TestWriting:
@@ -148,6 +176,14 @@ class TestWriting:
         server.answers(BROKEN)
         with pytest.raises(Unreachable):
             client(server).patch(NODES, "n0", {"metadata": {"annotations": {"a": "b"}}})
+        assert len(server.received) == 1
+
+    def test_whoever_has_no_time_reads_once(self, server: ScriptedServer) -> None:
+        server.answers(Answer(status=500))
+        connection = Connection(server=server.url, credentials=Tokens())
+        hasty = KubeClient(connection, FakeClock(), user_agent="test/1", read_attempts=1)
+        with pytest.raises(ServerError):
+            hasty.get(PODS, "a", namespace="team")
         assert len(server.received) == 1
 
     def test_a_failed_write_is_a_server_error_and_not_tried_again(self, server: ScriptedServer) -> None:
@@ -173,6 +209,11 @@ class TestWriting:
         sent = server.received[0]
         assert (sent.verb, sent.target) == ("PATCH", "/api/v1/namespaces/team/pods/a/status")
         assert sent.headers["Content-Type"] == "application/merge-patch+json"
+
+    def test_a_dry_run_of_a_patch_says_so_to_the_server(self, server: ScriptedServer) -> None:
+        server.answers(Answer(body=POD))
+        client(server).patch(PODS, "a", {"metadata": {}}, namespace="team", dry_run=True)
+        assert server.received[0].target == "/api/v1/namespaces/team/pods/a?dryRun=All"
 
     def test_a_patch_for_another_uid_is_a_conflict_though_the_server_calls_it_invalid(
         self, server: ScriptedServer

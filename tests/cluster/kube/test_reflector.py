@@ -126,7 +126,7 @@ def problem() -> ServerError:
 
 def test_before_the_first_list_it_is_not_synced_and_has_no_age(world: World) -> None:
     assert not world.reflector.is_synced
-    assert world.reflector.age() is None
+    assert world.reflector.staleness() is None
 
 
 def test_the_list_is_streamed_and_changes_follow(world: World) -> None:
@@ -212,9 +212,9 @@ def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_abse
 def test_bookmarks_keep_the_age_young(world: World) -> None:
     with world.following():
         world.clock.advance(60)
-        assert world.reflector.age() == 60
+        assert world.reflector.staleness() == 60
         world.kube.bookmark()
-        eventually(lambda: world.reflector.age() == 0)
+        eventually(lambda: world.reflector.staleness() == 0)
     assert world.cache.told == ["replace"]
 
 
@@ -242,7 +242,7 @@ def test_while_the_server_is_away_the_age_grows_and_afterwards_all_is_well(world
             world.clock.until_waiting()
             world.clock.advance(30)
         world.clock.until_waiting()
-        age = world.reflector.age()
+        age = world.reflector.staleness()
         assert age is not None
         assert age >= 150
         assert world.reflector.is_synced
@@ -250,7 +250,7 @@ def test_while_the_server_is_away_the_age_grows_and_afterwards_all_is_well(world
         world.pod("b")
         world.clock.advance(30)
         world.knows("a", "b")
-        eventually(lambda: world.reflector.age() == 0)
+        eventually(lambda: world.reflector.staleness() == 0)
 
 
 def test_pauses_between_failures_grow_to_half_a_minute(world: World) -> None:

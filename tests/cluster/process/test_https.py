@@ -107,7 +107,7 @@ def keep_sending(client: ssl.SSLSocket, begun: bytes, drop: bytes) -> None:
 
 
 def refusals(lines: list[Any]) -> list[tuple[str, str]]:
-    return [(line["client"], line["why"]) for line in lines if line["event"] == "a client is refused"]
+    return [(line["client"], line["reason"]) for line in lines if line["event"] == "a client is refused"]
 
 
 def test_whoever_shows_a_certificate_of_another_authority_is_sent_an_alert_and_told_in_the_log(

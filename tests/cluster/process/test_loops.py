@@ -43,7 +43,7 @@ class Played:
 
 
 def test_a_round_that_fails_is_told_and_counted_and_the_next_is_played() -> None:
-    played = Played(lambda loops, work: loops.rounds("settle", 1.0, work))
+    played = Played(lambda loops, work: loops.rounds("requeue", 1.0, work))
     try:
         with capture_logs() as lines:
             played.fails = True
@@ -51,9 +51,9 @@ def test_a_round_that_fails_is_told_and_counted_and_the_next_is_played() -> None
             assert played.loops.unready_reason() is None
             played.until(IN_A_ROW)
             eventually(lambda: played.loops.unready_reason() is not None, deadline=60)
-        assert str(played.loops.unready_reason()).startswith("The loop 'settle' has failed ")
-        assert played.counted[:IN_A_ROW] == ["settle"] * IN_A_ROW
-        assert {line["event"] for line in lines} == {"a loop has failed and goes on"}
+        assert str(played.loops.unready_reason()).startswith("The loop 'requeue' has failed ")
+        assert played.counted[:IN_A_ROW] == ["requeue"] * IN_A_ROW
+        assert {line["event"] for line in lines} == {"a background loop failed and is tried again"}
         played.fails = False
         played.until(played.rounds + 2)
         assert played.loops.unready_reason() is None
@@ -75,7 +75,7 @@ def test_what_goes_well_between_two_failures_is_not_in_a_row() -> None:
             stop.set()
 
     loops = Loops(clock, lambda _: None)
-    loops.rounds("settle", 1.0, work)(stop)
+    loops.rounds("requeue", 1.0, work)(stop)
     assert reasons == [None] * 6
 
 

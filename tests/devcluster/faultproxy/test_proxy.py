@@ -1,5 +1,6 @@
 """The proxy between a client and a real HTTPS server: our own client, because it is the one that matters."""
 
+import queue
 import threading
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -203,6 +204,50 @@ def test_a_running_watch_is_cut_from_outside(kube: KubeClient, proxy: FaultProxy
     assert proxy.cut_watches(lambda call: call.place.resource == "nodes") == 0
     assert proxy.cut_watches(lambda call: call.place.resource == "pods") == 1
     assert isinstance(watcher.ended(), Unreachable)
+
+
+@pytest.mark.parametrize(
+    ("action", "error", "arrived"),
+    [
+        (Answer(code=429, reason="TooManyRequests", retry_after=1), TooManyRequests, 0),
+        (Answer(code=500, reason="InternalError"), ServerError, 0),
+        (Refuse(), Unreachable, 0),
+        (Lose(), Unreachable, 1),
+    ],
+)
+def test_a_watch_does_not_open_and_the_next_one_does(
+    kube: KubeClient,
+    proxy: FaultProxy,
+    server: Upstream,
+    action: Answer | Refuse | Lose,
+    error: type[Exception],
+    arrived: int,
+) -> None:
+    proxy.rules.set(Rule(match=WATCH, action=action))
+    with pytest.raises(error):
+        kube.watch(PODS, options=WatchOptions(silence_seconds=20.0))
+    assert (len(server.asked), proxy.watches()) == (arrived, 0)
+    # The server learns, by a byte that nobody takes, that the watch whose answer was lost is over.
+    if arrived:
+        eventually(lambda: server.events.put(event(0)) or server.watch_broke.wait(0.01))
+    server.events = queue.SimpleQueue()
+    watcher = Watcher(kube)
+    server.events.put(event(1))
+    eventually(lambda: watcher.seen == ["p1"])
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_watch_opens_late_and_loses_nothing(
+    kube: KubeClient, proxy: FaultProxy, server: Upstream, *, late: bool
+) -> None:
+    proxy.rules.set(Rule(match=WATCH, action=Slow(seconds=1.0, forwarded_late=late)))
+    clock = SystemClock()
+    begin = clock.monotonic()
+    for number in range(2):
+        server.events.put(event(number))
+    watcher = Watcher(kube)
+    eventually(lambda: watcher.seen == ["p0", "p1"])
+    assert clock.monotonic() - begin >= 1.0
 
 
 def test_events_of_a_stalled_watch_come_late_and_complete(

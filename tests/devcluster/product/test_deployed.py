@@ -18,7 +18,7 @@ METRICS = b"""\
 # HELP gpu_booking_agent_registrations_total Registrations with the kubelet, by result.
 gpu_booking_agent_registrations_total{result="accepted"} 2.0
 gpu_booking_agent_registrations_total{result="failed"} 1.0
-gpu_booking_agent_busy_devices_offered_total 0.0
+gpu_booking_agent_busy_devices_available_total 0.0
 gpu_booking_controller_leads 1.0
 """
 
@@ -63,7 +63,7 @@ THERE = cast("Daemon", Named("there"))
 
 def test_a_metric_is_the_sum_of_its_samples(parts: Parts) -> None:
     assert parts.metric(THERE, "registrations_total") == 3
-    assert parts.metric(THERE, "_busy_devices_offered_total") == 0
+    assert parts.metric(THERE, "_busy_devices_available_total") == 0
 
 
 def test_a_metric_that_is_not_there_is_an_error_and_not_zero(parts: Parts) -> None:

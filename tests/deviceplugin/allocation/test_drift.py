@@ -1,35 +1,37 @@
-"""Pods that have other devices than they were promised."""
+"""Pods that have other devices than they were assigned."""
 
 from deviceplugin.allocation.drift import drift
 from deviceplugin.allocation.pod_devices import PodDevices
 from tests.deviceplugin.pods import container, held, pod
 
 
-def test_pods_with_what_they_were_promised_do_not_drift() -> None:
-    assert drift([pod("a", 2, promise=["B", "A"]), pod("b")], held(a="A B")) == {}
+def test_pods_with_what_they_were_assigned_do_not_drift() -> None:
+    assert drift([pod("a", 2, assignment=["B", "A"]), pod("b")], held(a="A B")) == {}
 
 
 def test_a_pod_with_another_device_is_told_with_what_it_has() -> None:
-    assert drift([pod("a", promise=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
+    assert drift([pod("a", assignment=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
 
 
-def test_a_pod_that_was_promised_nothing_is_told_with_what_it_has() -> None:
+def test_a_pod_that_was_assigned_nothing_is_told_with_what_it_has() -> None:
     assert drift([pod("a")], held(a="B")) == {"a": {"main": ("B",)}}
 
 
-def test_containers_that_were_not_served_yet_are_taken_to_get_what_was_promised() -> None:
-    shape = pod("a", promise={"main": ["A"], "side": ["C"]}, app=(container("main", 1), container("side", 1)))
+def test_containers_that_were_not_served_yet_are_taken_to_get_what_was_assigned() -> None:
+    shape = pod(
+        "a", assignment={"main": ["A"], "side": ["C"]}, app=(container("main", 1), container("side", 1))
+    )
     assert drift([shape], PodDevices()) == {}
     assert drift([shape], held(a="A")) == {}
     assert drift([shape], held(a="B")) == {"a": {"main": ("B",), "side": ("C",)}}
 
 
 def test_pods_that_have_ended_do_not_drift() -> None:
-    assert drift([pod("a", promise=["A"], phase="Failed")], held(a="B", gone="C")) == {}
+    assert drift([pod("a", assignment=["A"], phase="Failed")], held(a="B", gone="C")) == {}
 
 
 def test_a_container_of_two_resources_has_both_and_what_has_not_come_yet_is_taken_to_come() -> None:
-    shape = pod("a", promise=["A", "MIG-1"], app=(container("main", 1, slices=1),))
+    shape = pod("a", assignment=["A", "MIG-1"], app=(container("main", 1, slices=1),))
     both = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
     assert drift([shape], both) == {}
     assert drift([shape], held(a="A")) == {}
@@ -37,10 +39,10 @@ def test_a_container_of_two_resources_has_both_and_what_has_not_come_yet_is_take
 
 
 def test_l1_a_pod_that_asks_for_no_gpu_does_not_drift_whatever_is_written_on_it() -> None:
-    forged = pod("a", 0, promise=["A", "B"])
+    forged = pod("a", 0, assignment=["A", "B"])
     assert drift([forged], PodDevices()) == {}
-    assert drift([forged, pod("b", promise=["A"])], held(b="A")) == {}
+    assert drift([forged, pod("b", assignment=["A"])], held(b="A")) == {}
 
 
 def test_more_than_a_container_asks_for_is_not_taken_to_come() -> None:
-    assert drift([pod("a", promise=["A", "B", "C"])], held(a="C")) == {"a": {"main": ("C",)}}
+    assert drift([pod("a", assignment=["A", "B", "C"])], held(a="C")) == {"a": {"main": ("C",)}}

@@ -23,39 +23,39 @@ def asked(size: int = 1, available: frozenset[str] | set[str] = ALL, *must: str)
     return AllocationRequest(frozenset(available), frozenset(must), size)
 
 
-def test_the_one_pod_that_waits_gets_what_it_was_promised() -> None:
-    choice = choose(asked(), view(pod("1", promise=["C"])))
+def test_the_one_pod_that_waits_gets_what_it_was_assigned() -> None:
+    choice = choose(asked(), view(pod("1", assignment=["C"])))
     assert choice == Decision(Verdict.ASSIGNED, ("C",), choice.pod, "main")
     assert choice.pod is not None
     assert choice.pod.metadata.uid == "1"
 
 
 def test_pods_that_have_been_served_are_not_waiting() -> None:
-    before, now = pod("a", promise=["A"]), pod("2", promise=["B"])
+    before, now = pod("a", assignment=["A"]), pod("2", assignment=["B"])
     choice = choose(asked(1, ALL - {"A"}), view(before, now, holdings=held(a="A")))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
 
 
 def test_only_a_container_of_the_size_that_is_asked_for_can_be_the_one() -> None:
-    choice = choose(asked(2), view(pod("1", 1, promise=["A"]), pod("2", 2, promise=["B", "C"])))
+    choice = choose(asked(2), view(pod("1", 1, assignment=["A"]), pod("2", 2, assignment=["B", "C"])))
     assert (choice.verdict, set(choice.devices)) == (Verdict.ASSIGNED, {"B", "C"})
 
 
 @pytest.mark.parametrize("phase", ["Failed", "Succeeded"])
 def test_pods_that_have_ended_are_not_waiting(phase: str) -> None:
-    choice = choose(asked(), view(pod("1", promise=["A"], phase=phase), pod("2", promise=["B"])))
+    choice = choose(asked(), view(pod("1", assignment=["A"], phase=phase), pod("2", assignment=["B"])))
     assert choice.devices == ("B",)
 
 
 def test_a_pod_that_is_being_deleted_is_still_admitted() -> None:
-    going = pod("1", promise=["B"])
+    going = pod("1", assignment=["B"])
     assert choose(asked(), view(going)).verdict is Verdict.ASSIGNED
 
 
 def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
     shape = pod(
         "1",
-        promise={"proxy": ["A"], "setup": ["B"], "main": ["B"]},
+        assignment={"proxy": ["A"], "setup": ["B"], "main": ["B"]},
         init=(container("proxy", 1, sidecar=True), container("setup", 1)),
     )
     served: dict[tuple[str, str], frozenset[str]] = {}
@@ -67,42 +67,42 @@ def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
 
 
 def test_a_pod_that_runs_without_its_device_is_told_apart_by_having_been_started() -> None:
-    ghost, now = pod("1", promise=["A"], started=True), pod("2", promise=["B"])
+    ghost, now = pod("1", assignment=["A"], started=True), pod("2", assignment=["B"])
     assert choose(asked(), view(ghost, now)).devices == ("B",)
 
 
-def test_among_several_nobody_is_guessed_and_no_promise_is_broken() -> None:
-    choice = choose(asked(), view(pod("1", promise=["A"]), pod("2", promise=["B"])))
+def test_among_several_nobody_is_guessed_and_no_assignment_is_broken() -> None:
+    choice = choose(asked(), view(pod("1", assignment=["A"]), pod("2", assignment=["B"])))
     assert (choice.verdict, choice.devices) == (Verdict.AMBIGUOUS, ("C",))
     assert "default/pod-1, default/pod-2" in choice.message
 
 
-def test_nobody_waiting_gets_what_is_promised_to_nobody() -> None:
-    choice = choose(asked(2), view(pod("1", 1, promise=["A"])))
+def test_nobody_waiting_gets_what_is_assigned_to_nobody() -> None:
+    choice = choose(asked(2), view(pod("1", 1, assignment=["A"])))
     assert (choice.verdict, choice.devices) == (Verdict.NO_MATCH, ("B", "C"))
 
 
-def test_where_everything_is_promised_a_promise_gives_way_but_never_a_device_in_use() -> None:
+def test_where_everything_is_assigned_an_assignment_gives_way_but_never_a_device_in_use() -> None:
     holdings = held(c="A")
-    three, one = pod("c", promise=["A"]), pod("1", promise=["B"])
+    three, one = pod("c", assignment=["A"]), pod("1", assignment=["B"])
     choice = choose(asked(2, {"A", "B", "C"}), view(three, one, holdings=holdings))
     assert choice.devices == ("C", "B")
 
 
-def test_a_promised_device_that_is_not_to_be_had_is_replaced_by_one_that_nobody_was_promised() -> None:
-    now = pod("2", promise=["A"])
-    later = pod("3", 2, promise=["B", "C"])
+def test_an_assigned_device_that_is_not_to_be_had_is_replaced_by_one_that_nobody_was_assigned() -> None:
+    now = pod("2", assignment=["A"])
+    later = pod("3", 2, assignment=["B", "C"])
     choice = choose(asked(1, ALL - {"A"}), view(now, later))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D",))
-    assert choice.message == "Container main of pod default/pod-2 was promised A, but is offered D."
+    assert choice.message == "Container main of pod default/pod-2 was assigned A, but is offered D."
 
 
-def test_a_pod_without_promise_gets_what_nobody_was_promised() -> None:
-    choice = choose(asked(), view(pod("1"), pod("2", 2, promise=["A", "B"])))
+def test_a_pod_without_assignment_gets_what_nobody_was_assigned() -> None:
+    choice = choose(asked(), view(pod("1"), pod("2", 2, assignment=["A", "B"])))
     assert (choice.verdict, choice.devices) == (Verdict.UNASSIGNED, ("C",))
 
 
-def test_an_annotation_that_cannot_be_read_promises_nothing() -> None:
+def test_an_annotation_that_cannot_be_read_assigns_nothing() -> None:
     broken = pod("1")
     assert broken.metadata.annotations is not None
     broken.metadata.annotations[names.ASSIGNED] = "{"
@@ -112,19 +112,19 @@ def test_an_annotation_that_cannot_be_read_promises_nothing() -> None:
 def test_entries_of_pods_that_have_ended_keep_nothing() -> None:
     holdings = held(gone="A", ended="B")
     choice = choose(
-        asked(1, {"A"}), view(pod("ended", phase="Succeeded"), pod("1", promise=["A"]), holdings=holdings)
+        asked(1, {"A"}), view(pod("ended", phase="Succeeded"), pod("1", assignment=["A"]), holdings=holdings)
     )
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A",))
 
 
 def test_a_device_in_use_that_is_offered_is_avoided() -> None:
-    holder = pod("a", promise=["A"])
-    choice = choose(asked(), view(holder, pod("2", promise=["A"]), holdings=held(a="A")))
+    holder = pod("a", assignment=["A"])
+    choice = choose(asked(), view(holder, pod("2", assignment=["A"]), holdings=held(a="A")))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("B",))
 
 
 def test_where_only_devices_in_use_are_offered_the_answer_is_a_refusal_with_names() -> None:
-    choice = choose(asked(1, {"A"}), view(pod("a"), pod("2", promise=["A"]), holdings=held(a="A")))
+    choice = choose(asked(1, {"A"}), view(pod("a"), pod("2", assignment=["A"]), holdings=held(a="A")))
     assert choice.verdict is Verdict.REFUSED
     assert "other living pods hold: A (held by default/pod-a)" in choice.message
 
@@ -137,18 +137,18 @@ def test_too_few_free_devices_are_a_refusal_too() -> None:
 def test_devices_taken_over_from_an_init_container_prove_the_pod() -> None:
     shape = pod(
         "1",
-        promise={"setup": ["A"], "main": ["A", "B"]},
+        assignment={"setup": ["A"], "main": ["A", "B"]},
         init=(container("setup", 1),),
         app=(container("main", 2),),
     )
-    rival = pod("2", 2, promise=["C", "D"])
+    rival = pod("2", 2, assignment=["C", "D"])
     holdings = PodDevices({("1", "setup"): frozenset({"A"})})
     choice = choose(asked(2, ALL, "A"), view(shape, rival, holdings=holdings))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("A", "B"))
 
 
 def test_devices_that_were_chosen_by_numa_are_kept() -> None:
-    choice = choose(asked(2, ALL, "D"), view(pod("1", 2, promise=["A", "B"])))
+    choice = choose(asked(2, ALL, "D"), view(pod("1", 2, assignment=["A", "B"])))
     assert (choice.verdict, choice.devices) == (Verdict.PARTLY_ASSIGNED, ("D", "A"))
 
 
@@ -164,8 +164,8 @@ def test_without_pods_what_is_in_the_record_comes_last_and_nobody_is_refused() -
     assert (choice.verdict, choice.devices) == (Verdict.PODS_UNAVAILABLE, ("A",))
 
 
-def test_without_a_record_promises_are_kept_free() -> None:
-    blind = NodeState(GPU, None, (pod("1", promise=["A"]),))
+def test_without_a_record_assignments_are_kept_free() -> None:
+    blind = NodeState(GPU, None, (pod("1", assignment=["A"]),))
     choice = choose(asked(), blind)
     assert (choice.verdict, choice.devices) == (Verdict.NO_CHECKPOINT, ("B",))
 
@@ -173,14 +173,14 @@ def test_without_a_record_promises_are_kept_free() -> None:
 def test_remembered_pods_count_only_with_the_proof_of_a_device_taken_over() -> None:
     shape = pod(
         "1",
-        promise={"setup": ["A"], "main": ["A", "B"]},
+        assignment={"setup": ["A"], "main": ["A", "B"]},
         init=(container("setup", 1),),
         app=(container("main", 2),),
     )
     holdings = PodDevices({("1", "setup"): frozenset({"A"})})
     proven = choose(asked(2, ALL, "A"), view(shape, holdings=holdings, remembered=True))
     assert (proven.verdict, proven.devices) == (Verdict.ASSIGNED, ("A", "B"))
-    stranger = choose(asked(2, ALL, "D"), view(pod("2", 2, promise=["B", "C"]), remembered=True))
+    stranger = choose(asked(2, ALL, "D"), view(pod("2", 2, assignment=["B", "C"]), remembered=True))
     assert stranger.verdict is Verdict.PODS_UNAVAILABLE
 
 
@@ -189,15 +189,15 @@ def test_other_resources_are_none_of_our_business() -> None:
     assert candidates(asked(), other) == ()
 
 
-def test_a_promise_of_two_resources_is_kept_one_by_one() -> None:
-    shape = pod("1", promise=["MIG-1", "B"], app=(container("main", 1, slices=1),))
+def test_an_assignment_of_two_resources_is_kept_one_by_one() -> None:
+    shape = pod("1", assignment=["MIG-1", "B"], app=(container("main", 1, slices=1),))
     choice = choose(asked(), replace(view(shape), other_resources=frozenset({"MIG-1"})))
     assert (choice.verdict, choice.devices) == (Verdict.ASSIGNED, ("B",))
 
 
 def test_a_device_that_a_pod_has_under_another_name_is_busy() -> None:
     holdings = PodDevices(others={"other": {("a", "main"): frozenset({"A"})}})
-    choice = choose(asked(), view(pod("a"), pod("1", promise=["A"]), holdings=holdings))
+    choice = choose(asked(), view(pod("a"), pod("1", assignment=["A"]), holdings=holdings))
     assert "A" not in choice.devices
     choice = choose(asked(1, {"A"}), view(pod("a"), pod("1"), holdings=holdings))
     assert choice.verdict is Verdict.REFUSED

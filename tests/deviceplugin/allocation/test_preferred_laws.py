@@ -1,4 +1,4 @@
-"""Any history of admissions: the right pod is found, promises are kept, nothing is shared (law L1)."""
+"""Any history of admissions: the right pod is found, assignments are kept, nothing is shared (law L1)."""
 
 import json
 from functools import partial
@@ -51,7 +51,9 @@ class Kubelet(RuleBasedStateMachine):
     def pods_that_run_without_their_devices(self, ghosts: int, pick: DeviceOrder) -> None:
         self.pick = pick
         for i in range(ghosts):
-            self.pods[f"ghost-{i}"] = pod(f"ghost-{i}", promise=[DEVICES[i]], phase="Running", started=True)
+            self.pods[f"ghost-{i}"] = pod(
+                f"ghost-{i}", assignment=[DEVICES[i]], phase="Running", started=True
+            )
 
     @rule(
         inits=st.lists(st.tuples(st.integers(0, 2), st.booleans()), max_size=2),
@@ -67,11 +69,11 @@ class Kubelet(RuleBasedStateMachine):
         del deleting
         init = tuple(container(f"init-{i}", n, sidecar=sidecar) for i, (n, sidecar) in enumerate(inits))
         app = tuple(container(f"app-{i}", n) for i, n in enumerate(apps))
-        promise = self._promise(init, app, order)
-        self.pods[uid] = pod(uid, promise=promise, init=init, app=app)
-        accepted = self._admit(uid, (*init, *app), promise or {})
+        assignment = self._assignment(init, app, order)
+        self.pods[uid] = pod(uid, assignment=assignment, init=init, app=app)
+        accepted = self._admit(uid, (*init, *app), assignment or {})
         phase = "Running" if accepted else "Failed"
-        self.pods[uid] = pod(uid, promise=promise, init=init, app=app, phase=phase, started=accepted)
+        self.pods[uid] = pod(uid, assignment=assignment, init=init, app=app, phase=phase, started=accepted)
 
     @precondition(lambda self: self._living())
     @rule(data=st.data(), phase=st.sampled_from(TERMINAL))
@@ -106,17 +108,17 @@ class Kubelet(RuleBasedStateMachine):
     def _living(self) -> set[str]:
         return {uid for uid, one in self.pods.items() if one.status.phase not in TERMINAL}
 
-    def _promise(
+    def _assignment(
         self, init: tuple[Container, ...], app: tuple[Container, ...], order: list[str]
     ) -> dict[str, list[str]] | None:
-        """What an extender that knows the node would promise: devices that are nobody's."""
+        """What an extender that knows the node would assign: devices that are nobody's."""
         living = self._living()
         taken = {device for (uid, _), devices in self.held.items() if uid in living for device in devices}
         for uid in living:
             text = (self.pods[uid].metadata.annotations or {}).get(names.ASSIGNED, "{}")
             taken |= {device for devices in json.loads(text).values() for device in devices}
         free = [device for device in order if device not in taken]
-        promise: dict[str, list[str]] = {}
+        assignment: dict[str, list[str]] = {}
         reusable: list[str] = []
         for one in (*init, *app):
             size = self._size(one)
@@ -125,14 +127,14 @@ class Kubelet(RuleBasedStateMachine):
             if len(again) + len(new) < size:
                 return None
             if size:
-                promise[one.name] = again + new
+                assignment[one.name] = again + new
             if one in init and not one.is_sidecar:
                 reusable += new
             else:
                 reusable = [device for device in reusable if device not in again]
-        return promise
+        return assignment
 
-    def _admit(self, uid: str, containers: tuple[Container, ...], promise: dict[str, list[str]]) -> bool:
+    def _admit(self, uid: str, containers: tuple[Container, ...], assignment: dict[str, list[str]]) -> bool:
         reusable: set[str] = set()
         for one in containers:
             if not (size := self._size(one)):
@@ -146,8 +148,8 @@ class Kubelet(RuleBasedStateMachine):
                 self.allocated = {device for ids in self.held.values() for device in ids}
                 return False
             self.held[uid, one.name] = got
-            if promise and not self.doubled:
-                assert got == set(promise[one.name])
+            if assignment and not self.doubled:
+                assert got == set(assignment[one.name])
             if one.name.startswith("init") and not one.is_sidecar:
                 reusable |= got
             else:
@@ -206,7 +208,7 @@ def test_the_answer_is_always_complete_and_within_the_offer(
         pod,
         st.sampled_from(uids),
         st.integers(0, 3),
-        promise=st.none() | st.lists(st.sampled_from(DEVICES), max_size=3, unique=True),
+        assignment=st.none() | st.lists(st.sampled_from(DEVICES), max_size=3, unique=True),
         phase=st.sampled_from(["Pending", "Running", *TERMINAL]),
         started=st.booleans(),
     )

@@ -23,26 +23,26 @@ def gate(
     return decide(frozenset(devices.split()), holdings, by_uid, known)
 
 
-def test_a_container_with_what_it_was_promised_starts() -> None:
-    assert gate("A B", held(a="A B"), pod("a", 2, promise=["B", "A"])) == StartDecision(
+def test_a_container_with_what_it_was_assigned_starts() -> None:
+    assert gate("A B", held(a="A B"), pod("a", 2, assignment=["B", "A"])) == StartDecision(
         StartVerdict.AS_ASSIGNED, "a"
     )
 
 
 def test_every_container_of_a_pod_that_takes_devices_over_starts() -> None:
-    shape = pod("a", promise={"setup": ["A"], "main": ["A"]}, init=(container("setup", 1),))
+    shape = pod("a", assignment={"setup": ["A"], "main": ["A"]}, init=(container("setup", 1),))
     holdings = PodDevices({("a", "setup"): frozenset("A"), ("a", "main"): frozenset("A")})
     assert gate("A", holdings, shape) == StartDecision(StartVerdict.AS_ASSIGNED, "a")
 
 
 def test_a_container_with_other_devices_starts_and_says_so() -> None:
-    decision = gate("B", held(a="B"), pod("a", promise=["A"]))
+    decision = gate("B", held(a="B"), pod("a", assignment=["A"]))
     assert decision.is_open
-    assert decision.message == "Container main of pod default/pod-a was promised A and got B."
+    assert decision.message == "Container main of pod default/pod-a was assigned A and got B."
 
 
 @pytest.mark.parametrize("pods", [(), (pod("a"),)])
-def test_a_pod_without_promise_starts(pods: tuple[Pod, ...]) -> None:
+def test_a_pod_without_assignment_starts(pods: tuple[Pod, ...]) -> None:
     assert gate("A", held(a="A"), *pods) == StartDecision(StartVerdict.UNASSIGNED, "a")
 
 
@@ -74,7 +74,7 @@ def test_two_living_pods_with_one_device_are_both_held_back() -> None:
 
 @pytest.mark.parametrize("others", [(), (pod("b", phase="Failed"),)])
 def test_the_record_of_a_pod_that_has_ended_holds_nobody_back(others: tuple[Pod, ...]) -> None:
-    assert gate("A", held(a="A", b="A"), pod("a", promise=["A"]), *others).gate is StartVerdict.AS_ASSIGNED
+    assert gate("A", held(a="A", b="A"), pod("a", assignment=["A"]), *others).gate is StartVerdict.AS_ASSIGNED
 
 
 def test_two_pods_that_cannot_be_seen_are_taken_for_alive() -> None:
@@ -92,24 +92,24 @@ def test_a_record_that_is_gone_is_no_reason_to_keep_a_container_from_starting() 
 
 
 def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
-    decision = gate("A", held(a="A"), pod("a", promise=["B"], wishes="NVIDIA RTX A6000"))
+    decision = gate("A", held(a="A"), pod("a", assignment=["B"], wishes="NVIDIA RTX A6000"))
     assert decision.gate is StartVerdict.WRONG_MODEL
     asked, given = "asks for a GPU of model NVIDIA-RTX-A6000", "but the kubelet gave it GPU A, a NVIDIA-A100"
     assert f"{asked}, {given}" in decision.message
-    assert gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA A100")).is_open
+    assert gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA A100")).is_open
 
 
-def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_promised() -> None:
+def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_assigned() -> None:
     assert (
-        gate("A", held(a="A"), pod("a", promise=["A"], wishes="NVIDIA RTX A6000")).gate
+        gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA RTX A6000")).gate
         is StartVerdict.AS_ASSIGNED
     )
 
 
-def test_a_promise_of_two_resources_is_looked_at_one_by_one() -> None:
+def test_an_assignment_of_two_resources_is_looked_at_one_by_one() -> None:
     known = {**KNOWN, "MIG-1": Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="D")}
     holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
-    shape = pod("a", promise=["A", "MIG-1"])
+    shape = pod("a", assignment=["A", "MIG-1"])
     decision = decide(frozenset("A"), holdings, {"a": shape}, known, other_resources=frozenset({"MIG-1"}))
     assert decision == StartDecision(StartVerdict.AS_ASSIGNED, "a")
     other = decide(frozenset("B"), held(a="B"), {"a": shape}, known, other_resources=frozenset({"MIG-1"}))

@@ -31,7 +31,7 @@ class Host:
         with capture_logs() as lines:
             assert self.look(own) == {}
         (line,) = lines
-        return str(line["sentence"])
+        return str(line["message"])
 
 
 @pytest.fixture

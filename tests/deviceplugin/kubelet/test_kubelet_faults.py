@@ -45,7 +45,7 @@ def test_without_the_socket_of_the_pods_api_the_api_server_says_who_it_is(kubele
         (kubelet.root / "pods-api" / "pods-api.sock").unlink()
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"GPU-2"}
-        assert agent.counted("admissions_total", verdict="promised") == 1
+        assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
 def test_a_pods_api_that_others_flood_for_too_long_has_a_substitute(
@@ -57,12 +57,12 @@ def test_a_pods_api_that_others_flood_for_too_long_has_a_substitute(
         assert kubelet.admit(pod)
         kubelet.flooded = 0
         assert kubelet.devices_of(pod.uid) == {"GPU-2"}
-        assert agent.counted("admissions_total", verdict="promised") == 1
+        assert agent.counted("admissions_total", verdict="assigned") == 1
         kubelet.prestart(pod.uid, "main")
 
 
 def test_a_checkpoint_that_somebody_deletes_gives_no_device_to_two_pods(kubelet: FakeKubelet) -> None:
-    """A kubelet that starts without it takes every device for free; promises still say whose it is."""
+    """A kubelet that starts without it takes every device for free; assignments still say whose it is."""
     with RunningAgent(kubelet) as agent:
         first = a_pod("GPU-1", phase="Running", started=True)
         assert kubelet.admit(first)

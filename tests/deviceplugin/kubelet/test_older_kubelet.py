@@ -37,11 +37,11 @@ class OlderNode:
         )
         self._uids = count(1)
 
-    def a_pod(self, *promised: str, name: str = "", containers: list[FakeContainer] | None = None) -> FakePod:
+    def a_pod(self, *assigned: str, name: str = "", containers: list[FakeContainer] | None = None) -> FakePod:
         """A pod that is bound here, with what the extender wrote in its Binding."""
         number = next(self._uids)
-        made = containers or [FakeContainer("main", len(promised) or 1)]
-        annotations = {names.ASSIGNED: json.dumps({"main": promised})} if promised else {}
+        made = containers or [FakeContainer("main", len(assigned) or 1)]
+        annotations = {names.ASSIGNED: json.dumps({"main": assigned})} if assigned else {}
         pod = FakePod(name or f"pod-{number}", f"uid-{number}", made, annotations)
         self.kube.put(PODS, stored(pod))
         return pod
@@ -130,7 +130,7 @@ def node(quiet: OlderNode) -> Iterator[OlderNode]:
     thread.join()
 
 
-def test_a_burst_gets_exactly_what_was_promised_and_the_api_server_is_not_asked(node: OlderNode) -> None:
+def test_a_burst_gets_exactly_what_was_assigned_and_the_api_server_is_not_asked(node: OlderNode) -> None:
     before = node.lists()
     pods = [node.a_pod(f"GPU-{number}") for number in (5, 2, 7, 0, 1, 6, 3, 4)]
     node.in_step()
@@ -139,7 +139,7 @@ def test_a_burst_gets_exactly_what_was_promised_and_the_api_server_is_not_asked(
         assert node.kubelet.admit(pod)
         assert node.kubelet.devices_of(pod.uid) == set(json.loads(pod.annotations[names.ASSIGNED])["main"])
         node.kubelet.prestart(pod.uid, "main")
-    assert node.verdicts() == {"promised": 8}
+    assert node.verdicts() == {"assigned": 8}
     assert node.lists() == asked >= before
     assert node.kubelet.calls.count("List") == 8
 
@@ -158,7 +158,7 @@ def test_a_pod_that_the_watch_has_not_shown_yet_is_read(quiet: OlderNode) -> Non
     pod = quiet.a_pod("GPU-6")
     assert quiet.kubelet.admit(pod)
     assert quiet.kubelet.devices_of(pod.uid) == {"GPU-6"}
-    assert quiet.verdicts() == {"promised": 1}
+    assert quiet.verdicts() == {"assigned": 1}
 
 
 def test_without_watch_and_api_server_nothing_in_the_record_is_taken(quiet: OlderNode) -> None:
@@ -168,13 +168,13 @@ def test_without_watch_and_api_server_nothing_in_the_record_is_taken(quiet: Olde
     third = quiet.a_pod("GPU-7")
     quiet.kube.down = True
     assert quiet.kubelet.admit(third)
-    assert quiet.verdicts() == {"promised": 1, "blind": 1}
+    assert quiet.verdicts() == {"assigned": 1, "pods-unavailable": 1}
     assert quiet.kubelet.devices_of(third.uid) != {"GPU-0"}
     quiet.kube.down = False
     assert unknown.uid
 
 
-def test_a_pod_that_is_gone_from_the_api_server_is_admitted_as_it_was_promised(node: OlderNode) -> None:
+def test_a_pod_that_is_gone_from_the_api_server_is_admitted_as_it_was_assigned(node: OlderNode) -> None:
     pod = node.a_pod("GPU-4")
     node.in_step()
     node.deleted(pod)
@@ -211,7 +211,7 @@ def test_two_of_one_name_that_both_wait_are_told_apart_by_nobody(node: OlderNode
     second = node.a_pod("GPU-2", name="trainer-0")
     node.in_step()
     assert node.kubelet.admit(second)
-    assert node.verdicts() == {"several": 1}
+    assert node.verdicts() == {"ambiguous": 1}
     assert not node.kubelet.devices_of(second.uid) & {"GPU-1", "GPU-2"}
 
 
@@ -278,14 +278,14 @@ def test_the_first_batch_after_a_kubelet_start_is_found(node: OlderNode) -> None
     assert [node.kubelet.devices_of(pod.uid) for pod in pods] == [{"GPU-3"}, {"GPU-1"}, {"GPU-0", "GPU-2"}]
 
 
-def test_what_a_pod_really_has_can_be_compared_with_its_promise(node: OlderNode) -> None:
+def test_what_a_pod_really_has_can_be_compared_with_its_assignment(node: OlderNode) -> None:
     pod = node.a_pod("GPU-3")
     node.in_step()
     assert [one.metadata.uid for one in node.agent.pods.at_once() or ()] == [pod.uid]
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
-def test_under_mixed_load_every_pod_gets_what_it_was_promised(node: OlderNode, seed: int) -> None:
+def test_under_mixed_load_every_pod_gets_what_it_was_assigned(node: OlderNode, seed: int) -> None:
     """Pods come, end and are deleted, some while they are being admitted; names are used again."""
     chance = Chance(seed)
     free, live = {f"GPU-{number}" for number in range(8)}, list[FakePod]()
@@ -300,21 +300,21 @@ def test_under_mixed_load_every_pod_gets_what_it_was_promised(node: OlderNode, s
                 PODS, leaving.name, {"status": {"phase": phase}}, namespace="default", subresource="status"
             )
             node.deleted(leaving)
-        promised = sorted(free)[: (1, 1, 2)[chance.below(3)]]
+        assigned = sorted(free)[: (1, 1, 2)[chance.below(3)]]
         busy = {pod.name for pod in live}
         name = next(one for one in (f"trainer-{n}" for n in range(99)) if one not in busy)
-        pod = node.a_pod(*promised, name=name)
+        pod = node.a_pod(*assigned, name=name)
         early = chance.below(5) == 0
         if early:
             node.in_step()
             node.deleted(pod)
         assert node.kubelet.admit(pod), pod.message
-        assert node.kubelet.devices_of(pod.uid) == set(promised)
+        assert node.kubelet.devices_of(pod.uid) == set(assigned)
         node.kubelet.prestart(pod.uid, "main")
         admitted += 1
         if early:
             node.kubelet.end(pod.uid)
         else:
-            free -= set(promised)
+            free -= set(assigned)
             live.append(pod)
-    assert node.verdicts() == {"promised": admitted}
+    assert node.verdicts() == {"assigned": admitted}

@@ -43,10 +43,10 @@ def parts_of(*gpus: tuple[Device, ...]) -> tuple[Device, ...]:
     return tuple(device for gpu in gpus for device in gpu if device.parent)
 
 
-def asking(resource: str, number: int = 1, **promises: list[str]) -> FakePod:
+def asking(resource: str, number: int = 1, **assignments: list[str]) -> FakePod:
     pod = a_pod(containers=[FakeContainer("main", number, resource=resource)])
-    if promises:
-        pod.annotations = {names.ASSIGNED: json.dumps(promises)}
+    if assignments:
+        pod.annotations = {names.ASSIGNED: json.dumps(assignments)}
     return pod
 
 
@@ -69,12 +69,12 @@ def test_each_resource_is_registered_and_gives_its_own_devices(kubelet: FakeKube
             assert named.name == f"{names.CDI_KIND}={expected}"
 
 
-def test_what_was_promised_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
+def test_what_was_assigned_of_a_profile_is_given(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, offers=parts_of(cut(0, "1g.10gb", "1g.10gb"))) as agent:
         pod = asking(SMALL, main=["MIG-0-1"])
         assert kubelet.admit(pod)
         assert kubelet.devices_of(pod.uid) == {"MIG-0-1"}
-        assert agent.counted("admissions_total", verdict="promised") == 1
+        assert agent.counted("admissions_total", verdict="assigned") == 1
 
 
 def test_a_pod_with_containers_of_several_resources_gets_each_of_its_own(kubelet: FakeKubelet) -> None:
@@ -86,7 +86,7 @@ def test_a_pod_with_containers_of_several_resources_gets_each_of_its_own(kubelet
         pod.annotations = {names.ASSIGNED: json.dumps({"setup": ["MIG-2-1"], "main": ["GPU-1"]})}
         assert kubelet.admit(pod), pod.message
         assert kubelet.held == {(pod.uid, "setup"): {"MIG-2-1"}, (pod.uid, "main"): {"GPU-1"}}
-        assert agent.counted("admissions_total", verdict="promised") == 2
+        assert agent.counted("admissions_total", verdict="assigned") == 2
 
 
 @pytest.mark.parametrize(("packing", "gpus"), [(Packing.DISTRIBUTED, 2), (Packing.PACKED, 1)])

@@ -56,7 +56,7 @@ def test_orders_that_cannot_be_read_change_nothing_and_are_said() -> None:
     with capture_logs() as logs:
         heard.says('{"GPU-0":{"cordoned":7}}')
     assert len(heard.cordons) == 1
-    assert names.DEVICE_ORDERS in logs[0]["sentence"]
+    assert names.DEVICE_ORDERS in logs[0]["message"]
 
 
 def test_a_node_that_is_deleted_takes_its_orders_along() -> None:

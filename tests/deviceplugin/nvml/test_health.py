@@ -27,8 +27,8 @@ def xid(
     return EventSeen(GpuEvent(gpu, EventKind.XID, number, gi, ci), at)
 
 
-def after(*seen: Observation, heeded: XidPolicy | None = None) -> HealthState:
-    state = HealthState() if heeded is None else HealthState(heeded=heeded)
+def after(*seen: Observation, xid_policy: XidPolicy | None = None) -> HealthState:
+    state = HealthState() if xid_policy is None else HealthState(xid_policy=xid_policy)
     for one in seen:
         state = state.apply(one)
     return state
@@ -55,9 +55,9 @@ def test_an_xid_of_a_program_changes_nothing() -> None:
 
 
 def test_an_ignored_xid_changes_nothing_and_an_added_one_counts() -> None:
-    heeded = XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
-    assert after(xid(79), heeded=heeded).reason(Scope(A)) is None
-    assert after(xid(31), heeded=heeded).reason(Scope(A)) == "XID 31: memory page fault of a program"
+    xid_policy = XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
+    assert after(xid(79), xid_policy=xid_policy).reason(Scope(A)) is None
+    assert after(xid(31), xid_policy=xid_policy).reason(Scope(A)) == "XID 31: memory page fault of a program"
 
 
 def test_a_critical_xid_of_the_gpu_concerns_all_its_mig_devices() -> None:

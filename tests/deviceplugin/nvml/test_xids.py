@@ -34,13 +34,13 @@ def test_what_needs_a_reset_is_critical() -> None:
 
 
 def test_an_administrator_takes_numbers_out_and_adds_others() -> None:
-    heeded = xids.XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
-    assert not heeded.is_critical(79)
-    assert not heeded.needs_reset(79)
-    assert heeded.is_critical(31)
-    assert heeded.is_critical(48)
+    policy = xids.XidPolicy(ignored=frozenset({79}), added=frozenset({31}))
+    assert not policy.is_critical(79)
+    assert not policy.needs_reset(79)
+    assert policy.is_critical(31)
+    assert policy.is_critical(48)
 
 
-def test_a_number_cannot_be_ignored_and_heeded_at_once() -> None:
-    with pytest.raises(xids.ContradictionError, match=r"ignored and heeded at once: \[79\]"):
+def test_a_number_cannot_be_both_ignored_and_critical() -> None:
+    with pytest.raises(xids.ContradictionError, match=r"cannot be both ignored and critical: \[79\]"):
         xids.XidPolicy(ignored=frozenset({79, 1}), added=frozenset({79}))

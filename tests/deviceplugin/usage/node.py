@@ -63,8 +63,8 @@ class MeasuredNode:
         folder: Path,
         *,
         devices: tuple[NodeDevice, ...] = (gpu(0), gpu(1)),
-        name_people: bool = True,
-        tell_every: float = 10.0,
+        include_users: bool = True,
+        report_every: float = 10.0,
         knows_node: bool = True,
     ) -> None:
         self.clock = FakeClock()
@@ -82,10 +82,10 @@ class MeasuredNode:
         device_cache.put(AdvertisedDevices(tuple(one.published for one in devices), reported=True))
         self.measurer = UsageMonitor(
             HolderSource(device_cache, self, lambda: self.pods).snapshot,
-            UseMetrics(self.registry, name_people=name_people),
+            UseMetrics(self.registry, include_users=include_users),
             SquatterReporter(self.recorder),
             everybody=lambda: (*(self.pods or ()), *self.without_gpus),
-            options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), tell_every=tell_every),
+            options=Options(proc=self.proc, tolerated=frozenset({"Xorg"}), report_every=report_every),
             clock=self.clock,
         )
         if knows_node:

@@ -1,4 +1,4 @@
-"""Who is on each device, by the kubelet's record and by what was promised."""
+"""Who is on each device, by the kubelet's record and by what was assigned."""
 
 import msgspec
 
@@ -20,30 +20,30 @@ def named(one: Pod, **said: str) -> Pod:
 
 
 def test_a_holder_is_told_with_pod_user_booking_and_source() -> None:
-    alices = named(pod("a", promise=["GPU-1"]), **{names.USER: "alice", names.BOOKING: "b-1"})
+    alices = named(pod("a", assignment=["GPU-1"]), **{names.USER: "alice", names.BOOKING: "b-1"})
     (one,) = holders(GPUS, held(a="GPU-1"), (alices,))
     assert (one.device, one.index, one.uid, one.containers) == ("GPU-1", 1, "a", ("main",))
     assert (one.namespace, one.pod, one.user, one.booking) == ("default", "pod-a", "alice", "b-1")
     assert one.source == "kubelet"
 
 
-def test_what_the_kubelet_gave_wins_over_what_was_promised() -> None:
-    found = holders(GPUS, held(a="GPU-3"), (pod("a", promise=["GPU-1"]),))
+def test_what_the_kubelet_gave_wins_over_what_was_assigned() -> None:
+    found = holders(GPUS, held(a="GPU-3"), (pod("a", assignment=["GPU-1"]),))
     assert [(one.device, one.source) for one in found] == [("GPU-3", "kubelet")]
 
 
-def test_what_the_kubelet_has_not_given_yet_is_promised() -> None:
-    found = holders(GPUS, PodDevices(), (pod("a", promise=["GPU-1"]),))
-    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-1", "a", "promise")]
+def test_what_the_kubelet_has_not_given_yet_is_assigned() -> None:
+    found = holders(GPUS, PodDevices(), (pod("a", assignment=["GPU-1"]),))
+    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-1", "a", "assignment")]
 
 
-def test_without_the_kubelets_record_there_are_promises_alone() -> None:
-    found = holders(GPUS, None, (pod("a", promise=["GPU-0"]), pod("b")))
-    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "promise")]
+def test_without_the_kubelets_record_there_are_assignments_alone() -> None:
+    found = holders(GPUS, None, (pod("a", assignment=["GPU-0"]), pod("b")))
+    assert [(one.device, one.uid, one.source) for one in found] == [("GPU-0", "a", "assignment")]
 
 
 def test_a_pod_that_has_ended_holds_nothing_though_the_record_keeps_it() -> None:
-    ended = pod("a", promise=["GPU-0"], phase="Succeeded")
+    ended = pod("a", assignment=["GPU-0"], phase="Succeeded")
     assert holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,)) == ()
 
 

@@ -71,7 +71,7 @@ def test_the_series_of_a_pod_are_gone_with_it(node: MeasuredNode) -> None:
 
 
 def test_people_are_not_named_where_they_are_not_to_be(tmp_path: Path) -> None:
-    node = MeasuredNode(tmp_path, name_people=False)
+    node = MeasuredNode(tmp_path, include_users=False)
     node.measured(GPU_0=busy())
     nobody = {**ALICES, "user": "", "booking": ""}
     assert node.series("device_holder") == [ON_0 | nobody | {"source": "kubelet"}]
@@ -225,7 +225,7 @@ def test_the_lease_tells_the_booking_server_how_gpus_are_used(node: MeasuredNode
 
 
 def test_the_text_is_made_anew_no_more_often_than_it_is_set(tmp_path: Path) -> None:
-    node = MeasuredNode(tmp_path, tell_every=60)
+    node = MeasuredNode(tmp_path, report_every=60)
     texts = []
     for _ in range(12):
         node.measured(GPU_0=busy())
@@ -234,7 +234,7 @@ def test_the_text_is_made_anew_no_more_often_than_it_is_set(tmp_path: Path) -> N
 
 
 def test_nothing_is_told_where_it_is_not_to_be(tmp_path: Path) -> None:
-    node = MeasuredNode(tmp_path, tell_every=0)
+    node = MeasuredNode(tmp_path, report_every=0)
     node.measured(GPU_0=busy())
     assert node.measurer.text() is None
 

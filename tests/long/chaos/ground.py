@@ -30,7 +30,7 @@ class Product(Installed):
     def values(self) -> dict[str, Any]:
         """As ever, but for the people and the policy."""
         usual = super().values()
-        again = {"cooldown": "PT0S", "shortest": "PT1S"}
+        again = {"cooldown": "PT0S", "shortest_booking": "PT1S"}
         server = {**usual["server"], "settings": {**usual["server"]["settings"], **again}}
         return {**usual, "identityRules": accounts.rules(NAMESPACE), "server": server}
 

@@ -61,7 +61,7 @@ def test_a_value_reaches_the_part_that_it_is_about(render: Render) -> None:
     loaded = {
         part: load(SETTINGS[part], environment(found[part]["spec"]["containers"][0])) for part in SETTINGS
     }
-    assert loaded["controller"].end_action_owned == "delete"
+    assert loaded["controller"].end_action_with_controller == "delete"
     assert loaded["extender"].placement == "spread"
     assert loaded["server"].requests_per_second == 50
 

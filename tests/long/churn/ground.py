@@ -47,7 +47,7 @@ SECOND: Final = "booking-controller-2"
 CONTROLLERS: Final = (booking_controller.NAME, SECOND)
 READY_WITHIN: Final = 180.0
 IDENTITY: Final = {"GPU_BOOKING_IDENTITY_RULES": json.dumps(accounts.rules(NAMESPACE))}
-POLICY: Final = {**IDENTITY, "GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
+POLICY: Final = {**IDENTITY, "GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST_BOOKING": "PT1S"}
 MODULES: Final = {
     booking_server.NAME: "booking.server",
     extender.NAME: "extender.__main__",

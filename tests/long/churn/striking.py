@@ -27,7 +27,7 @@ READY: Final = frozenset(MODULES)
 TELLS_TIME: Final = "differ by more than"
 """What a part says whose clock is wrong."""
 THIEF: Final = "somebody-else"
-PASSES: Final = "reclaimer_pass_seconds_count"
+PASSES: Final = "reclaimer_reconcile_seconds_count"
 
 
 class Striking:

@@ -118,19 +118,6 @@ def test_a_disk_that_is_full_takes_gpus_out_of_use_and_nothing_is_left_half_writ
         admitted(kubelet, gpus.uuids()[1])
 
 
-def test_a_settings_file_that_is_cut_off_ends_it_with_a_sentence(
-    kubelet: FakeKubelet, tmp_path: Path
-) -> None:
-    file = tmp_path / "settings.json"
-    file.write_text('{"port": 94')
-    where = {names.SETTINGS_PREFIX + "SETTINGS_FILE": str(file)}
-    with agent(kubelet, simulated(tmp_path), tmp_path, **where) as running:
-        assert running.process.wait(timeout=LONG) == 2
-        said = running.log.read_text()
-    assert f"The settings file {file} is not JSON" in said
-    assert "Traceback" not in said
-
-
 def test_after_a_reboot_pods_that_were_there_keep_their_gpus_and_a_missing_one_is_known(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:

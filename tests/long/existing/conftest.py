@@ -12,7 +12,7 @@ from devcluster.cluster import Cluster
 from devcluster.product import Parts, existing
 from tests.e2e.testbed import Design, Testbed
 
-POLICY = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST": "PT1S"}
+POLICY = {"GPU_BOOKING_COOLDOWN": "PT0S", "GPU_BOOKING_SHORTEST_BOOKING": "PT1S"}
 
 
 class Endpoints:

@@ -1,4 +1,9 @@
-"""The calls at which a part is killed: taken from the record of an undisturbed telling."""
+"""The calls at which a part is killed: taken from the record of an undisturbed telling.
+
+Those of controller, extender and booking server: node agents and kube-scheduler are behind the proxy too, but
+write nothing for an eviction, a comeback or an end. What their faulty answers do, `test_faulty_answers.py`
+tries; they are killed by `test_killed_parts.py` and `test_killed_at_once.py`.
+"""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

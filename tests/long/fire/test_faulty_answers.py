@@ -1,105 +1,35 @@
-"""Wrong, late, lost and missing answers of the API server to controller, extender and booking server.
+"""Wrong, late, lost and missing answers of the API server to our parts and to their kube-scheduler.
 
 The story of `give_and_take` ends the same each time, and the laws are watched. People and kubelets are
-answered as usual.
+answered as usual. What is done to which answers is in `faulty.py`.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
 from devcluster.demo.reporter import Reporter
-from devcluster.faultproxy import Answer, Call, Cut, Lose, Match, Refuse, Rule, Slow, Stall
-from devcluster.faultproxy.rules import PASS
+from devcluster.faultproxy import FaultProxy, Rule
+from devcluster.product import Parts
 from tests.e2e.persons import Person
 from tests.e2e.playground import Playground
+from tests.e2e.session import GPUS
 from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
-from tests.long.fire.give_and_take import AS_IT_SHOULD, HERS, GiveAndTake, Moment
-from tests.long.fire.points import CALLERS, created
+from tests.long.fire.faulty import ANSWERS, NEIGHBOURS, OPENINGS, SLOW, WATCHES
+from tests.long.fire.give_and_take import AS_IT_SHOULD, GiveAndTake, Moment
+from tests.long.fire.points import created
 from tests.long.fire.proxied import Proxied, proxied
 
 pytestmark = pytest.mark.e2e
 
-OURS = frozenset(CALLERS)
-Fault = Answer | Lose | Refuse
-CONFLICT = Answer(code=409, reason="Conflict")
-GONE = Answer(code=410, reason="Expired")
-OVERLOAD = Answer(code=429, reason="TooManyRequests", retry_after=1)
-BROKEN = Answer(code=500, reason="InternalError")
-IRREGULAR = 3 + 5**0.5
-"""About every fifth call; no loop of ours keeps step with it, which would fail at the same call for ever."""
-REFUSABLE = ("POST pods/eviction", "POST podtemplates")
-"""Refused once each: when the eviction of a pod is refused for the third time, another one has to go."""
-UNREFUSABLE = frozenset({*REFUSABLE, "PATCH pods +notice +comeback +finalizers"})
-
-
-def often(fault: Fault, wanted: Callable[[Call], bool] = lambda _call: True) -> tuple[Rule, ...]:
-    """About every fifth call of all three parts together, reads as well."""
-    leaving = Match(callers=OURS, also=lambda call: call.step in UNREFUSABLE)
-    return (
-        *first_times(fault, 1, REFUSABLE),
-        Rule(match=leaving, action=PASS, times=None),
-        Rule(match=Match(callers=OURS, also=wanted), action=fault, every=IRREGULAR, times=None),
-    )
-
-
-def first_times(fault: Fault, times: int, steps: Sequence[str]) -> tuple[Rule, ...]:
-    """Calls of each of these kinds fail so many times in a row, and then no more."""
-    return tuple(Rule(match=Match(callers=OURS, step=step), action=fault, times=times) for step in steps)
-
-
-ANSWERS: Mapping[str, tuple[Rule, ...]] = {
-    "every fifth write is answered 409": often(CONFLICT, lambda call: call.is_write),
-    "every fifth call is answered 429": often(OVERLOAD),
-    "every fifth call is answered 500": often(BROKEN),
-    "the answer to every fifth call is lost": often(Lose()),
-    "every fifth call gets no connection": often(Refuse()),
-    "what brings a pod back, and what a booking is written by, fails for a while": first_times(
-        BROKEN, 4, ("POST pods", "POST bookings", "PATCH bookings/status +back +ending")
-    ),
-}
-SLOW: Mapping[str, tuple[Rule, ...]] = {
-    "every fourth call is late, and the answer to every fourth": (
-        Rule(match=Match(callers=OURS), action=Slow(seconds=0.5), every=4, times=None),
-        Rule(
-            match=Match(callers=OURS),
-            action=Slow(seconds=0.5, forwarded_late=True),
-            after=2,
-            every=4,
-            times=None,
-        ),
-    ),
-    "callers have given up when the answer comes, or when the call gets there": (
-        Rule(
-            match=Match(subresource="binding", also=lambda call: call.place.name.startswith(HERS)),
-            action=Slow(seconds=4.0, forwarded_late=True),
-        ),
-        Rule(match=Match(callers=OURS, step="POST podtemplates"), action=Slow(seconds=16.0)),
-    ),
-}
-
-
-def is_resumed(call: Call) -> bool:
-    """A watch that goes on where another has ended, without a list before it."""
-    return "sendInitialEvents" not in call.query
-
-
-def watches(action: Answer | Cut | Stall, *, after: int = 0, every: int = 1) -> Rule:
-    match = Match(callers=OURS, watch=True, also=is_resumed)
-    return Rule(match=match, action=action, after=after, every=every, times=None)
-
-
-WATCHES: Mapping[str, tuple[Rule, ...]] = {
-    "watches end after a gap, again and again": (watches(Cut(events=3, seconds=0.5)),),
-    "watches end after every event": (watches(Cut(events=1, seconds=0.7)),),
-    "watches bring their events late": (watches(Stall(events=1, seconds=2.0)),),
-    "watches cannot go on where they were, and end": (
-        watches(GONE, every=2),
-        watches(Cut(events=3), after=1, every=2),
-    ),
-}
+NODE = "node-a"
+UNUSED = 3
+"""A GPU of the node that is no A100: nobody in the story wants it."""
+NOTHING, RESET = 0, 1
+"""Recovery actions: what the driver asks for."""
+XID = 48
 
 
 class Disturbed:
@@ -136,6 +66,41 @@ class Disturbed:
         self._reporter.say("answers", line)
 
 
+class Occasions:
+    """Gives node agents and kube-scheduler something to ask: a GPU fails and is mended, each begins anew."""
+
+    def __init__(self, proxy: FaultProxy, parts: Parts, ground: Playground) -> None:
+        self._proxy = proxy
+        self._parts = parts
+        self._ground = ground
+        self._gpus = parts.fake_nvml(NODE)
+
+    def __call__(self, moment: Moment) -> None:
+        """The story waits until all are back at work."""
+        if moment == "begun":
+            self._parts.scheduler().restart()
+            self._gpus.recovery_action(UNUSED, RESET)
+            self._gpus.xid(UNUSED, XID)
+            self._await_reported(healthy=False)
+        elif moment == "served":
+            agent = self._parts.agent(NODE)
+            agent.kill()
+            self._ground.await_gpus(NODE, 0)
+            self._gpus.recovery_action(UNUSED, NOTHING)
+            agent.restart()
+            self._await_reported(healthy=True)
+        self._proxy.cut_watches()
+
+    def _await_reported(self, *, healthy: bool) -> None:
+        """Until the inventory and the kubelet say so."""
+        uuid = self._gpus.uuids()[UNUSED]
+        self._ground.await_that(
+            f"{NODE} reports its GPU as {'well' if healthy else 'unwell'}",
+            lambda: self._ground.inventory()[uuid][1].is_healthy is healthy or None,
+        )
+        self._ground.await_gpus(NODE, GPUS if healthy else GPUS - 1)
+
+
 @pytest.fixture(scope="module")
 def behind(testbed: Testbed) -> Iterator[Proxied]:
     with proxied(testbed.cluster, testbed.parts) as running, testbed.pinned():
@@ -146,7 +111,12 @@ def behind(testbed: Testbed) -> Iterator[Proxied]:
 def disturbed(
     behind: Proxied, alice: Person, bob: Person, playground: Playground, laws: LiveWatch
 ) -> Disturbed:
-    return Disturbed(behind, GiveAndTake(alice, bob, playground, "node-a"), laws)
+    return Disturbed(behind, GiveAndTake(alice, bob, playground, NODE), laws)
+
+
+@pytest.fixture
+def occasions(behind: Proxied, parts: Parts, playground: Playground) -> Occasions:
+    return Occasions(behind.proxy, parts, playground)
 
 
 def undisturbed(_moment: Moment) -> None:
@@ -166,3 +136,15 @@ def test_answers_that_are_late_do_not_change_the_end(disturbed: Disturbed) -> No
 def test_watches_with_gaps_do_not_change_the_end(behind: Proxied, disturbed: Disturbed) -> None:
     for name, rules in WATCHES.items():
         disturbed.tell(name, rules, lambda _moment: behind.proxy.cut_watches())
+
+
+def test_watches_that_do_not_open_do_not_change_the_end(behind: Proxied, disturbed: Disturbed) -> None:
+    for name, rules in OPENINGS.items():
+        disturbed.tell(name, rules, lambda _moment: behind.proxy.cut_watches())
+
+
+def test_faulty_answers_to_node_agents_and_kube_scheduler_do_not_change_the_end(
+    disturbed: Disturbed, occasions: Occasions
+) -> None:
+    for name, rules in NEIGHBOURS.items():
+        disturbed.tell(name, rules, occasions)

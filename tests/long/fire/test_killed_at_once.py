@@ -15,7 +15,7 @@ pytestmark = pytest.mark.e2e
 
 LOOKS = 5
 """Passes of the new controller after which it would have written what it does not know any more."""
-PASSES = "reclaimer_pass_seconds_count"
+PASSES = "reclaimer_reconcile_seconds_count"
 
 
 def test_all_parts_killed_at_once_know_afterwards_what_they_knew_before(

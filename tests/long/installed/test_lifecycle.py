@@ -37,7 +37,7 @@ NODE: Final = "node-a"
 TEAM: Final = "team"
 SLOWLY: Final = 10
 """Seconds that a victim takes to end: something of ours is under way meanwhile."""
-VALUES: Final = {"image": {"tag": VERSION}, "server": {"settings": {"shortest": "PT1S"}}}
+VALUES: Final = {"image": {"tag": VERSION}, "server": {"settings": {"shortest_booking": "PT1S"}}}
 """The images of every release are those of today; all else of it is its own."""
 OF_BOOKINGS: Final = {
     "CustomResourceDefinition " + f"{BOOKINGS.plural}.{BOOKINGS.group}",

@@ -124,9 +124,9 @@ def test_what_administrators_may_ask_is_refused_to_everybody_else_and_reported(
 def test_l7_who_forges_a_stamp_is_reported(site: Site) -> None:
     forged = a_pod(generateName="p-", annotations={names.USER: "bob", names.BOOKING: site.theirs})
     assert names.USER not in site.people.alice.create(pods(), forged, dry=True).annotations
-    told = lines(site.parts.controller(), "a new pod brought keys that we alone write; they were removed")
+    told = lines(site.parts.controller(), "reserved keys were removed from a new pod")
     assert [line["creator"] for line in told] == [site.users["user"]]
-    assert site.parts.metric(site.parts.controller(), "admission_forgeries_total") == 1
+    assert site.parts.metric(site.parts.controller(), "admission_reserved_keys_removed_total") == 1
 
 
 # --- others' bookings and addresses ----------------------------------------------------------------------
@@ -273,8 +273,8 @@ def test_who_asks_too_often_is_told_to_wait_and_administrators_are_told_once(sit
     eventually(lambda: hurried.ask("GET", "/policy").status == 429, deadline=PATIENCE)
     for _ in range(5):
         hurried.ask("GET", "/policy")
-    told = lines(site.parts.server(), "somebody asks too often")
-    assert [line["whose"] for line in told] == [HURRIED]
+    told = lines(site.parts.server(), "a client exceeds its rate limit")
+    assert [line["client"] for line in told] == [HURRIED]
 
 
 # --- secrets ---------------------------------------------------------------------------------------------

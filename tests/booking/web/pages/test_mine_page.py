@@ -92,7 +92,9 @@ STAY: Final = "stay, but must leave whenever a booked pod needs their GPUs."
 def test_whoever_releases_is_told_what_becomes_of_the_pods_before_and_after(
     tmp_path: Path, bare: EndAction, owned: EndAction, before: str, after: str
 ) -> None:
-    site = Site(tmp_path, terms=EvictionSettings(end_action_bare=bare, end_action_owned=owned))
+    site = Site(
+        tmp_path, terms=EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
+    )
     with closing(site.store):
         now = site.clock.now()
         record = site.add(now - DAY, now + DAY, user="alice", node="node-a")

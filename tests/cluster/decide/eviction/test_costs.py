@@ -6,9 +6,10 @@ import msgspec
 import pytest
 
 from cluster import names
-from cluster.decide.eviction.costs import SECOND, lost_work, microseconds, work_of
+from cluster.decide.eviction.costs import SECOND, microseconds, work_of
 from cluster.fake.merging import merged
 from cluster.objects.pods import Pod
+from tests.fakes.costs import lost_work
 from tests.fakes.objects import EPOCH, a_pod
 
 MINUTE = 60_000_000

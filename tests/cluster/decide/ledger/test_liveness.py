@@ -20,7 +20,7 @@ def test_an_agent_is_alive_until_75_seconds_without_renewal() -> None:
     seen(liveness, a_lease("n0"), monotonic=1000)
 
     assert liveness.state("n0", monotonic=1000 + UNRESPONSIVE_AFTER - 1) == "alive"
-    assert liveness.state("n0", monotonic=1000 + UNRESPONSIVE_AFTER) == "silent"
+    assert liveness.state("n0", monotonic=1000 + UNRESPONSIVE_AFTER) == "unresponsive"
 
 
 def test_at_first_sight_the_age_is_taken_from_the_lease() -> None:
@@ -29,13 +29,13 @@ def test_at_first_sight_the_age_is_taken_from_the_lease() -> None:
     seen(liveness, a_lease("n0"), monotonic=1070)
 
     assert liveness.state("n0", monotonic=1074) == "alive"
-    assert liveness.state("n0", monotonic=1075) == "silent"
+    assert liveness.state("n0", monotonic=1075) == "unresponsive"
 
 
 def test_a_renewal_counts_from_when_it_is_seen_whatever_the_wall_clock_says() -> None:
     liveness = Liveness()
     seen(liveness, a_lease("n0"), monotonic=1000, skew=3600)
-    assert liveness.state("n0", monotonic=1000) == "silent"
+    assert liveness.state("n0", monotonic=1000) == "unresponsive"
 
     seen(liveness, a_lease("n0", renewed=EPOCH + timedelta(seconds=30), version=2), monotonic=1030, skew=3600)
 
@@ -59,7 +59,7 @@ def test_the_same_renewal_seen_again_is_no_new_sign_of_life() -> None:
 
     seen(liveness, a_lease("n0"), monotonic=1060)
 
-    assert liveness.state("n0", monotonic=1080) == "silent"
+    assert liveness.state("n0", monotonic=1080) == "unresponsive"
 
 
 def test_a_lease_from_the_future_counts_from_now() -> None:
@@ -68,7 +68,7 @@ def test_a_lease_from_the_future_counts_from_now() -> None:
     seen(liveness, a_lease("n0", renewed=EPOCH + timedelta(hours=1)), monotonic=1000)
 
     assert liveness.state("n0", monotonic=1074) == "alive"
-    assert liveness.state("n0", monotonic=1075) == "silent"
+    assert liveness.state("n0", monotonic=1075) == "unresponsive"
 
 
 def test_an_agent_that_says_goodbye_is_stopping_and_its_successor_is_alive() -> None:

@@ -9,13 +9,14 @@ import pytest
 from cluster.decide.serving import ANSWERED_WITHIN
 from cluster.fake.clock import FakeClock
 from cluster.objects.pods import Pod
-from extender.bind import unanswered
-from extender.bind_deadline import SECONDS, BindDeadline
-from extender.bind_limiter import BUSY, PATIENCE, BindLimiter
-from extender.wire import ExtenderBindingArgs, ExtenderBindingResult
+from extender.bind import BUDGET, PATIENCE
+from extender.bind_decision import AwaitsKubeletError
+from extender.binding_post import CONNECTING
+from extender.wire import ExtenderBindingArgs
 from tests.extender.cluster import Cluster
 from tests.fakes.objects import a100, a_pod
 
+UNANSWERED = str(AwaitsKubeletError("n0"))
 CHART = Path(__file__).resolve().parents[2] / "charts" / "gpu-booking"
 
 
@@ -41,9 +42,9 @@ def arguments(pod: Pod, node: str = "n0") -> ExtenderBindingArgs:
 def test_a_second_pod_is_not_bound_before_the_kubelet_has_answered_for_the_first(cluster: Cluster) -> None:
     first, second = asked(cluster, "a"), asked(cluster, "b")
     assert cluster.bind_to(first) == ""
-    assert cluster.bind_to(second) == unanswered("n0")
+    assert cluster.bind_to(second) == UNANSWERED
     cluster.pods.upsert(cluster.stored("a"))
-    assert cluster.bind_to(second) == unanswered("n0")
+    assert cluster.bind_to(second) == UNANSWERED
     cluster.take("a")
     assert cluster.bind_to(second) == ""
 
@@ -67,7 +68,7 @@ def test_a_kubelet_that_says_nothing_keeps_its_node_for_a_while(cluster: Cluster
     if is_seen:
         cluster.pods.upsert(cluster.stored("a"))
     cluster.clock.advance(ANSWERED_WITHIN)
-    assert cluster.bind_to(second) == unanswered("n0")  # nor has its agent said anything since
+    assert cluster.bind_to(second) == UNANSWERED  # nor has its agent said anything since
     cluster.renew("n0")
     assert cluster.bind_to(second) == ""
 
@@ -81,10 +82,6 @@ def advancing(cluster: Cluster) -> None:
     """From here on a wait moves the time."""
     cluster.clock = FakeClock(self_advancing=True)
     cluster.state._clock = cluster.state.bind_queue._clock = cluster.clock
-
-
-def patient(cluster: Cluster, *, at_most: int = 40) -> BindLimiter:
-    return BindLimiter(cluster.bind, cluster.state, cluster.clock, at_most=at_most)
 
 
 def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) -> None:
@@ -102,7 +99,7 @@ def test_pods_that_come_at_once_are_bound_one_after_the_other(cluster: Cluster) 
         return bool(waiting)
 
     names = [pod.metadata.name for pod in pods]
-    bind = patient(cluster)
+    bind = cluster.binding()
     with ThreadPoolExecutor(count) as pool:
         answers = [pool.submit(bind, arguments(pod, "large")) for pod in pods]
         while not all(answer.done() for answer in answers):
@@ -118,7 +115,7 @@ def test_patience_ends_before_the_scheduler_s(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
     advancing(cluster)
     begun = cluster.clock.monotonic()
-    assert patient(cluster)(arguments(asked(cluster, "b"))).error == unanswered("n0")
+    assert cluster.binding()(arguments(asked(cluster, "b"))).error == UNANSWERED
     assert PATIENCE <= cluster.clock.monotonic() - begun < PATIENCE + 0.1
 
 
@@ -126,35 +123,16 @@ def test_a_bind_has_answered_before_kube_scheduler_gives_it_up() -> None:
     (profile,) = CHART.rglob("_scheduler.tpl")
     found = re.search(r"httpTimeout: (\d+)s", profile.read_text())
     assert found is not None
-    assert PATIENCE < SECONDS < float(found[1])
-
-
-def test_binds_take_a_bounded_number_of_threads_and_what_is_beyond_is_told_to_come_again(
-    cluster: Cluster,
-) -> None:
-    first, second = arguments(asked(cluster, "a")), arguments(asked(cluster, "b"))
-    beside: list[str] = []
-
-    def while_another_is_under_way(
-        question: ExtenderBindingArgs, budget: BindDeadline
-    ) -> ExtenderBindingResult:
-        beside.append(one_at_a_time(second).error)
-        return cluster.bind(question, budget)
-
-    one_at_a_time = BindLimiter(while_another_is_under_way, cluster.state, cluster.clock, at_most=1)
-    assert one_at_a_time(first).error == ""
-    assert beside == [BUSY]
-    assert cluster.bindings() == ["n0"]
+    assert PATIENCE < BUDGET < float(found[1])
 
 
 def test_what_has_waited_its_turn_still_has_time_to_be_posted(cluster: Cluster) -> None:
     cluster.bind_to(asked(cluster, "a"))
-    left: list[float] = []
-
-    def late(question: ExtenderBindingArgs, budget: BindDeadline) -> ExtenderBindingResult:
-        left.append(budget.left)
-        return cluster.bind(question, budget)
-
-    advancing(cluster)
-    BindLimiter(late, cluster.state, cluster.clock, at_most=1)(arguments(asked(cluster, "b")))
-    assert SECONDS - PATIENCE - 0.1 < left[-1] <= left[0] <= SECONDS
+    bind, second = cluster.binding(), arguments(asked(cluster, "b"))
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(bind, second)
+        cluster.clock.until_waiting()
+        cluster.clock.advance(PATIENCE - 0.05)
+        cluster.take("a")
+        assert answer.result(10).error == ""
+    assert PATIENCE + CONNECTING < BUDGET

@@ -1,0 +1,1 @@
+"""The commands of ``kubectl gpu admin`` that change something, a file per subject."""

@@ -1,0 +1,83 @@
+"""How commands of administrators are answered: their lists, and what was made or taken back."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from booking.cli import output as printed
+from booking.cli.output import PEOPLES, Column, Format, Row
+from booking.cli.server_connection import ServerConnection
+
+_NO_ID: Final = "(none)"
+"""Of what was only tried."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A list that administrators read."""
+
+    what: str
+    """Its address below ``/admin``, and the field of its answer."""
+    empty: str
+    """The sentence where there is nothing."""
+    which: Mapping[str, object] = field(default_factory=dict)
+    """The query."""
+
+
+def show_list(reach: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
+    """Print a list to its end."""
+    found = reach.api.pages(f"/admin/{asked.what}", asked.what, asked.which)
+    printed.show({asked.what: found}, found, columns, output=output, name=_name_of, empty=asked.empty)
+
+
+def ask(
+    reach: ServerConnection, method: str, path: str, body: Mapping[str, Any] | None, *, dry_run: bool
+) -> dict[str, Any]:
+    """Have something done below ``/admin``, or tried."""
+    sent = None if body is None else dict(body)
+    return reach.api.ask(method, f"/admin/{path}", sent, query={"dry_run": True} if dry_run else None)
+
+
+def tell_made(answer: Mapping[str, Any], output: Format, message: str, *, dry_run: bool) -> None:
+    """Print what was made, with its id, or would be.
+
+    Args:
+        answer: the server's.
+        output: how.
+        message: for people, without its end: the id follows.
+        dry_run: whether it was only tried; then it has no id.
+    """
+    identifier = _NO_ID if dry_run else str(answer["id"])
+    printed.tell(
+        answer, output, name=identifier, message=f"{message}." if dry_run else f"{message}: {identifier}."
+    )
+
+
+def span_of(reach: ServerConnection, row: Row) -> str:
+    """``from Mon 2026-03-02 09:00 to Fri 2026-03-06 17:00 (Europe/Stockholm)``."""
+    start, end = (printed.local(row[edge], reach.zone) for edge in ("start", "end"))
+    return f"from {start} to {end} ({reach.zone.key})"
+
+
+def span_columns(reach: ServerConnection, output: Format) -> tuple[Column, ...]:
+    """Start and end, which programs do not need in a table."""
+    if output not in PEOPLES:
+        return ()
+    zone = reach.zone
+    return (
+        Column(f"START ({zone.key})", lambda b: printed.local(b["start"], zone) if b.get("start") else None),
+        Column("END", lambda b: printed.local(b["end"], zone) if b.get("end") else None),
+    )
+
+
+def at_column(reach: ServerConnection, output: Format) -> Column:
+    """When it happened."""
+    if output not in PEOPLES:
+        return Column("AT", lambda e: e["at"])
+    zone = reach.zone
+    return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))
+
+
+def _name_of(row: Row) -> str:
+    """Blocks and exemptions have an id, entries of audit and demand a number."""
+    return str(row["id"] if "id" in row else row["number"])

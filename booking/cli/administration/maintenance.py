@@ -1,0 +1,122 @@
+"""``kubectl gpu admin blocks``, ``block`` and ``unblock``: maintenance."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from booking import wording
+from booking.cli import bookings
+from booking.cli import output as printed
+from booking.cli.administration.answers import Listed, ask, show_list, span_columns, span_of, tell_made
+from booking.cli.api import part
+from booking.cli.completions import known_blocks, known_models, known_nodes
+from booking.cli.connection_options import reach_of, reaching
+from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
+from booking.cli.server_connection import ServerConnection
+from booking.cli.time_parsing import TIME, instant_of
+from booking.cli.typed_names import NAME
+
+
+@click.command()
+@printing
+@reaching
+def blocks(output: Format, **options: Any) -> None:
+    """Show maintenance that runs or is planned."""
+    reach = reach_of(options)
+    columns = (
+        Column("ID", lambda b: b["id"]),
+        Column("NODE", lambda b: b["node"]),
+        Column("MODEL", lambda b: b.get("model") or "all"),
+        Column("GPUS", lambda b: b.get("count") or "all"),
+        *span_columns(reach, output),
+        Column("REASON", lambda b: b["reason"]),
+        Column("BY", lambda b: b.get("created_by"), wide=True),
+    )
+    show_list(reach, Listed("blocks", empty="No maintenance is planned."), columns, output)
+
+
+@click.command(short_help="Block the GPUs of a NODE for maintenance.")
+@click.argument("node", type=NAME, shell_complete=known_nodes)
+@click.option("--from", "start", metavar=TIME, help="When the maintenance starts; now by default.")
+@click.option("--to", "end", required=True, metavar=TIME, help="When it ends.")
+@click.option("--reason", required=True, help="Why; users see it.")
+@click.option(
+    "--model", type=NAME, shell_complete=known_models, help="Only GPUs of this model; by default all."
+)
+@click.option("--gpus", "-g", type=int, help="Only so many of them; by default all.")
+@trying
+@printing
+@reaching
+def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
+    """Block the GPUs of a NODE for maintenance: nobody can book them for that time.
+
+    Bookings that cannot be kept are not cancelled; they are at risk, and are listed: with --dry-run before
+    anything is blocked.
+
+    "kubectl gpu book --help" says how to write a TIME.
+    """
+    reach = reach_of(options)
+    now = reach.clock.now()
+    body = {
+        "node": node,
+        "start": bookings.meant(instant_of, options["start"] or "now", now, reach.zone).isoformat(),
+        "end": bookings.meant(instant_of, options["end"], now, reach.zone).isoformat(),
+        "reason": options["reason"],
+    }
+    if options["model"]:
+        body["model"] = bookings.model_of(reach, options["model"])
+    if options["gpus"] is not None:
+        body["count"] = options["gpus"]
+    made = ask(reach, "POST", "blocks", body, dry_run=dry_run)
+    is_for_people = output in PEOPLES
+    message = (
+        f"{_gpus(made)} {_is(made, dry_run=dry_run)} blocked {span_of(reach, made)}" if is_for_people else ""
+    )
+    tell_made(made, output, message, dry_run=dry_run)
+    if is_for_people:
+        _tell_risks(reach, made, dry_run=dry_run)
+
+
+@click.command(short_help="Remove a BLOCK: its GPUs can be booked again.")
+@click.argument("block", type=NAME, shell_complete=known_blocks)
+@click.option("--reason", help="Why; it is written to the audit.")
+@trying
+@printing
+@reaching
+def unblock(block: str, output: Format, *, reason: str | None, dry_run: bool, **options: Any) -> None:
+    """Remove a BLOCK by its id: its GPUs can be booked again. "kubectl gpu admin blocks" lists the ids."""
+    reach = reach_of(options)
+    body = {"reason": reason} if reason else None
+    removed = ask(reach, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
+    message = f"{block} is taken back."
+    if dry_run and output in PEOPLES:
+        message = f"{block} would be taken back: {_gpus(removed)}, {span_of(reach, removed)}."
+    printed.tell(removed, output, name=block, message=message)
+
+
+def _is(block: Row, *, dry_run: bool) -> str:
+    if dry_run:
+        return "would be"
+    return "are" if (block.get("count") or 1) > 1 else "is"
+
+
+def _gpus(block: Row) -> str:
+    """``gpu-a1``, ``2 GPUs of gpu-a1``, or ``2 GPUs of model NVIDIA-A100 of gpu-a1``."""
+    node, model, count = str(block["node"]), block.get("model"), block.get("count")
+    if not model and not count:
+        return node
+    amount = wording.counted(count, "GPU") if count else "Every GPU"
+    return f"{amount} of model {model} of {node}" if model else f"{amount} of {node}"
+
+
+def _tell_risks(reach: ServerConnection, made: Mapping[str, Any], *, dry_run: bool) -> None:
+    """Bookings that cannot be kept: of a dry run they are the answer, else they are a warning."""
+    risks = made.get("at_risk") or ()
+    for risk in risks:
+        gpus = wording.counted(risk["count"], "GPU")
+        when = "then" if dry_run else "now"
+        span = " to ".join(printed.local(risk[edge], reach.zone) for edge in ("start", "end"))
+        click.echo(f"At risk {when}: {risk['id']} of {risk['user']}, {gpus}, {span}.", err=not dry_run)
+    if dry_run and not risks:
+        click.echo("No booking would be at risk.")

@@ -1,0 +1,116 @@
+"""``kubectl gpu admin evict``, ``cordon``, ``uncordon`` and ``clear``: orders that others carry out."""
+
+from collections.abc import Callable
+from typing import Any, Final, TypeVar
+
+import click
+
+from booking import wording
+from booking.cli import output as printed
+from booking.cli.administration.answers import ask
+from booking.cli.completions import known_gpus, known_nodes, pods_of_gpus
+from booking.cli.connection_options import reach_of, reaching
+from booking.cli.output import Format, Row, printing, trying
+from booking.cli.typed_names import NAME, namespace_and_name
+
+_BACK: Final = "It would come back as its annotations say, by default without a GPU."
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+@click.command(short_help="Evict a POD from its GPUs, booked or not.")
+@click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=True))
+@click.option("--reason", required=True, help="Why; its owner is told.")
+@trying
+@printing
+@reaching
+def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: Any) -> None:
+    """Evict a POD from its GPUs, booked or not. With --dry-run it is told whose pod would go.
+
+    A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
+    A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
+    """
+    reach = reach_of(options)
+    namespace, name = namespace_and_name(reach, pod)
+    body = {"namespace": namespace, "pod": name, "reason": reason}
+    made = ask(reach, "POST", "evictions", body, dry_run=dry_run)
+    place = f"{namespace}/{name}"
+    message = _would_be_evicted(place, made) if dry_run else f"{place} is being evicted."
+    printed.tell(made, output, name=place, message=message)
+
+
+def _on_gpu(command: Decorated) -> Decorated:
+    """Give a command the arguments NODE and GPU."""
+    command = click.argument("gpu", type=NAME, shell_complete=known_gpus)(command)
+    return click.argument("node", type=NAME, shell_complete=known_nodes)(command)
+
+
+@click.command(short_help="Give a GPU of a NODE to no new pods.")
+@_on_gpu
+@click.option("--reason", required=True, help="Why; users see it.")
+@trying
+@printing
+@reaching
+def cordon(node: str, gpu: str, output: Format, **options: Any) -> None:
+    """Give a GPU of a NODE, named by its number or UUID, to no new pods; whoever has it keeps it."""
+    _order((node, gpu), "cordon", output, ("gets no new pods", "would get no new pods"), **options)
+
+
+@click.command(short_help="Let new pods have a cordoned GPU of a NODE again.")
+@_on_gpu
+@click.option("--reason", default="back in use", help="Why.", show_default=True)
+@trying
+@printing
+@reaching
+def uncordon(node: str, gpu: str, output: Format, **options: Any) -> None:
+    """Let new pods have a cordoned GPU of a NODE, named by its number or UUID, again."""
+    messages = ("is not cordoned any more", "would not be cordoned any more")
+    _order((node, gpu), "uncordon", output, messages, **options)
+
+
+@click.command(short_help="Report that a GPU of a NODE is repaired.")
+@_on_gpu
+@click.option("--reason", required=True, help="What was done; it is written to the audit.")
+@trying
+@printing
+@reaching
+def clear(node: str, gpu: str, output: Format, **options: Any) -> None:
+    """Report that a GPU of a NODE, named by its number or UUID, is repaired: it is probed again."""
+    _order((node, gpu), "clear", output, ("is probed again", "would be probed again"), **options)
+
+
+def _order(
+    place: tuple[str, str],
+    order: str,
+    output: Format,
+    messages: tuple[str, str],
+    *,
+    reason: str,
+    dry_run: bool,
+    **options: Any,
+) -> None:
+    """Order something of a GPU, or try it.
+
+    Args:
+        place: its node, and its number or UUID.
+        order: what.
+        output: how it is told.
+        messages: what is so then, and what would be.
+        reason: why.
+        dry_run: whether it is only tried.
+        options: about whom to ask.
+    """
+    node, gpu = place
+    body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
+    ordered = ask(reach_of(options), "POST", "gpu-orders", body, dry_run=dry_run)
+    message = f"{ordered['gpu']} of {node} {messages[dry_run]}."
+    printed.tell(ordered, output, name=ordered["gpu"], message=message)
+
+
+def _would_be_evicted(place: str, pod: Row) -> str:
+    """Whose pod it is, what it holds, and what comes after it."""
+    whose = f"of {pod['user']}" if pod.get("user") else "of nobody"
+    covered = f"the booking {pod['booking']} covers it" if pod.get("booking") else "no booking covers it"
+    gpus = f"{wording.counted(pod['gpus'], 'GPU')} of {pod['node']}"
+    after = f"{pod['controller']} would make another in its place." if pod.get("controller") else _BACK
+    return printed.printable(f"{place} {whose} would be evicted from {gpus}: {covered}. {after}")

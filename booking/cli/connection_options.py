@@ -1,0 +1,122 @@
+"""The options of every command that asks somebody: about whom to ask, and as whom."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import click
+from click.shell_completion import CompletionItem
+
+from booking.cli.deadline import EACH_SECONDS, found_in_time
+from booking.cli.server_connection import (
+    CA_FILE,
+    TOKEN_FILE,
+    URL,
+    ConnectionOptions,
+    ServerConnection,
+)
+from cluster import names
+from cluster.kube import kubeconfig
+from cluster.kube.resources import NAMESPACES
+from cluster.process.clock import Clock
+
+_OPTIONS: Final = ("url", "token_file", "ca_file", "kubeconfig", "context", "namespace")
+"""By the names that they have in ``ConnectionOptions``."""
+
+Decorated = TypeVar("Decorated", bound=Callable[..., Any])
+
+
+def reaching(command: Decorated) -> Decorated:
+    """Give a command the options about whom to ask; it gets a ``Reach`` as ``reach``."""
+    options = (
+        click.option(
+            "--kubeconfig",
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="The kubeconfig; by default the files in KUBECONFIG, else ~/.kube/config.",
+        ),
+        click.option(
+            "--context",
+            help="A context of the kubeconfig; by default the current one.",
+            shell_complete=_known_contexts,
+        ),
+        click.option(
+            "--namespace",
+            "-n",
+            help="Namespace of a POD, by default the context's; or the only one that a new booking covers.",
+            shell_complete=_known_namespaces,
+        ),
+        click.option(
+            "--url",
+            envvar=URL,
+            show_envvar=True,
+            help="Address of the booking server; by default the one that the cluster tells.",
+        ),
+        click.option(
+            "--token-file",
+            envvar=TOKEN_FILE,
+            show_envvar=True,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="File with a token for the booking server; by default the token of the kubeconfig's user.",
+        ),
+        click.option(
+            "--ca-file",
+            envvar=CA_FILE,
+            show_envvar=True,
+            type=click.Path(path_type=Path, dir_okay=False),
+            help="Authorities (PEM) that vouch for the booking server; by default the system's.",
+        ),
+        click.option(
+            "--installed-in",
+            default=names.NAMESPACE,
+            show_default=True,
+            help="Namespace in which GPU Booking is installed.",
+            shell_complete=_known_namespaces,
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def reach_of(options: dict[str, Any]) -> ServerConnection:
+    """Take the options of ``reaching`` out of a command's."""
+    wishes = ConnectionOptions(
+        installed=options.pop("installed_in"),
+        **{name: options.pop(name) for name in _OPTIONS},
+    )
+    return ServerConnection(wishes, os.environ, the_clock(click.get_current_context()))
+
+
+def reach_in_haste(context: click.Context) -> ServerConnection:
+    """By the options that stand before the word that a shell completes; see ``booking.cli.deadline``."""
+    given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
+    installed = context.params.get("installed_in") or names.NAMESPACE
+    options = ConnectionOptions(installed=installed, **given)
+    return ServerConnection(options, os.environ, the_clock(context), within=EACH_SECONDS)
+
+
+def the_clock(context: click.Context) -> Clock:
+    """The one that the composition root has given."""
+    clock: Clock = context.find_root().obj
+    return clock
+
+
+def _known_contexts(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    def look() -> Iterator[CompletionItem]:
+        known = kubeconfig.contexts(kubeconfig.paths(os.environ, context.params.get("kubeconfig")))
+        return (CompletionItem(each) for each in known if each.startswith(incomplete))
+
+    return found_in_time(look)
+
+
+def _known_namespaces(
+    context: click.Context, _parameter: click.Parameter, incomplete: str
+) -> list[CompletionItem]:
+    def look() -> Iterator[CompletionItem]:
+        names_of_all = (each.metadata.name for each in reach_in_haste(context).objects(NAMESPACES))
+        return (CompletionItem(each) for each in names_of_all if each.startswith(incomplete))
+
+    return found_in_time(look)

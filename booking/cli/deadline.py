@@ -1,0 +1,37 @@
+"""What a shell offers after the tab key is found in a moment, or not at all.
+
+Somebody is in the middle of a line: whatever goes wrong, nothing is written on the terminal.
+"""
+
+import threading
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from typing import Final
+
+from click.shell_completion import CompletionItem
+
+EACH_SECONDS: Final = 2.0
+"""For one answer, of a server or of a program that makes credentials."""
+_SECONDS: Final = 3.0
+"""For all of them together."""
+
+
+def found_in_time(look: Callable[[], Iterable[CompletionItem]]) -> list[CompletionItem]:
+    """What is found until the time is over, or until something goes wrong.
+
+    Names are looked up, credentials made and servers asked, and not all of that can be told how long it may
+    take: it is done aside, and left alone when the time is over.
+
+    Args:
+        look: finds one after the other.
+    """
+    found: list[CompletionItem] = []
+
+    def collect() -> None:
+        with suppress(Exception):
+            found.extend(look())  # one by one: those count that came in time
+
+    aside = threading.Thread(target=collect, name="completion", daemon=True)
+    aside.start()
+    aside.join(_SECONDS)
+    return [item for item in list(found) if str(item.value).isprintable()]

@@ -1,0 +1,58 @@
+"""Orders of administrators that others carry out: pods that must go, GPUs out of use. Part of the service."""
+
+from booking.principals import Principal
+from booking.service import cordoning, evicting
+from booking.service.context import GpuOrder, PodToEvict, ServiceContext
+from booking.service.idempotency import Key
+
+
+class ClusterOrders:
+    """What is written on objects of the cluster instead of in the database, which keeps the audit of it."""
+
+    def __init__(self, context: ServiceContext) -> None:
+        self._context = context
+
+    def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
+        """Order a pod to go, booked or not: it is told at once, and comes back by its policy.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: without a reason, or a pod that does not go by order: a DaemonSet's, the system's.
+            UnknownPodError: there is no such pod.
+            ClusterError: the API server does not answer; whether the pod goes is in the audit.
+            KeyReusedError: the key was used for another request.
+        """
+        evicting.evict(self._context, who, namespace, pod, reason=reason, key=key)
+
+    def dry_run_evict(self, who: Principal, namespace: str, pod: str, reason: str) -> PodToEvict:
+        """The pod that ``evict`` would order to go; nothing is written on it or audited.
+
+        Raises:
+            NotAllowedError, RefusedError, UnknownPodError, ClusterError: as of ``evict``.
+        """
+        return evicting.dry_run(self._context, who, namespace, pod, reason=reason)
+
+    def order_gpu(
+        self,
+        who: Principal,
+        node: str,
+        gpu: str,
+        *,
+        order: GpuOrder,
+        reason: str,
+        key: Key | None = None,
+        dry_run: bool = False,
+    ) -> str:
+        """Take a GPU out of use for new pods, give it back, or say that it is mended; its UUID.
+
+        Whoever holds it goes on. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
+
+        Raises:
+            NotAllowedError: by no administrator.
+            RefusedError: without a reason.
+            UnknownGpuError: there is no such GPU, or no such node.
+            ClusterError: the API server does not answer; what was ordered is in the audit.
+            KeyReusedError: the key was used for another request.
+        """
+        place = (node, gpu)
+        return cordoning.order_gpu(self._context, who, place, order, reason=reason, key=key, dry_run=dry_run)

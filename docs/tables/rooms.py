@@ -1,0 +1,53 @@
+"""The picture of rooms and arrows in ARCHITECTURE.md, made from the import contracts."""
+
+import tomllib
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from docs.tables.markdown import ROOT
+
+WIDE: Final = 44
+"""Letters in one line of a box."""
+DEVELOPERS: Final = "devcluster"
+"""What nothing that is shipped may import; itself it may import everything."""
+BESIDE: Final = " | "
+"""Between neighbours on one floor, in a contract."""
+
+
+def rooms_diagram() -> str:
+    """Every package as a frame, its floors as boxes, in Mermaid; an arrow leads to what may be imported."""
+    contracts = tomllib.loads((ROOT / "contracts.toml").read_text())["tool"]["importlinter"]["contracts"]
+    upper, lower = _parts(contracts)
+    lines = [line for package in (DEVELOPERS, *upper, *lower) for line in _frame(package, contracts)]
+    lines.append(f"    {DEVELOPERS} --> {' & '.join((*upper, *lower))}")
+    lines.append(f"    {' & '.join(upper)} --> {' & '.join(lower)}")
+    return "\n".join(["```mermaid", "flowchart TB", *lines, "```", ""])
+
+
+def _parts(contracts: Sequence[dict[str, Any]]) -> tuple[list[str], list[str]]:
+    """The parts, and what they all build on."""
+    (found,) = (one for one in contracts if one["type"] == "layers" and not one.get("containers"))
+    upper, lower = found["layers"]
+    return upper.split(BESIDE), lower.split(BESIDE)
+
+
+def _frame(package: str, contracts: Sequence[dict[str, Any]]) -> Iterator[str]:
+    (floors,) = (one["layers"] for one in contracts if one.get("containers") == [package])
+    boxes = [f"{package}{number}" for number, _ in enumerate(floors, start=1)]
+    yield f"    subgraph {package}"
+    yield "        direction TB"
+    for box, floor in zip(boxes, floors, strict=True):
+        yield f'        {box}["{_broken(floor.split(BESIDE))}"]'
+    yield f"        {' --> '.join(boxes)}"
+    yield "    end"
+
+
+def _broken(rooms: Sequence[str]) -> str:
+    """Names with dots between, in lines of a bearable length."""
+    lines = [rooms[0]]
+    for room in rooms[1:]:
+        if len(lines[-1]) + len(room) > WIDE:
+            lines.append(room)
+        else:
+            lines[-1] += f" · {room}"
+    return "<br/>".join(lines)

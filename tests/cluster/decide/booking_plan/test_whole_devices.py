@@ -1,0 +1,20 @@
+from cluster.decide.booking_plan.supply import whole_devices
+from tests.fakes.objects import A100, a100
+
+
+def test_a_gpu_that_is_cut_into_mig_devices_is_left_out_and_so_are_those() -> None:
+    cut, whole = a100(0), a100(2)
+    part = a100(1, parent=cut.uuid, profile="1g.10gb", model="NVIDIA-A100-SXM4-80GB-MIG-1g.10gb")
+    assert list(whole_devices((cut, part, whole))) == [(A100, whole)]
+
+
+def test_both_spellings_of_a_model_are_one() -> None:
+    devices = (a100(0, model="NVIDIA A100-SXM4-80GB"), a100(1))
+    assert [model for model, _ in whole_devices(devices)] == [A100, A100]
+
+
+def test_a_sick_device_is_known() -> None:
+    assert [device.is_healthy for _, device in whole_devices((a100(0, health="unhealthy"), a100(1)))] == [
+        False,
+        True,
+    ]
