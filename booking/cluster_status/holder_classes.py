@@ -1,15 +1,14 @@
 """By what right pods hold their GPUs. Pure."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 from functools import cached_property
-from typing import Final, Literal
+from typing import Literal
 
 import msgspec
 
 from booking.cluster_status.snapshot import StatusSnapshot
 from booking.eviction.maia_grants import granted_until
-from booking.eviction.past_coverage import covered_at
+from booking.eviction.past_coverage import covered_to_the_end
 from cluster import names
 from cluster.decide.ledger.holdings import Holding
 from cluster.decide.protection import lasting_protection, never_evicted_reason
@@ -20,8 +19,6 @@ from cluster.objects.pods import Pod
 HolderClass = Literal["booked", "protected", "granted", "expired", "opportunistic"]
 """A booking covers it; nobody takes it away for bookings; MAIA has granted it its GPUs; its booking, or what
 MAIA has granted, is over; none of these. The last two may be evicted for a booked pod."""
-
-_LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
 class Classes:
@@ -73,18 +70,14 @@ class Classes:
 
     def _losers(self, user: str) -> Iterator[str]:
         """Uids of the user's pods that a booking covered which is over; those of the last days are known."""
-        pods = self._pods.get(user, [])
-        for booking in self._bookings.get(user, []):
-            if not booking.spec.start < booking.spec.end <= self._snapshot.now:
-                continue
-            found = covered_at(
-                booking.spec.end - _LAST_INSTANT,
-                self._left(booking),
-                bookings=self._bookings[user],
-                pods=pods,
-                views=self._snapshot.node_snapshots.views,
-            )
-            yield from (uid for uid, by in found.items() if by.name == booking.name)
+        found = covered_to_the_end(
+            self._bookings.get(user, []),
+            self._pods.get(user, []),
+            self._snapshot.node_snapshots.views,
+            now=self._snapshot.now,
+            left=self._left,
+        )
+        return (uid for _, uid in found)
 
     def _left(self, booking: Booking) -> Booking:
         """What of it covered others than those that have ended with it and had a GPU each, at least."""

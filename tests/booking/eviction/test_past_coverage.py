@@ -1,0 +1,187 @@
+"""Which pods each of somebody's bookings covered to its end: the answer of ``covered_at``, asked of each."""
+
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+from typing import Final
+
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from booking.cluster_status.holder_classes import Classes
+from booking.cluster_status.snapshot import StatusSnapshot, take
+from booking.eviction.past_coverage import covered_at, covered_to_the_end
+from booking.eviction_settings import EvictionSettings
+from cluster import names
+from cluster.cache import ClusterCache
+from cluster.fake.clock import FakeClock
+from cluster.objects.bookings import Booking
+from cluster.objects.cover_annotations import text_of
+from cluster.objects.pods import Pod
+from tests.fakes.objects import A100, A6000, a100, a6000, a_booking, a_node, a_pod
+
+CLOCK: Final = FakeClock()
+NOW: Final = CLOCK.now()
+SECOND: Final = timedelta(seconds=1)
+GONE: Final = "uid-gone"
+INSTANTS: Final = st.integers(-12, 6).map(lambda at: NOW + at * SECOND)
+NAMESPACES: Final = ("default", "vision")
+
+
+@st.composite
+def a_users_bookings(draw: st.DrawFn) -> list[Booking]:
+    """Bookings that run beside each other or not, some over, some spans empty; of some a pod has ended."""
+    found = []
+    for number in range(draw(st.integers(0, 8))):
+        booking = a_booking(
+            f"b{number}",
+            model=draw(st.sampled_from((A100, A6000))),
+            count=draw(st.integers(0, 4)),
+            start=draw(INSTANTS),
+            end=draw(INSTANTS),
+            namespace=draw(st.sampled_from((None, *NAMESPACES))),
+        )
+        ending = (GONE,) * draw(st.integers(0, 2))
+        status = msgspec.structs.replace(booking.status, ending=ending)
+        found.append(msgspec.structs.replace(booking, status=status))
+    return found
+
+
+@st.composite
+def a_users_pods(draw: st.DrawFn) -> list[Pod]:
+    """Pods with and without devices, stamped or not, come back or not, of several sizes."""
+    found = []
+    free = {"n0": list(range(8)), "n1": list(range(8))}
+    for number in range(draw(st.integers(0, 10))):
+        size = draw(st.integers(1, 3))
+        pod = a_pod(draw(st.sampled_from("pqr")) + str(number)).of("alice").created(draw(INSTANTS)).asks(size)
+        node = draw(st.sampled_from((None, "n0", "n1")))
+        if node and len(free[node]) >= size:
+            devices = tuple(f"GPU-{node}-{free[node].pop()}" for _ in range(size))
+            pod = pod.on(node, {"main": devices})
+        if draw(st.booleans()):
+            pod = pod.with_annotation(names.BOOKING, f"b{draw(st.integers(0, 8))}")
+        if draw(st.booleans()):
+            pod = pod.with_annotation(names.FIRST_CREATED, text_of(draw(INSTANTS)))
+        if draw(st.integers(0, 3)) == 0:
+            pod = pod.with_annotation(names.MODEL, draw(st.sampled_from((A100, A6000))))
+        made = pod.obj
+        meta = msgspec.structs.replace(made.metadata, namespace=draw(st.sampled_from(NAMESPACES)))
+        if draw(st.integers(0, 9)) == 0:
+            meta = msgspec.structs.replace(meta, creation_timestamp=None)
+        found.append(msgspec.structs.replace(made, metadata=meta))
+    return found
+
+
+def a_snapshot(bookings: Sequence[Booking], pods: Sequence[Pod]) -> StatusSnapshot:
+    cache = ClusterCache(CLOCK)
+    cache.replace_nodes(
+        [
+            a_node("n0", *(a100(index) for index in range(8))),
+            a_node("n1", *(a6000(index, node="n1") for index in range(8))),
+        ]
+    )
+    for booking in bookings:
+        cache.apply_booking(booking)
+    for pod in pods:
+        cache.apply_pod(pod)
+    return take(cache, CLOCK, EvictionSettings())
+
+
+def left(booking: Booking) -> Booking:
+    """What of it counts: fewer GPUs, for those that have ended."""
+    count = booking.spec.count - len(booking.status.ending or ())
+    return msgspec.structs.replace(booking, spec=msgspec.structs.replace(booking.spec, count=count))
+
+
+def one_by_one(bookings: Sequence[Booking], snapshot: StatusSnapshot) -> set[tuple[str, str]]:
+    """Booking and uid of each pod that it covered at its last instant, by asking each pair of them."""
+    return {
+        (booking.name, uid)
+        for booking in bookings
+        if booking.spec.start < booking.spec.end <= NOW
+        for uid, by in covered_at(
+            booking.spec.end - timedelta(microseconds=1),
+            left(booking),
+            bookings=bookings,
+            pods=snapshot.pods.values(),
+            views=snapshot.node_snapshots.views,
+        ).items()
+        if by.name == booking.name
+    }
+
+
+def together(bookings: Sequence[Booking], snapshot: StatusSnapshot) -> list[tuple[str, str]]:
+    found = covered_to_the_end(
+        bookings, snapshot.pods.values(), snapshot.node_snapshots.views, now=NOW, left=left
+    )
+    return [(booking.name, uid) for booking, uid in found]
+
+
+@given(a_users_bookings(), a_users_pods())
+def test_many_bookings_are_answered_as_one_after_the_other(bookings: list[Booking], pods: list[Pod]) -> None:
+    snapshot = a_snapshot(bookings, pods)
+    found = together(bookings, snapshot)
+    assert len(found) == len(set(found))
+    assert set(found) == one_by_one(bookings, snapshot)
+
+
+@given(a_users_bookings(), a_users_pods())
+def test_who_counts_as_expired_is_whom_some_booking_covered_to_its_end(
+    bookings: list[Booking], pods: list[Pod]
+) -> None:
+    snapshot = a_snapshot(bookings, pods)
+    lost = {uid for _, uid in one_by_one(bookings, snapshot)}
+    unstamped = [
+        pod
+        for pod in snapshot.pods.values()
+        if pod.metadata.uid not in snapshot.cover and pod.metadata.annotation(names.BOOKING) is None
+    ]
+    classes = Classes(snapshot)
+    for pod in unstamped:
+        expected = "expired" if pod.metadata.uid in lost else "opportunistic"
+        assert classes.of(pod, None) == expected
+
+
+def a_pod_of(name: str, *, gpus: int, age: int, stamped: str | None = None) -> Pod:
+    pod = a_pod(name).of("alice").created(NOW - timedelta(hours=age)).asks(gpus)
+    return (pod.with_annotation(names.BOOKING, stamped) if stamped else pod).obj
+
+
+def a_past(name: str, *, count: int, hours: tuple[int, int]) -> Booking:
+    begun, over = (NOW - timedelta(hours=ago) for ago in hours)
+    return a_booking(name, count=count, start=begun, end=over)
+
+
+def test_a_pod_for_which_there_is_no_room_left_is_passed_over_for_a_smaller_one() -> None:
+    booking = a_past("b0", count=3, hours=(2, 1))
+    pods = [
+        a_pod_of("old", gpus=2, age=9),
+        a_pod_of("large", gpus=2, age=8),
+        a_pod_of("small", gpus=1, age=7),
+    ]
+    assert sorted(together([booking], a_snapshot([booking], pods))) == [
+        ("b0", "uid-old"),
+        ("b0", "uid-small"),
+    ]
+
+
+def test_who_has_a_booking_written_on_it_keeps_it_however_many_are_older() -> None:
+    booking = a_past("b0", count=1, hours=(2, 1))
+    older = [a_pod_of(f"p{number}", gpus=1, age=9) for number in range(5)]
+    stamped = a_pod_of("late", gpus=1, age=3, stamped="b0")
+    assert together([booking], a_snapshot([booking], [*older, stamped])) == [("b0", "uid-late")]
+
+
+def test_whom_a_booking_beside_it_covered_was_not_covered_by_this_one() -> None:
+    long, short = a_past("b0", count=1, hours=(5, 1)), a_past("b1", count=1, hours=(4, 2))
+    pods = [a_pod_of(f"p{number}", gpus=1, age=9 - number) for number in range(3)]
+    found = together([long, short], a_snapshot([long, short], pods))
+    assert found == [("b1", "uid-p1"), ("b0", "uid-p0")]
+
+
+def test_at_each_end_pods_count_that_were_older_then() -> None:
+    bookings = [a_past(f"b{number}", count=1, hours=(6 - number, 5 - number)) for number in range(4)]
+    young: datetime = NOW - timedelta(hours=3)
+    pod = a_pod("p").of("alice").created(young).asks(1).obj
+    assert [name for name, _ in together(bookings, a_snapshot(bookings, [pod]))] == ["b3"]
