@@ -1,7 +1,7 @@
 """Every cluster of this machine, whichever checkout started it: which there are, and removing them."""
 
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,9 +44,16 @@ class Found:
         return self.places.name if root == default_root().resolve() else f"{self.places.name} in {root}"
 
 
-def found(locks: Path = LOCKS) -> list[Found]:
+def stored_states() -> Iterator[Path]:
+    """Folders of state, of this checkout and of all that keep theirs in the folder for temporary files."""
+    yield from (state for state in default_root().resolve().glob("*") if state.is_dir())
+    others = Path(tempfile.gettempdir()).resolve().glob(f"{names.FOLDER_PREFIX}*/*/cluster.json")
+    yield from (record.parent for record in others)
+
+
+def found(locks: Path = LOCKS, states: Callable[[], Iterable[Path]] = stored_states) -> list[Found]:
     """Every cluster whose lock or state is there, by name."""
-    there = {where.mark: where for where in (*_locked(locks), *_stored(locks))}
+    there = {where.mark: where for where in (*_locked(locks), *_stored(locks, states()))}
     return sorted(
         (Found(where, owner_of(where.lock), _runs(where)) for where in there.values()),
         key=lambda one: (one.places.name, one.places.root),
@@ -54,16 +61,21 @@ def found(locks: Path = LOCKS) -> list[Found]:
 
 
 def remove_left_behind(
-    report: Report, *, locks: Path = LOCKS, remove: Callable[[Paths], object] = clusters.remove_at
+    report: Report,
+    *,
+    locks: Path = LOCKS,
+    states: Callable[[], Iterable[Path]] = stored_states,
+    remove: Callable[[Paths], object] = clusters.remove_at,
 ) -> None:
     """Remove every cluster whose owner is dead.
 
     Args:
         report: told each of them.
         locks: folder of the locks.
+        states: where state may be without a lock.
         remove: removes one; InUseError where somebody starts or removes it at this moment.
     """
-    for one in found(locks):
+    for one in found(locks, states):
         if one.is_left_behind:
             try:
                 remove(one.places)
@@ -100,12 +112,9 @@ def _locked(locks: Path) -> Iterator[Paths]:
                 yield places(owner.name, Path(owner.root), locks)
 
 
-def _stored(locks: Path) -> Iterator[Paths]:
+def _stored(locks: Path, states: Iterable[Path]) -> Iterator[Paths]:
     """Clusters whose state is there; their locks may have gone with a restart of the machine."""
-    mine = default_root().resolve()
-    states = [state for state in mine.glob("*") if state.is_dir()]
-    others = Path(tempfile.gettempdir()).resolve().glob(f"{names.FOLDER_PREFIX}*/*/cluster.json")
-    for state in (*states, *(record.parent for record in others)):
+    for state in states:
         with suppress(ClusterError):
             if is_own(state.parent):
                 yield places(state.name, state.parent, locks)

@@ -19,6 +19,11 @@ def place(folder: Path, name: str = "trial") -> Paths:
     return Paths(name, folder / "state", folder / "locks")
 
 
+def no_others() -> tuple[Path, ...]:
+    """No state of this machine's: somebody else may have left a cluster at this moment."""
+    return ()
+
+
 def abandoned(where: Paths) -> None:
     """What an owner leaves that was killed."""
     where.state.mkdir(parents=True)
@@ -58,7 +63,12 @@ def test_those_of_dead_owners_are_removed_and_told_and_others_are_not_touched(tm
     removed: list[str] = []
     said: list[str] = []
 
-    remove_left_behind(said.append, locks=tmp_path / "locks", remove=lambda where: removed.append(where.name))
+    remove_left_behind(
+        said.append,
+        locks=tmp_path / "locks",
+        states=no_others,
+        remove=lambda where: removed.append(where.name),
+    )
 
     assert removed == ["dead"]
     assert said == [f"removed cluster dead in {tmp_path / 'state'}: its owner is dead"]
@@ -79,7 +89,7 @@ def test_one_that_does_not_go_away_holds_up_no_other(
         if where.name == "a":
             raise error
 
-    remove_left_behind(said.append, locks=tmp_path / "locks", remove=remove)
+    remove_left_behind(said.append, locks=tmp_path / "locks", states=no_others, remove=remove)
 
     assert [line for line in said if "could not be removed" in line] == [
         f"cluster a in {tmp_path / 'state'}, whose owner is dead, could not be removed: {words}"
