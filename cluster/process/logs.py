@@ -85,12 +85,8 @@ class _Ours:
 
 
 def silence() -> None:
-    """Write no lines of ours: for programs whose output answers somebody; call it first of all.
-
-    Of an attempt that is made again, too, nobody is told: how it ends is the answer.
-    """
+    """Write no lines of ours: for programs whose output answers somebody; call it first of all."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
-    stamina.instrumentation.set_on_retry_hooks([])
 
 
 def configure(

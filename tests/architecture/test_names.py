@@ -45,6 +45,8 @@ OF_PODS = {
 MOUNTED = (f"/etc/{names.PRODUCT}/", f"/etc/kubernetes/{names.PRODUCT}/", f"/var/lib/{names.PRODUCT}")
 """Where the chart's pods, and the cluster's own kube-scheduler, find their files;
 tests/long/charts/test_pods_rendered.py loads what the settings say."""
+FORMER = {f"{names.STATE_DOMAIN}/rung"}
+"""Keys that an earlier release wrote, in what tests/fixtures/formats keeps of it: nobody reads them now."""
 OF_THE_API = {f"{names.DOMAIN}/v1"}
 """Group and version of our custom resource, as objects say them."""
 GUARDED = (
@@ -224,6 +226,7 @@ def test_every_name_of_ours_in_another_language_stands_in_names() -> None:
         | OF_MONITORING
         | OF_EVENTS
         | OF_PODS
+        | FORMER
         | OF_THE_API
     )
     strays = {
