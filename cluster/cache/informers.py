@@ -56,7 +56,7 @@ class Informers:
             namespace: where the Leases are.
             pods: which are followed.
             give_way: called before each event of pods, of which there are by far the most.
-            once_synced: called once, by the thread of the last kind, when all have been read.
+            once_synced: called once, by a thread of ours, when all have been read.
         """
         self._kube, self._cache, self._clock = kube, cache, clock
         self._once_synced = once_synced

@@ -109,19 +109,17 @@ def test_the_picture_is_what_the_api_server_holds(followed: Followed) -> None:
     assert followed.cache.renewals.names() == (names.MIRROR_LEASE, "gpu-node-n0")
 
 
-def test_it_is_told_once_that_all_has_been_read(followed: Followed) -> None:
-    threads = followed.following.threads
-    for name, body in threads.items():
+def test_it_is_reported_once_that_all_have_been_read(followed: Followed) -> None:
+    for name, body in followed.following.threads.items():
         assert followed.synced == []
         thread = threading.Thread(target=body, args=(followed.stop,), name=name)
         followed._threads.append(thread)
         thread.start()
-        reflector = followed.following._reflectors[name]
-        assert reflector.synced.wait(10)
-    eventually(lambda: followed.synced == [name])
+        assert followed.following._reflectors[name].synced.wait(10)
+    eventually(lambda: len(followed.synced) == 1)
     for reflector in followed.following._reflectors.values():
         reflector.on_list()
-    assert followed.synced == [name]
+    assert len(followed.synced) == 1
 
 
 def test_changes_follow(followed: Followed) -> None:

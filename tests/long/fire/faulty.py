@@ -26,6 +26,8 @@ BROKEN: Final = Answer(code=500, reason="InternalError")
 LATE: Final = Slow(seconds=0.7)
 IRREGULAR: Final = 3 + 5**0.5
 """About every fifth call; no loop of ours keeps step with it, which would fail at the same call for ever."""
+OFTEN: Final = (3 + 5**0.5) / 2
+"""Two of about five: of two loops that take turns none always fails."""
 REFUSABLE: Final = ("POST pods/eviction", "POST podtemplates")
 """Refused once each: when the eviction of a pod is refused for the third time, another one has to go."""
 UNREFUSABLE: Final = frozenset({*REFUSABLE, "PATCH pods +notice +comeback +finalizers"})
@@ -113,13 +115,13 @@ def gaps(*, callers: frozenset[str] = OURS, seconds: float = 0.0) -> tuple[Rule,
 def openings(fault: Fault, first: Fault | None = None, *, callers: frozenset[str] = OURS) -> tuple[Rule, ...]:
     """Watches do not open.
 
-    Of those that would go on every second one; the others must begin anew, and of these again every second
-    does not open, because of another fault where one is named.
+    None goes on where it was: it does not open, or must begin anew; and of those that begin anew some do not
+    open, because of another fault where one is named.
     """
     return (
-        watches(fault, callers=callers, every=2),
-        watches(GONE, callers=callers, after=1, every=2),
-        watches(first or fault, callers=callers, also=begins_anew, every=2),
+        watches(fault, callers=callers, every=OFTEN),
+        watches(GONE, callers=callers),
+        watches(first or fault, callers=callers, also=begins_anew, every=OFTEN),
     )
 
 
@@ -139,10 +141,10 @@ OPENINGS: Final[Mapping[str, tuple[Rule, ...]]] = {
 
 
 # --- node agents and kube-scheduler --------------------------------------------------------------------
-def neighbours(
+def _of_neighbours(
     fault: Fault, agents: tuple[Rule, ...], scheduler: tuple[Rule, ...], *, writes: Fault | None = None
 ) -> tuple[Rule, ...]:
-    """Of a node agent every second call of each kind, of kube-scheduler about every fifth, and watches.
+    """Of node agents two of five calls of each kind, of kube-scheduler about every fifth, and watches.
 
     Args:
         fault: of their calls.
@@ -156,22 +158,22 @@ def neighbours(
     )
     return (
         *agents,
-        *(Rule(match=kind, action=writes or fault, every=2, times=None) for kind in kinds),
-        Rule(match=Match(callers=AGENTS, verbs=frozenset({"GET"})), action=fault, every=2, times=None),
+        *(Rule(match=kind, action=writes or fault, every=OFTEN, times=None) for kind in kinds),
+        Rule(match=Match(callers=AGENTS, verbs=frozenset({"GET"})), action=fault, every=OFTEN, times=None),
         *scheduler,
         Rule(match=Match(callers=SCHEDULER, resource="pods", subresource="status"), action=fault),
         Rule(match=Match(callers=SCHEDULER), action=fault, every=IRREGULAR, times=None),
     )
 
 
-def _unopened(fault: Fault, *, writes: Fault | None = None) -> tuple[Rule, ...]:
+def _unopened(fault: Fault) -> tuple[Rule, ...]:
     agents, scheduler = (openings(fault, callers=callers) for callers in (AGENTS, SCHEDULER))
-    return neighbours(fault, agents, scheduler, writes=writes)
+    return _of_neighbours(fault, agents, scheduler)
 
 
 def _interrupted(fault: Fault, *, writes: Fault) -> tuple[Rule, ...]:
     agents, scheduler = (gaps(callers=callers, seconds=0.5) for callers in (AGENTS, SCHEDULER))
-    return neighbours(fault, agents, scheduler, writes=writes)
+    return _of_neighbours(fault, agents, scheduler, writes=writes)
 
 
 NEIGHBOURS: Final[Mapping[str, tuple[Rule, ...]]] = {

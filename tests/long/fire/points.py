@@ -1,8 +1,8 @@
 """The calls at which a part is killed: taken from the record of an undisturbed telling.
 
-Those of controller, extender and booking server: node agents and kube-scheduler are behind the proxy too, but
-write nothing for an eviction, a comeback or an end. What their faulty answers do, `test_faulty_answers.py`
-tries; they are killed by `test_killed_parts.py` and `test_killed_at_once.py`.
+Only controller, extender and booking server write for an eviction, a comeback or an end. Node agents and
+kube-scheduler do not, so they are not killed at their calls: `test_faulty_answers.py` tries what faulty
+answers do to them, `test_killed_parts.py` kills them at random moments.
 """
 
 from collections.abc import Callable, Iterable, Iterator

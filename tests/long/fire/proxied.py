@@ -1,11 +1,8 @@
-"""Our parts and their kube-scheduler behind a proxy to the API server, which can make any call go wrong.
+"""Our parts behind a proxy to the API server, which can make any call go wrong or kill its caller.
 
-Controller, extender and booking server run as `actors/reborn_part.py`: whoever is killed, at one of its calls
-for example, is there again at once. Node agents and kube-scheduler run as ever, but for their way to the API
-server.
+Each runs as `actors/reborn_part.py`: when it is killed it is there again at once.
 """
 
-import json
 import os
 import signal
 import sys
@@ -22,7 +19,7 @@ from devcluster.cluster import Cluster
 from devcluster.daemons import Daemon
 from devcluster.demo.access import administrator
 from devcluster.faultproxy import FaultProxy
-from devcluster.product import Parts, booking_controller, booking_server, extender, gpu_scheduler
+from devcluster.product import Parts, booking_controller, booking_server, extender
 from devcluster.product.part import Part
 from devcluster.wait import poll
 from tests.e2e.usual import usual
@@ -68,70 +65,38 @@ class Reborn:
 
 @dataclass(frozen=True)
 class Proxied:
-    """All of them behind one proxy."""
+    """Controller, extender and booking server behind one proxy."""
 
     proxy: FaultProxy
     parts: dict[PartName, Reborn]
-    """Those that can be killed."""
     fallen: Callable[[], str]
     """What parts that have ended by themselves have said; none ever should."""
 
 
 @contextmanager
 def proxied(cluster: Cluster, parts: Parts) -> Iterator[Proxied]:
-    """Our parts, ready, and kube-scheduler; the usual ones run again afterwards."""
+    """All three, ready; the usual ones run again afterwards."""
     folder = parts.folder / "proxy"
     with FaultProxy(cluster.api_server, cluster.ca_file, folder, host=cluster.host_address) as proxy:
         detour = {"GPU_BOOKING_KUBE_SERVER": proxy.url, "GPU_BOOKING_KUBE_CA_FILE": str(proxy.ca_file)}
-        agents = [_as_it_runs(cluster, parts.agent(node).name) for node in cluster.nodes]
-        scheduler = _as_it_runs(cluster, gpu_scheduler.NAME)
+        odd = {name: _start(cluster, parts, _odd(part, detour)) for name, part in _usual(parts).items()}
         try:
-            for agent in agents:
-                _start(cluster, parts, replace(agent, environment={**(agent.environment or {}), **detour}))
-            _start(cluster, parts, _odd_scheduler(cluster, parts, proxy, folder))
-            odd = {name: _start(cluster, parts, _odd(part, detour)) for name, part in _usual(parts).items()}
             parts.await_ready()
-            yield Proxied(proxy, _reborn(cluster, odd), lambda: _fallen(cluster, parts))
+            kube = administrator(cluster)
+
+            def release() -> None:
+                """Whoever held the Lease is dead for certain: nobody needs to wait until it has run out."""
+                free = {"spec": {"holderIdentity": ""}}
+                kube.patch(LEASES, names.CONTROLLER_LEASE, free, namespace=names.NAMESPACE)
+
+            reborn = {name: Reborn(daemon) for name, daemon in odd.items() if name != "controller"}
+            reborn["controller"] = Reborn(odd["controller"], afterwards=release)
+            yield Proxied(proxy, reborn, lambda: "\n".join(cluster.log(name) for name in parts.fallen()))
         finally:
             proxy.rules.set()
-            for part in (*_usual(parts).values(), *agents, scheduler):
+            for part in _usual(parts).values():
                 _start(cluster, parts, part)
             parts.await_ready()
-
-
-def _reborn(cluster: Cluster, odd: dict[PartName, Daemon]) -> dict[PartName, Reborn]:
-    kube = administrator(cluster)
-
-    def release() -> None:
-        """Whoever held the Lease is dead for certain: nobody needs to wait until it has run out."""
-        free = {"spec": {"holderIdentity": ""}}
-        kube.patch(LEASES, names.CONTROLLER_LEASE, free, namespace=names.NAMESPACE)
-
-    reborn = {name: Reborn(daemon) for name, daemon in odd.items() if name != "controller"}
-    reborn["controller"] = Reborn(odd["controller"], afterwards=release)
-    return reborn
-
-
-def _fallen(cluster: Cluster, parts: Parts) -> str:
-    scheduler = [gpu_scheduler.NAME] if parts.scheduler().restarted else []
-    return "\n".join(cluster.log(name) for name in (*parts.fallen(), *scheduler))
-
-
-def _as_it_runs(cluster: Cluster, name: str) -> Part:
-    """What a process was started with, to be started so once more."""
-    request = cluster.processes()[name].request
-    return Part(name=name, program=request.argv, environment=request.env, probes=None, node=request.node)
-
-
-def _odd_scheduler(cluster: Cluster, parts: Parts, proxy: FaultProxy, folder: Path) -> Part:
-    """kube-scheduler with another kubeconfig; its account and token are the usual ones."""
-    usual = parts.folder / f"{gpu_scheduler.ACCOUNT}.kubeconfig"
-    document = json.loads(usual.read_text())
-    document["clusters"][0]["cluster"] = {"server": proxy.url, "certificate-authority": str(proxy.ca_file)}
-    kubeconfig = folder / usual.name
-    kubeconfig.write_text(json.dumps(document))
-    kubebox = cluster.program("kubebox")
-    return gpu_scheduler.part(kubebox=kubebox, kubeconfig=kubeconfig, folder=folder, elects=False)
 
 
 def _start(cluster: Cluster, parts: Parts, part: Part) -> Daemon:

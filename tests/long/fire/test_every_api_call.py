@@ -2,7 +2,8 @@
 
 Which calls these are is told by an undisturbed telling, so a new one is covered by itself. At each the part
 is killed twice in one telling: when it is about to write, and again when it has begun anew and has written,
-before it hears of it. `soak_every_call.py` kills it once a telling.
+before it hears of it. `soak_every_call.py` kills it once a telling. Node agents and kube-scheduler write none
+of these: see `points.py`.
 """
 
 from collections.abc import Iterator

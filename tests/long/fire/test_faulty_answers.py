@@ -9,16 +9,18 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from devcluster import probe
 from devcluster.demo.reporter import Reporter
 from devcluster.faultproxy import FaultProxy, Rule
 from devcluster.product import Parts
 from tests.e2e.persons import Person
-from tests.e2e.playground import Playground
+from tests.e2e.playground import HOSTNAME, Playground
 from tests.e2e.session import GPUS
 from tests.e2e.testbed import Testbed
 from tests.laws.live import LiveWatch
-from tests.long.fire.faulty import ANSWERS, NEIGHBOURS, OPENINGS, SLOW, WATCHES
+from tests.long.fire.faulty import AGENTS, ANSWERS, NEIGHBOURS, OPENINGS, OURS, SCHEDULER, SLOW, WATCHES
 from tests.long.fire.give_and_take import AS_IT_SHOULD, GiveAndTake, Moment
+from tests.long.fire.neighbours import neighbours
 from tests.long.fire.points import created
 from tests.long.fire.proxied import Proxied, proxied
 
@@ -35,8 +37,9 @@ XID = 48
 class Disturbed:
     """A story with faulty answers in it."""
 
-    def __init__(self, behind: Proxied, story: GiveAndTake, laws: LiveWatch) -> None:
+    def __init__(self, behind: Proxied, parts: Parts, story: GiveAndTake, laws: LiveWatch) -> None:
         self._behind = behind
+        self._parts = parts
         self._story = story
         self._laws = laws
         self._reporter = Reporter(sys.stdout)
@@ -60,6 +63,7 @@ class Disturbed:
         finally:
             proxy.rules.set()
         assert not self._behind.fallen()
+        assert not self._parts.scheduler().restarted
 
     def _say(self, line: str) -> None:
         self._laws.fault(line)
@@ -79,6 +83,7 @@ class Occasions:
         """The story waits until all are back at work."""
         if moment == "begun":
             self._parts.scheduler().restart()
+            self._await_scheduled()
             self._gpus.recovery_action(UNUSED, RESET)
             self._gpus.xid(UNUSED, XID)
             self._await_reported(healthy=False)
@@ -89,7 +94,28 @@ class Occasions:
             self._gpus.recovery_action(UNUSED, NOTHING)
             agent.restart()
             self._await_reported(healthy=True)
-        self._proxy.cut_watches()
+        self._proxy.cut_watches(lambda call: call.caller in AGENTS | SCHEDULER)
+
+    def _await_scheduled(self) -> None:
+        """Until kube-scheduler has placed a pod that wants no GPU, and said of another why it cannot.
+
+        Whether that was heard does not matter: what goes wrong with it is not said again for a while.
+        """
+        nowhere = {"nodeSelector": {HOSTNAME: "none"}}
+        pods = {"small": None, "nowhere": nowhere}
+        for name, extra in pods.items():
+            self._ground.create(probe.pod(name, [probe.container("main")], extra=extra))
+        self._ground.await_bound("small")
+        self._ground.await_that("kube-scheduler says why it places no pod", self._has_said_why)
+        for name in pods:
+            self._ground.delete(name)
+        self._ground.await_that(
+            "both are gone", lambda: pods.keys().isdisjoint(p.metadata.name for p in self._ground.pods())
+        )
+
+    def _has_said_why(self) -> bool:
+        calls = (record.call for record in self._proxy.rules.records)
+        return any(call.caller in SCHEDULER and call.place.subresource == "status" for call in calls)
 
     def _await_reported(self, *, healthy: bool) -> None:
         """Until the inventory and the kubelet say so."""
@@ -103,20 +129,33 @@ class Occasions:
 
 @pytest.fixture(scope="module")
 def behind(testbed: Testbed) -> Iterator[Proxied]:
-    with proxied(testbed.cluster, testbed.parts) as running, testbed.pinned():
+    cluster, parts = testbed.cluster, testbed.parts
+    with (
+        proxied(cluster, parts) as running,
+        neighbours(running.proxy, cluster, parts),
+        testbed.pinned(),
+    ):
         yield running
 
 
 @pytest.fixture
 def disturbed(
-    behind: Proxied, alice: Person, bob: Person, playground: Playground, laws: LiveWatch
+    behind: Proxied, parts: Parts, alice: Person, bob: Person, playground: Playground, laws: LiveWatch
 ) -> Disturbed:
-    return Disturbed(behind, GiveAndTake(alice, bob, playground, NODE), laws)
+    return Disturbed(behind, parts, GiveAndTake(alice, bob, playground, NODE), laws)
 
 
 @pytest.fixture
-def occasions(behind: Proxied, parts: Parts, playground: Playground) -> Occasions:
-    return Occasions(behind.proxy, parts, playground)
+def occasions(behind: Proxied, parts: Parts, playground: Playground) -> Iterator[Occasions]:
+    yield Occasions(behind.proxy, parts, playground)
+    # Whose watches have failed so often waits for up to half a minute before it tries again.
+    parts.scheduler().restart()
+
+
+@pytest.fixture
+def cut(behind: Proxied) -> Callable[[Moment], object]:
+    """At every moment all watches of ours end, so that they have to open again."""
+    return lambda _moment: behind.proxy.cut_watches(lambda call: call.caller in OURS)
 
 
 def undisturbed(_moment: Moment) -> None:
@@ -133,14 +172,18 @@ def test_answers_that_are_late_do_not_change_the_end(disturbed: Disturbed) -> No
         disturbed.tell(name, rules, undisturbed)
 
 
-def test_watches_with_gaps_do_not_change_the_end(behind: Proxied, disturbed: Disturbed) -> None:
+def test_watches_with_gaps_do_not_change_the_end(
+    disturbed: Disturbed, cut: Callable[[Moment], object]
+) -> None:
     for name, rules in WATCHES.items():
-        disturbed.tell(name, rules, lambda _moment: behind.proxy.cut_watches())
+        disturbed.tell(name, rules, cut)
 
 
-def test_watches_that_do_not_open_do_not_change_the_end(behind: Proxied, disturbed: Disturbed) -> None:
+def test_watches_that_do_not_open_do_not_change_the_end(
+    disturbed: Disturbed, cut: Callable[[Moment], object]
+) -> None:
     for name, rules in OPENINGS.items():
-        disturbed.tell(name, rules, lambda _moment: behind.proxy.cut_watches())
+        disturbed.tell(name, rules, cut)
 
 
 def test_faulty_answers_to_node_agents_and_kube_scheduler_do_not_change_the_end(
