@@ -102,9 +102,13 @@ def a_running_booking(folder: Path) -> None:
 def test_page_and_rest_say_of_pods_what_the_settings_of_the_process_do(
     tmp_path: Path, api_server: Server, bare: EndAction, owned: EndAction
 ) -> None:
-    expected = end_effects.before(EvictionSettings(end_action_bare=bare, end_action_owned=owned))
+    expected = end_effects.before(
+        EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
+    )
     a_running_booking(tmp_path)
-    with running(tmp_path, api_server, END_ACTION_BARE=bare, END_ACTION_OWNED=owned) as port:
+    with running(
+        tmp_path, api_server, END_ACTION_WITHOUT_CONTROLLER=bare, END_ACTION_WITH_CONTROLLER=owned
+    ) as port:
         assert expected in text_of(port, "/mine")
         assert expected in text_of(port, "/admin/bookings")
         status, told = ask(port, "POST", f"/api/v1/bookings/{BOOKING}/release?dry_run=true", {})

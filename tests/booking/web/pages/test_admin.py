@@ -159,7 +159,7 @@ def test_bookings_of_others_are_ended_and_pods_evicted_with_a_reason(site: Site)
 def test_whoever_ends_a_booking_is_told_what_becomes_of_its_pods_before_and_after(
     tmp_path: Path, bare: EndAction, owned: EndAction
 ) -> None:
-    terms = EvictionSettings(end_action_bare=bare, end_action_owned=owned)
+    terms = EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
     site = Site(tmp_path, terms=terms)
     site.signing_in.administrators.add("bob")
     with closing(site.store):
