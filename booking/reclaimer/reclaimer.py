@@ -273,7 +273,9 @@ def is_recovering(snapshot: Snapshot) -> bool:
     if since is None or since >= RECOVERS_WITHIN:
         return False
     agents = (agent for _, agent in snapshot.node_snapshots.values())
-    return "unresponsive" in agents or any(not _is_heard(node) for node in snapshot.nodes.values())
+    return any(agent == "unresponsive" for agent in agents) or any(
+        not _is_heard(node) for node in snapshot.nodes.values()
+    )
 
 
 def _is_heard(node: Node) -> bool:

@@ -324,13 +324,8 @@ def tainted(name: str) -> Node:
 def test_each_reason_of_a_node_is_told_with_what_would_change_it() -> None:
     pod = alices().asks(1)
     seen = scene(pod)
-    seen = replace(
-        seen,
-        node_snapshots={
-            "n0": (seen.node_snapshots["n0"][0], "unresponsive"),
-            "n1": seen.node_snapshots["n1"],
-        },
-    )
+    seen_n0, _ = seen.node_snapshots["n0"]
+    seen = replace(seen, node_snapshots={**seen.node_snapshots, "n0": (seen_n0, "unresponsive")})
     seen = replace(seen, nodes={"n1": tainted("n1")})
     found = explain_pod(pod.obj, seen)
     assert "n0: the GPU agent of the node is unresponsive." in found.because
