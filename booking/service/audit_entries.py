@@ -63,7 +63,7 @@ def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: da
         Denied(
             at=whole(now),
             user=bid.user,
-            model=wording.clipped(decision.model),
+            model=_visible(wording.clipped(decision.model)),
             count=max(-_MOST_COUNT, min(decision.count, _MOST_COUNT)),
             start=decision.start,
             end=decision.end,
@@ -71,6 +71,11 @@ def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: da
             earliest_start=decision.earliest_start,
         )
     )
+
+
+def _visible(text: str) -> str:
+    """Somebody's text as a list can show it and every database keeps it: anything may stand in a form."""
+    return text if text.isprintable() else repr(text)
 
 
 def _told(what: msgspec.Struct | None) -> dict[str, Any] | None:

@@ -92,4 +92,9 @@ def demanded_reason(reason: str | None) -> str:
         raise refused("no-reason", "Say why: a reason is missing.")
     if len(said) > LONGEST_REASON:
         raise refused("reason-too-long", f"A reason has at most {LONGEST_REASON} characters.")
+    if not said.isprintable():
+        raise refused(
+            "not-a-reason",
+            f"The reason {wording.quoted(said)} has characters that nobody can see: leave them out.",
+        )
     return said

@@ -7,7 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from booking.store.models import BlockRow, ExemptionRow, instant
-from booking.store.transaction import Transaction, WritingTransaction
+from booking.store.transaction import Transaction, WritingTransaction, can_be_stored
 from booking.store_records import Block, Exemption
 
 _BLOCKS: Final = """
@@ -36,6 +36,8 @@ class AdministrationRead(Transaction):
 
     def block(self, block_id: str) -> Block | None:
         """One of them."""
+        if not can_be_stored(block_id):
+            return None
         rows = self._all(BlockRow.select().where(BlockRow.id == block_id))
         return next((Block(**row) for row in rows), None)
 
@@ -47,6 +49,8 @@ class AdministrationRead(Transaction):
 
     def exemption(self, exemption_id: str) -> Exemption | None:
         """One of them."""
+        if not can_be_stored(exemption_id):
+            return None
         rows = self._all(ExemptionRow.select().where(ExemptionRow.id == exemption_id))
         return next((Exemption(**row) for row in rows), None)
 

@@ -15,7 +15,7 @@ from booking.errors import StoreError
 from booking.records import Place, Record
 from booking.store.connection import Connection
 from booking.store.models import BookingRow, instant
-from booking.store.transaction import Transaction, WritingTransaction
+from booking.store.transaction import Transaction, WritingTransaction, can_be_stored
 from booking.store_records import Filters, Guard
 
 _MARK: Final = re.compile(r"(-?[0-9]{1,18})[.]([!-~]+)", re.ASCII)
@@ -64,7 +64,7 @@ class BookingsRead(Transaction):
 
     def find(self, user: str | None, booking_id: str) -> Record | None:
         """One of the user's bookings; of anybody's, if no user is named."""
-        found = self._records(_OF_ID, booking_id)
+        found = self._records(_OF_ID, booking_id) if can_be_stored(booking_id) else []
         return found[0] if found and user in {None, found[0].user} else None
 
     def overlapping(self, model: str, start: datetime, end: datetime) -> list[Record]:

@@ -8,6 +8,11 @@ from booking.store.connection import Connection
 T = TypeVar("T")
 
 
+def can_be_stored(text: str) -> bool:
+    """Whether every database could keep this text: PostgreSQL takes none with a NUL, not even to look it up."""
+    return "\0" not in text
+
+
 class Transaction:
     """One that has begun."""
 

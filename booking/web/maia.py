@@ -212,6 +212,8 @@ def _text(said: Mapping[str, Any], name: str) -> str:
     value = said.get(name)
     if not isinstance(value, str) or not value:
         raise _WrongError(f"Missing {name}")
+    if not value.isprintable():
+        raise _WrongError(f"{name} has characters that nobody can see")
     return value
 
 

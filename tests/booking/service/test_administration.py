@@ -62,6 +62,12 @@ def test_nobody_else_books_for_somebody(service: BookingService, store: Store) -
     assert store.change() == 1
 
 
+def test_what_nobody_can_see_is_kept_of_denied_demand_as_one_can_see_it(service: BookingService) -> None:
+    """A form takes any text, and PostgreSQL keeps no NUL."""
+    assert "unknown-model" in rules(lambda: service.create(ALICE, a_request(model="A\x00100")))
+    assert [each.model for each in service.denied(ROOT).entries] == [r"'A\x00100'"]
+
+
 def test_a_question_is_no_demand_that_was_denied(service: BookingService) -> None:
     planned = service.create(ALICE, a_request(day(1)))
     assert not service.dry_run(ALICE, a_request(day(30))).is_accepted
@@ -204,6 +210,8 @@ def test_what_is_blocked_cannot_be_booked_until_it_is_given_back(service: Bookin
         ({"count": 0}, "count-below-one"),
         ({"count": 10**9}, "more-than-a-node-has"),
         ({"reason": ""}, "no-reason"),
+        ({"reason": "why\0not"}, "not-a-reason"),
+        ({"reason": "\u202etoh si ti"}, "not-a-reason"),
         ({"end": datetime(9999, 1, 1, tzinfo=UTC)}, "too-far-ahead"),
         ({"end": day(1)}, "ends-before-it-starts"),
         ({"start": day(-3), "end": day(-1)}, "ends-in-the-past"),

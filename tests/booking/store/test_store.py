@@ -112,6 +112,14 @@ def test_a_booking_is_found_for_its_owner_or_for_who_asks_for_anybodys(store: St
         assert reading.find(None, "b-two") is None
 
 
+@pytest.mark.parametrize("text", ["\0", "b-1\0"])
+def test_what_postgresql_takes_for_no_text_is_no_id(store: Store, text: str) -> None:
+    """The server refuses a NUL as if it were ill; who asks for it would be told to try again soon."""
+    with store.reading() as reading:
+        found = reading.find(None, text), reading.block(text), reading.exemption(text)
+    assert found == (None, None, None)
+
+
 def test_what_was_changed_later_is_found_cancelled_or_not(store: Store) -> None:
     one, two, three = add(store, a_record(), a_record(id="b-two"), a_record(id="b-three", model=A6000))
     store.write(lambda writing: writing.replace(msgspec.structs.replace(one, cancelled=day(0))))

@@ -209,6 +209,7 @@ def test_a_new_token_counts_at_once(served: Maia) -> None:
         ({"user_email": None, "namespace": None}, b'{"error":"Missing user_email"}'),
         ({"namespace": ""}, b'{"error":"Missing namespace"}'),
         ({"namespace": 5}, b'{"error":"Missing namespace"}'),
+        ({"user_email": "a\0@example.org"}, b'{"error":"user_email has characters that nobody can see"}'),
     ],
 )
 def test_what_is_missing_is_said(served: Maia, changed: dict[str, Any], error: bytes) -> None:

@@ -1,11 +1,14 @@
 """What nobody means well with, in every field of forms and queries: the page says so and stores nothing."""
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.booking.web.pages.site import Site, said, token
 from tests.booking.web.test_harm import HARM, HTML
+from tests.databases import EACH_KIND, a_database
 from tests.fakes.objects import A100
 
 BAD = [*HARM, "a\r\nX-Evil: 1", "\ud800", "9" * 5000, "\x00"]
@@ -103,6 +106,45 @@ def test_what_cannot_be_booked_comes_back_with_a_sentence(
         assert answer.status_code == (422 if address == "/" else 200)
         assert says in said(answer)
     assert site.stored == 0
+
+
+NUL = "\0"
+"""PostgreSQL keeps none, and refuses a statement with one."""
+
+
+@pytest.fixture(params=EACH_KIND)
+def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
+    """A site on each database; alice may do everything."""
+    made = Site(tmp_path, url=a_database(request.param, tmp_path))
+    made.signing_in.administrators.add("alice")
+    yield made
+    made.store.close()
+
+
+def test_what_no_database_keeps_is_no_trouble_of_the_database(kept: Site) -> None:
+    crumb = {"csrf": token(kept.see("/"))}
+    for address, (form, _) in FORMS.items():
+        for field in form:
+            answer = kept.send("POST", address, data={**crumb, **form, field: f"a{NUL}b"})
+            assert answer.status_code in {404, 422}, (address, field, said(answer))
+    ending = {**crumb, "reason": "why not", "version": NUL, "start": NUL, "end": NUL, "count": NUL}
+    for address in ("/mine/%00/release", "/mine/%00/move", "/mine/%00/take"):
+        assert kept.send("POST", address, data=ending).status_code == 404
+    for address in ("/admin/blocks/%00/remove", "/admin/exemptions/%00/remove", "/admin/bookings/%00/end"):
+        assert kept.send("POST", address, data=ending).status_code == 422
+    for method, address in (
+        ("GET", "bookings/%00"),
+        ("DELETE", "bookings/%00?dry_run=true"),
+        ("POST", "bookings/a%00/release"),
+        ("DELETE", "admin/blocks/%00"),
+        ("DELETE", "admin/exemptions/%00?dry_run=true"),
+    ):
+        body = None if method == "GET" else {"reason": "why not"}
+        answer = kept.send(method, f"/api/v1/{address}", json=body)
+        assert answer.status_code == 404, (address, answer.text)
+    assert kept.see("/mine?booked=%00").status_code == 404
+    assert kept.stored == 0
+    assert kept.evictions.orders == []
 
 
 def test_a_form_of_ten_megabytes_is_refused(site: Site) -> None:
