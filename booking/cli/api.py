@@ -164,8 +164,8 @@ class Api:
 
 
 def part(text: str) -> str:
-    """A name as a part of a path."""
-    return quote(text, safe="")
+    """A name as a part of a path: ``.`` and ``..`` alone would be taken for steps, and left out."""
+    return quote(text, safe="") if text.strip(".") else text.replace(".", "%2E")
 
 
 def _text(value: object) -> str:

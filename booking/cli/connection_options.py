@@ -16,6 +16,7 @@ from booking.cli.server_connection import (
     ConnectionOptions,
     ServerConnection,
 )
+from booking.cli.typed_names import NAME
 from cluster import names
 from cluster.kube import kubeconfig
 from cluster.kube.resources import NAMESPACES
@@ -43,6 +44,7 @@ def reaching(command: Decorated) -> Decorated:
         click.option(
             "--namespace",
             "-n",
+            type=NAME,
             help="Namespace of a POD, by default the context's; or the only one that a new booking covers.",
             shell_complete=_known_namespaces,
         ),

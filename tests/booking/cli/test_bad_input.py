@@ -155,6 +155,9 @@ def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked(
         ("status", ""),
         ("status", "--model", ""),
         ("why", ""),
+        ("why", "train-0", "-n", ""),
+        ("book", A100, *FOR, "-n", ""),
+        ("earliest", A100, *FOR, "--book", "--namespace", " "),
         ("policy", "show", "--model", ""),
         ("admin", "block", "node-a", "--to", "fri", "--reason", "x", "--model", ""),
         ("admin", "unblock", ""),
@@ -240,3 +243,13 @@ def test_a_server_for_which_nobody_vouches_is_told_with_who_could(terminal: Term
         f"Name the authorities that vouch for the server with --ca-file or {server_connection.CA_FILE}."
         in said
     )
+
+
+@pytest.mark.parametrize("text", [".", "..", "..."])
+def test_points_alone_are_an_id_and_no_way_to_another_address(terminal: Terminal, text: str) -> None:
+    """Whoever sends an address with ``.`` or ``..`` in it leaves them out before."""
+    terminal.served.signing_in.administrators.add("alice")
+    for words in (("bookings", text), ("release", text), ("cancel", text, "--dry-run")):
+        assert terminal.fails(*words) == f"Error: There is no booking '{text}'.\n"
+    assert f"no maintenance block '{text}'" in terminal.fails("admin", "unblock", text)
+    assert terminal.served.stored == 0
