@@ -138,8 +138,12 @@ def test_maintenance_that_is_only_tried_affects_the_bookings_that_it_would_affec
     assert tried == service.affected(a_block(service, **more))
 
 
-def test_the_test_of_what_is_affected_sees_bookings_that_are(service: BookingService) -> None:
+def test_the_test_of_what_is_affected_sees_bookings_that_are(
+    service: BookingService, clock: FakeClock
+) -> None:
+    """Who has booked first keeps theirs; of what is booked in one second, the ids decide."""
     service.create(ALICE, a_request(day(2), day(5), count=4))
+    clock.advance(1)
     lost = service.create(somebody("bob"), a_request(day(2), day(4), count=2))
     assert service.affected(a_block(service, node="n1", dry_run=True)) == (lost,)
 
