@@ -54,14 +54,14 @@ if TYPE_CHECKING:
     from _typeshed.wsgi import WSGIApplication
 
 SWITCH_SECONDS = 0.0002
-"""So long a question waits for a thread that works, mostly one that reads a list, each time that it passes
-from thread to thread, which is some four times; Python's own is 5 ms."""
+"""Seconds that a verb waits for a working thread, usually one that reads a list, at each switch between
+threads. There are about four switches per request; Python's own interval is 5 ms."""
 ANSWERS_A_BIND = Timeouts(connect=CONNECTING, read=3.0)
 """kube-scheduler gives a bind 5 s."""
 
 
 def main() -> int:
-    """Run until told to stop; the exit code."""
+    """Run until stopped; return the exit code."""
     try:
         settings = load(Settings, os.environ)
         ring = DecisionLog(SystemClock())
@@ -79,7 +79,7 @@ def build(
     registry: CollectorRegistry | None = None,
     ring: DecisionLog | None = None,
 ) -> Process:
-    """The whole process, listening already, its threads not started.
+    """Build the whole process: it listens already, its threads are not started.
 
     Args:
         settings: from the environment.
@@ -104,8 +104,8 @@ def build(
     keyed_lock, metrics = KeyedLock(clock), Metrics(registry)
     loops = Loops(clock, lambda name: metrics.loops.labels(loop=name).inc())
     verbs = Verbs(
-        filter=Filter(state).told,
-        prioritize=Prioritize(state, clock, settings.placement).told,
+        filter=Filter(state).answer_logged,
+        prioritize=Prioritize(state, clock, settings.placement).answer_logged,
         preempt=Preempt(state, clock, terms(settings)),
         bind=Bind(binding_kube, state, clock, keyed_lock, leads=leading.leads),
     )
@@ -132,7 +132,7 @@ def build(
 
 
 def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> Informers:
-    """What the extender knows of the cluster; events wait while kube-scheduler is answered."""
+    """Start following the cluster; events wait while kube-scheduler is answered."""
     found = Informers(
         kube,
         state,
@@ -147,16 +147,16 @@ def follow(kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> 
 
 
 def freeze_objects() -> None:
-    """Take the cluster's objects out of the garbage collector's sight.
+    """Hide the cluster's objects from the garbage collector.
 
-    They live as long as the process, and walking them again and again is what made the slowest answers slow.
+    They live as long as the process. Walking them again and again is what made the slowest answers slow.
     """
     gc.collect()
     gc.freeze()
 
 
 def first_unready_reason(*checks: Check) -> Check:
-    """The first thing that is wrong about the whole cluster (law L6), None when nothing is."""
+    """The first reason why the whole cluster is not ready (law L6); None when there is none."""
     return lambda: next((problem for check in checks if (problem := check())), None)
 
 
@@ -166,7 +166,7 @@ def go_on(
     lasting: Mapping[str, Body],
     rounds: Mapping[str, tuple[float, Callable[[], None]]],
 ) -> None:
-    """A thread for each loop of its own, and for each that does something every so many seconds."""
+    """Start a thread for each endless loop, and for each task that repeats every so many seconds."""
     for name, body in lasting.items():
         process.thread(name, loops.lasting(name, body))
     for name, (every, work) in rounds.items():
@@ -175,7 +175,7 @@ def go_on(
 
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the probes tell."""
+    """What the probes report."""
 
     registry: CollectorRegistry
     loops: Loops
@@ -185,7 +185,7 @@ class Ready:
 def _listen(
     app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
 ) -> list[Check]:
-    """Serve verbs and probes until the process ends; why nobody can ask us."""
+    """Serve verbs and probes until the process ends; return the checks that say why nobody can ask us."""
     checks = {"cluster": ready.unready_reason, "loops": ready.loops.unready_reason}
     served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
     if served:
@@ -205,7 +205,7 @@ def _listen(
 
 
 def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[KubeClient, KubeClient]:
-    """Two clients: one for everything, one whose answers somebody waits for."""
+    """Two clients: one for everything, one for requests whose answer is waited for."""
     kube = KubeClient(configured(settings, clock, os.environ), clock, user_agent=names.EXTENDER)
     binding = KubeClient(
         configured(settings, clock, os.environ),
@@ -220,7 +220,7 @@ def _api_server(settings: Settings, process: Process, clock: Clock) -> tuple[Kub
 
 
 def binds_at_once(settings: Settings) -> int:
-    """So many of the threads may be taken by binds; the rest is for the other verbs alone."""
+    """How many of the threads binds may take; the rest is for the other verbs alone."""
     return max(1, settings.threads * 3 // 4)
 
 

@@ -1,8 +1,8 @@
-"""How the nodes' agents are doing, asked again only where it may have changed: by a Lease, or by time.
+"""The states of the nodes' agents, computed again only where a Lease or time may have changed them.
 
-An agent falls silent without any event, and the pause after a refusal ends without one. When that will be is
-known; a later sign of life only puts it off. So each agent is looked at again when it would change by what
-was known then.
+An agent becomes unresponsive without any event, and the pause after a refusal ends without one. The instant
+of the next change is known, and a later sign of life only postpones it. So each agent is checked again when
+its state would change by what was known before.
 """
 
 from heapq import heappop, heappush
@@ -13,11 +13,11 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState
 
 EARLY: Final = 0.001
-"""Seconds before the instant at which it is looked again: instants are not exact to the last digit."""
+"""Seconds before that instant at which the agent is checked: instants are not exact to the last digit."""
 
 
 class Agents:
-    """Which agents' states may have changed since the last time. One asks, under the picture's lock."""
+    """Which agents' states may have changed since the last time. For one caller, under the cache's lock."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -25,10 +25,10 @@ class Agents:
         self._turns = -1
         self._due: list[tuple[float, str]] = []
         self._waiting: dict[str, float] = {}
-        """Node -> when it is looked at again, as it stands in the queue."""
+        """Node -> when it is checked again, as it is entered in the queue."""
 
     def changed(self, now: float) -> list[str] | None:
-        """Nodes to look at; None for all of them."""
+        """Nodes to check; None for all of them."""
         turned = self._liveness.turned_since(self._turns) if self._turns >= 0 else None
         self._turns = self._liveness.turns
         due: list[str] = []
@@ -40,7 +40,7 @@ class Agents:
         return None if turned is None else [*due, *turned]
 
     def state(self, view: NodeView, now: float) -> AgentState:
-        """How a node's agent is doing; from now on it is looked after."""
+        """The state of a node's agent; from now on it is checked again when it may change."""
         name = view.name
         due = self._liveness.due(name, monotonic=now)
         if due is not None:

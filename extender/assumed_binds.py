@@ -1,7 +1,7 @@
-"""Binds that we decided and whose event does not come: read the pod, then settle them one way.
+"""Resolves assumed binds whose event does not arrive: reads the pod, then confirms the bind or takes it back.
 
-Without this a Binding whose answer was lost, or whose pod was deleted at the wrong moment, would hold its
-devices for ever. ``__main__`` plays it again and again in a thread of its own.
+Without this, a Binding whose answer was lost, or whose pod was deleted at the wrong moment, would hold its
+devices indefinitely. ``__main__`` runs it periodically in a thread of its own.
 """
 
 from typing import Final
@@ -19,15 +19,15 @@ from extender.keyed_lock import KeyedLock
 from extender.state import ClusterState
 
 EVERY: Final = 1.0
-"""Seconds between two looks."""
+"""Seconds between two rounds."""
 ANSWERED: Final = 2.0
-"""Seconds for an answer: a bind of the pod waits for us meanwhile."""
+"""Seconds to wait for an answer: meanwhile a bind of the same pod waits for us."""
 ASK_AFTER: Final = 5.0
-"""Seconds after which a bind that was not seen is asked for."""
+"""Seconds after which the API server is asked about a bind that was not seen."""
 
 
 class AssumedBinds:
-    """Looks after assumed binds."""
+    """Resolves assumed binds."""
 
     def __init__(self, kube: Kube, state: ClusterState, clock: Clock, keyed_lock: KeyedLock) -> None:
         self._kube = kube
@@ -45,7 +45,7 @@ class AssumedBinds:
         self._noticed = {uid: self._since(uid, assumption, now) for uid, assumption in assumed.items()}
         for uid, (assumption, since) in self._noticed.items():
             if now - since >= ASK_AFTER:
-                # A bind of the pod that is under way says more than we would find out: next time.
+                # A bind of the pod that is under way knows more than we would find out: leave it.
                 with self._keyed_lock.held(uid, within=0) as is_alone:
                     if is_alone:
                         self._resolve(uid, assumption)
@@ -69,11 +69,11 @@ class AssumedBinds:
         what = bind_outcome(pod, assumption.pod)
         with self._state.locked() as ledger:
             if ledger.assumption(uid) is not assumption:
-                return  # seen, or decided anew, while we asked
+                return  # seen, or decided again, while we asked
             if what == "never":
                 ledger.forget_assumed(uid)
             if what != "wait" and pod is not None and pod.metadata.uid == uid:
-                # Also of one that is over: that its kubelet has refused it is news of the node.
+                # Also for a pod that has ended: a refusal by its kubelet is an event of the node.
                 self._state.apply_pod(pod)
         if what != "wait":
             self._log.info("an assumed bind is resolved", pod=assumption.pod.key, outcome=what)

@@ -1,14 +1,14 @@
 """The verb ``bind``: choose the devices and write node and devices in one Binding.
 
-A pod's first decision is kept until it is known what became of it: the scheduler repeats a bind that took
-too long, maybe for another node, while the first may still be on its way. So it is counted in the ledger
-(``bind_decision``) *before* it is posted (``binding_post``), and taken back when, and only when, it is
+A pod's first decision is kept until its outcome is known: the scheduler repeats a bind that took too long,
+maybe for another node, while the first may still be on its way. So the decision is counted in the ledger
+(``bind_decision``) *before* it is posted (``binding_post``). It is taken back when, and only when, it is
 certain that it did not happen.
 
-Pods that go to one node are bound one after the other: until its kubelet has answered for the one before,
-the next waits here, some hundredths of a second, because kube-scheduler would try it again only after a
-backoff of a second and more. Where a node's agent has died its kubelet refuses one pod, and then nobody is
-bound there. All that a bind waits for, reads and posts shares one budget of time.
+Pods that go to one node are bound one after the other. Until its kubelet has answered for the previous pod,
+the next one waits here for some hundredths of a second, because kube-scheduler would retry it only after a
+backoff of a second and more. Where a node's agent has died, its kubelet refuses one pod, and nothing more is
+bound there. Everything that a bind waits for, reads and posts shares one time budget.
 
 ============================  ==========================================================================
 what the API server says      what follows
@@ -23,8 +23,8 @@ no connection in time         nothing was sent: taken back
 5xx, no answer, unreadable    unknown: kept; a repeat posts the same decision, ``assumed_binds`` reads again
 ============================  ==========================================================================
 
-A repeat that is refused says nothing about what was posted before: that is taken back only where the pod has
-been written since, or is gone.
+A repeat that is refused says nothing about the earlier post: that is taken back only where the pod has been
+written since, or is gone.
 """
 
 from typing import Final
@@ -50,10 +50,10 @@ from extender.wire import ExtenderBindingArgs, ExtenderBindingResult
 log = structlog.get_logger(__name__)
 
 BUDGET: Final = 4.0
-"""Seconds from the question to the answer, whatever has to be read, waited for and posted between:
+"""Seconds from the request to the answer, including everything that is read, waited for and posted:
 kube-scheduler waits for 5 s, then asks again."""
 PATIENCE: Final = 2.0
-"""Seconds of the budget for which a node's kubelet is waited for; the rest is for deciding and posting."""
+"""Seconds of the budget to wait for a node's kubelet; the rest is for deciding and posting."""
 
 BOUND: Final = ExtenderBindingResult()
 UNDER_WAY: Final = f"{names.NOT_NOW} An earlier bind of the pod has no answer yet."
@@ -72,7 +72,7 @@ class Bind:
         leads: Leads,
         patience: float = PATIENCE,
     ) -> None:
-        """Args: leads: whether we may bind; patience: seconds for which a kubelet is waited for."""
+        """Args: leads: whether we may bind; patience: seconds to wait for a kubelet."""
         self._kube = kube
         self._state = state
         self._clock = clock
@@ -102,14 +102,14 @@ class Bind:
         return result
 
     def _bind_alone(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """As ``_bind``, while nobody else works on the pod."""
+        """As ``_bind``, while nothing else works on the pod."""
         with self._keyed_lock.held(arguments.pod_uid, until - self._clock.monotonic()) as is_alone:
             if not is_alone:
                 raise BindError(UNDER_WAY)
             return self._bind_in_turn(arguments, until)
 
     def _bind_in_turn(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """As ``_bind``, once the node's kubelet owes no answer; devices are reserved softly meanwhile."""
+        """As ``_bind``, once the node's kubelet owes no answer; devices are softly reserved meanwhile."""
         patient_until = self._clock.monotonic() + self._patience
         while True:
             try:
@@ -122,7 +122,7 @@ class Bind:
                     raise
 
     def _bind(self, arguments: ExtenderBindingArgs, until: float) -> AssumedBind | None:
-        """What was decided and has happened; None where the pod turns out to be bound there already."""
+        """The decision that was carried out; None where the pod turns out to be bound there already."""
         decision = self._decided(arguments, until)
         for is_last in (False, True):
             if decision is None:

@@ -1,7 +1,7 @@
-"""What a bind decides: devices, counted in the ledger before anybody else can be given them.
+"""What a bind decides: devices, counted in the ledger before another pod can get them.
 
-What can go wrong by itself, as writing the body, comes before the decision is counted. It is taken back when,
-and only when, it is certain that it did not happen.
+Steps that can fail by themselves, such as writing the body, come before the decision is counted. It is taken
+back when, and only when, it is certain that it did not happen.
 """
 
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class BindError(Exception):
 
 
 class AwaitsKubeletError(BindError):
-    """The pod would fit, but the node's kubelet has another pod of ours to answer for first."""
+    """The pod would fit, but the node's kubelet still owes an answer for another pod of ours."""
 
     def __init__(self, node: str) -> None:
         super().__init__(
@@ -49,7 +49,7 @@ class Decision:
     made_at: float
     """Seconds of the monotonic clock."""
     was_posted: bool = False
-    """Whether it has been posted before: what became of that is not known."""
+    """Whether it has been posted before, with unknown outcome."""
 
     @property
     def pod(self) -> Pod:
@@ -58,19 +58,19 @@ class Decision:
 
 
 class BindDecisions:
-    """Makes decisions, and takes them back."""
+    """Makes decisions and takes them back."""
 
     def __init__(self, state: ClusterState, clock: Clock) -> None:
         self._state = state
         self._clock = clock
 
     def make(self, pod: Pod, node: str, *, counts_from: float | None = None) -> Decision:
-        """Check once more, choose, and count the choice in the ledger, in one step.
+        """Check once more, choose devices, and count the choice in the ledger, in one step.
 
         Args:
             pod: as filter saw it.
             node: where it is to be bound.
-            counts_from: since when the decision counts, in seconds of the monotonic clock; by default now.
+            counts_from: from when the decision counts, in seconds of the monotonic clock; by default now.
 
         Raises:
             AwaitsKubeletError: the node has to be waited for.
@@ -102,7 +102,7 @@ class BindDecisions:
         """The same decision, counted from now on: ``assumed_binds`` gives it its full time again.
 
         Raises:
-            BindError: it would not be made any more (law L6). It is kept: the first may yet arrive.
+            BindError: it would not be made any more (law L6). It is kept: the first Binding may yet arrive.
         """
         made_at = self._clock.monotonic()
         again = AssumedBind(pod=earlier.pod, node=earlier.node, assignment=earlier.assignment)
@@ -116,18 +116,18 @@ class BindDecisions:
         return Decision(again, binding(again), made_at, was_posted=True)
 
     def not_posted(self, decision: Decision) -> None:
-        """It has not happened this time, and so not at all unless it was posted before."""
+        """It was not posted this time, so it has not happened at all unless it was posted before."""
         if not decision.was_posted:
             self.take_back(decision.pod.metadata.uid)
 
     def take_back(self, uid: str) -> None:
-        """The pod was not bound, and will not be: what it was given is free."""
+        """The pod was not bound and will not be: free the devices it was given."""
         with self._state.locked() as ledger:
             ledger.forget_assumed(uid)
             self._state.decide_anew(uid)
 
     def rests_on(self, decided: Pod, pod: Pod) -> bool:
-        """Whether filter, ours and kube-scheduler's, would have been asked the same about the pod now."""
+        """Whether both filters, ours and kube-scheduler's, would get the same request about the pod now."""
         before, now = decided.metadata, pod.metadata
         return (
             pod.spec == decided.spec
@@ -138,7 +138,7 @@ class BindDecisions:
 
 
 def _outdated(earlier: AssumedBind, view: NodeView, agent: AgentState) -> str | None:
-    """Why a decision that waits for its answer would not be made any more, None when it would."""
+    """Why a decision that waits for its answer would not be made any more; None when it would."""
     chosen = devices_of(earlier.assignment)
     if not chosen:
         return None

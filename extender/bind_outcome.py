@@ -1,4 +1,4 @@
-"""What became of a bind that has no answer, told from the pod as it is now. Pure."""
+"""The outcome of a bind that got no answer, derived from the pod as it is now. Pure."""
 
 from typing import Literal
 
@@ -8,11 +8,12 @@ BindOutcome = Literal["bound", "never", "wait"]
 
 
 def bind_outcome(pod: Pod | None, decided: Pod) -> BindOutcome:
-    """What became of a bind.
+    """Derive the outcome of a bind.
 
-    No time makes it certain that a Binding does not happen: an API server that stood still for minutes still
-    does what had been sent to it. Certain is that it refuses a Binding for another resourceVersion. The
-    scheduler changes the pod when it notes that a bind has failed, and repeats the bind, which has an answer.
+    No time limit makes it certain that a Binding does not happen: an API server that was paused for minutes
+    still carries out what had been sent to it. But it certainly refuses a Binding for another
+    resourceVersion. The scheduler changes the pod when it records a failed bind, and repeats the bind, which
+    gets an answer.
 
     Args:
         pod: as the API server has it now, None when there is none.

@@ -1,8 +1,8 @@
-"""Pods that go to one node are bound one after the other: who waits for its kubelet, and is told of it.
+"""Pods that go to one node are bound one after the other: the queue of binds that wait for its kubelet.
 
-Whoever waits holds one of the server's threads, but costs nothing while it does: the picture tells the first
-in line when the kubelet has answered. That no answer is owed any more, because a bind was taken back or the
-kubelet has had its time, is seen by looking again now and then.
+A waiting bind holds one of the server's threads but costs nothing meanwhile: the cache notifies the first in
+the queue when the kubelet has answered. When no answer is owed any more, because a bind was taken back or
+the kubelet's time is over, a periodic check notices it.
 """
 
 import threading
@@ -13,11 +13,11 @@ from typing import Final
 from cluster.process.clock import Clock
 
 AGAIN: Final = 0.1
-"""Seconds after which somebody who waits looks again."""
+"""Seconds after which a waiting bind checks again."""
 
 
 class BindQueue:
-    """A queue before each node."""
+    """One queue for each node."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -25,15 +25,15 @@ class BindQueue:
         self._queues: dict[str, deque[threading.Event]] = {}
 
     def wait(self, node: str, awaits: Callable[[str], bool], until: float) -> bool:
-        """Wait until the node's kubelet owes nobody an answer and nobody else is first.
+        """Wait until the node's kubelet owes no answer and no other bind is ahead.
 
         Args:
             node: its name.
             awaits: whether its kubelet owes an answer.
-            until: when patience ends, in seconds of the monotonic clock.
+            until: when to give up, in seconds of the monotonic clock.
 
         Returns:
-            Whether it is one's turn; False when patience has ended.
+            Whether it is this bind's turn; False when the time is over.
         """
         mine = threading.Event()
         with self._lock:
@@ -53,7 +53,7 @@ class BindQueue:
                     del self._queues[node]
 
     def notify(self, node: str) -> None:
-        """The kubelet has answered, or a turn was not used: the first in queue looks again."""
+        """The kubelet has answered, or a turn was not used: the first in the queue checks again."""
         with self._lock:
             queue = self._queues.get(node)
             if queue:

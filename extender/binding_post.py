@@ -1,9 +1,9 @@
-"""Posts a decision as a Binding, if it may be posted at this moment, and reads what the API server answers.
+"""Posts a decision as a Binding, if it may be posted at this moment, and interprets the API server's answer.
 
-The Binding carries the uid and the resourceVersion that filter saw: if anybody else has written the pod since
-(another binder, a hold, the user), it is refused and nothing has happened. It is posted only while we lead,
-and only within 2 s of its decision. It empties what is on the pod only while it waits, its hold above all, in
-the same write: a Binding can write annotations and remove none, and an empty one reads as none.
+The Binding carries the uid and the resourceVersion that filter saw: if the pod has been written since (by
+another binder, a hold, the user), it is refused and nothing has happened. It is posted only while we lead,
+and only within 2 s of its decision. In the same write it empties the annotations that a pod has only while
+it waits, above all its hold: a Binding can write annotations but remove none, and an empty one reads as none.
 """
 
 from typing import Final
@@ -26,9 +26,9 @@ from extender.leadership import Leads
 DEADLINE: Final = 2.0
 """Seconds after its decision within which a Binding may be posted."""
 CONNECTING: Final = 1.0
-"""Seconds of these that are left to connect to the API server: nothing is posted while fewer are."""
+"""Seconds of these that are kept to connect to the API server: nothing is posted when fewer are left."""
 NOT_THE_NODES_FAULT: Final = (TooManyRequests, Unauthorized)
-"""Refusals that no other node would change."""
+"""Refusals that another node would not change."""
 
 
 class BindingPost:
@@ -42,14 +42,14 @@ class BindingPost:
         self._leads = leads
 
     def __call__(self, decision: Decision, *, until: float) -> None:
-        """Post it; a return means that the pod is bound as decided.
+        """Post the decision; a return means that the pod is bound as decided.
 
         Args:
-            decision: taken back here where it is certain that it has not happened.
+            decision: taken back here where it is certain that it did not happen.
             until: when the answer must have come, in seconds of the monotonic clock.
 
         Raises:
-            Conflict: the pod is another than it was; nothing has happened.
+            Conflict: the pod is not as it was; nothing has happened.
             BindError: it was not posted, was refused, or has no answer.
         """
         meta = decision.pod.metadata
@@ -89,7 +89,7 @@ class BindingPost:
             ) from error
 
     def _time_left(self, decision: Decision, until: float) -> float:
-        """Seconds within which it may be posted. Leadership is asked first, so that no time passes after it.
+        """Seconds within which it may be posted. Leadership is checked first: no time passes afterwards.
 
         Raises:
             BindError: it may not be posted.

@@ -1,7 +1,7 @@
 """Compares our clock with the API server's on a timer, more often while they differ.
 
-Only an answer tells its clock, watches that stay open bring none, and an extender whose clock is no good
-binds nobody, so that nothing else would ask. ``__main__`` plays it again and again in a thread of its own.
+Only an answer carries the API server's time. Watches that stay open bring none, and an extender whose clock
+is wrong binds nothing, so nothing else would ask. ``__main__`` runs it periodically in a thread of its own.
 """
 
 from typing import Final
@@ -14,18 +14,18 @@ from cluster.process.clock import Clock
 from extender.state import Readiness
 
 EVERY: Final = 5.0
-"""Seconds between two answers while the clocks differ."""
+"""Seconds between two requests while the clocks differ."""
 CALM: Final = 30.0
-"""Seconds while they do not."""
+"""Seconds between two requests while they agree."""
 WITHIN: Final = 3.0
-"""Seconds for an answer: one that is lost keeps us for that and for ``EVERY`` at most."""
+"""Seconds to wait for an answer: a lost one delays us by that and ``EVERY`` at most."""
 
 
 class ClockCheck:
-    """Asks the API server for as good as nothing."""
+    """Sends the API server a minimal request."""
 
     def __init__(self, kube: Kube, wrong_clock: Readiness, clock: Clock, *, namespace: str) -> None:
-        """Args: wrong_clock: what is wrong with our clock by the newest answer; namespace: of our Leases."""
+        """Args: wrong_clock: the clock's fault by the newest answer; namespace: of our Leases."""
         self._kube = kube
         self._wrong_clock = wrong_clock
         self._clock = clock
@@ -41,4 +41,4 @@ class ClockCheck:
         try:
             self._kube.get(LEASES, names.EXTENDER, namespace=self._namespace, within=WITHIN)
         except ApiError:
-            return  # a refusal, as that there is none, has told its clock, too; no answer: it is asked again
+            return  # a refusal (no such object) carries the time, too; without an answer it is asked again

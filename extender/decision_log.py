@@ -1,6 +1,6 @@
-"""The last decisions, to be read at ``/debug/ring`` by whoever looks into one: an aid, nothing rests on it.
+"""The last decisions, served at ``/debug/ring`` for debugging: nothing depends on them.
 
-It keeps what is logged about each answer, also where the level of the log leaves it out.
+It keeps what is logged about each answer, even where the log level drops it.
 """
 
 import threading
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
 PATH: Final = "/debug/ring"
 SIZE: Final = 1000
-"""Decisions that are kept; some 300 bytes each."""
+"""Number of decisions kept; about 300 bytes each."""
 _ENDING: Final = " answered"
-"""How the event of every line about a decision ends."""
+"""How the event of each line about a decision ends."""
 
 
 class DecisionLog:
-    """Keeps the newest lines about decisions. ``keep`` is a processor of structlog."""
+    """Keeps the newest log lines about decisions. ``keep`` is a processor of structlog."""
 
     def __init__(self, clock: Clock, size: int = SIZE) -> None:
         self._clock = clock
@@ -31,7 +31,7 @@ class DecisionLog:
         self._lines: deque[dict[str, Any]] = deque(maxlen=size)
 
     def keep(self, _logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
-        """Keep the line if it is about a decision; it goes on as it is."""
+        """Keep the line if it is about a decision, and pass it on unchanged."""
         if str(event.get("event", "")).endswith(_ENDING):
             line = {"time": self._clock.now().isoformat(), **event}
             with self._lock:
@@ -39,13 +39,13 @@ class DecisionLog:
         return event
 
     def lines(self) -> list[dict[str, Any]]:
-        """What is kept, the newest first."""
+        """The lines kept, newest first."""
         with self._lock:
             return list(reversed(self._lines))
 
 
 def with_decision_log(app: "WSGIApplication", ring: DecisionLog) -> "WSGIApplication":
-    """An application and, beside it, ``/debug/ring``: one JSON array."""
+    """An application that also serves ``/debug/ring``: one JSON array."""
 
     def switch(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         if environ.get("PATH_INFO") != PATH or environ["REQUEST_METHOD"] != "GET":

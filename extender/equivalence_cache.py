@@ -1,9 +1,9 @@
-"""Which nodes fit which wish, kept from question to question: ``filter`` and ``requeue`` look here.
+"""Which nodes fit which request, cached from one verb to the next; ``filter`` and ``requeue`` use it.
 
-For each wish that was asked about lately there is a sheet with the answer of every node. When it is asked for
-again, only those nodes are judged anew (``predicates.rejection``) that have changed since: their view, or the
-state of their agent, which changes by time alone, too. The picture's lock is held for what has changed, some
-nodes at a time; judging needs none of it, since views never change.
+For each recent request there is an equivalence class with every node's verdict. When it is needed again, only
+nodes that have changed since are judged again (``predicates.rejection``): those with a new view, or whose
+agent's state has changed, which happens by time alone, too. The cluster cache's lock is held while the
+changes are read, some nodes at a time; judging needs no lock, since views never change.
 """
 
 import threading
@@ -26,17 +26,17 @@ from extender.agent_states import Agents
 from extender.equivalence_class import EquivalenceClass
 
 VERDICTS: Final = 50_000
-"""Answers of nodes that are kept at most, all sheets together; but some sheets in any case."""
+"""Verdicts of nodes kept at most, over all classes; but a few classes in any case."""
 MIN_CLASSES: Final = 8
 AT_A_TIME: Final = 200
-"""Nodes that are looked at under the picture's lock before others may have it."""
+"""Nodes that are read under the cluster cache's lock before others may have it."""
 
 
 class EquivalenceCache:
-    """The sheets, and the nodes as they were when somebody asked last."""
+    """The equivalence classes, and the nodes as they were at the last use."""
 
     def __init__(self, cache: ClusterCache, clock: Clock, *, verdicts: int = VERDICTS) -> None:
-        """Args: verdicts: answers of nodes that are kept at most."""
+        """Args: verdicts: verdicts of nodes kept at most."""
         self._cache = cache
         self._clock = clock
         self._lock = threading.RLock()
@@ -50,10 +50,10 @@ class EquivalenceCache:
 
     @contextmanager
     def class_of(self, request: GpuRequest) -> Iterator[tuple[EquivalenceClass, frozenset[str]]]:
-        """The answers of all nodes to a wish at this instant, and their names.
+        """The verdicts of all nodes on a request at this instant, and the nodes' names.
 
-        What is kept for the pod itself, and where it is nominated, is left aside. Nobody else uses the index
-        while the sheet is in use.
+        What is kept for the pod itself, and its nominated node, are ignored. Nothing else uses this cache
+        while the class is in use.
         """
         with self._lock:
             self._refresh()
@@ -61,7 +61,7 @@ class EquivalenceCache:
 
     @property
     def number(self) -> int:
-        """Of the newest change that was seen: whoever asks now is answered with this and what came later."""
+        """Number of the newest change seen: a caller's answer now includes it, and maybe later ones."""
         return self._changes.number
 
     def numbered_since(self, number: int) -> Mapping[str, int] | None:
@@ -71,15 +71,15 @@ class EquivalenceCache:
 
     @property
     def names(self) -> frozenset[str]:
-        """All nodes, as of the last question."""
+        """All nodes, as of the last use."""
         return self._names
 
     def __len__(self) -> int:
-        """How many sheets are kept."""
+        """Number of classes kept."""
         return len(self._sheets)
 
     def changed(self, number: int) -> tuple[frozenset[str], int]:
-        """Nodes that are not as they were at a number of before, and the number of now; of all, give -1."""
+        """Nodes that have changed since an earlier number, and the present number; -1 asks for all nodes."""
         with self._lock:
             self._refresh()
             names = None if number < 0 else self._changes.since(number)
@@ -87,8 +87,8 @@ class EquivalenceCache:
 
     # --- inside --------------------------------------------------------------------------------------
     def _refresh(self) -> None:
-        """See which nodes have changed since the last time."""
-        for name, snapshot in self._news():
+        """Read which nodes have changed since the last time."""
+        for name, snapshot in self._changed_snapshots():
             before = self._node_snapshots.get(name)
             if snapshot is None:
                 self._node_snapshots.pop(name, None)
@@ -99,26 +99,26 @@ class EquivalenceCache:
             if (before is None) != (snapshot is None):
                 self._names = frozenset()
         if not self._names:
-            # Copies, one beside the other in memory: they are compared with those of every question.
+            # Copies that are adjacent in memory: they are compared with the names of every request.
             text = msgspec.json.encode(list(self._node_snapshots))
-            # Made from a set its table is half as large as made from a list.
+            # Built from a set, its table is half as large as one built from a list.
             self._names = frozenset(msgspec.json.decode(text, type=set[str]))
 
-    def _news(self) -> Iterator[tuple[str, NodeSnapshot | None]]:
+    def _changed_snapshots(self) -> Iterator[tuple[str, NodeSnapshot | None]]:
         with self._cache.locked() as ledger:
             self._cache.serve_nominated()
             now = self._clock.monotonic()
             changed = ledger.changed_since(self._views_at)
             stale = self._agents.changed(now)
             everything = changed is None or stale is None
-            told = (
+            recheck = (
                 chain(ledger.nodes(), self._node_snapshots)
                 if everything
                 else chain(changed or (), stale or ())
             )
-            names = list(dict.fromkeys(told))
+            names = list(dict.fromkeys(recheck))
             self._views_at = ledger.generation
-            # Mostly all of them: while a list is read each turn at the lock takes a millisecond or two.
+            # Usually all of them: while a list is read, each turn at the lock takes a millisecond or two.
             some = self._looked(ledger, names[:AT_A_TIME], now)
         yield from some
         for begin in range(AT_A_TIME, len(names), AT_A_TIME):

@@ -1,8 +1,8 @@
-"""The answers of all nodes to one wish, and the text of the answer to kube-scheduler.
+"""The verdicts of all nodes on one request, and the text of the answer to kube-scheduler.
 
-The text about a node is written when its answer changes, not when it is asked for. A question about all
-nodes, which is what a scheduler mostly asks, gets a text that is kept whole: its names may come in any order,
-and the order of the answer means nothing to kube-scheduler.
+The text about a node is written when its verdict changes, not when it is asked for. A request about all
+nodes, which is the scheduler's usual one, gets a text that is cached whole: the request may list the names in
+any order, and the order of the answer means nothing to kube-scheduler.
 """
 
 from collections import Counter
@@ -18,7 +18,7 @@ from cluster.decide.reasons import Reason
 from cluster.decide.request import GpuRequest
 
 NAMES: Final = 20_000
-"""Names of nodes that are kept as text."""
+"""Names of nodes that are cached as text."""
 SENTENCES: Final = 1_000
 
 Verdicts = Mapping[str, Reason | None]
@@ -28,7 +28,7 @@ NOTHING: Final[Verdicts] = {}
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What filter answers."""
+    """An answer of filter."""
 
     text: bytes
     """ExtenderFilterResult, as it is sent."""
@@ -42,10 +42,10 @@ class Answer:
 
 
 class EquivalenceClass:
-    """What each node has answered. Its owner sees to it that nobody reads while another writes."""
+    """The verdict of each node. Its owner makes sure that no thread reads it while another writes."""
 
     def __init__(self, request: GpuRequest) -> None:
-        """Args: request: for which the nodes were asked."""
+        """Args: request: the request that the nodes were judged by."""
         self.request: Final = request
         self.fitting: dict[str, bytes] = {}
         """Node that fits -> its name as text."""
@@ -55,11 +55,11 @@ class EquivalenceClass:
         self._whole: Answer | None = None
 
     def names(self) -> set[str]:
-        """All nodes that have answered."""
+        """All nodes with a verdict."""
         return {*self.fitting, *self._rejected}
 
     def write(self, name: str, reason: Reason | None) -> None:
-        """The answer of a node, None where the pod fits."""
+        """Set the verdict of a node: None where the pod fits."""
         if reason is None:
             if name not in self.fitting:
                 self.forget(name)
@@ -72,7 +72,7 @@ class EquivalenceClass:
             self._codes[name] = reason.code
 
     def forget(self, name: str) -> None:
-        """The node is gone."""
+        """Remove a node that is gone."""
         self._whole = None
         self.fitting.pop(name, None)
         self._rejected.pop(name, None)
@@ -95,7 +95,7 @@ class EquivalenceClass:
 
         Args:
             names: the nodes.
-            other: some of them that answer something else this time, or have not been asked before.
+            other: those of them with a different verdict this time, or with none in this class yet.
         """
         rest = [name for name in names if name not in other] if other else names
         fits = list(filter(None, map(self.fitting.get, rest)))
@@ -121,7 +121,7 @@ class EquivalenceClass:
 
 
 def uncached_answer(verdicts: Verdicts) -> Answer:
-    """The answer of nodes that have been asked one by one."""
+    """The answer from verdicts that were computed one by one."""
     return EquivalenceClass(_NOBODY).about((), verdicts)
 
 

@@ -1,8 +1,8 @@
 """Mode ``existing``: the cluster's own kube-scheduler asks us, through a Service and by mutual TLS.
 
-Several replicas elect one by a Lease of their own; the others are not Ready, so that the Service leads to the
-one that decides. It begins a while after it has won: a Binding that the one before has posted at its last
-moment is in our picture by then. Mode ``dedicated`` is ``leadership``'s.
+Several replicas elect a leader by a Lease of their own. The others are not Ready, so the Service leads to the
+one that decides. A new leader waits a while: a Binding that its predecessor posted at its last moment is in
+our cache by then. Mode ``dedicated`` is ``leadership``'s.
 """
 
 import threading
@@ -21,12 +21,12 @@ from extender.binding_post import DEADLINE
 log = structlog.get_logger(__name__)
 
 SETTLES: Final = DEADLINE + 1.0
-"""Seconds for which a new leader waits: nobody posts a Binding later than its deadline."""
+"""Seconds for which a new leader waits: no Binding is posted later than its deadline."""
 EVERY: Final = 10.0
-"""Seconds between two looks at the files of the certificate."""
+"""Seconds between two checks of the certificate's files."""
 
 Shown = tuple[KeyPair, AllowedClients]
-"""What clients are shown, and who they may be."""
+"""The key pair that is served, and the clients that are allowed."""
 
 NOT_LEADING: Final = "Another replica of the extender leads; this one answers nothing."
 SETTLING: Final = "This replica of the extender has just begun to lead; it answers in a moment."
@@ -36,7 +36,7 @@ class OwnLease:
     """Whether this replica decides."""
 
     def __init__(self, holds: Callable[[], bool], clock: Clock) -> None:
-        """Args: holds: whether we hold the Lease at this moment; it is asked often."""
+        """Args: holds: whether we hold the Lease at this moment; it is called often."""
         self._holds = holds
         self._clock = clock
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class OwnLease:
         return self.unready_reason() is None
 
     def unready_reason(self) -> str | None:
-        """Why nothing may be decided now, None when it may."""
+        """Why nothing may be decided now; None when it may."""
         now = self._clock.monotonic()
         with self._lock:
             if not self._holds():
@@ -57,25 +57,25 @@ class OwnLease:
             return SETTLING if now - self._since < SETTLES else None
 
     def run(self, stop: threading.Event) -> None:
-        """Notice that we lead though nobody asks yet: a replica that is not Ready is not asked."""
+        """Check for leadership even without requests: a replica that is not Ready gets none."""
         while not self._clock.wait(stop, 0.5):
             self.unready_reason()
 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """How it is with what is served by TLS."""
+    """The state of what is served by TLS."""
 
     problem: Check
     """Why nothing is served, for the readiness probe."""
     certificate_ends: Callable[[], float | None]
     """Unix time at which the served certificate ends, None before the first."""
     follow: Body
-    """What a thread does, so that a renewed certificate is served."""
+    """The body of the thread that reloads a renewed certificate."""
 
 
 class Presented:
-    """Keeps what the files hold served: whoever renews certificate or authority replaces them."""
+    """Keeps the files' contents served: certificate and authority are renewed by replacing the files."""
 
     def __init__(
         self,
@@ -83,12 +83,13 @@ class Presented:
         present: Callable[[KeyPair, AllowedClients | None], None],
         clock: Clock,
     ) -> None:
-        """What is kept.
+        """Start with nothing served.
 
         Args:
-            read: what stands in the files; raises OSError where it does not, UnicodeDecodeError for no text.
+            read: the contents of the files; raises OSError where they cannot be read, UnicodeDecodeError for
+                no text.
             present: serve with this certificate, to these clients, from now on.
-            clock: for the looks.
+            clock: for the interval between checks.
         """
         self._read = read
         self._present = present
@@ -97,16 +98,16 @@ class Presented:
         self._problem = "The certificate has not been read yet."
 
     def problem(self) -> str | None:
-        """Why nothing is served yet; None from the first certificate on."""
+        """Why nothing is served yet; None once there has been a certificate."""
         return None if self._served else self._problem
 
     def run(self, stop: threading.Event) -> None:
-        """Look again and again until told to stop."""
+        """Check the files periodically until stopped."""
         while not self._clock.wait(stop, EVERY):
             self.reconcile()
 
     def reconcile(self) -> None:
-        """Serve what the files hold now, if that is another certificate; a broken one changes nothing."""
+        """Serve what the files hold now, if the certificate has changed; a broken one changes nothing."""
         try:
             shown = self._read()
             if shown == self._served:

@@ -19,19 +19,19 @@ ANSWERED: Final = "filter answered"
 
 
 class Filter:
-    """Answers kube-scheduler's question; the decision is ``predicates.rejection``, kept in the index."""
+    """Answers ``filter``; the decision is ``predicates.rejection``, cached per equivalence class."""
 
     def __init__(self, state: ClusterState) -> None:
         self._state = state
 
     def __call__(self, arguments: ExtenderArgs) -> ExtenderFilterResult:
-        """The answer for who asks in this process."""
-        return msgspec.json.decode(self.told(arguments).text, type=ExtenderFilterResult)
+        """The answer for a caller in this process."""
+        return msgspec.json.decode(self.answer_logged(arguments).text, type=ExtenderFilterResult)
 
-    def told(self, arguments: ExtenderArgs) -> LoggedAnswer:
-        """Sort the nodes into those that fit and those that do not, with the reason: what is sent.
+    def answer_logged(self, arguments: ExtenderArgs) -> LoggedAnswer:
+        """Sort the nodes into fitting and rejected ones, with reasons: the answer as sent, and its log line.
 
-        Every rejection is "unresolvable" to the scheduler: ``cluster.decide.reasons`` says why.
+        The scheduler reads every rejection as "unresolvable": ``cluster.decide.reasons`` says why.
         """
         if arguments.has_whole_nodes:
             return _error(arguments.pod, WHOLE_NODES)
@@ -48,7 +48,7 @@ class Filter:
         else:
             answer, spared = self._sorted(pod, request, names)
         is_promised = BOOKED_BY_OTHERS.code in answer.reasons
-        # A node that is spared for a moment has not rejected the pod.
+        # A node that is left out for a moment has not rejected the pod.
         rejected = answer.rejected - spared if spared else answer.rejected
         self._state.note(Rejection(pod, request, rejected, seen, is_promised=is_promised))
         if answer.only:
@@ -63,7 +63,7 @@ class Filter:
         return LoggedAnswer(answer.text, ANSWERED, line, answer.reasons)
 
     def _kept(self, pod: Pod, request: GpuRequest, hold: Hold, names: Iterable[str]) -> Answer:
-        """For a pod that has a hold: there is one node for it, if any."""
+        """For a pod with a hold: at most one node fits it."""
         there = hold.node
         verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
         if there in verdicts:
@@ -71,7 +71,7 @@ class Filter:
         return uncached_answer(verdicts)
 
     def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
-        """The answer, and the nodes that are left out of it for the sake of soft reservations."""
+        """The answer, and the nodes that are left out of it because of soft reservations."""
         with self._state.index.class_of(request) as (equivalence, everything):
             asked = frozenset(names)
             is_whole = asked == everything and len(asked) == len(names)
@@ -107,14 +107,14 @@ class Filter:
 def _denied(
     promised: NodeRejection, names: Iterable[str], fitting: Container[str], other: Verdicts
 ) -> dict[str, Reason | None]:
-    """Nodes on which the pod would fit, but for what others are promised."""
+    """Nodes where the pod would fit if it were not for promises to others."""
     fits = _fits(names, fitting, other)
     found = ((name, promised(name)) for name in fits)
     return {name: reason for name, reason in found if reason}
 
 
 def _fits(names: Iterable[str], fitting: Container[str], other: Verdicts) -> list[str]:
-    """The nodes on which the pod fits, in their order."""
+    """The nodes on which the pod fits, in the given order."""
     return [name for name in names if (other[name] is None if name in other else name in fitting)]
 
 

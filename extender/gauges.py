@@ -1,4 +1,4 @@
-"""What the picture looks like, as metrics that are read when somebody scrapes them."""
+"""The state of the cache as metrics that are read at each scrape."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -13,12 +13,12 @@ from extender.state import ClusterState
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """What other parts of the process know."""
+    """Values that other parts of the process know."""
 
     staleness: Callable[[], float | None]
     """Seconds since the last event or bookmark of the stalest watch."""
     lists: Callable[[], Mapping[str, int]]
-    """Kind -> how often all of it was read."""
+    """Kind -> how often it was listed."""
     refusing: Callable[[], float]
     """Nodes that are barred."""
 
@@ -85,7 +85,7 @@ def free(views: Mapping[str, NodeView]) -> Mapping[str, float]:
 
 
 def held(views: Mapping[str, NodeView]) -> Mapping[str, float]:
-    """Model -> devices; what the node does not have is of no model."""
+    """Model -> devices; held devices that the node does not have belong to no model."""
     found: Counter[str] = Counter()
     for view in views.values():
         found.update(view.models[uuid] for uuid in view.held if uuid in view.models)

@@ -1,6 +1,6 @@
 """One at a time per pod: a second bind for a pod waits until the first has an answer.
 
-Used by ``bind``, which has a bounded time for everything, and ``assumed_binds``, which comes again.
+Used by ``bind``, whose time is bounded, and ``assumed_binds``, which comes again.
 """
 
 import threading
@@ -12,24 +12,24 @@ from cluster.process.clock import Clock
 
 
 class KeyedLock:
-    """Who works on which pod; a line before each exists only while somebody does."""
+    """Which caller works on which pod; a pod's queue exists only while it is used."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._guard = threading.Lock()
         self._lines: dict[str, deque[threading.Event]] = {}
-        """Uid -> whoever works on the pod, and behind it who waits; each is told when it is the first."""
+        """Uid -> the caller that works on the pod, then those that wait; each is notified as the first."""
 
     @contextmanager
     def held(self, uid: str, within: float) -> Iterator[bool]:
-        """Be the only one who works on this pod.
+        """Work on this pod exclusively.
 
         Args:
             uid: the pod's.
-            within: seconds for which others are waited for at most.
+            within: seconds to wait for others at most.
 
         Returns:
-            Whether it is one's turn; False when the time is over.
+            Whether the lock was acquired; False when the time is over.
         """
         mine = threading.Event()
         with self._guard:

@@ -1,6 +1,6 @@
-"""Tells of kubelets that have refused pods: an Event on the Node, and what is counted.
+"""Reports kubelets that have refused pods: an Event on the Node, and a counter.
 
-``__main__`` plays it again and again in a thread of its own.
+``__main__`` runs it periodically in a thread of its own.
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ Report = Callable[[Node, str, str], object]
 
 
 class KubeletRejections:
-    """Reports what the state has noted."""
+    """Reports the refusals that the state has recorded."""
 
     def __init__(
         self, state: ClusterState, clock: Clock, report: Report, metrics: Metrics, *, leads: Leads
     ) -> None:
-        """Args: leads: whether we are the one of several extenders that reports."""
+        """Args: leads: whether this extender is the one of several that reports."""
         self._leads = leads
         self._state = state
         self._clock = clock
@@ -39,7 +39,7 @@ class KubeletRejections:
         self._metrics = metrics
 
     def reconcile(self) -> None:
-        """One round: every refusal is reported once."""
+        """One round: report every refusal once."""
         with self._state.locked():
             found = [(refusal, self._node(refusal)) for refusal in self._state.refusals]
             self._state.refusals.clear()
@@ -59,7 +59,7 @@ class KubeletRejections:
 
 
 def message(refusal: Refusal) -> str:
-    """What people read on the Node."""
+    """The text of the Event on the Node."""
     pod = refusal.pod
     words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
     return (

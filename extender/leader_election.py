@@ -1,4 +1,4 @@
-"""Who decides whether this extender leads, as its settings say."""
+"""Which check decides whether this extender leads, by its settings."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,17 +17,17 @@ from extender.settings import Settings
 from extender.state import ClusterState
 
 TIMING: Final = LeaderElectionTiming(duration=10, renew_deadline=7.0, retry=1.0)
-"""Nobody schedules while a dead leader's Lease runs out; kube-scheduler's usual 15 s are for its own sake."""
+"""Nothing is scheduled while a dead leader's Lease runs out; kube-scheduler's usual 15 s are its own."""
 
 
 @dataclass(frozen=True, slots=True)
 class Leading:
-    """Whether we lead, for whoever posts; and why we answer nothing, for whoever asks."""
+    """Whether we lead, which is asked before each post; and why we answer nothing, which each verb asks."""
 
     leads: Leads
     unready_reason: Check = lambda: None
     threads: Mapping[str, Body] = field(default_factory=dict)
-    """Name -> what a thread does for it."""
+    """Name -> the body of a thread that it needs."""
 
 
 def leadership(
@@ -38,14 +38,14 @@ def leadership(
     clock: Clock,
     unfit: Sequence[Check] = (),
 ) -> Leading:
-    """Who is asked whether we lead.
+    """Choose how leadership is determined.
 
     Args:
-        settings: whose Lease it is.
+        settings: say whose Lease it is.
         kube: the API server.
-        state: the picture, which follows the Leases.
+        state: the cache, which follows the Leases.
         clock: for the Lease.
-        unfit: in mode ``existing``, why we could decide nothing though we led, while another replica might.
+        unfit: in mode ``existing``, why we could decide nothing as leader, while another replica might.
     """
     if not settings.leader_election:
         return Leading(always)
@@ -68,7 +68,7 @@ def _own_lease(settings: Settings, kube: Kube, *, clock: Clock, unfit: Sequence[
         holder=f"{prefix}{uuid4()}",
         place=prefix.rstrip("_"),
         timing=TIMING,
-        # Those that come later count as well.
+        # Checks that are added later count as well.
         unfit=lambda: next((why for check in unfit if (why := check())), None),
     )
     lease = OwnLease(elector.leads, clock)

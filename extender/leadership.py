@@ -1,8 +1,8 @@
 """Whether this extender leads: only then does it post a Binding.
 
-Mode ``dedicated``: the kube-scheduler beside us elects its leader by a Lease, whose holder it names
-``<hostname>_<uuid>`` (kube-scheduler 1.34-1.37); we lead while ours holds it. A process that stood still
-finds its news old: the Lease's renewals count on the monotonic clock, and by their text against the wall
+Mode ``dedicated``: the kube-scheduler next to us elects its leader by a Lease, whose holder it names
+``<hostname>_<uuid>`` (kube-scheduler 1.34-1.37); we lead while ours holds it. A process that was paused
+finds the renewal old: renewals count on the monotonic clock, and their timestamps are compared with the wall
 clock, which is that scheduler's too. Used by ``bind``.
 """
 
@@ -19,13 +19,13 @@ from cluster.kube.resources import LEASES
 from cluster.process.clock import Clock
 
 Leads = Callable[[], bool]
-"""Whether a Binding may be posted now. Never raises; what is not known counts as no (law L6)."""
+"""Whether a Binding may be posted now. Never raises; unknown counts as no (law L6)."""
 
 log = structlog.get_logger(__name__)
 
 
 READ_WITHIN: Final = 1.0
-"""Seconds: a bind waits for it, and its decision grows old."""
+"""Seconds: a bind waits for the read, and its decision grows old."""
 
 
 def always() -> bool:
@@ -34,12 +34,12 @@ def always() -> bool:
 
 
 def own_prefix() -> str:
-    """How the kube-scheduler on this machine, or in this pod, begins its name."""
+    """How the kube-scheduler on this machine, or in this pod, begins its identity."""
     return f"{socket.gethostname()}_"
 
 
 class SchedulerLeads:
-    """Whether the scheduler beside us holds the Lease."""
+    """Whether the scheduler next to us holds the Lease."""
 
     def __init__(
         self, kube: Kube, cache: ClusterCache, clock: Clock, *, namespace: str, lease: str, prefix: str
@@ -53,9 +53,9 @@ class SchedulerLeads:
         self._prefix = prefix
 
     def __call__(self) -> bool:
-        """Whether we lead; when the news that we have says no, the Lease is read once more.
+        """Whether we lead; when the cached Lease says no, it is read once more.
 
-        Our watch may be behind the scheduler, which has just won and sends us its first pod.
+        Our watch may lag behind the scheduler, which has just won and sends us its first pod.
         """
         return self._held() or (self._read() and self._held())
 

@@ -1,4 +1,4 @@
-"""Where the verbs are served: beside our own scheduler by HTTP, to the cluster's own by mutual TLS."""
+"""Where the verbs are served: by HTTP next to our own scheduler, by mutual TLS to the cluster's own."""
 
 from importlib import import_module
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""What the extender counts. Made once by the composition root, on a registry that is passed in."""
+"""The extender's counters. Created once by the composition root, on a registry that is passed in."""
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 

@@ -1,14 +1,14 @@
-"""Sets of nodes that thousands of waiting pods keep: few objects for many pods.
+"""Shared sets of nodes for thousands of waiting pods: few objects for many pods.
 
-A set of 5,000 names takes half a megabyte. Pods that were asked about on the same nodes share one; where
-there are very many different ones, a pod keeps that of all nodes instead of its own.
+A set of 5,000 names takes half a megabyte. Pods that were filtered on the same nodes share one. Where there
+are very many different sets, a pod keeps the set of all nodes instead of its own.
 """
 
 from collections.abc import Iterable
 from typing import Final
 
 MOST: Final = 64
-"""Different sets that are kept, those of all nodes aside."""
+"""Different sets kept, not counting those of all nodes."""
 
 
 class NodeSets:
@@ -19,11 +19,11 @@ class NodeSets:
         self._most = most
         self._sets: dict[frozenset[str], frozenset[str]] = {}
         self._all = frozenset[str]()
-        """Of all nodes: what takes the place of a set that is one too many."""
+        """All nodes: replaces a set that is one too many."""
         self._until_cleared = most
 
     def __len__(self) -> int:
-        """How many sets are kept, that of all nodes aside."""
+        """Number of sets kept, not counting that of all nodes."""
         return len(self._sets)
 
     def shared(
@@ -33,9 +33,9 @@ class NodeSets:
 
         Args:
             nodes: the set.
-            everything: all nodes; kept in the place of a set that is one too many, whose pod may then be
-                called in vain.
-            kept: what anybody keeps: what nobody keeps any more makes room, now and then.
+            everything: all nodes; kept in place of a set that is one too many, whose pod may then be
+                requeued in vain.
+            kept: the sets still in use: now and then all others are dropped to make room.
         """
         known = self._sets.get(nodes)
         if known is not None:

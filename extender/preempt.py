@@ -1,8 +1,8 @@
-"""The verb ``preempt``: kube-scheduler shows whom it would evict for a pod of a higher priority class.
+"""The verb ``preempt``: kube-scheduler proposes victims for a pod of a higher priority class.
 
-Asked only about pods with GPUs whose class preempts. Neither of our own classes does, so these are pods that
-admission has not seen, or an administrator's own. Nodes on which nobody may be evicted to any good are left
-out; kube-scheduler chooses among the rest, and evicts. A pod without GPUs that preempts is never shown to us.
+Called only for pods with GPUs whose class preempts. Neither of our own classes does, so these are pods that
+admission has not seen, or an administrator's own. Nodes on which evicting pods does not help are left out;
+kube-scheduler chooses among the rest, and evicts. A preempting pod without GPUs never reaches us.
 """
 
 from collections.abc import Mapping
@@ -28,18 +28,18 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What administrators have decided about evictions, as the controller has it."""
+    """The administrators' decisions about evictions, as the controller has them."""
 
     home: str
     """The product's own namespace: none of its pods is evicted."""
     maia: bool = False
-    """Whether what MAIA's webhook has granted is a promise."""
+    """Whether a time granted by MAIA's webhook is a promise."""
     restart_seconds: float = 0
-    """What starting again costs each GPU of a victim."""
+    """The cost of a restart for each GPU of a victim."""
 
 
 class Preempt:
-    """Answers kube-scheduler's question; the decision is ``cluster.decide.preemption``."""
+    """Answers ``preempt``; the decision is ``cluster.decide.preemption``."""
 
     def __init__(self, state: ClusterState, clock: Clock, terms: Terms) -> None:
         self._state = state
@@ -47,7 +47,7 @@ class Preempt:
         self._terms = terms
 
     def __call__(self, arguments: ExtenderPreemptionArgs) -> ExtenderPreemptionResult:
-        """The nodes that help, each with those who have to go.
+        """The nodes where preemption helps, each with its victims.
 
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
@@ -57,8 +57,8 @@ class Preempt:
         request = self._state.request(pod)
         promised = self._state.promises(pod, request)
         answer: dict[str, MetaVictims] = {}
-        for node, ground in self._grounds(offered).items():
-            victims = None if promised(node) else _victims(request, pod, ground, offered[node])
+        for node, node_state in self._node_states(offered).items():
+            victims = None if promised(node) else _victims(request, pod, node_state, offered[node])
             if victims:
                 answer[node] = victims
         log.info(
@@ -71,26 +71,26 @@ class Preempt:
         )
         return ExtenderPreemptionResult(node_name_to_meta_victims=answer)
 
-    def _grounds(self, offered: Mapping[str, MetaVictims]) -> dict[str, PreemptionNode]:
-        """The offered nodes at one instant; not those where somebody would go whom we have not seen there."""
+    def _node_states(self, offered: Mapping[str, MetaVictims]) -> dict[str, PreemptionNode]:
+        """The offered nodes at one instant, without those that have a victim that we have not seen there."""
         now = self._clock.now()
         with self._state.locked() as ledger:
             booked = self._state.cover(now).keys()
             seen = [name for name, offer in offered.items() if self._is_known(offer, name, ledger)]
             return {
-                view.name: self._ground(view, agent, booked, now)
+                view.name: self._node_state(view, agent, booked, now)
                 for view, agent in self._state.snapshot(seen)
             }
 
     def _is_known(self, offer: MetaVictims, node: str, ledger: Ledger) -> bool:
-        """Whether we have heard of every victim, and know of those with GPUs that they are on the node."""
+        """Whether we know every victim, and know that those with GPUs are on the node."""
         ours = self._state.pods.keys() & offer.uids
         holdings = (ledger.holding(uid) for uid in ours)
         return all(map(ledger.knows, offer.uids)) and all(
             holding is not None and holding.node == node for holding in holdings
         )
 
-    def _ground(
+    def _node_state(
         self, view: NodeView, agent: AgentState, booked: AbstractSet[str], now: datetime
     ) -> PreemptionNode:
         every = self._state.pods
@@ -116,11 +116,13 @@ class Preempt:
         )
 
 
-def _victims(request: GpuRequest, pod: Pod, ground: PreemptionNode, offer: MetaVictims) -> MetaVictims | None:
-    uids = victims_of(request, pod.spec.priority or 0, ground, offer.uids)
+def _victims(
+    request: GpuRequest, pod: Pod, node_state: PreemptionNode, offer: MetaVictims
+) -> MetaVictims | None:
+    uids = victims_of(request, pod.spec.priority or 0, node_state, offer.uids)
     if uids is None or uids == offer.uids:
         return None if uids is None else offer
-    # Nobody here knows the disruption budgets: as many are said to be hurt as in the offer.
+    # The extender does not know the disruption budgets: the number of violations is that of the offer.
     return MetaVictims(
         pods=tuple(MetaPod(uid=uid) for uid in uids), num_pdb_violations=offer.num_pdb_violations
     )

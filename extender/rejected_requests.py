@@ -1,7 +1,7 @@
-"""What rejected pods want now: a hold that is written, a booking that begins or ends changes it.
+"""The present requests of rejected pods: a new hold, or a booking that begins or ends, changes them.
 
-Used by ``requeue``, which asks many times a second: a wish is read anew only where its pod or its booking is
-another than before.
+Used by ``requeue``, which runs many times a second: a request is read again only where its pod or its booking
+has changed.
 """
 
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ from extender.state import ClusterState, Rejection
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A wish, and what it was read from."""
+    """A request, and what it was read from."""
 
     pod: Pod
     booking: Booking | None
@@ -26,7 +26,7 @@ class _Read:
 
 
 class RejectedRequests:
-    """The present wishes of pods that filter has rejected."""
+    """The present requests of pods that filter has rejected."""
 
     def __init__(self, state: ClusterState, clock: Clock) -> None:
         self._state = state
@@ -34,7 +34,7 @@ class RejectedRequests:
         self._read: dict[str, _Read] = {}
 
     def now(self, rejections: Mapping[str, Rejection]) -> dict[str, GpuRequest]:
-        """Pod uid -> what it wants at this instant."""
+        """Pod uid -> its request at this instant."""
         with self._state.locked():
             covered = self._state.cover(self._clock.now())
             self._read = {uid: self._one(rejection, covered) for uid, rejection in rejections.items()}
@@ -54,6 +54,6 @@ class RejectedRequests:
         return _Read(pod=pod, booking=booking, request=request)
 
     def _newest(self, seen: Pod) -> Pod:
-        """The pod as we know it, or as filter saw it where the scheduler's news are ahead of ours."""
+        """The pod as we know it, or as filter saw it where the scheduler's watch is ahead of ours."""
         known = self._state.pods.get(seen.metadata.uid)
         return seen if known is None or is_older(known.metadata, seen.metadata) else known

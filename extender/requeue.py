@@ -1,15 +1,15 @@
 """Wakes kube-scheduler for a pod that we have rejected and that would fit now.
 
-The scheduler and we hear of changes by two watches. When a GPU becomes free, the scheduler may hear of it
-first and ask us while we do not know yet; we say no, and nothing makes it ask again: it waits for another
+The scheduler and we learn of changes by two watches. When a GPU becomes free, the scheduler may learn of it
+first and ask us while we do not know yet. We say no, and nothing makes it ask again: it waits for another
 change or for five minutes. The same happens after changes that it does not follow at all, like the Lease of
-a node's agent or the end of a booking. So: whoever was told "no" about a node on which the answer has become
-"yes", and is not asked about for a moment, is a pod that the scheduler must look at again.
+a node's agent or the end of a booking. So a pod must be tried again if a node rejected it, that node's
+verdict is "yes" by now, and the scheduler does not ask about the pod for a moment.
 
-It is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means nothing to
-anybody. kube-scheduler (1.28 and later) tries pods that an extender has rejected again after any event of
-this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a right
-that the extender does not need. ``__main__`` plays it again and again in a thread of its own.
+The scheduler is woken by touching an object of our own, a CSIStorageCapacity in our namespace that means
+nothing to anything else. kube-scheduler (1.28 and later) retries pods that an extender has rejected after any
+event of this kind. The pod itself is not touched: its resourceVersion guards Bindings, and writing pods is a
+right that the extender does not need. ``__main__`` runs it periodically in a thread of its own.
 """
 
 from collections.abc import Callable, Mapping
@@ -32,29 +32,28 @@ from extender.rejected_requests import RejectedRequests
 from extender.state import ClusterState, Rejection
 
 EVERY: Final = 0.01
-"""Seconds between two looks."""
+"""Seconds between two rounds."""
 EVERY_WHILE_ASKED: Final = 0.1
-"""The same while the scheduler asks: it is awake, and a look at thousands of pods takes time from filter."""
+"""The same while the scheduler asks: it is awake, and a round over thousands of pods slows filter down."""
 PATIENCE: Final = 0.02
-"""Seconds that the scheduler has to come by itself."""
+"""Seconds that the scheduler has to retry the pod by itself."""
 RETRIED_AFTER: Final = 0.1
-"""Seconds after which a call that the API server refused is tried again."""
+"""Seconds after which a trigger that the API server refused is tried again."""
 FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
-"""Seconds between two calls for the same pod: something else may be in its way, which we do not see."""
+"""Seconds between two triggers for the same pod: it may be blocked by something that we do not see."""
 PROMISES_EVERY: Final = 2.0
-"""Seconds between two looks at those who were refused what is promised to bookings: a booking that ends, or a
-GPU that it may have elsewhere, changes nothing on the node that was refused, and no object that the scheduler
-follows."""
+"""Seconds between two checks of pods that were rejected for promises to bookings: when a booking ends, or can
+have another GPU, nothing changes on the rejecting node, nor on any object that the scheduler follows."""
 
 EVERYTHING: Final = -1
-"""The number of the index's changes before the first."""
+"""The number of the equivalence cache's changes before the first."""
 NONE: Final[frozenset[str]] = frozenset()
 NOBODY: Final = (None, None)
 
 
 class RequeueTrigger(Partial, frozen=True):
-    """A storage.k8s.io/v1 CSIStorageCapacity, of which we need nothing but that it changes."""
+    """A storage.k8s.io/v1 CSIStorageCapacity, of which only the fact that it changes matters."""
 
     metadata: Meta = Meta()
 
@@ -76,13 +75,13 @@ class _Candidate:
     rejection: Rejection
     request: GpuRequest
     nodes: frozenset[str]
-    """On some of which it would."""
+    """It would fit on some of these."""
     at: float
     pause: float = FIRST_PAUSE
 
 
 class _Situation(NamedTuple):
-    """All that a look is about: while it is the same, nothing has to be looked at."""
+    """The inputs of a round: while they are the same, nothing has to be checked."""
 
     noted: int
     """``ClusterState.rejection_changes``."""
@@ -91,12 +90,12 @@ class _Situation(NamedTuple):
     cover: dict[str, Booking]
 
     def has_same_pods(self, before: "_Situation | None") -> bool:
-        """Whether the rejected pods, and who covers them, are as they were."""
+        """Whether the rejected pods, and the bookings that cover them, are as they were."""
         return before is not None and (self.noted, self.cover) == (before.noted, before.cover)
 
 
 class Requeue:
-    """Looks after rejected pods."""
+    """Triggers the requeueing of rejected pods that fit by now."""
 
     def __init__(self, kube: Kube, state: ClusterState, clock: Clock, *, namespace: str) -> None:
         self._kube = kube
@@ -107,20 +106,20 @@ class Requeue:
         self._calls: dict[str, _Candidate] = {}
         self._next_at = float("inf")
         """When one of them is due."""
-        self._wishes = RejectedRequests(state, clock)
+        self._requests = RejectedRequests(state, clock)
         self._judged: dict[str, tuple[Rejection, GpuRequest]] = {}
         self._found: dict[tuple[RequestKey, frozenset[str]], list[str]] = {}
-        """Of this look: a wish, and nodes that were asked about -> those that fit."""
+        """Of this round: a request, and nodes that it was filtered on -> those that fit."""
         self._places = EVERYWHERE
         self._situation: _Situation | None = None
         self._looked_at = float("-inf")
         self._promised: set[str] = set()
-        """Uids of those who would fit but for what others are promised."""
+        """Uids of pods that would fit if it were not for promises to others."""
         self._promises_at = clock.monotonic()
         self._log = structlog.get_logger(__name__)
 
     def reconcile(self) -> None:
-        """One round: find pods that fit by now, and ring for those that are due."""
+        """One round: find pods that fit by now, and trigger for those that are due."""
         now = self._clock.monotonic()
         with self._state.locked():
             if not self._state.rejections:
@@ -145,16 +144,18 @@ class Requeue:
         self._places = places
         present = self._present(rejections, is_same=situation.has_same_pods(before))
         barred = self._barred(rejections, now)
-        self._calls = {uid: call for uid, call in self._calls.items() if self._stands(call, present, changed)}
+        self._calls = {
+            uid: call for uid, call in self._calls.items() if self._is_valid(call, present, changed)
+        }
         for uid, node in self._fitting_by_now(present, changed, barred).items():
-            # What was in its way elsewhere need not be on another node: that is a new call.
+            # A pod that could not be placed elsewhere may be placed on another node: that is a new call.
             known = self._calls[uid].nodes if uid in self._calls else NONE
             self._calls[uid] = _Candidate(*present[uid], nodes=known | {node}, at=now + PATIENCE)
         self._seen, self._judged = seen, present
         self._requeue_due(now)
 
     def _requeue_due(self, now: float) -> None:
-        """Have those requeued whose time it is."""
+        """Trigger a requeue of the pods that are due."""
         due = [call for call in self._calls.values() if now >= call.at]
         is_triggered = due and self._trigger()
         for call in due:
@@ -167,17 +168,17 @@ class Requeue:
     def _present(
         self, rejections: Mapping[str, Rejection], *, is_same: bool
     ) -> dict[str, tuple[Rejection, GpuRequest]]:
-        """The rejected pods, and what they want now: read anew where pods or bookings have changed."""
+        """The rejected pods and their present requests: read again where pods or bookings have changed."""
         if is_same and self._judged.keys() == rejections.keys():
             return self._judged
-        return {uid: (rejections[uid], request) for uid, request in self._wishes.now(rejections).items()}
+        return {uid: (rejections[uid], request) for uid, request in self._requests.now(rejections).items()}
 
     def _barred(self, rejections: Mapping[str, Rejection], now: float) -> AbstractSet[str]:
-        """Who is looked at though nothing has changed: who was refused what is promised, now and then."""
+        """Pods to check though nothing has changed: those rejected for promises, now and then."""
         if now - self._promises_at < PROMISES_EVERY:
             return NONE
-        told = {uid for uid, rejection in rejections.items() if rejection.is_promised}
-        barred, self._promised = told | (self._promised & rejections.keys()), set()
+        promised = {uid for uid, rejection in rejections.items() if rejection.is_promised}
+        barred, self._promised = promised | (self._promised & rejections.keys()), set()
         self._promises_at = now
         return barred
 
@@ -187,10 +188,10 @@ class Requeue:
         changed: frozenset[str],
         barred: AbstractSet[str],
     ) -> dict[str, str]:
-        """Pods that fit where something has changed: on the node, in what the pod wants, or in promises.
+        """Pods that fit where the node, their request or the promises have changed.
 
         Returns:
-            Uid -> a node on which it fits; of pods that are called already, one that is not known of.
+            Uid -> a node on which it fits; for pods with a call already, a node that the call does not know.
         """
         found: dict[str, str] = {}
         missed = self._missed(present)
@@ -212,7 +213,7 @@ class Requeue:
     def _missed(
         self, present: Mapping[str, tuple[Rejection, GpuRequest]]
     ) -> Callable[[Rejection], frozenset[str]]:
-        """Nodes that have changed after an answer, and were looked at before it was noted."""
+        """Nodes that have changed after an answer, and were checked before it was noted."""
         late = [
             one.seen
             for uid, (one, _) in present.items()
@@ -241,14 +242,14 @@ class Requeue:
         return found
 
     def _free(self, request: GpuRequest, nodes: frozenset[str]) -> list[str]:
-        """Where the pod fits, what others are promised aside; once a look for all who want the same."""
+        """Where the pod fits, promises to others aside; computed once for all pods with the same request."""
         if request.hold or self._state.apart(request.uid):
             return self._state.fitting(request, nodes)
         if (request.key, nodes) not in self._found:
             self._found[request.key, nodes] = self._state.fitting(request, nodes)
         return self._found[request.key, nodes]
 
-    def _stands(
+    def _is_valid(
         self, call: _Candidate, present: dict[str, tuple[Rejection, GpuRequest]], changed: frozenset[str]
     ) -> bool:
         """Whether the pod still waits, was not asked about since, and still fits."""
@@ -258,12 +259,12 @@ class Requeue:
         moved = call.nodes & changed
         if request is call.request and not moved:
             return True
-        # Where it does not fit any more it is called anew as soon as it does.
+        # Where it does not fit any more, it gets a new call as soon as it fits again.
         call.request, call.nodes = request, call.nodes - moved.difference(self._free(request, moved))
         return self._place(rejection, request, rejection.nodes) is not None
 
     def _trigger(self) -> bool:
-        """Touch our object; whether it worked."""
+        """Touch our object; return whether it worked."""
         touch = {"metadata": {"annotations": {names.REQUEUED_AT: self._clock.now().isoformat()}}}
         try:
             try:

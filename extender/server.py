@@ -2,11 +2,11 @@
 
 Answers are JSON with a Content-Length (a chunked answer makes Go's client open a new connection for every
 call). Bad input gets a 4xx and one sentence, a bug of ours a 500 and one sentence; the trace is in the log.
-But kube-scheduler drops the body of whatever is not 200 (extender.go, ``send``), and with it the reason:
-``filter`` and ``bind`` answer a POST with 200 and the sentence as ``Error``, which it writes into the pod's
+But kube-scheduler drops the body of any status but 200 (extender.go, ``send``), and with it the reason:
+``filter`` and ``bind`` answer a POST with 200 and the message in ``Error``, which it writes into the pod's
 event.
-A WSGI application by hand: of a question that is answered in less than a millisecond, a framework's routing
-and request objects would be a third.
+A hand-written WSGI application: a request is answered in less than a millisecond, and a framework's routing
+and request objects would be a third of that.
 """
 
 import threading
@@ -46,14 +46,14 @@ TOO_MANY: Final = ExtenderBindingResult(
     error=f"{names.NOT_NOW} As many binds are under way as this extender works on at one time."
 )
 SAY_WHY: Final = ("/filter", BIND)
-"""Verbs with room for a sentence: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
+"""Verbs that can return a message: ``Error`` of ExtenderFilterResult and ExtenderBindingResult."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
 class Verbs:
-    """What is served."""
+    """The verbs that are served."""
 
     filter: Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]
     prioritize: Callable[[ExtenderArgs], list[HostPriority] | LoggedAnswer]
@@ -77,7 +77,7 @@ def _too_large() -> _RefusedError:
 
 
 class _Body:
-    """A body of one piece, and what is done once it has been sent: nobody waits for that."""
+    """A body in one piece, and work to do once it has been sent: no client waits for that."""
 
     def __init__(self, body: bytes, afterwards: Callable[[], None]) -> None:
         self._body = body
@@ -88,7 +88,7 @@ class _Body:
 
 
 def _nothing() -> None:
-    """What is mostly done."""
+    """The usual work after a body: none."""
 
 
 class App:
@@ -104,7 +104,7 @@ class App:
         limit: int,
         priority: Callable[[], AbstractContextManager[None]],
     ) -> None:
-        """Args: verbs: path -> how its question is read, and who answers it."""
+        """Args: verbs: path -> how its request is decoded, and what answers it."""
         self._way = priority
         self._verbs = verbs
         self._unready_reason = unready_reason
@@ -113,13 +113,13 @@ class App:
         self._limit = limit
 
     def __call__(self, environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
-        """Answer one request, and count it; refused and failed ones too."""
+        """Answer one request and count it, including refused and failed ones."""
         begin, path = self._clock.monotonic(), environ.get("PATH_INFO", "")
         afterwards = _nothing
         try:
             answer = self._answer(path, environ)
             if isinstance(answer, LoggedAnswer):
-                status, body, afterwards = HTTPStatus.OK, answer.text, partial(self._tell, answer)
+                status, body, afterwards = HTTPStatus.OK, answer.text, partial(self._log, answer)
             else:
                 status, body = HTTPStatus.OK, msgspec.json.encode(answer)
         except _RefusedError as refused:
@@ -139,10 +139,10 @@ class App:
         start_response(f"{sent.value} {sent.phrase}", headers)
         return _Body(body, afterwards)
 
-    def _tell(self, told: LoggedAnswer) -> None:
-        """One line of the log, and why nodes were turned down."""
-        log.info(told.event, **told.line)
-        for reason, nodes in told.reasons.items():
+    def _log(self, answer: LoggedAnswer) -> None:
+        """Write one line of the log, and count why nodes were rejected."""
+        log.info(answer.event, **answer.line)
+        for reason, nodes in answer.reasons.items():
             self._metrics.rejections.labels(reason=reason).inc(nodes)
 
     def _answer(self, path: str, environ: "WSGIEnvironment") -> Any:
@@ -150,7 +150,7 @@ class App:
             raise _RefusedError(HTTPStatus.NOT_FOUND, f"There is nothing at {path}.")
         if (method := environ["REQUEST_METHOD"]) != "POST":
             raise _RefusedError(HTTPStatus.METHOD_NOT_ALLOWED, f"{path} does not answer {method}.")
-        if path == BIND:  # it mostly waits for the API server
+        if path == BIND:  # it usually waits for the API server
             return self._verb(path, environ)
         with self._way():
             return self._verb(path, environ)
@@ -181,7 +181,7 @@ class App:
         if length > 0:
             body = environ["wsgi.input"].read(length)
         elif "HTTP_TRANSFER_ENCODING" in environ:
-            # waitress knows by now how long a body in chunks is; whoever serves by TLS does not.
+            # waitress knows the length of a chunked body by now; the TLS server does not.
             body = environ["wsgi.input"].read(self._limit + 1)
         if len(body) > self._limit:
             raise _too_large()
@@ -202,12 +202,12 @@ def create_app(
 
     Args:
         verbs: the decisions.
-        unready_reason: why nothing may be decided now; that is what the verbs answer.
-        clock: for the durations that are counted.
+        unready_reason: why nothing may be decided now; the verbs answer with it.
+        clock: for the durations that are measured.
         metrics: where requests are counted.
         limit: largest accepted body, bytes.
-        binds_at_once: so many of the threads may be taken by binds.
-        priority: inside, a question is answered that kube-scheduler waits for.
+        binds_at_once: how many of the threads binds may take.
+        priority: entered while a request of kube-scheduler is answered.
     """
     decisions = msgspec.json.Decoder(ExtenderArgs)
     return App(
@@ -236,7 +236,7 @@ def _message(message: str) -> bytes:
 
 
 def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
-    """The verbs and, beside them, ``/healthz``, ``/readyz`` and ``/metrics``."""
+    """The verbs together with ``/healthz``, ``/readyz`` and ``/metrics``."""
 
     def switch(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         app = probes if environ.get("PATH_INFO") in PATHS else verbs
@@ -248,10 +248,10 @@ def with_probes(verbs: "WSGIApplication", probes: Probes) -> "WSGIApplication":
 def _limited(
     bind: Callable[[ExtenderBindingArgs], ExtenderBindingResult], metrics: Metrics, at_once: int
 ) -> Callable[[ExtenderBindingArgs], ExtenderBindingResult]:
-    """Binds in a bounded number of the server's threads, and counted.
+    """Count binds, and limit how many of the server's threads they take.
 
-    Each takes a thread for as long as it waits for a kubelet and the API server works; with more than so many
-    under way the next are refused at once, so that the other verbs always have threads left.
+    Each takes a thread while it waits for a kubelet and for the API server. When that many are under way,
+    further ones are refused at once, so the other verbs always have threads left.
     """
     threads = threading.BoundedSemaphore(at_once)
 

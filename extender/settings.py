@@ -17,9 +17,9 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Everything that may differ between two installations."""
 
     mode: Mode = "dedicated"
-    """Whose kube-scheduler asks: one of our own beside us, or the cluster's existing one, by mutual TLS."""
+    """Which kube-scheduler asks: one of our own next to us, or the cluster's existing one, by mutual TLS."""
     host: str = "127.0.0.1"
-    """Where the verbs are served. Beside its own kube-scheduler nobody else may ask for a bind."""
+    """Where the verbs are served. Next to its own kube-scheduler nothing else may ask for a bind."""
     port: Port = 8880
     """Port of the verbs."""
     probe_host: str = "0.0.0.0"
@@ -31,29 +31,29 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     tls_key_file: Path | None = None
     """Its key, in PEM."""
     tls_client_ca_file: Path | None = None
-    """Mode `existing`: who signs the certificates of those who may ask."""
+    """Mode `existing`: the authority that signs the certificates of allowed clients."""
     tls_client_names: tuple[str, ...] = ("system:kube-scheduler",)
-    """Common names or DNS names of those who may ask; empty lets in all for whom it has signed."""
+    """Common names or DNS names of allowed clients; empty allows all certificates of that authority."""
     threads: Annotated[int, msgspec.Meta(ge=2, le=256)] = 192
-    """Requests that are answered at one time; three quarters of them may be binds, which wait for others."""
+    """Requests that are answered at one time; up to three quarters may be binds, which wait for others."""
     max_body_bytes: Annotated[int, msgspec.Meta(ge=1024)] = 8 * 2**20
     """Largest request: a pod and the names of all nodes."""
     namespace: str = names.NAMESPACE
     """Where the node agents' and the scheduler's Leases are."""
     placement: Placement = "binpack"
-    """Which of the nodes that fit is best, for pods that do not wish otherwise."""
+    """Which of the nodes that fit is best, for pods that request no policy."""
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
-    """What starting again costs a victim of kube-scheduler's preemption; the controller needs the same."""
+    """What a restart costs a victim of kube-scheduler's preemption; the controller needs the same."""
     scheduler_name: str = names.SCHEDULER_NAME
     """``schedulerName`` of the pods whose waiting is explained."""
     leader_election: bool = True
-    """Bind only while the kube-scheduler beside us leads; false where there is one and it elects nobody."""
+    """Bind only while the kube-scheduler next to us leads; false for a single one without election."""
     leader_lease: str = names.SCHEDULER_LEASE
     """The Lease by which the kube-schedulers elect their leader."""
     leader_prefix: str | None = None
-    """How the identity of the kube-scheduler beside us begins; by default the host's name and ``_``."""
+    """How the identity of the kube-scheduler next to us begins; by default the host's name and ``_``."""
     kube_server: str | None = None
     """URL of the API server; by default the one of the cluster that this pod runs in."""
     kube_ca_file: Path | None = None

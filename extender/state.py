@@ -1,6 +1,6 @@
-"""The extender's picture of the cluster: the common one, and what only the extender needs.
+"""The extender's cache of the cluster: the common one, and what only the extender needs.
 
-Reflectors write it, the verbs read it, under the picture's one lock.
+Reflectors write it and the verbs read it, under the cache's one lock.
 """
 
 from collections import OrderedDict, deque
@@ -41,28 +41,28 @@ from extender.verb_priority import VerbPriority
 __all__ = ["ClusterState", "NodeSnapshot", "Readiness", "Rejection"]
 
 REMEMBERED: Final = 20_000
-"""Pods that filter has seen and that bind may come for."""
+"""Pods kept that filter has seen and that may still be bound."""
 
 REFUSALS: Final = 1_000
-"""Refusals of kubelets that wait to be told."""
+"""Refusals of kubelets that wait to be reported."""
 
 AT_A_TIME: Final = 20
-"""Pods of a list that are taken in while a question waits."""
+"""Pods of a list that are applied while a request waits."""
 
 NodeRejection = Callable[[str], Reason | None]
 
 Readiness = Callable[[], str | None]
-"""Why the picture cannot be trusted, None when it can."""
+"""Why the cache cannot be trusted; None when it can."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Nodes about which the scheduler was told that the pod does not fit."""
+    """The nodes that filter has rejected for a pod."""
 
     pod: Pod
     """As filter saw it."""
     request: GpuRequest
-    """What it wanted then."""
+    """Its request then."""
     nodes: frozenset[str]
     seen: int
     """Number of the last change of a node (``Index.number``) that the answer can be relied on to include."""
@@ -76,7 +76,7 @@ class Rejection:
 
 
 class ClusterState(ClusterCache):
-    """The picture, the pods that wait for us, and what filter has seen and said."""
+    """The cache, the pods that wait for us, and what filter has seen and answered."""
 
     def __init__(
         self, clock: Clock, scheduler: str = names.SCHEDULER_NAME, *, home: str = names.NAMESPACE
@@ -84,25 +84,25 @@ class ClusterState(ClusterCache):
         """Args: scheduler: ``schedulerName`` of the pods that wait for us; home: the product's namespace."""
         self.serving: Final = Serving()
         self.priority: Final = VerbPriority(clock)
-        """Who answers kube-scheduler, and who waits for them."""
+        """Lets threads that read events wait while kube-scheduler is answered."""
         super().__init__(
             clock, home=home, at_a_time=AT_A_TIME, give_way=self.priority.give, liveness=self.serving
         )
         self._scheduler = scheduler
         self._witness = BookingPlans(self)
         self.index = EquivalenceCache(self, clock)
-        """Which nodes fit which wish."""
+        """Which nodes fit which request."""
         self.waiting: dict[str, Pod] = {}
-        """Uid -> pod of ours that asks for GPUs and is not bound."""
+        """Uid -> pod of ours that requests GPUs and is not bound."""
         self.rejections: dict[str, Rejection] = {}
-        """Uid -> the last answer to filter, where it was no for some node."""
+        """Uid -> the last answer of filter, where it rejected some node."""
         self._node_sets = NodeSets()
         self.rejection_changes = 0
         """Grows whenever a rejection comes or goes, or its pod changes."""
         self.refusals: deque[Refusal] = deque(maxlen=REFUSALS)
-        """Refusals of kubelets that nobody has been told of yet."""
+        """Refusals of kubelets that have not been reported yet."""
         self.soft = SoftReservations(clock)
-        """What pods are about to be given whose bind has not come yet."""
+        """Devices that pods whose bind has not arrived yet are about to get."""
         self.bind_queue = BindQueue(clock)
         """Binds that wait for the kubelet of their node."""
         self._seen: OrderedDict[str, Pod] = OrderedDict()
@@ -111,7 +111,7 @@ class ClusterState(ClusterCache):
         self._has_leases = False
 
     def request(self, pod: Pod) -> GpuRequest:
-        """What a pod wants at this instant, by its own words and by the booking that covers it.
+        """The pod's request at this instant, from its own spec and the booking that covers it.
 
         Raises:
             QuantityError: an amount of GPUs that cannot be read.
@@ -120,15 +120,15 @@ class ClusterState(ClusterCache):
         return gpu_request_of(pod, self.cover_of(pod, self._clock.now()) if is_owned else None)
 
     def promises(self, pod: Pod, request: GpuRequest) -> NodeRejection:
-        """Node -> why the pod may not be placed there for the sake of other bookings, None where it may.
+        """Node -> why the pod may not be placed there because of other bookings; None where it may.
 
-        Asks about booked pods, and about those that nobody ever takes away: all others leave when a booked
-        one needs their devices.
+        Applies to booked pods, and to pods that are never evicted: all others leave when a booked one needs
+        their devices.
         """
         return self.promised(pod, request) or (lambda _node: None)
 
     def promised(self, pod: Pod, request: GpuRequest) -> NodeRejection | None:
-        """The same; None where no node has anything to say."""
+        """The same; None where no node has an objection."""
         now, need = self._clock.now(), request.demand.get(names.GPU_RESOURCE, 0)
         booking = self.cover_of(pod, now)
         if not need:
@@ -153,7 +153,7 @@ class ClusterState(ClusterCache):
         )
 
     def fitting(self, request: GpuRequest, nodes: Collection[str]) -> list[str]:
-        """Those of some nodes on which a pod fits now, what others are promised aside."""
+        """Those of some nodes on which a pod fits now, promises to others aside."""
         alone = {request.hold.node} if request.hold else self.apart(request.uid)
         found: list[str] = []
         if not request.hold:
@@ -163,14 +163,14 @@ class ClusterState(ClusterCache):
         return found + [name for name in some if self.afresh(request, name) is None]
 
     def afresh(self, request: GpuRequest, node: str) -> Reason | None:
-        """Why a pod does not fit on a node, asked for this pod alone.
+        """Why a pod does not fit on a node, computed for this pod alone.
 
-        What it was given itself, by a bind that has no answer yet, is not in its way.
+        Devices that it was given itself, by a bind that has no answer yet, do not block it.
         """
         return rejection(request, *self._looked(request, node))
 
     def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
-        """A pod's bind to a node has come, and waits for so long at most."""
+        """A pod's bind to a node has arrived, and waits for this many seconds at most."""
         pod = self.remembered(uid)
         if pod is not None:
             with suppress(QuantityError):
@@ -192,37 +192,37 @@ class ClusterState(ClusterCache):
         return rejection(request, view.holding(reserved), agent) is None
 
     def _looked(self, request: GpuRequest, node: str) -> NodeSnapshot:
-        """A node, without what a bind has given the pod itself."""
+        """A node, without the devices that a bind has given the pod itself."""
         ((view, agent),) = self.snapshot((node,))
         return (view.without(request.uid) if self.decided(request.uid) == node else view), agent
 
     def apart(self, uid: str) -> frozenset[str]:
-        """Nodes about which the answer for a pod is another than for pods like it."""
+        """Nodes whose verdict on a pod differs from that on pods with the same request."""
         return frozenset(node for node in (self._ledger.nomination(uid), self.decided(uid)) if node)
 
     def decided(self, uid: str) -> str | None:
-        """The node for which a pod was decided, until the bind is seen or taken back."""
+        """The node chosen for a pod, until the bind is seen or taken back."""
         found = self._ledger.assumption(uid)
         return found.node if found else None
 
     def agent(self, view: NodeView, now: float) -> AgentState:
-        """How a node's agent and kubelet are doing: nothing is bound where it is not alive."""
+        """The state of a node's agent and kubelet: nothing is bound where it is not alive."""
         found = super().agent(view, now)
         if found == "alive" and is_short(view, self.nodes.get(view.name), self.pods):
             return "kubelet-short"
         return found
 
     def expect_answer(self, uid: str) -> None:
-        """A pod is decided for a node; from now on its kubelet owes an answer."""
+        """A node has been chosen for the pod; from now on its kubelet owes an answer."""
         self.soft.release(uid)
         with self._lock:
             self._unanswered[uid] = self._clock.monotonic()
 
     def awaits_answer(self, node: str) -> bool:
-        """Whether a pod is on its way to a node whose kubelet has not said yet that it takes it.
+        """Whether a pod is on its way to a node whose kubelet has not accepted it yet.
 
-        A kubelet that says nothing keeps nobody from its node in the end, unless its agent has said nothing
-        either since the pod was bound: both may be gone, with the machine.
+        A silent kubelet does not keep pods from its node indefinitely, unless its agent has been silent, too,
+        since the pod was bound: both may be gone, with the machine.
         """
         with self._lock:
             now = self._clock.monotonic()
@@ -234,7 +234,7 @@ class ClusterState(ClusterCache):
             )
 
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """All living pods: what filter has seen of others is dropped, also where we never heard of them."""
+        """All living pods: what filter saw of others is dropped, also where we never learned of them."""
         super().replace_pods(items, version)
         living = {pod.metadata.uid for pod in items}
         with self._lock:
@@ -246,7 +246,7 @@ class ClusterState(ClusterCache):
                         self.drop_remembered(uid)
 
     def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
-        """All Leases of the product's namespace: of what was before this list some may have been missed."""
+        """All Leases of the product's namespace: changes before this list may have been missed."""
         with self._lock:
             now = self._clock.monotonic()
             self.serving.doubt(now if self._has_leases else now - MISSED_AFTER)
@@ -254,11 +254,11 @@ class ClusterState(ClusterCache):
             super().replace_leases(items, version)
 
     def places(self) -> BookedNodes:
-        """Which nodes are right now for booked pods; the same object as long as nothing has changed."""
+        """The nodes that suit booked pods now; the same object as long as nothing has changed."""
         return self._witness.places(self._clock.now())
 
     def planned(self, pod: Pod, request: GpuRequest) -> Callable[[str], bool] | None:
-        """Node -> whether the plan has room for the pod there; None where it has on no node."""
+        """Node -> whether the plan has room for the pod there; None where it has room on no node."""
         now = self._clock.now()
         booking, need = self.cover_of(pod, now), request.demand.get(names.GPU_RESOURCE, 0)
         if booking is None or not need:
@@ -278,12 +278,12 @@ class ClusterState(ClusterCache):
                 self._drop_rejection(oldest)
 
     def remembered(self, uid: str) -> Pod | None:
-        """The pod as filter saw it last, None when it never did (a restart in between)."""
+        """The pod as filter saw it last; None when it never did (a restart in between)."""
         with self._lock:
             return self._seen.get(uid)
 
     def drop_remembered(self, uid: str) -> None:
-        """The pod is gone or bound: what filter saw and said does not matter."""
+        """The pod is gone or bound: what filter saw and answered does not matter any more."""
         with self._lock:
             self._seen.pop(uid, None)
             self._drop_rejection(uid)
@@ -293,12 +293,12 @@ class ClusterState(ClusterCache):
             self.rejection_changes += 1
 
     def decide_anew(self, uid: str) -> None:
-        """What filter saw is out of date. That it has said no stays: the scheduler is told when it fits."""
+        """What filter saw is out of date. Its rejection is kept: the scheduler is woken when the pod fits."""
         with self._lock:
             self._seen.pop(uid, None)
 
     def note(self, rejection: Rejection) -> None:
-        """Keep what filter has answered last."""
+        """Keep the last answer of filter."""
         with self._lock:
             if rejection.nodes and rejection.uid in self._seen:
                 kept = (one.nodes for one in self.rejections.values())
@@ -334,7 +334,7 @@ class ClusterState(ClusterCache):
         return True
 
     def _hear_kubelet(self, pod: Pod, *, was_known: bool) -> None:
-        """What a pod says of its node."""
+        """Apply what a pod's status shows about its node."""
         uid, now = pod.metadata.uid, self._clock.monotonic()
         if awaits_answer(pod):
             self._unanswered.setdefault(uid, now)

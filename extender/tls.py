@@ -1,4 +1,4 @@
-"""Mode ``existing``: the verbs by mutual TLS. Loaded in that mode alone: it loads as long as all the rest."""
+"""Mode ``existing``: the verbs by mutual TLS. Loaded in that mode alone: it doubles the time to load."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Whole:
-    """A plain application, asked once a request has come as a whole: none of its threads waits for a client.
+    """A plain application, called once a request is complete: none of its threads waits for a client.
 
-    A thread that did would be in everybody's way, and in that of the process when it ends.
+    A thread that did would block other requests, and the end of the process.
     """
 
     def __init__(self, app: "WSGIApplication", *, threads: int, limit: int) -> None:
-        """Args: threads: requests at one time; limit: bytes; no more of a body is read."""
-        # Its published types know their own kind of WSGI environment alone.
+        """Args: threads: requests at one time; limit: bytes of a body that are read at most."""
+        # Its published types accept only their own kind of WSGI environment.
         adapted: Any = WSGIMiddleware
         self._app: App = adapted(app, workers=threads)
         self._limit = limit

@@ -1,8 +1,8 @@
-"""kube-scheduler goes first: whoever reads news pauses while one of its questions is answered.
+"""kube-scheduler goes first: threads that read events pause while one of its requests is answered.
 
-Python gives its lock to all threads in turn, so an answer that computes for three milliseconds takes six
-while a list is read, and more. News are late by that answer instead. They are never kept waiting for longer
-than they are read: where questions come without a break, both go on at half of the pace.
+Python gives its lock to all threads in turn, so an answer that computes for three milliseconds takes six or
+more while a list is read. Events are late by that answer instead. They never wait for longer than they are
+read: under uninterrupted requests, both proceed at half of the pace.
 """
 
 import threading
@@ -13,11 +13,11 @@ from typing import Final
 from cluster.process.clock import Clock
 
 LONGEST: Final = 0.01
-"""Seconds that news wait at a time."""
+"""Seconds that events wait at a time."""
 
 
 class VerbPriority:
-    """Who answers, and who lets them. Safe for many threads."""
+    """Lets answers go first, and the other threads wait. Safe for many threads."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -29,7 +29,7 @@ class VerbPriority:
 
     @contextmanager
     def taken(self) -> Iterator[None]:
-        """Inside, a question is answered."""
+        """While entered, a request is being answered."""
         with self._lock:
             self._answering += 1
             self._free.clear()
@@ -42,7 +42,7 @@ class VerbPriority:
                     self._free.set()
 
     def give(self) -> None:
-        """Wait until no question is answered, for ``LONGEST`` at most, and half of the time at most."""
+        """Wait until no request is being answered, for ``LONGEST`` at most, and half of the time at most."""
         if self._free.is_set():
             return
         begin = self._clock.monotonic()

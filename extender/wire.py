@@ -1,7 +1,7 @@
-"""What kube-scheduler sends and what it wants to hear: the JSON of scheduler extenders, version 1.
+"""kube-scheduler's requests and the answers that it expects: the JSON of scheduler extenders, version 1.
 
 The Go structs carry no JSON tags: their fields travel under their Go names (``NodeNames``), while the pod
-inside is a normal API object. Everything may be null. Source: k8s.io/kube-scheduler/extender/v1, 1.34-1.37.
+inside is a normal API object. Every field may be null. Source: k8s.io/kube-scheduler/extender/v1, 1.34-1.37.
 """
 
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ class _Wire(msgspec.Struct, frozen=True, kw_only=True, rename="pascal", gc=False
 
 @ready
 class ExtenderArgs(_Wire, frozen=True):
-    """ExtenderArgs: the question of ``filter`` and ``prioritize``."""
+    """ExtenderArgs: the request of ``filter`` and ``prioritize``."""
 
     pod: Pod
     node_names: tuple[str, ...] | None = None
@@ -47,20 +47,20 @@ class ExtenderFilterResult(_Wire, frozen=True):
 
     node_names: list[str] = []
     failed_nodes: dict[str, str] = {}
-    """Nodes on which evicting pods would help: never ours to say, see ``filter``."""
+    """Nodes on which evicting pods would help: never reported by us, see ``filter``."""
     failed_and_unresolvable_nodes: dict[str, str] = {}
     error: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedAnswer:
-    """An answer that is text already, and what is to be logged of it once it has been sent."""
+    """An answer that is text already, and what to log of it once it has been sent."""
 
     text: bytes
     event: str
     line: Mapping[str, object] = field(default_factory=dict)
     reasons: Mapping[str, int] = field(default_factory=dict)
-    """Why nodes were turned down -> how many."""
+    """Why nodes were rejected -> how many."""
 
 
 class HostPriority(_Wire, frozen=True):
@@ -72,7 +72,7 @@ class HostPriority(_Wire, frozen=True):
 
 @ready
 class ExtenderBindingArgs(_Wire, frozen=True):
-    """ExtenderBindingArgs: the question of ``bind``."""
+    """ExtenderBindingArgs: the request of ``bind``."""
 
     pod_name: str
     pod_namespace: str
@@ -93,26 +93,26 @@ class MetaPod(_Wire, frozen=True):
 
 
 class MetaVictims(_Wire, frozen=True):
-    """MetaVictims: who has to go on one node, the most important first."""
+    """MetaVictims: the pods to evict on one node, the most important first."""
 
     pods: tuple[MetaPod, ...] | None = None
     num_pdb_violations: int = msgspec.field(name="NumPDBViolations", default=0)
 
     @property
     def uids(self) -> tuple[str, ...]:
-        """The victims'."""
+        """The victims' uids."""
         return tuple(pod.uid for pod in self.pods or ())
 
 
 @ready
 class ExtenderPreemptionArgs(_Wire, frozen=True):
-    """ExtenderPreemptionArgs: the question of ``preempt``."""
+    """ExtenderPreemptionArgs: the request of ``preempt``."""
 
     pod: Pod
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
 
 
 class ExtenderPreemptionResult(_Wire, frozen=True):
-    """ExtenderPreemptionResult: nodes on which evicting helps, and whom."""
+    """ExtenderPreemptionResult: nodes on which evicting helps, with their victims."""
 
     node_name_to_meta_victims: dict[str, MetaVictims] = {}

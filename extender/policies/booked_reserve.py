@@ -1,10 +1,10 @@
 """Booked-reserve: keep pods that may be evicted off the devices that running bookings will need.
 
-A booking runs, its owner's pods have not come yet, or not all of them: whoever sits on the devices that are
-planned for them is evicted when they come. So the pod goes where it can stay.
+While a booking runs and its owner's pods have not all come yet, a pod on the devices planned for them is
+evicted when they come. So the pod goes where it can stay.
 
-Promise: a node where the pod takes nothing that a running booking has planned and not in use is better than
-any where it does; among the former it is binpack; among the latter the one is better where it takes less.
+Promise: a node where the pod takes no device that a running booking has planned but does not use is better
+than any where it does; among the former it is binpack; among the latter, fewer such devices are better.
 """
 
 from typing import Final
@@ -20,7 +20,7 @@ HALF: Final = MAX_SCORE // 2
 
 
 def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """5 to 10 where the pod is in nobody's way, 4 to 0 where it is."""
+    """5 to 10 where the pod takes no planned device, 4 to 0 where it does."""
     taken = sum(
         max(0, need - _spare(request, view, resource, reserved)) for resource, need in request.demand.items()
     )
@@ -30,12 +30,12 @@ def booked_reserve(request: GpuRequest, view: NodeView, reserved: Reserved) -> i
 
 
 def _spare(request: GpuRequest, view: NodeView, resource: str, reserved: Reserved) -> int:
-    """How many devices the pod could take, and what is planned would still find others."""
+    """How many devices the pod could take while the planned ones would still find others."""
     free = view.free_by_model.get(resource, {}).items()
     spare = [
         min(matching_count({model: found}, request), max(0, len(found) - reserved.get(model, 0)))
         for model, found in free
     ]
     most = sum(spare) if request.mixes else max(spare, default=0)
-    # A device held by a pod of which nobody has said which it is may be any of the free ones.
+    # A pod's device that has not been identified may be any of the free ones.
     return max(0, most - view.unknown.get(resource, 0))

@@ -1,12 +1,11 @@
-"""Topology: where the pod's devices are joined by NVLink and sit on one NUMA node, and take no set apart.
+"""Topology: prefer devices that are joined by NVLink and on one NUMA node, and do not break up linked sets.
 
-Which devices the pod would get is what ``placement`` says. Promise: fewer pairs of them without a link, fewer
-links between them and devices that stay free, fewer pairs across NUMA nodes, all else equal, is never worse;
-the highest score has exactly who is joined throughout, on one NUMA node, and leaves no free device behind
-that was linked to theirs.
+``placement`` says which devices the pod would get. Promise: fewer pairs of them without a link, fewer links
+between them and devices that stay free, fewer pairs across NUMA nodes, all else equal, is never worse. The
+highest score means devices that are all linked, on one NUMA node, with no linked device left free behind.
 
-Trying out which devices belong together takes a fraction of a millisecond, and nodes are many; but they are
-built alike. So each build, with what is free of it, is scored once.
+Trying out which devices belong together takes a fraction of a millisecond, and there are many nodes; but most
+are built alike. So each build, with the same devices free, is scored once.
 """
 
 from functools import lru_cache
@@ -27,22 +26,22 @@ from extender.policies import Reserved
 from extender.wire import MAX_SCORE
 
 APART: Final = 5
-"""Points that devices cost of which no two are linked."""
+"""Points deducted when no two of the devices are linked."""
 TORN: Final = 3
-"""Points that devices cost whose every neighbour stays behind."""
+"""Points deducted when every neighbour of the devices stays behind."""
 FAR: Final = 2
-"""Points that devices cost of which no two are on one NUMA node."""
+"""Points deducted when no two of the devices are on one NUMA node."""
 CASES: Final = 10_000
-"""Scores that are kept: some kinds of machines, each with many ways to be half full."""
+"""Scores that are cached: a few kinds of machines, each with many ways to be half full."""
 
 Places = tuple[int, ...]
 Case = tuple[tuple[str, int, Places, Places], ...]
-"""For each resource: its name, how many the pod needs, which of them would do, and which are free at all: it
-may want some of them only, but a link is a link."""
+"""For each resource: its name, how many the pod needs, which of them would do, and which are free at all: the
+pod may accept only some of them, but links count to all."""
 
 
 def topology(request: GpuRequest, view: NodeView, reserved: Reserved) -> int:
-    """10, less what is wrong with the devices that the pod would get."""
+    """10, less the deductions for the devices that the pod would get."""
     del reserved
     if not request.demand:
         return 0
@@ -63,7 +62,7 @@ def _places(free: ByModel, view: NodeView) -> Places:
 
 @lru_cache(CASES)
 def _score(shape: NodeShape, case: Case) -> int:
-    """The score of every node of this build of which the same is free."""
+    """The score of every node of this build with the same devices free."""
     free = [shape.devices[place] for *_, places in case for place in places]
     fits = [shape.devices[place] for _, _, places, _ in case for place in places]
     uuids = _chosen(case, free, fits)
@@ -79,7 +78,7 @@ def _score(shape: NodeShape, case: Case) -> int:
 
 
 def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str]:
-    """What a pod would get on a node that has nothing but what is free."""
+    """The devices a pod would get on a node that has only these free ones."""
     request = GpuRequest(
         needs=tuple(
             ContainerNeed(name=resource, kind="app", resource=resource, count=needed)
@@ -92,7 +91,7 @@ def _chosen(case: Case, free: list[Device], fits: list[Device]) -> frozenset[str
 
 
 def _part(points: int, found: int, possible: int) -> int:
-    """So many of the points, rounded up: whatever is wrong costs one at least."""
+    """That share of the points, rounded up: any fault costs at least one."""
     return -(-points * found // possible) if possible else 0
 
 

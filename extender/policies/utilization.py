@@ -1,4 +1,4 @@
-"""How much of what a pod may be given on a node is in use: what ``binpack`` and ``spread`` are about."""
+"""How much of what a pod may be given on a node is in use: the input of ``binpack`` and ``spread``."""
 
 from dataclasses import dataclass
 
@@ -12,13 +12,13 @@ class Utilization:
     """Devices of a node that the pod accepts."""
 
     devices: int
-    """Sick ones too."""
+    """Unhealthy ones too."""
     free: int
-    """With the pod on the node. What pods hold of which nobody has said which it is may be any of them."""
+    """With the pod on the node. Pods' devices that have not been identified may be any of them."""
 
 
 def utilization(request: GpuRequest, view: NodeView) -> Utilization | None:
-    """What the node is like with the pod on it; None where it has nothing that the pod accepts."""
+    """The node's utilization with the pod on it; None where it has nothing that the pod accepts."""
     devices = free = 0
     for resource in request.demand:
         devices += matching_count(view.all_by_model.get(resource, {}), request)

@@ -59,7 +59,7 @@ def _filter() -> Row:
                 fitting.append(name)
         return ExtenderFilterResult(node_names=fitting, failed_and_unresolvable_nodes=rejected)
 
-    ours, least = in_turns(40, lambda: verb.told(asked), floor)
+    ours, least = in_turns(40, lambda: verb.answer_logged(asked), floor)
     return _DECISION.row(*(1e6 * percentile(times, 50) / NODES for times in (ours, least)))
 
 

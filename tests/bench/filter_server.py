@@ -73,7 +73,7 @@ def _app(verb: "Callable[[ExtenderArgs], ExtenderFilterResult | LoggedAnswer]") 
 def main(nodes: int) -> None:
     """Serve until standard input ends."""
     logs.configure(level="info")
-    ours, echo = _app(Filter(a_state(nodes)).told), _app(_echo)
+    ours, echo = _app(Filter(a_state(nodes)).answer_logged), _app(_echo)
     # As the extender does after its first synchronisation (extender/__main__.py).
     gc.collect()
     gc.freeze()

@@ -99,14 +99,14 @@ def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
         }
         return {name for name, total in totals.items() if total == max(totals.values())}
 
-    sent = msgspec.json.decode(prioritize.told(asked).text, type=list[HostPriority])
+    sent = msgspec.json.decode(prioritize.answer_logged(asked).text, type=list[HostPriority])
     assert best(sent) == best(prioritize(asked))
     assert all(0 < one.score <= MAX_SCORE for one in sent)
 
 
 def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_have() -> None:
     cluster = cluster_with()
-    told = Prioritize(cluster.state, cluster.clock).told(
+    told = Prioritize(cluster.state, cluster.clock).answer_logged(
         ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
     )
     assert told.text == b"[]"
@@ -115,7 +115,7 @@ def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_h
 
 def test_no_nodes_have_no_scores() -> None:
     cluster = cluster_with()
-    told = Prioritize(cluster.state, cluster.clock).told(ExtenderArgs(pod=a_pod().asks(1).obj))
+    told = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
     assert (told.text, told.line["best"], told.line["score"]) == (b"[]", None, None)
 
 

@@ -70,7 +70,7 @@ def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
 
 def test_while_the_scheduler_asks_rejected_pods_are_looked_at_less_often(waiting: Waiting) -> None:
     waiting.pass_time(1, looks=10)
-    waiting.wake._wishes = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     for _ in range(40):
         waiting.cluster.ask(waiting.pod)
         waiting.pass_time(PATIENCE)
@@ -90,7 +90,7 @@ class Watched(RejectedRequests):
 
 def test_while_nothing_changes_no_pod_is_looked_at_but_now_and_then(waiting: Waiting) -> None:
     waiting.pass_time(1, looks=10)
-    waiting.wake._wishes = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
+    waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     waiting.pass_time(10 * PROMISES_EVERY, looks=200)
     assert watched.looks <= 10
 

@@ -44,8 +44,8 @@ class Served:
             self.cluster.add_node(node)
         self.registry = CollectorRegistry()
         served: dict[str, Any] = {
-            "filter": self.cluster.filter.told,
-            "prioritize": Prioritize(self.cluster.state, self.cluster.clock).told,
+            "filter": self.cluster.filter.answer_logged,
+            "prioritize": Prioritize(self.cluster.state, self.cluster.clock).answer_logged,
             "preempt": self.cluster.preempt,
             "bind": self.cluster.bind,
             **verbs,

@@ -43,7 +43,7 @@ class Burst:
         nodes = tuple(self.fitting(pod))
         if len(nodes) == 1:
             return nodes[0]
-        self._prioritize.told(ExtenderArgs(pod=pod, node_names=nodes))
+        self._prioritize.answer_logged(ExtenderArgs(pod=pod, node_names=nodes))
         ranked = self._prioritize(ExtenderArgs(pod=pod, node_names=nodes))
         return max(ranked, key=lambda one: one.score).host
 
@@ -174,7 +174,7 @@ def test_a_burst_onto_exactly_as_many_devices_of_two_models_meets_no_refusal() -
         nodes = tuple(sorted(cluster.ask(pod, *NODES).node_names or ()))
         node = nodes[0]
         if len(nodes) > 1:
-            prioritize.told(ExtenderArgs(pod=pod, node_names=nodes))
+            prioritize.answer_logged(ExtenderArgs(pod=pod, node_names=nodes))
             ranked = prioritize(ExtenderArgs(pod=pod, node_names=nodes))
             node = max(ranked, key=lambda one: one.score).host
         late.append((pod, node))
