@@ -1,11 +1,11 @@
-"""May a booking cover a running pod where it stands? Only where everybody else's stays placeable (law L5).
+"""May a booking cover a running pod on its present node? Only if all other bookings keep a place (law L5).
 
-A pod of the owner's that runs already when a booking begins would be booked by it without anybody choosing
-the place. Where that place is promised to others who can have no other, the pod is not covered: it stays, as
-any pod without a booking does, and the booking keeps the place that it was promised.
+A pod of the owner that already runs when a booking begins would be booked by it without anybody choosing
+the place. Where that place is promised to bookings that can have no other, the pod is not covered: it stays,
+as any pod without a booking does, and the booking keeps its promised place.
 
-Pods on which the booking stands already are not asked again: who has cover keeps it. Neither are pods that
-leave for nobody: their devices are lost to others whether they are booked or not.
+Pods that already carry the booking are not checked again: a pod keeps its cover. Neither are pods that are
+never evicted: their devices are lost to other bookings whether the pods are booked or not.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod, first_created
 
 Pair = tuple[str, str]
-"""Uid of a pod, and the name of the booking that does not cover it where it stands."""
+"""Uid of a pod, and the name of the booking that does not cover it on its present node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,17 +33,17 @@ class _Asking:
 
 
 def is_new(pod: Pod, booking: Booking) -> bool:
-    """Whether the pod runs and does not say yet that the booking covers it."""
+    """Whether the pod runs and does not carry the booking's name yet."""
     return bool(pod.spec.node_name) and pod.metadata.annotation(names.BOOKING) != booking.name
 
 
 def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
-    """Pods that the bookings of ``stage.instant.cover`` do not cover where they stand.
+    """Pods that the bookings of ``inputs.instant.cover`` do not cover on their present nodes.
 
-    Where not all of a model can stay, they are asked one after the other, who has booked earlier first.
+    Where not all pods of a model can stay, they are checked one after the other, earliest booking first.
 
     Args:
-        inputs: the instant, its cover being what entitlement says when places are not looked at.
+        inputs: the instant, with the cover that entitlement computes when places are ignored.
     """
     asking = sorted(_asking(inputs), key=_turn)
     together = placement_checks(inputs, {one.booking.spec.model for one in asking})
@@ -66,7 +66,7 @@ def misplaced(inputs: PlanInputs) -> frozenset[Pair]:
 def _scenes(
     inputs: PlanInputs, cover: Mapping[str, Booking], models: Iterable[str]
 ) -> dict[str, PlacementCheck]:
-    """With this cover."""
+    """The plans under this cover."""
     return placement_checks(replace(inputs, instant=replace(inputs.instant, cover=cover)), models)
 
 
@@ -75,7 +75,7 @@ def _allows(scene: PlacementCheck, one: _Asking) -> bool:
 
 
 def _is_spoilt(scene: PlacementCheck | None) -> bool:
-    """Whether plans cannot be mended any more: the place of a plan that is out of date is not seen before."""
+    """Whether plans cannot be repaired any more: a place of an outdated plan is not noticed before."""
     return scene is not None and not scene.holds(with_begun=True)
 
 
@@ -91,7 +91,7 @@ def _asking(inputs: PlanInputs) -> Iterator[_Asking]:
 
 
 def _holdings(inputs: PlanInputs) -> Mapping[str, Holding]:
-    """Uid -> what a pod holds, drift counted in."""
+    """Uid -> the pod's holding, with drift counted in."""
     return {holding.uid: holding for view in inputs.instant.views.values() for holding in view.holdings}
 
 

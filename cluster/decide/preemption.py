@@ -1,11 +1,11 @@
-"""Whom kube-scheduler may evict on a node for a pod with GPUs: its offer, or a better one, or nobody. Pure.
+"""Which pods kube-scheduler may evict on a node for a pod with GPUs: its offer, a better one, or none. Pure.
 
-kube-scheduler's preemption counts devices and looks at priorities; it knows no models, no bookings, no holds.
+kube-scheduler's preemption counts devices and compares priorities; it knows no models, no bookings, no holds.
 An offer stays as it is when the pod would get its devices once these pods are gone, and none of them is
-protected. Otherwise others of lower priority take the place of those who are protected or of no use: the
-cheapest who have enough devices that the pod accepts. They must also ask for as much of everything else
-(processors, memory) as those in whose place they go: kube-scheduler has found that so much suffices, and
-nobody here knows whether less would.
+protected. Otherwise protected and useless victims are replaced by others of lower priority: the cheapest that
+have enough devices that the pod accepts. The new victims must also ask for as much of everything else
+(processors, memory) as those that they replace: kube-scheduler has found that this much suffices, and it is
+not known here whether less would.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,32 +27,32 @@ from cluster.objects.pods import Pod, is_terminating
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PreemptionNode:
-    """One node that is offered."""
+    """One node that kube-scheduler offers."""
 
     view: NodeView
     agent: AgentState
     pods: Mapping[str, Pod]
     """Uid -> living pod that asks for GPUs, terminating ones too: at least those of the node."""
     protected: frozenset[str]
-    """Uids of those of them that nobody may evict."""
+    """Uids of those of them that may not be evicted."""
     now: datetime
     restart_seconds: float = 0
-    """What starting again costs each GPU of a victim."""
+    """The cost of a restart for each GPU of a victim."""
 
 
 @dataclass(slots=True)
 class _Node:
-    """A node while somebody thinks about it."""
+    """A node while its victims are chosen."""
 
     request: GpuRequest
-    ground: PreemptionNode
+    node_state: PreemptionNode
     leaving: frozenset[str]
     """They will be gone, whatever is decided here."""
     _spare: dict[frozenset[str], int] = field(default_factory=dict)
 
     def without(self, gone: Iterable[str]) -> NodeView:
-        """The node once these pods, and those who leave anyway, are gone."""
-        view, away = self.ground.view, self.leaving.union(gone)
+        """The node once these pods, and those that leave anyway, are gone."""
+        view, away = self.node_state.view, self.leaving.union(gone)
         return view_of(
             view.name,
             devices=view.devices if view.published else None,
@@ -65,7 +65,7 @@ class _Node:
 
     def fits(self, gone: Iterable[str]) -> bool:
         """Whether the pod would get its devices then."""
-        return rejection(self.request, self.without(gone), self.ground.agent) is None
+        return rejection(self.request, self.without(gone), self.node_state.agent) is None
 
     def spare(self, gone: frozenset[str]) -> int:
         """How many devices the pod could be given then."""
@@ -79,37 +79,39 @@ class _Node:
 
 
 def victims_of(
-    request: GpuRequest, priority: int, ground: PreemptionNode, proposed: Sequence[str]
+    request: GpuRequest, priority: int, node_state: PreemptionNode, proposed: Sequence[str]
 ) -> tuple[str, ...] | None:
-    """Uids of those who have to go; None where the node is of no help.
+    """Uids of the pods to evict; None where the node does not help.
 
     Args:
-        request: of the pod that preempts.
-        priority: its own; it displaces nobody of the same or of a higher one.
-        ground: the node.
+        request: of the preempting pod.
+        priority: its own; pods of the same or a higher one are not displaced.
+        node_state: the node.
         proposed: kube-scheduler's victims there, the most important first.
     """
     leaving = frozenset(
-        uid for uid, pod in ground.pods.items() if is_terminating(pod) and not is_stuck(pod, ground.now)
+        uid
+        for uid, pod in node_state.pods.items()
+        if is_terminating(pod) and not is_stuck(pod, node_state.now)
     )
-    node = _Node(request, ground, leaving)
-    if (ground.protected - leaving).isdisjoint(proposed) and node.fits(proposed):
+    node = _Node(request, node_state, leaving)
+    if (node_state.protected - leaving).isdisjoint(proposed) and node.fits(proposed):
         return tuple(proposed)
-    # Of pods without GPUs nothing is known here. Who leaves already may be told so again.
-    stay = [uid for uid in proposed if uid not in ground.pods or uid in leaving]
-    others = [ground.pods[uid] for uid in proposed if uid in ground.pods and uid not in leaving]
+    # Pods without GPUs are not known here. Pods that are leaving already may be evicted again.
+    stay = [uid for uid in proposed if uid not in node_state.pods or uid in leaving]
+    others = [node_state.pods[uid] for uid in proposed if uid in node_state.pods and uid not in leaving]
     chosen = _chosen(node, _victims(node, priority), _sum(others))
-    return None if chosen is None else _ordered((*stay, *chosen), proposed, ground.pods) or None
+    return None if chosen is None else _ordered((*stay, *chosen), proposed, node_state.pods) or None
 
 
 def _victims(node: _Node, priority: int) -> list[Victim]:
-    """Everybody on the node who may be evicted for a pod of this priority."""
+    """All pods on the node that may be evicted for a pod of this priority."""
     found = []
-    ground, nobody = node.ground, node.spare(frozenset())
-    now, restart = microseconds(ground.now), round(ground.restart_seconds * SECOND)
-    for holding in ground.view.holdings:
-        pod = ground.pods.get(holding.uid)
-        if pod is None or holding.uid in ground.protected or holding.uid in node.leaving:
+    node_state, nobody = node.node_state, node.spare(frozenset())
+    now, restart = microseconds(node_state.now), round(node_state.restart_seconds * SECOND)
+    for holding in node_state.view.holdings:
+        pod = node_state.pods.get(holding.uid)
+        if pod is None or holding.uid in node_state.protected or holding.uid in node.leaving:
             continue
         if (pod.spec.priority or 0) >= priority:
             continue
@@ -128,10 +130,10 @@ def _victims(node: _Node, priority: int) -> list[Victim]:
 
 
 def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) -> tuple[str, ...] | None:
-    """The cheapest by devices alone; where that leaves too little else, a set that has nobody to spare."""
+    """The cheapest by devices alone; where that frees too little else, a set with no unnecessary victim."""
 
     def suffice(uids: Sequence[str]) -> bool:
-        there = _sum(node.ground.pods[uid] for uid in uids)
+        there = _sum(node.node_state.pods[uid] for uid in uids)
         return all(there.get(name, 0) >= amount for name, amount in amounts.items()) and node.fits(uids)
 
     missing = sum(node.request.demand.values()) - node.spare(frozenset())
@@ -149,7 +151,7 @@ def _chosen(node: _Node, victims: Sequence[Victim], amounts: Mapping[str, int]) 
 
 
 def _sum(pods: Iterable[Pod]) -> dict[str, int]:
-    """What pods ask for together, GPUs aside."""
+    """What pods request together, GPUs aside."""
     total: dict[str, int] = {}
     for pod in pods:
         for name, amount in requests(pod):
@@ -158,7 +160,7 @@ def _sum(pods: Iterable[Pod]) -> dict[str, int]:
 
 
 def _ordered(uids: Iterable[str], proposed: Sequence[str], pods: Mapping[str, Pod]) -> tuple[str, ...]:
-    """The most important first, as kube-scheduler reads it; of pods without GPUs its own order tells."""
+    """The most important first, as kube-scheduler reads it; pods without GPUs keep its own order."""
     importance: dict[str, float] = {}
     last = float("inf")
     for uid in proposed:

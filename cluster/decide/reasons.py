@@ -1,13 +1,13 @@
 """Why filter keeps a pod off a node: every reason, in one table.
 
-Each has a code, a sentence, and what would change it; docs/ shows the table. The sentence is constant for a
+Each has a code, a message, and what would change it; docs/ shows the table. The message is constant for a
 pod and a reason: kube-scheduler writes it into the pod, a changed text is a changed pod, and a changed pod is
-tried again at once. So no counts of what is free, no times, no order that may differ. A reason is also a
-string, its sentence.
+tried again at once. So no counts of free devices, no times, no order that may differ. A reason is also a
+string, its message.
 
 All of them are "unresolvable" to kube-scheduler: its own filters have counted enough free devices on the
-nodes about which it asks, so evicting pods there would not help. Called merely "failed", its preemption would
-look for victims, find that none is needed, and fail with an error of changing text.
+nodes about which it asks, so evicting pods there would not help. If they were merely "failed", its preemption
+would search for victims, find that none is needed, and fail with an error of changing text.
 """
 
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ from cluster import names
 
 
 class Reason(str):
-    """The sentence of a reason, with its code."""
+    """The message of a reason, with its code."""
 
     __slots__ = ("code",)
     code: str
 
     def __new__(cls, message: str, code: str) -> Self:
-        """Args: code: of the cause that it is said of."""
+        """Args: code: of the cause."""
         made = super().__new__(cls, message)
         made.code = code
         return made
@@ -33,7 +33,7 @@ class Reason(str):
 
     @property
     def told(self) -> str:
-        """As the scheduler is told it, and writes it on the pod: with the code, to be looked up."""
+        """As reported to the scheduler, which writes it on the pod: with the code, to be looked up."""
         return f"{self} [{self.code}]"
 
 
@@ -43,16 +43,16 @@ class Cause:
 
     code: str
     pattern: str
-    """The sentence; ``{}`` stands for what depends on the pod."""
+    """The message; ``{}`` is replaced by what depends on the pod."""
     change: str
     """What would change it."""
 
     def said(self, detail: str = "") -> Reason:
-        """The reason in a sentence."""
+        """The reason as a message."""
         return Reason(self.pattern.replace("{}", detail), self.code)
 
     def of_all(self, message: str) -> Reason:
-        """The reason in a sentence about all nodes together; filter says none of these."""
+        """The reason as a message about all nodes together; filter uses none of these."""
         return Reason(message, self.code)
 
 
@@ -191,4 +191,4 @@ ALL: Final = (
     BOOKED_BY_OTHERS,
     RESERVED,
 )
-"""In the order in which they are looked for."""
+"""In the order in which they are checked."""

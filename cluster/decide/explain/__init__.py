@@ -1,7 +1,7 @@
-"""Every decision told in sentences, from API objects alone (law L8). Pure: the same objects, the same words.
+"""Every decision explained in sentences, from API objects alone (law L8). Pure: equal objects, equal words.
 
-``why_waiting`` is one sentence for a pod's Event, ``kept_for`` another; ``explain_pod`` is all there is to
-say about a pod, these two among it.
+``why_waiting`` is the message of a pod's Event, ``kept_for`` that of another; ``explain_pod`` is the full
+explanation of a pod and includes both.
 """
 
 from cluster.decide.explain.pod import explain_pod

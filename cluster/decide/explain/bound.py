@@ -1,4 +1,4 @@
-"""Where a pod runs, why it has those GPUs, and who may take them: in sentences."""
+"""Where a pod runs, why it has those GPUs, and which pods may take them: in sentences."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -20,7 +20,7 @@ ANY_TIME: Final = "A booked pod that finds no free GPU may take its GPUs at any 
 
 
 def where(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None) -> Iterator[str]:
-    """On which devices of which node a bound pod is."""
+    """The node and devices of a bound pod."""
     node, holding = pod.spec.node_name, scene.holding(pod)
     snapshot = scene.node_snapshots.get(node or "")
     if snapshot is None or holding is None:
@@ -56,13 +56,13 @@ def _holds(holding: Holding, devices: Mapping[str, Device]) -> Iterator[str]:
 
 
 def _kind(device: Device) -> str:
-    """Its model; with the profile of a MIG device whose model does not say it."""
+    """Its model; with the profile of a MIG device whose model does not name it."""
     is_said = device.profile is None or device.profile in device.model
     return device.model if is_said else f"{device.model}, {device.profile}"
 
 
 def _choice(pod: Pod, has: frozenset[str], booking: Booking | None) -> Iterator[str]:
-    """Who chose its devices, and by what."""
+    """What chose its devices, and by which criterion."""
     try:
         assignment = assignment_of(pod)
     except AssignmentError:
@@ -92,7 +92,7 @@ def _criterion(pod: Pod, booking: Booking | None) -> str:
 def taking(
     pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, granted: datetime | None
 ) -> Iterator[str]:
-    """Who may take the GPUs of a bound pod, and when."""
+    """Which pods may take the GPUs of a bound pod, and when."""
     order = order_of(pod)
     if order:
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
@@ -119,7 +119,7 @@ def _unbooked(pod: Pod, scene: ExplanationSnapshot, granted: datetime | None) ->
 
 
 def leaving(pod: Pod, scene: ExplanationSnapshot) -> Iterator[str]:
-    """A pod that was told to go."""
+    """A pod that is terminating."""
     if order := order_of(pod):
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
     if is_stuck(pod, scene.now):

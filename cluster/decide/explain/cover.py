@@ -1,4 +1,4 @@
-"""Whose a pod is, and which booking covers it or what keeps every booking from it: in sentences."""
+"""A pod's user, and the booking that covers it or the reason why none does: in sentences."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -13,7 +13,7 @@ from cluster.objects.pods import Pod
 
 _PAST_ADMISSION: Final = "it was created while admission did not look at it"
 _NAMED: Final = 3
-"""So many pods are named; the others are counted."""
+"""Number of pods that are named; the others are counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +23,7 @@ class Covered:
     user: str | None
     found: Coverage
     over: Booking | None
-    """The last of the user's that is over."""
+    """The user's booking that ended last."""
 
     @property
     def booking(self) -> Booking | None:
@@ -32,7 +32,7 @@ class Covered:
 
 
 def covered(pod: Pod, scene: ExplanationSnapshot) -> Covered:
-    """What covers a living pod."""
+    """The cover of a living pod."""
     user = pod.metadata.annotation(names.USER)
     if not user:
         return Covered(None, Coverage(), None)
@@ -45,7 +45,7 @@ def covered(pod: Pod, scene: ExplanationSnapshot) -> Covered:
 
 
 def _asks(pod: Pod, scene: ExplanationSnapshot) -> Candidate | None:
-    """With the devices that it holds: a booking covers what a pod has, not what it wished."""
+    """With the devices that it holds: a booking covers the pod's devices, not its request."""
     found, holding = candidate(pod, held=None, models={}), scene.holding(pod)
     if found is None or holding is None:
         return found
@@ -54,7 +54,7 @@ def _asks(pod: Pod, scene: ExplanationSnapshot) -> Candidate | None:
 
 
 def whose(pod: Pod) -> str:
-    """To whom it belongs, or why to nobody."""
+    """To whom the pod belongs, or why to nobody."""
     user = pod.metadata.annotation(names.USER)
     if user:
         return f"It belongs to {user}."
@@ -63,7 +63,7 @@ def whose(pod: Pod) -> str:
 
 
 def sentences(pod: Pod, known: Covered) -> Iterator[str]:
-    """Which booking covers it, or why none."""
+    """Which booking covers the pod, or why none does."""
     found = known.found
     if known.user is None:
         yield "So no booking can cover it."
@@ -115,7 +115,7 @@ def _name(other: Pod, pod: Pod) -> str:
 
 
 def changes(known: Covered) -> Iterator[str]:
-    """What would let a booking cover it."""
+    """What would let a booking cover the pod."""
     found = known.found
     if known.user is None:
         yield (

@@ -1,4 +1,4 @@
-"""Who has the GPUs that would fit a waiting pod, and until when: in sentences."""
+"""Which pods have the GPUs that would fit a waiting pod, and until when: in sentences."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,33 +15,33 @@ from cluster.objects.inventory import Device
 from cluster.objects.pods import Pod, is_terminating
 
 _NAMED: Final = 3
-"""So many holders are named; the others are counted."""
+"""Number of holders that are named; the others are counted."""
 
 _NEVER: Final = datetime.max.replace(tzinfo=UTC)
 
 MayName = Callable[[Pod], bool]
-"""Whether whoever asks may learn which pod it is."""
+"""Whether the reader of the explanation may learn the pod's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Taken:
-    """A GPU that would fit, and who has it."""
+    """A GPU that would fit, and its holder."""
 
     holder: Pod | None
-    """None where nobody has it yet: it is kept for a pod that waits."""
+    """None where no pod has it yet: it is kept for a waiting pod."""
     booked: bool
     until: datetime | None
-    """When its holder's time is over, None where nobody has said."""
+    """When its holder's time is over; None where that is unknown."""
 
 
 def holders(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot, may_name: MayName) -> Iterator[str]:
-    """What is taken of the GPUs that would fit, by whom, and until when; nothing where none is taken.
+    """Which of the GPUs that would fit are taken, by which pods, and until when; empty where none is taken.
 
     Args:
-        pod: that waits.
-        request: what it wants.
+        pod: the waiting pod.
+        request: the pod's.
         scene: the cluster.
-        may_name: of whom the name may be told.
+        may_name: which pods may be named.
     """
     taken = list(_taken(pod, request, scene))
     kinds = {
@@ -72,9 +72,9 @@ def _named(taken: list[_Taken], may_name: MayName) -> Iterator[str]:
     if not seen:
         return
     known = sorted(seen.items(), key=lambda item: (item[1].until or _NEVER, item[0]))
-    told = [f"{key}{f' until {at(one.until)}' if one.until else ''}" for key, one in known[:_NAMED]]
+    named = [f"{key}{f' until {at(one.until)}' if one.until else ''}" for key, one in known[:_NAMED]]
     more = len(known) - _NAMED
-    yield f"They are used by {listed([*told, *([f'{more} more'] if more > 0 else [])])}."
+    yield f"They are used by {listed([*named, *([f'{more} more'] if more > 0 else [])])}."
 
 
 def _taken(pod: Pod, request: GpuRequest, scene: ExplanationSnapshot) -> Iterator[_Taken]:

@@ -1,4 +1,4 @@
-"""All there is to say about one pod."""
+"""The full explanation of one pod."""
 
 from collections.abc import Iterator
 from datetime import datetime
@@ -22,13 +22,13 @@ _BOOKED_WAITS: Final = (
 def explain_pod(
     pod: Pod, scene: ExplanationSnapshot, *, granted: datetime | None = None, may_name: MayName | None = None
 ) -> Explanation:
-    """Why a pod is as it is, and what would change it.
+    """Why a pod is in its state, and what would change it.
 
     Args:
-        pod: any pod, one that has ended or asks for no GPU too.
+        pod: any pod, including one that has ended or requests no GPU.
         scene: the cluster.
-        granted: until when somebody else has promised the pod its GPUs.
-        may_name: of which other pods the name may be told; by default of those of the same user.
+        granted: until when another system has promised the pod its GPUs.
+        may_name: which other pods may be named; by default those of the same user.
     """
     if is_terminal(pod):
         return Explanation("finished", (*_origin(pod), "It has ended, and holds no GPU any more."))
@@ -50,7 +50,7 @@ def _same_user(pod: Pod) -> MayName:
 
 
 def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: datetime | None) -> Explanation:
-    told = bool(pod.metadata.annotation(names.NOTICE) or scene.needed_by(pod.metadata.uid))
+    is_noticed = bool(pod.metadata.annotation(names.NOTICE) or scene.needed_by(pod.metadata.uid))
     state = "running, booked" if known.booking else "running, not booked"
     because = (
         *_origin(pod),
@@ -58,7 +58,7 @@ def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: date
         *bound.where(pod, scene, known.booking),
         *bound.taking(pod, scene, known.booking, granted),
     )
-    if told and not known.booking:
+    if is_noticed and not known.booking:
         state = "told to go"
     return Explanation(state, because, tuple(cover.changes(known)))
 
@@ -79,7 +79,7 @@ def _changes_of_waiting(known: Covered, found: Waits) -> Iterator[str]:
 
 
 def _without(pod: Pod) -> Explanation:
-    """It asks for no GPU: by itself, or because admission has taken the request away."""
+    """The pod requests no GPU: by its own spec, or because admission has removed the request."""
     said = pod.metadata.annotation(names.STRIPPED)
     if said:
         change = "Create it again once the reason is gone: a pod's request for GPUs cannot be changed later."

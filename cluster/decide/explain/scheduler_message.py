@@ -1,4 +1,4 @@
-"""What kube-scheduler has written on a waiting pod, without what is told better elsewhere."""
+"""kube-scheduler's message on a waiting pod, without the parts that are explained better elsewhere."""
 
 import re
 from typing import Final
@@ -15,39 +15,39 @@ _ONE: Final = re.compile(r"(\d+) ((?:(?!, \d+ ).)+)", re.DOTALL)
 _NO_GPU: Final = f"Insufficient {names.GPU_RESOURCE}"
 _NO_MIG: Final = f"Insufficient {names.MIG_RESOURCE_PREFIX}"
 _OURS: Final = tuple(f" [{cause.code}]" for cause in ALL)
-"""How a reason ends that the extender has told it."""
+"""How a reason ends that comes from the extender."""
 
 
 def said(pod: Pod) -> str | None:
-    """The message of the condition ``PodScheduled``; None where it is bound or has not been looked at."""
+    """The message of the condition ``PodScheduled``; None where the pod is bound or was not tried yet."""
     conditions = pod.status.conditions or ()
     found = next((c for c in conditions if c.type == "PodScheduled" and c.status == "False"), None)
     return found.message if found and found.message else None
 
 
 def whole(pod: Pod) -> str | None:
-    """All that it says, in a sentence; None where it says nothing."""
+    """The whole message as a sentence; None where there is none."""
     message = said(pod)
     return f"The scheduler says: {message.rstrip('.')}." if message else None
 
 
 def of_its_own(pod: Pod) -> str | None:
-    """A sentence of what only it knows, None where that is nothing: its own filters, an attempt that failed.
+    """A sentence with what only kube-scheduler knows: its own filters, a failed attempt; None without any.
 
-    What the extender has told it is left out: that is told as it is now.
+    The extender's reasons are left out: they are explained as they are now.
     """
     message = said(pod)
     if message is None or not _HEAD.match(message):
         return whole(pod)
     text = _TAIL.sub("", _HEAD.sub("", message)).strip().rstrip(".")
     found = [(int(number), reason.strip().rstrip(".")) for number, reason in _ONE.findall(text)]
-    if not text or not text[0].isdecimal():  # said of the pod, not of nodes
+    if not text or not text[0].isdecimal():  # about the pod, not about nodes
         return f"The scheduler's own filters say: {text}." if text else None
     others = [(number, reason) for number, reason in found if not _is_known(reason)]
     if not others:
         return None
-    told = "; ".join(f"{counted(number, 'node')}: {reason}" for number, reason in others)
-    return f"The scheduler's own filters say of {told}."
+    reasons = "; ".join(f"{counted(number, 'node')}: {reason}" for number, reason in others)
+    return f"The scheduler's own filters say of {reasons}."
 
 
 def _is_known(reason: str) -> bool:

@@ -1,4 +1,4 @@
-"""What an explanation looks at, and what it says."""
+"""The input of an explanation, and its result."""
 
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
@@ -21,14 +21,14 @@ from cluster.objects.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """Why a pod is as it is."""
+    """Why a pod is in its state."""
 
     state: str
-    """In a word or some: ``running, booked``."""
+    """In a few words: ``running, booked``."""
     because: tuple[str, ...]
     """Sentences, at least one."""
     would_change: tuple[str, ...] = ()
-    """What somebody can do, or what will happen by itself: sentences."""
+    """What a person can do, or what will happen by itself: sentences."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,27 +37,27 @@ class ExplanationSnapshot:
 
     now: datetime
     pods: Mapping[str, Pod]
-    """Uid -> living pod that asks for GPUs, terminating ones too."""
+    """Uid -> living pod that requests GPUs, terminating ones too."""
     node_snapshots: Mapping[str, tuple[NodeView, AgentState]]
-    """Node -> its devices, and how its agent is doing."""
+    """Node -> its devices, and the state of its agent."""
     bookings: Mapping[str, Booking]
     cover: Mapping[str, Booking]
     """Pod uid -> the booking that covers it now."""
     barred: AbstractSet[tuple[str, str]] = frozenset()
-    """(uid, booking) of running pods that a booking does not cover where they stand."""
+    """(uid, booking) of running pods that a booking does not cover on their present node."""
     holds: Mapping[str, Hold] = field(default_factory=dict)
-    """Pod uid -> what is kept for it."""
+    """Pod uid -> its hold."""
     promised: Mapping[str, Promised] = field(default_factory=dict)
     """Model -> where booked pods may be placed so that every booking finds a place; if missing, anywhere."""
     lasting: PermanentPods | None = None
-    """Which nodes bear a pod that nobody will ever take away; None: all do."""
+    """Which nodes can take a pod that is never evicted; None: all can."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     home: str = names.NAMESPACE
     """The product's own namespace."""
 
     def user_coverage(self, user: str) -> UserCoverage:
-        """A user's bookings and pods, and what covers what."""
+        """A user's bookings and pods, and which booking covers which pod."""
         pods = {uid: pod for uid, pod in self.pods.items() if pod.metadata.annotation(names.USER) == user}
         return UserCoverage(
             bookings=tuple(one for one in self.bookings.values() if one.spec.user == user),
@@ -67,7 +67,7 @@ class ExplanationSnapshot:
         )
 
     def holding(self, pod: Pod) -> Holding | None:
-        """What a bound pod holds, drift counted in."""
+        """The holding of a bound pod, with drift counted in."""
         snapshot = self.node_snapshots.get(pod.spec.node_name or "")
         return (
             next((one for one in snapshot[0].holdings if one.uid == pod.metadata.uid), None)
@@ -82,13 +82,13 @@ class ExplanationSnapshot:
 
 
 def at(moment: datetime) -> str:
-    """An instant in a sentence: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
+    """An instant as text: ``2026-03-02 09:00 UTC``, with seconds where there are any."""
     form = "%Y-%m-%d %H:%M:%S UTC" if moment.second else "%Y-%m-%d %H:%M UTC"
     return moment.astimezone(UTC).strftime(form)
 
 
 def counted(amount: int, noun: str) -> str:
-    """A number and its noun."""
+    """A number with its noun, in singular or plural."""
     return f"{amount} {noun}" if amount == 1 else f"{amount} {noun}s"
 
 
@@ -99,5 +99,5 @@ def listed(items: Iterable[str]) -> str:
 
 
 def capital(message: str) -> str:
-    """A clause as a sentence."""
+    """A clause with a capital letter at its start."""
     return f"{message[:1].upper()}{message[1:]}."

@@ -21,7 +21,7 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import is_queued, other_gates
 
 _NODES: Final = 4
-"""So many nodes are told of one by one; the others are counted."""
+"""Number of nodes that are named one by one; the others are counted."""
 _FOREVER: Final = {
     node_fit.TAINTED: "a toleration of the node's taint",
     node_fit.NOT_SELECTED: "another node selector or node affinity",
@@ -52,34 +52,34 @@ class Waits:
     because: tuple[str, ...]
     would_change: tuple[str, ...] = ()
     is_settled: bool = False
-    """Whether it does not wait for somebody to leave."""
+    """Whether it does not wait for another pod to leave."""
     is_hopeless: bool = False
-    """Whether neither that nor a booking would help."""
+    """Whether neither a pod's leaving nor a booking would help."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Asking:
-    """What a pod wants."""
+    """The pod's request and booking."""
 
     request: GpuRequest
     booking: Booking | None
-    """The one that covers it."""
+    """The one that covers the pod."""
 
 
 def waits(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, may_name: MayName) -> Waits:
     """Why a pod is not bound yet.
 
     Args:
-        pod: that waits.
+        pod: the waiting pod.
         scene: the cluster.
         booking: the one that covers it.
-        may_name: of whom the name may be told.
+        may_name: which pods may be named.
     """
     if gates := other_gates(pod):
         gate = listed(gates)
-        told = f"It has not been offered to the scheduler: scheduling gate {gate}."
+        gated = f"It has not been offered to the scheduler: scheduling gate {gate}."
         return Waits(
-            (told,), (f"It is offered once whoever has set {gate} takes that off.",), is_settled=True
+            (gated,), (f"It is offered once whoever has set {gate} takes that off.",), is_settled=True
         )
     try:
         request = gpu_request_of(pod, booking)
@@ -116,13 +116,13 @@ def _kept(request: GpuRequest, hold: Hold, scene: ExplanationSnapshot) -> Iterat
 
 
 def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_name: MayName) -> Waits:
-    told = _reasons(pod, asking, scene)
-    fits = told.pop(None, [])
+    by_reason = _reasons(pod, asking, scene)
+    fits = by_reason.pop(None, [])
     because = [f"There are free GPUs for it on {_some(fits)}."] if fits else []
-    because += [f"{_some(nodes)}: {why}." for why, nodes in told.items()]
-    because += _planned(told.get(BOOKED_BY_OTHERS, ()), asking.booking, scene)
-    changes = {why: _CHANGES[_key(why)] for why in told if why and _key(why) in _CHANGES}
-    would_change = tuple(f"{_some(told[why])}: {change}." for why, change in changes.items())
+    because += [f"{_some(nodes)}: {why}." for why, nodes in by_reason.items()]
+    because += _planned(by_reason.get(BOOKED_BY_OTHERS, ()), asking.booking, scene)
+    changes = {why: _CHANGES[_key(why)] for why in by_reason if why and _key(why) in _CHANGES}
+    would_change = tuple(f"{_some(by_reason[why])}: {change}." for why, change in changes.items())
     if fits and is_queued(pod):
         return Waits((*because, _IN_LINE), _WHEN_ITS_TURN, is_settled=True)
     if fits:
@@ -130,7 +130,7 @@ def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_nam
         because.append(whole(pod) or f"The scheduler{name} has not looked at it yet, or is about to bind it.")
         return Waits((*because,), would_change if whole(pod) else _WHEN_LOOKED, is_settled=True)
     because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, scene, may_name)]
-    is_never = bool(told) and all(why and _key(why) in _NEVER for why in told)
+    is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)
 
 
@@ -139,7 +139,7 @@ def _key(why: str) -> str:
 
 
 def _reasons(pod: Pod, asking: _Asking, scene: ExplanationSnapshot) -> dict[str | None, list[str]]:
-    """Reason -> the nodes of which it is true; None -> those that have free GPUs for it."""
+    """Reason -> the nodes with it; None -> those that have free GPUs for the pod."""
     found: dict[str | None, list[str]] = {}
     for name, (view, agent) in sorted(scene.node_snapshots.items()):
         if view.published or view.fault:
@@ -154,7 +154,7 @@ def _reasons(pod: Pod, asking: _Asking, scene: ExplanationSnapshot) -> dict[str 
 
 
 def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: ExplanationSnapshot) -> bool:
-    """Whether every other booking would still find a place if the pod were there."""
+    """Whether every other booking would still find a place if the pod were on the node."""
     booking, need = asking.booking, asking.request.demand.get(names.GPU_RESOURCE, 0)
     if not need:
         return True
@@ -170,7 +170,7 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: ExplanationSnapshot
 
 
 def _planned(nodes: Iterable[str], booking: Booking | None, scene: ExplanationSnapshot) -> Iterator[str]:
-    """For when the GPUs of these nodes are promised: whose they are is not for everybody."""
+    """Used when the GPUs of these nodes are promised: not everybody may learn whose they are."""
     for node in nodes:
         there = [one for one in scene.bookings.values() if _is_beside(one, booking, node, scene)]
         if there:
@@ -194,7 +194,7 @@ def _of_scheduler(pod: Pod) -> Iterator[str]:
 
 
 def _nothing_kept(pod: Pod) -> Iterator[str]:
-    """What keeps the reclaimer from making room for it, as written on the pod."""
+    """What keeps the reclaimer from making room for the pod, as written on it."""
     if barred := sorted(part for part in (pod.metadata.annotation(names.BARRED) or "").split(",") if part):
         yield f"Nothing is kept for it on {_some(barred)} for a while: it was in vain there."
     if since := pod.metadata.annotation(names.BUDGETS_SINCE):

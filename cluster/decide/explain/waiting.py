@@ -1,7 +1,7 @@
-"""Why a pod waits, told for the whole cluster (law L8).
+"""Why a pod waits, for the whole cluster (law L8).
 
 The extender answers node by node; kube-scheduler asks it only about nodes that its own filters leave. For
-a pod that is too big for every node, or while the cluster is full, nobody asks: this module says it then.
+a pod that is too big for every node, or while the cluster is full, it is not asked: this module answers then.
 """
 
 from collections.abc import Iterable, Iterator
@@ -27,16 +27,16 @@ LASTING: Final = frozenset(
         reasons.MIXED_MODELS,
     )
 )
-"""Codes of reasons that nobody's leaving changes."""
+"""Codes of reasons that do not change when a pod leaves."""
 
 
 def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None:
-    """A sentence when no node can serve the pod now, with the code of what it is.
+    """A message when no node can serve the pod now, with the code of its reason.
 
-    None when one can, when it is not about GPUs, and for a pod with a hold: ``kept_for`` is said of that.
+    None when a node can, when GPUs are not the reason, and for a pod with a hold: ``kept_for`` explains that.
 
     Args:
-        request: what the pod wants.
+        request: the pod's.
         views: all nodes.
     """
     if request.hold:
@@ -47,7 +47,7 @@ def why_waiting(request: GpuRequest, views: Iterable[NodeView]) -> Reason | None
 
 
 def kept_for(hold: Hold) -> str:
-    """What a booked pod is told while others leave for it: by the hold alone, so that it stays the same."""
+    """The message for a booked pod while its victims leave: from the hold alone, so it stays the same."""
     number, leaving = len(hold.devices), len(hold.victims)
     while_ = f" while {counted(leaving, 'pod')} without a booking leave{'s' if leaving == 1 else ''}"
     return (
@@ -57,7 +57,7 @@ def kept_for(hold: Hold) -> str:
 
 
 def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: int) -> Iterator[Reason]:
-    """Everything that stands in the way, the most lasting first; only the first is meant to be read."""
+    """All reasons why the pod waits, the most lasting first; only the first is meant to be read."""
     kind = "GPUs" if resource == names.GPU_RESOURCE else f"devices {resource}"
     of_model = request.selector.text
     everything = [view.all_by_model.get(resource, {}) for view in nodes]
@@ -90,7 +90,7 @@ def _reasons(request: GpuRequest, nodes: list[NodeView], resource: str, needed: 
 def _taken(
     request: GpuRequest, nodes: list[NodeView], resource: str, needed: int, *, kind: str
 ) -> Iterator[Reason]:
-    """Of what there is, what stands in the way: health, and who has it."""
+    """Why the existing devices cannot be had: their health, and their holders."""
     healthy = sum(matching_count(view.healthy_by_model.get(resource, {}), request) for view in nodes)
     if not healthy:
         yield reasons.UNHEALTHY.of_all(f"None of the {kind} in this cluster is healthy.")

@@ -1,4 +1,4 @@
-"""One pod that is to be placed: what is asked once per pod is asked here, the rest per node."""
+"""Checks for one pod that is to be placed: computed once per pod where possible, the rest per node."""
 
 from typing import Final, Protocol
 
@@ -20,15 +20,15 @@ NOBODY: Final[frozenset[str]] = frozenset()
 
 
 class Constraint(Protocol):
-    """A condition that hangs on more than the node; falsy where the pod has none of its kind."""
+    """A condition that depends on more than the node; falsy where the pod has none of its kind."""
 
     def rejection(self, node: Node, without: frozenset[str], /) -> str | None:
-        """Why the pod may not be on the node, these pods being gone."""
+        """Why the pod may not be on the node once these pods are gone."""
         ...
 
 
 class Checker:
-    """Where a pod would be placed, in the surroundings of one instant. Made by ``checker_for``."""
+    """Where a pod would be placed, in the cluster of one instant. Created by ``checker_for``."""
 
     def __init__(self, pod: Pod, around: ClusterObjects) -> None:
         self._pod = pod
@@ -38,24 +38,24 @@ class Checker:
         self._ports = Ports(ports) if ports else None
         constraints: list[Constraint] = [Volumes(pod, around), PodAffinity(pod, around), Spread(pod, around)]
         self._constraints = [constraint for constraint in constraints if constraint]
-        self._told = around.told.setdefault(_wants(pod), {})
+        self._known = around.known.setdefault(_node_terms(pod), {})
 
     def averse(self, node: Node) -> str | None:
-        """Why the pod would not be placed on the node whoever leaves it; None if nothing says so."""
+        """Why the pod would not be placed on the node whichever pods leave it; None without such a reason."""
         name = node.metadata.name
-        if name not in self._told:
-            self._told[name] = affinity_rejection(self._pod, node)
-        return self._told[name]
+        if name not in self._known:
+            self._known[name] = affinity_rejection(self._pod, node)
+        return self._known[name]
 
     def why_not(self, node: Node, *, without: frozenset[str] = NOBODY) -> str | None:
         """Why the pod would not be placed on the node once these pods are gone; None if it would.
 
         Args:
-            node: one of the surroundings.
-            without: uids; pods that have been told to go count as gone anyway.
+            node: one of the cluster's.
+            without: uids; terminating pods count as gone anyway.
         """
-        if told := self.averse(node):
-            return told
+        if averse := self.averse(node):
+            return averse
         load = self._around.load(node.metadata.name)
         gone = [other for other in load.others if other.uid in without] if without else []
         if short := self._resources.rejection(node, load, gone):
@@ -67,7 +67,7 @@ class Checker:
 
 
 def checker_for(pod: Pod, around: ClusterObjects) -> Checker:
-    """The pod, ready to be asked about of many nodes."""
+    """A checker for the pod, to be used for many nodes."""
     return Checker(pod, around)
 
 
@@ -76,8 +76,8 @@ def unsuited(pod: Pod, node: Node, around: ClusterObjects, *, without: frozenset
     return checker_for(pod, around).why_not(node, without=without)
 
 
-def _wants(pod: Pod) -> bytes:
-    """What the pod wants of a node whoever else is there: pods that say the same are told the same."""
+def _node_terms(pod: Pod) -> bytes:
+    """What the pod requires of a node whatever else runs there: equal for pods with equal answers."""
     spec = pod.spec
     affinity = spec.affinity.node_affinity if spec.affinity else None
     return msgspec.json.encode((spec.node_selector, affinity, spec.tolerations))

@@ -13,17 +13,17 @@ from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 
 _EMPTY: Final = NodePods()
 Standing = tuple[Node, ExistingPod]
-"""A pod and the node on which it is."""
+"""A pod and its node."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterObjects:
-    """Nodes, the pods on them, and what pods refer to."""
+    """Nodes, the pods on them, and the objects that pods refer to."""
 
     nodes: Mapping[str, Node] = field(default_factory=dict)
     """Name -> node."""
     loads: Mapping[str, NodePods] = field(default_factory=dict)
-    """Node -> the pods on it that stay."""
+    """Node -> the pods that stay on it."""
     claims: Mapping[str, VolumeClaim] = field(default_factory=dict)
     """``namespace/name`` -> claim."""
     volumes: Mapping[str, Volume] = field(default_factory=dict)
@@ -32,8 +32,8 @@ class ClusterObjects:
     """Name -> storage class."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> namespace."""
-    told: dict[bytes, dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
-    """What has been said of nodes already, by what pods want of a node whoever else is there."""
+    known: dict[bytes, dict[str, str | None]] = field(default_factory=dict, repr=False, compare=False)
+    """Answers about nodes so far, by what pods require of a node whatever else runs there."""
 
     def load(self, node: str) -> NodePods:
         """The pods on a node."""
@@ -49,7 +49,7 @@ class ClusterObjects:
 
     @cached_property
     def repelling(self) -> tuple[Standing, ...]:
-        """Those that do not want certain pods near."""
+        """Pods that have anti-affinity terms."""
         found = (
             (self.nodes.get(name), load.repelling) for name, load in self.loads.items() if load.repelling
         )
@@ -68,11 +68,11 @@ class ClusterObjects:
             loads[name] = load_of(kept)
         later = replace(self, loads=loads)
         if not any(one.get(name, _EMPTY).repelling for name in homes for one in (self.loads, loads)):
-            vars(later)["repelling"] = self.repelling  # nobody who counts has come or gone
+            vars(later)["repelling"] = self.repelling  # no pod that counts has come or gone
         return later
 
     def _homes(self, uids: frozenset[str], node: str) -> Iterator[str]:
-        """The node, and others on which one of these pods is."""
+        """The node, and others that have one of these pods."""
         yield node
         for name, load in self.loads.items():
             if name != node and any(other.uid in uids for other in load.others):
