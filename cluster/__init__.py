@@ -1,4 +1,4 @@
 """The Kubernetes cluster as this product sees it: words, objects, decisions and access to its API.
 
-Every part (node agent, extender, booking service) stands on this package; it imports none of them.
+Every part (node agent, extender, booking service) builds on this package; it imports none of them.
 """

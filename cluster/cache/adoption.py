@@ -1,7 +1,7 @@
-"""Which running pods of the picture a booking does not cover where they stand: ``decide.adoption`` over it.
+"""Which running pods in the cache a booking does not cover on their node: ``decide.adoption`` over it.
 
-Owned and guarded by ``ClusterCache``. It costs a look at the covered pods while somebody's booking needs
-one node or a node has maintenance, and nothing otherwise.
+Owned and guarded by ``ClusterCache``. It costs a check of the covered pods while any booking needs one node
+or a node has maintenance, and nothing otherwise.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -22,7 +22,7 @@ NOBODY: Final[frozenset[Pair]] = frozenset()
 
 
 class Adoption:
-    """Remembers its last answer."""
+    """Keeps its last answer."""
 
     def __init__(self, ledger: Ledger, cover: Cover, watch: PlacementNeeds) -> None:
         self._ledger, self._cover, self._watch = ledger, cover, watch
@@ -40,7 +40,7 @@ class Adoption:
         Args:
             now: the instant.
             pods: uid -> pod.
-            instant: makes what is known of the cluster then, with a cover; asked where it is needed.
+            instant: returns the cluster as known then, under a given cover; called only where it is needed.
         """
         whole, blocks = self._watch.whole(now), self._watch.blocks
         if not whole and not blocks:
@@ -69,7 +69,7 @@ class Adoption:
         return self._barred
 
     def _found(self, instant: SupplySnapshot, living: Iterable[str]) -> frozenset[Pair]:
-        """Who is covered instead of one that is not may be none for its place either."""
+        """A pod that is covered instead of another one may itself lose cover because of its place."""
         holds = {uid: hold for uid, hold in self._ledger.holds.items() if uid in living}
         barred = NOBODY
         while True:

@@ -1,7 +1,7 @@
-"""Where booked pods may be placed so that every promise stays placeable: the witness over a picture.
+"""Where booked pods may be placed so that every promise keeps a place: booking plans over the cache.
 
-What has not changed since the last question is not made anew; nothing at all is made for a model of which
-nobody has booked several devices on one node, and of whose nodes none has maintenance.
+Plans whose inputs have not changed since the last call are reused. No plan is made for a model without
+bookings of several devices on one node and without maintenance on its nodes.
 """
 
 from collections.abc import Mapping
@@ -19,30 +19,30 @@ from cluster.objects.bookings import Booking
 
 @dataclass(frozen=True, slots=True)
 class BookedNodes:
-    """One instant: which nodes are right for a booked pod."""
+    """The nodes that suit a booked pod at one instant."""
 
     scenes: Mapping[str, PlacementCheck]
 
     def allow(self, booking: Booking, node: str, need: int, *, kept: str | None = None) -> bool:
-        """Whether a pod of the booking that needs so many devices may be placed on a node.
+        """Whether a pod of the booking that needs this many devices may be placed on a node.
 
-        ``kept``: the node on which devices are kept for it; that was decided when they were.
+        ``kept``: the node on which devices are kept for it; that node was approved when they were.
         """
         known = self.scenes.get(booking.spec.model)
         return known is None or node == kept or known.allows(booking.name, node, need)
 
     def planned(self, booking: Booking, node: str) -> int:
-        """How many devices of the booking are planned there that its pods do not have yet."""
+        """Number of devices of the booking that are planned there and that its pods do not have yet."""
         known = self.scenes.get(booking.spec.model)
         return 0 if known is None else known.has(booking.name, node)
 
 
 EVERYWHERE = BookedNodes({})
-"""Every node is right."""
+"""Every node suits."""
 
 
 class BookingPlans:
-    """Makes ``BookedNodes`` out of a picture; under the picture's lock, or for one thread."""
+    """Builds ``BookedNodes`` from a cache; under the cache's lock, or for one thread."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -54,7 +54,7 @@ class BookingPlans:
         self._scenes: dict[str, tuple[ModelInputs, datetime, PlacementCheck | None]] = {}
 
     def places(self, now: datetime) -> BookedNodes:
-        """Which nodes are right now."""
+        """The nodes that suit now."""
         with self._cache.locked() as ledger:
             watch = self._cache.watch()
             models, blocks = watch.whole(now), watch.blocks
@@ -69,7 +69,7 @@ class BookingPlans:
             return self._places
 
     def lasting(self, now: datetime) -> PermanentPods:
-        """Which nodes bear, now, a pod that nobody will ever take away."""
+        """Which nodes can take, now, a pod that is never evicted."""
         with self._cache.locked() as ledger:
             instant = self._cache.instant(now, self._cache.cover(now))
             known = (ledger.generation, instant.namespaces, instant.quiet, *self._known_of(instant))
@@ -79,7 +79,7 @@ class BookingPlans:
             return self._lasting
 
     def _known_of(self, instant: SupplySnapshot) -> tuple[object, ...]:
-        """What tells two instants apart beside the ledger's generation."""
+        """What distinguishes two instants besides the ledger's generation."""
         return (
             self._cache.bookings,
             self._cache.watch().blocks,
@@ -98,7 +98,7 @@ class BookingPlans:
             )
 
     def _made(self, inputs: PlanInputs, models: frozenset[str]) -> BookedNodes:
-        """Most of what happens changes no scene: that of before has answers already."""
+        """Most changes affect no plan: the previous one already has the answers."""
         minute = _minute(inputs.instant.now)
         before, self._scenes = self._scenes, {}
         for setting in model_inputs(inputs, models, self._shares.of(inputs.instant)):
@@ -111,12 +111,12 @@ class BookingPlans:
 
 
 def _minute(now: datetime) -> datetime:
-    """Time alone changes a scene, too; as often as this it is looked at."""
+    """Plans also change with time alone; they are checked this often."""
     return now.replace(second=0, microsecond=0)
 
 
 def _models(inputs: PlanInputs, whole: frozenset[str]) -> frozenset[str]:
-    """Maintenance concerns every model that there is."""
+    """Maintenance concerns every model on the nodes."""
     if not inputs.blocks:
         return whole
     return frozenset(

@@ -49,7 +49,7 @@ RECLAIMER_ANNOTATIONS: Final = frozenset(
         names.EVICT,
     }
 )
-"""Annotations of the reclaimer that are written, and taken back, as things change."""
+"""The reclaimer's annotations, which are written and removed as things change."""
 
 
 class ClusterCache:
@@ -64,16 +64,16 @@ class ClusterCache:
         give_way: Callable[[], None] = nothing,
         liveness: Liveness | None = None,
     ) -> None:
-        """A picture of nothing.
+        """An empty cache.
 
         Args:
-            clock: for what grows old.
+            clock: for ages.
             home: the product's own namespace.
-            at_a_time: pods of a list that are taken in, or let go of, before others may look; None for all
-                of them. Who looks in between finds each pod as it is or was; ``reached`` may be ahead of
-                some.
+            at_a_time: pods of a list that are applied, or removed, before other threads may read; None for all
+                of them. A reader in between finds each pod in its old or new state; ``reached`` may be ahead
+                of some.
             give_way: called between two such portions.
-            liveness: of the node agents, where more than their Leases is to count.
+            liveness: of the node agents, where more than their Leases counts.
         """
         self._clock = clock
         self._home = home
@@ -88,37 +88,37 @@ class ClusterCache:
         self.renewals = Renewals()
         """Of all Leases of the product's namespace."""
         self.uses: dict[str, str] = {}
-        """Node -> how its GPUs are used, as its agent's Lease says it (``cluster.objects.device_usage``)."""
+        """Node -> how its GPUs are used, by its agent's Lease (``cluster.objects.device_usage``)."""
         self.pods: dict[str, Pod] = {}
-        """Uid -> every living pod that asks for GPUs, as it is now."""
+        """Uid -> every living pod that requests GPUs, as it is now."""
         self.noted: dict[str, Pod] = {}
-        """Those of them with something that the reclaimer keeps true.
+        """Those of them with something that the reclaimer keeps up to date.
 
-        ``RECLAIMER_ANNOTATIONS``, our gate, or that they are being taken away.
+        ``RECLAIMER_ANNOTATIONS``, our gate, or a pending removal.
         """
         self.nodes: dict[str, Node] = {}
         """Name -> node, as it is now."""
         self.blocked: dict[str, str] = {}
-        """Name -> what stands of maintenance on the nodes that have any; replaced, never changed."""
+        """Name -> the maintenance annotation of the nodes that have one; replaced, never changed."""
         self.namespaces: dict[str, Namespace] = {}
-        """Name -> Namespace, as it is now; empty where nobody follows them."""
+        """Name -> Namespace, as it is now; empty where they are not followed."""
         self.reached: dict[str, str] = {}
-        """Kind -> the newest resourceVersion of one that was told of."""
+        """Kind -> the newest resourceVersion that was reported of it."""
         self._watchers: list[Callable[[], None]] = []
         self._surroundings: SchedulingObjects | None = None
 
     @contextmanager
     def locked(self) -> Iterator[Ledger]:
-        """The ledger, nobody else being at it (nor at anything else in here)."""
+        """The ledger, with exclusive access to it and to everything else in here."""
         with self._lock:
             yield self._ledger
 
-    def on_change(self, tell: Callable[[], None]) -> None:
+    def on_change(self, notify: Callable[[], None]) -> None:
         """Call this, without any argument, after each change. It must not take long, and must not raise."""
-        self._watchers.append(tell)
+        self._watchers.append(notify)
 
     def keep_surroundings(self) -> SchedulingObjects:
-        """Know other pods, and what pods mount, as well; before anything is told. See ``around``."""
+        """Also keep other pods and what pods mount; to be called before anything is read. See ``around``."""
         self._surroundings = SchedulingObjects(self._lock, self._changed)
         return self._surroundings
 
@@ -131,17 +131,17 @@ class ClusterCache:
             return [(view, self.agent(view, now)) for view in self._ledger.views(names)]
 
     def agent(self, view: NodeView, now: float) -> AgentState:
-        """How a node's agent is doing, the lock being held; parts that know more of nodes add to it."""
+        """The state of a node's agent; the lock is held. Subclasses that know more of nodes extend it."""
         return self.liveness.state(view.name, monotonic=now)
 
     def node_snapshots(self) -> NodeSnapshots:
-        """All nodes at this instant; who reads it later needs no lock."""
+        """All nodes at this instant; reading it later needs no lock."""
         with self._lock:
             self.serve_nominated()
             return self._node_snapshots()
 
     def serve_nominated(self) -> None:
-        """See which model is meant for the pods that kube-scheduler has nominated: bookings begin and end."""
+        """Update which models the nominated pods are meant to get: bookings begin and end."""
         with self._lock:
             if uids := self._ledger.nominated & self.pods.keys():
                 now = self._clock.now()
@@ -171,19 +171,19 @@ class ClusterCache:
     def cover_of(self, pod: Pod, now: datetime) -> Booking | None:
         """The booking that covers this pod at this instant."""
         if not pod.metadata.annotation(names.USER):
-            return None  # without waiting for the lock: who has no owner has no booking
+            return None  # without waiting for the lock: a pod without an owner has no booking
         with self._lock:
             if not self._cover.may_cover(pod, now):
                 return None
             return self._cover.user_coverage(pod, now, self.barred(now)).covered.get(pod.metadata.uid)
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
-        """The bookings and pods of this pod's user, itself among them, and what covers what."""
+        """The bookings and pods of this pod's user, including the pod, and which booking covers which pod."""
         with self._lock:
             return self._cover.user_coverage(pod, now, self.barred(now))
 
     def barred(self, now: datetime) -> frozenset[Pair]:
-        """(uid, booking) of running pods that a booking does not cover where they stand (law L5)."""
+        """(uid, booking) of running pods that a booking does not cover on their present node (law L5)."""
         with self._lock:
             self.watch()
             return self._adoption.barred(now, self.pods, lambda cover: self.instant(now, cover))
@@ -191,11 +191,11 @@ class ClusterCache:
     def watch(self) -> PlacementNeeds:
         """Whether places matter, as of now."""
         with self._lock:
-            self._watch.look(self.bookings, self.blocked)
+            self._watch.update(self.bookings, self.blocked)
             return self._watch
 
     def instant(self, now: datetime, cover: Mapping[str, Booking]) -> SupplySnapshot:
-        """What bookings are promised from at this instant; who reads it later needs no lock."""
+        """The supply for bookings at this instant; reading it later needs no lock."""
         with self._lock:
             node_snapshots = self._node_snapshots()
             return SupplySnapshot(
@@ -210,7 +210,7 @@ class ClusterCache:
             )
 
     def around(self) -> ClusterObjects:
-        """What a pod that is to be placed would find now; without ``keep_surroundings`` just the nodes."""
+        """The cluster as a pod to be placed would find it; without ``keep_surroundings`` only nodes."""
         with self._lock:
             nodes = dict(self.nodes)
             kept = self._surroundings
@@ -218,10 +218,10 @@ class ClusterCache:
 
     # --- writing -------------------------------------------------------------------------------------
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """All living pods, as of this version: what was read by itself since then is newer, and stays."""
+        """All living pods, as of this version: pods read separately since then are newer, and stay."""
         living = {pod.metadata.uid for pod in items}
         portion = self._at_a_time or max(1, len(items))
-        # What a pod that is gone has held may be another's by now: it is let go of last.
+        # The devices of a removed pod may be another pod's by now: removals come last.
         for begin in range(0, len(items) - portion, portion):
             with self._lock:
                 for pod in items[begin : begin + portion]:
@@ -326,7 +326,7 @@ class ClusterCache:
         self._changed()
 
     def replace_leases(self, items: Sequence[Lease], version: str = "") -> None:
-        """All Leases of the product's namespace. Leases change all the time: watchers are not told."""
+        """All Leases of the product's namespace. They change all the time: watchers are not notified."""
         present = {lease.metadata.name for lease in items}
         with self._lock:
             self._reach(LEASES.plural, version)
@@ -356,11 +356,11 @@ class ClusterCache:
             self.reached[kind] = version
 
     def _changed(self) -> None:
-        for tell in self._watchers:
-            tell()
+        for notify in self._watchers:
+            notify()
 
     def _apply(self, pod: Pod) -> bool:
-        """One pod, the lock being held; parts that keep more about pods add to it.
+        """Apply one pod; the lock is held. Subclasses that keep more about pods extend it.
 
         Returns:
             False for an older state than the one that is known, or one of a deleted pod.
@@ -378,14 +378,14 @@ class ClusterCache:
             if _is_noted(pod):
                 self.noted[uid] = pod
             self._cover.list_pod(pod)
-            _tell_of_hold(pod, before)
+            _log_bad_hold(pod, before)
         return True
 
     def _forget(self, uid: str, version: str) -> bool:
-        """One pod is gone, the lock being held; parts that keep more about pods add to it.
+        """Remove one pod; the lock is held. Subclasses that keep more about pods extend it.
 
         Returns:
-            False where a newer state is known, which stays.
+            False where a newer state is known; that one stays.
         """
         self._ledger.forget_pod(uid, version)
         if self._ledger.knows(uid):
@@ -446,8 +446,8 @@ def _asks(pod: Pod) -> bool:
         return False
 
 
-def _tell_of_hold(pod: Pod, before: Pod | None) -> None:
-    """Log a hold that cannot be read, once: it counts for nothing."""
+def _log_bad_hold(pod: Pod, before: Pod | None) -> None:
+    """Log a hold that cannot be read, once: it is ignored."""
     if before and before.metadata.annotation(names.HOLD) == pod.metadata.annotation(names.HOLD):
         return
     try:

@@ -1,7 +1,7 @@
-"""Which pods of the picture are covered by which booking: entitlement over what is known now.
+"""Which pods in the cache are covered by which booking: entitlement over the present state.
 
-Owned and guarded by ``ClusterCache``. What a pod brings to the question is kept between questions, so that a
-question about one pod costs its user's pods, and little for each of them.
+Owned and guarded by ``ClusterCache``. The candidates read from pods are kept between calls, so a call for one
+pod costs only its user's pods, and little for each of them.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from cluster.objects.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A pod as a candidate, and what that was read from."""
+    """A pod as a candidate, and what it was read from."""
 
     pod: Pod
     view: NodeView | None
@@ -28,7 +28,7 @@ class _Read:
 
 @dataclass(frozen=True, slots=True)
 class _Covered:
-    """What was found for one user, and for which bookings: true until their pods or nodes change."""
+    """One user's cover, and the bookings considered: valid until the user's pods or nodes change."""
 
     running: list[Booking]
     barred: frozenset[Pair]
@@ -46,12 +46,12 @@ class Cover:
         self._read: dict[str, _Read] = {}
         self._covered: dict[str, _Covered] = {}
         self._users_on: dict[str, set[str]] = {}
-        """Node -> users whose pods were looked at there."""
+        """Node -> users whose pods were read there."""
         self._user_of: dict[str, str] = {}
-        self._told = ""
-        """Version up to which list and watch have told of every Booking."""
+        self._reported = ""
+        """Version up to which list and watch have reported every Booking."""
 
-    # --- asking --------------------------------------------------------------------------------------
+    # --- reading -------------------------------------------------------------------------------------
     @property
     def bookings(self) -> Mapping[str, Booking]:
         """Name -> Booking; replaced, never changed."""
@@ -60,12 +60,12 @@ class Cover:
     def all(
         self, now: datetime, more: Sequence[Candidate], barred: frozenset[Pair] = frozenset()
     ) -> dict[str, Booking]:
-        """Pod uid -> the booking that covers it; looks at pods of users who have a running booking.
+        """Pod uid -> the booking that covers it; considers pods of users with a running booking.
 
         Args:
             now: the instant.
             more: pods that do not exist yet.
-            barred: pods that a booking does not cover where they stand.
+            barred: pods that a booking does not cover on their present node.
         """
         running: dict[str, list[Booking]] = {}
         for booking in self._bookings.values():
@@ -80,7 +80,7 @@ class Cover:
         return {uid: by for one in self._covered.values() for uid, by in one.found.items()}
 
     def _of_user(self, user: str, running: list[Booking], now: datetime, barred: frozenset[Pair]) -> _Covered:
-        """What was found before, where nothing has changed since; users have no influence on each other."""
+        """The previous result where nothing has changed since; users have no influence on each other."""
         known, pods = self._covered.get(user), self._pods_of.get(user, {})
         barred = frozenset(pair for pair in barred if pair[0] in pods)
         if known and known.running == running and known.barred == barred:
@@ -89,7 +89,7 @@ class Cover:
         return _Covered(running=running, barred=barred, found=found)
 
     def _forget_what_changed(self) -> None:
-        """What pods hold on their nodes counts too: also where a bind was only assumed."""
+        """The pods' holdings on their nodes count too: even where a bind was only assumed."""
         for node in self._ledger.changed_nodes():
             for user in self._users_on.pop(node, ()):
                 self._covered.pop(user, None)
@@ -102,7 +102,7 @@ class Cover:
         return any(booking.is_running(now) for booking in self._bookings_of.get(user or "", ()))
 
     def user_coverage(self, pod: Pod, now: datetime, barred: frozenset[Pair] = frozenset()) -> UserCoverage:
-        """The bookings and pods of this pod's user, itself among them; it may not be known yet."""
+        """The bookings and pods of this pod's user, including the pod, which may not be known yet."""
         user = pod.metadata.annotation(names.USER)
         if not user:
             return UserCoverage(pods={pod.metadata.uid: pod})
@@ -132,9 +132,9 @@ class Cover:
         user = pod.metadata.annotation(names.USER) or ""
         return self._pods_of.get(user, {}).get(pod.metadata.uid) is pod
 
-    # --- telling -------------------------------------------------------------------------------------
+    # --- updating ------------------------------------------------------------------------------------
     def list_pod(self, pod: Pod) -> None:
-        """A living pod that asks for GPUs, new or changed."""
+        """A living pod that requests GPUs is new or has changed."""
         user = pod.metadata.annotation(names.USER)
         if user:
             self._pods_of.setdefault(user, {})[pod.metadata.uid] = pod
@@ -151,23 +151,23 @@ class Cover:
             del self._pods_of[user]
 
     def replace_bookings(self, items: Sequence[Booking], version: str = "") -> None:
-        """All Booking objects, as of this version; what was read by itself since then is newer, and stays."""
-        self._told = version
+        """All Booking objects, as of this version; those read separately since then are newer, and stay."""
+        self._reported = version
         self._keep({booking.name: self._newer(booking) for booking in items})
 
     def apply_booking(self, booking: Booking) -> None:
         """A Booking is new or has changed.
 
-        One that was read by itself before the watch told that it is gone does not come again.
+        A deleted Booking that was read separately before the watch reported its deletion is not added again.
         """
         if booking.name in self._bookings or not version_is_older(
-            booking.metadata.resource_version, self._told
+            booking.metadata.resource_version, self._reported
         ):
             self._keep({**self._bookings, booking.name: self._newer(booking)})
 
     def remove_booking(self, booking: Booking) -> None:
         """A Booking is gone."""
-        self._told = booking.metadata.resource_version
+        self._reported = booking.metadata.resource_version
         self._keep({name: known for name, known in self._bookings.items() if name != booking.name})
 
     def _newer(self, booking: Booking) -> Booking:
@@ -182,7 +182,7 @@ class Cover:
 
 
 def _candidate_on(pod: Pod, view: NodeView | None) -> Candidate | None:
-    """The pod with what it holds on its node, drift counted in."""
+    """The pod with its holding on its node, drift counted in."""
     if view is None:
         return candidate(pod, held=None, models={})
     held = next((holding for holding in view.holdings if holding.uid == pod.metadata.uid), None)

@@ -1,7 +1,7 @@
-"""A lock that nobody gets twice in a row while others wait.
+"""A lock that no thread gets twice in a row while others wait.
 
-Python's own goes to whoever asks first after it is free, and that is mostly who has just given it back: a
-thread that does much work in small portions would keep all others out until its end.
+Python's own lock goes to the thread that asks first after its release, which is usually the one that has just
+released it: a thread that does much work in small portions would keep all others out until its end.
 """
 
 import threading
@@ -9,17 +9,17 @@ from types import TracebackType
 
 
 class FairLock:
-    """A reentrant lock whose holder, coming back for it, queues behind whoever has waited meanwhile."""
+    """A reentrant lock: a thread that acquires it again queues behind all that have waited meanwhile."""
 
     def __init__(self) -> None:
         self._gate = threading.Lock()
-        """Held by the one who is next."""
+        """Held by the thread that is next."""
         self._lock = threading.Lock()
         self._owner: int | None = None
         self._depth = 0
 
     def is_awaited(self) -> bool:
-        """Whether somebody waits for it, or takes it at this moment."""
+        """Whether a thread waits for it, or takes it at this moment."""
         return self._gate.locked()
 
     def __enter__(self) -> None:

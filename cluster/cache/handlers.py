@@ -1,4 +1,4 @@
-"""What reflectors tell, written into the picture."""
+"""Handlers of reflectors that write changes into the cache."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from cluster.objects.pods import Pod
 
 
 class Pods:
-    """What happens to pods."""
+    """Changes of pods."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -29,7 +29,7 @@ class Pods:
 
 
 class Nodes:
-    """What happens to nodes."""
+    """Changes of nodes."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -48,7 +48,7 @@ class Nodes:
 
 
 class Bookings:
-    """What happens to Booking objects."""
+    """Changes of Booking objects."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -67,7 +67,7 @@ class Bookings:
 
 
 class Leases:
-    """What happens to the Leases of the product's namespace."""
+    """Changes of the Leases in the product's namespace."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache
@@ -86,7 +86,7 @@ class Leases:
 
 
 class Namespaces:
-    """What happens to Namespaces."""
+    """Changes of Namespaces."""
 
     def __init__(self, cache: ClusterCache) -> None:
         self._cache = cache

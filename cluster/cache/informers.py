@@ -1,6 +1,6 @@
-"""Keeps a picture true: one reflector per kind, and whether all of them can be trusted.
+"""Keeps a cache current: one reflector per kind, and whether all of them can be trusted.
 
-While one of them is not synced, or has had no news for 150 s, nothing may be decided (law L6).
+While one of them is not synced, or has had no event for 150 s, nothing may be decided (law L6).
 """
 
 import threading
@@ -25,16 +25,16 @@ from cluster.process.clock import Clock
 from cluster.process.stop_events import nothing
 
 STALE_AFTER: Final = 150.0
-"""Seconds without an event or bookmark after which the picture is not trusted (law L6)."""
+"""Seconds without an event or bookmark after which the cache is not trusted (law L6)."""
 
 UNSUCCESSFUL: Final = "status.phase!=Succeeded"
-"""For who needs to know of pods that have failed, in the order in which they did."""
+"""For parts that must see failed pods, in the order in which they failed."""
 LIVING: Final = "status.phase!=Succeeded,status.phase!=Failed"
 """A pod that ends leaves this selection: the watch shows it as deleted."""
 
 
 class Informers:
-    """The reflectors of one picture."""
+    """The reflectors of one cache."""
 
     def __init__(
         self,
@@ -47,14 +47,14 @@ class Informers:
         give_way: Callable[[], None] = nothing,
         once_synced: Callable[[], None] = nothing,
     ) -> None:
-        """Nothing is read yet.
+        """Create the reflectors; nothing is read yet.
 
         Args:
             kube: the API server.
-            cache: is kept true.
+            cache: is kept current.
             clock: for staleness.
             namespace: where the Leases are.
-            pods: which are followed.
+            pods: the selection of pods that is followed.
             give_way: called before each event of pods, of which there are by far the most.
             once_synced: called once, by a thread of ours, when all have been read.
         """
@@ -71,7 +71,7 @@ class Informers:
             reflector.on_list = self._listed
 
     def add(self, kind: str, reflector: Reflector[Any]) -> None:
-        """Another kind that must be trusted as well; before the threads are started."""
+        """Add another kind that must be trusted as well; before the threads are started."""
         reflector.on_list = self._listed
         self._reflectors[kind] = reflector
 
@@ -81,11 +81,11 @@ class Informers:
             self._once_synced()
 
     def follow_namespaces(self) -> None:
-        """Namespaces too, for who needs what administrators write on them; before the threads are started."""
+        """Follow Namespaces too, for the administrators' annotations; before the threads are started."""
         self.add("namespaces", Reflector(self._kube, NAMESPACES, Namespaces(self._cache), self._clock))
 
     def follow_surroundings(self) -> None:
-        """Whatever else a pod's place hangs on, for who plans places; before the threads are started."""
+        """Follow everything else that placement depends on, for planning; before the threads are started."""
         kept = self._cache.keep_surroundings()
         self.add("claims", Reflector(self._kube, VOLUME_CLAIMS, kept.claims, self._clock))
         self.add("volumes", Reflector(self._kube, VOLUMES, kept.volumes, self._clock))
@@ -97,17 +97,17 @@ class Informers:
         return {kind: reflector.run for kind, reflector in self._reflectors.items()}
 
     def lists(self) -> Mapping[str, int]:
-        """Kind -> how often all of it was read."""
+        """Kind -> how often it was listed."""
         return {kind: reflector.lists for kind, reflector in self._reflectors.items()}
 
     def staleness(self) -> float | None:
-        """Of the one that has heard nothing for longest, in seconds; None until each has listed."""
+        """Seconds since the last event of the stalest reflector; None until each has listed."""
         found = [reflector.staleness() for reflector in self._reflectors.values()]
         known = [seconds for seconds in found if seconds is not None]
         return max(known) if len(known) == len(found) else None
 
     def unready_reason(self) -> str | None:
-        """Why nothing may be decided now, None when it may."""
+        """Why nothing may be decided now; None when it may."""
         for kind, reflector in self._reflectors.items():
             staleness = reflector.staleness()
             if not reflector.is_synced or staleness is None:
@@ -118,10 +118,10 @@ class Informers:
 
 
 def read_bookings(kube: Kube, cache: ClusterCache) -> None:
-    """Put all Bookings into the cache that are new in it, or newer than there.
+    """Put all Bookings into the cache that are new there, or newer than the cached ones.
 
-    Called before somebody loses something for want of what our watch may not have reported yet: a list shows
-    every write that was answered before it was asked for; a watch may lag, or be away for a moment.
+    Called before a pod loses something because of a Booking that our watch may not have reported yet: a list
+    shows every write that was answered before the list was requested; a watch may lag, or be interrupted.
 
     Raises:
         ApiError: they cannot be read.

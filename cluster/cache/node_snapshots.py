@@ -1,4 +1,4 @@
-"""All nodes of a picture at one instant, for whoever asks about some of them: nothing is made before."""
+"""All nodes of a cache at one instant, evaluated lazily: callers read only some of them."""
 
 from collections.abc import Iterator, Mapping
 
@@ -6,14 +6,14 @@ from cluster.decide.ledger import NodeView
 from cluster.decide.ledger.liveness import AgentState, Liveness
 
 NodeSnapshot = tuple[NodeView, AgentState]
-"""A node, and how its agent is doing."""
+"""A node, and the state of its agent."""
 
 
 class NodeSnapshots(Mapping[str, NodeSnapshot]):
-    """Name -> node as it was, and how its agent was doing then."""
+    """Name -> node as it was, and its agent's state then."""
 
     def __init__(self, views: Mapping[str, NodeView], liveness: Liveness, *, monotonic: float) -> None:
-        """Args: all of the same instant, and nobody changes them any more."""
+        """Args: views, liveness: of the same instant, and not changed any more; monotonic: that instant."""
         self._views = views
         self._liveness = liveness
         self._monotonic = monotonic
@@ -35,10 +35,10 @@ class NodeSnapshots(Mapping[str, NodeSnapshot]):
         return len(self._views)
 
     def quiet(self, seconds: float) -> frozenset[str]:
-        """Nodes whose agents have given no sign of life for so long, whether they said goodbye or not."""
+        """Nodes whose agents have given no sign of life for so many seconds, whether or not they released."""
         return self._liveness.quiet(seconds, monotonic=self._monotonic) & self._views.keys()
 
     @property
     def views(self) -> Mapping[str, NodeView]:
-        """Name -> node, for whom agents do not matter."""
+        """Name -> node, for callers that need no agents."""
         return self._views

@@ -13,7 +13,7 @@ log = structlog.get_logger(__name__)
 
 
 class PlacementNeeds:
-    """What was read of the newest bookings and nodes; read anew only when they have changed."""
+    """Results from the newest bookings and nodes; computed again only when they have changed."""
 
     def __init__(self) -> None:
         self._texts: Mapping[str, str] = {}
@@ -22,8 +22,8 @@ class PlacementNeeds:
         self.blocks: Mapping[str, tuple[MaintenanceBlock, ...]] = {}
         """Node -> maintenance; replaced, never changed."""
 
-    def look(self, bookings: Mapping[str, Booking], blocked: Mapping[str, str]) -> None:
-        """These are the bookings, and what stands on nodes of maintenance."""
+    def update(self, bookings: Mapping[str, Booking], blocked: Mapping[str, str]) -> None:
+        """Take the present bookings, and the maintenance annotations of nodes."""
         if bookings is not self._bookings:
             self._bookings, self._whole = bookings, _whole(bookings)
         if blocked is not self._texts:
@@ -31,12 +31,12 @@ class PlacementNeeds:
             self._texts, self.blocks = blocked, {name: blocks for name, blocks in read.items() if blocks}
 
     def whole(self, now: datetime) -> frozenset[str]:
-        """Models of which somebody has booked, and still has, several devices on one node."""
+        """Models with a present or future booking of several devices on one node."""
         return frozenset(model for model, end in self._whole.items() if end > now)
 
 
 def _whole(bookings: Mapping[str, Booking]) -> dict[str, datetime]:
-    """Until when there are bookings that need one node, by model."""
+    """Model -> until when it has bookings that need one node."""
     found: dict[str, datetime] = {}
     for booking in bookings.values():
         spec = booking.spec

@@ -1,7 +1,7 @@
-"""What pods that are to be placed find on the nodes: other pods, claims, volumes. Kept for who asks for it.
+"""What a pod to be placed finds on the nodes: other pods, claims, volumes. Kept on request.
 
-Owned and guarded by ``ClusterCache``. Of each pod that is bound little is kept, whether or not it asks for
-GPUs: there may be tens of thousands.
+Owned and guarded by ``ClusterCache``. Little is kept of each bound pod, whether or not it requests GPUs:
+there may be tens of thousands.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -20,9 +20,9 @@ from cluster.objects.volumes import StorageClass, Volume, VolumeClaim
 class Store(Generic[T]):
     """All objects of one kind, as they are now: a handler for a reflector."""
 
-    def __init__(self, lock: AbstractContextManager[object], tell: Callable[[], None]) -> None:
+    def __init__(self, lock: AbstractContextManager[object], notify: Callable[[], None]) -> None:
         self._lock = lock
-        self._tell = tell
+        self._notify = notify
         self._objects: dict[str, T] = {}
 
     def all(self) -> Mapping[str, T]:
@@ -33,7 +33,7 @@ class Store(Generic[T]):
         """All there are."""
         with self._lock:
             self._objects = {_key(one): one for one in items}
-        self._tell()
+        self._notify()
 
     def upsert(self, obj: T, /) -> None:
         """One is new or has changed; an older state than the one that is known changes nothing."""
@@ -41,28 +41,28 @@ class Store(Generic[T]):
             known = self._objects.get(_key(obj))
             if known is None or not is_older(obj.metadata, known.metadata):
                 self._objects[_key(obj)] = obj
-        self._tell()
+        self._notify()
 
     def remove(self, obj: T, /) -> None:
         """One is gone."""
         with self._lock:
             self._objects.pop(_key(obj), None)
-        self._tell()
+        self._notify()
 
 
 class SchedulingObjects:
     """Pods by node; claims, volumes and their classes."""
 
-    def __init__(self, lock: AbstractContextManager[object], tell: Callable[[], None]) -> None:
+    def __init__(self, lock: AbstractContextManager[object], notify: Callable[[], None]) -> None:
         self._on: dict[str, dict[str, ExistingPod]] = {}
         self._node_of: dict[str, str] = {}
         self._loads: dict[str, NodePods] = {}
         self._stale: set[str] = set()
-        self.claims: Store[VolumeClaim] = Store(lock, tell)
+        self.claims: Store[VolumeClaim] = Store(lock, notify)
         """PersistentVolumeClaims."""
-        self.volumes: Store[Volume] = Store(lock, tell)
+        self.volumes: Store[Volume] = Store(lock, notify)
         """PersistentVolumes."""
-        self.classes: Store[StorageClass] = Store(lock, tell)
+        self.classes: Store[StorageClass] = Store(lock, notify)
         """StorageClasses."""
 
     def apply_pod(self, pod: Pod) -> None:
@@ -73,21 +73,21 @@ class SchedulingObjects:
             self.forget_pod(uid)
             return
         on = self._on.setdefault(node, {})
-        # A bound pod stays where it is; what its status tells is no news here.
+        # A bound pod stays where it is; changes of its status do not matter here.
         if on.get(uid) != other:
             on[uid] = other
             self._node_of[uid] = node
             self._stale.add(node)
 
     def forget_pod(self, uid: str) -> None:
-        """A pod is gone, has ended or has been told to go."""
+        """A pod is gone, has ended or is terminating."""
         node = self._node_of.pop(uid, None)
         if node is not None:
             del self._on[node][uid]
             self._stale.add(node)
 
     def around(self, nodes: Mapping[str, Node], namespaces: Mapping[str, Namespace]) -> ClusterObjects:
-        """This instant; what is handed in is kept as it is."""
+        """The present state; the given mappings are kept as they are."""
         self._sum_up()
         return ClusterObjects(
             nodes=nodes,
