@@ -69,7 +69,7 @@ class ClusterCache:
         Args:
             clock: for ages.
             home: the product's own namespace.
-            at_a_time: pods of a list that are applied, or removed, before other threads may read; None for all
+            at_a_time: pods of a list that are applied, or removed, before other threads read; None for all
                 of them. A reader in between finds each pod in its old or new state; ``reached`` may be ahead
                 of some.
             give_way: called between two such portions.

@@ -1,6 +1,6 @@
-"""Which devices of a node a pod may be given now: what nobody holds, or what is kept for it and nothing else.
+"""Which devices of a node a pod may be given now: free devices, or the devices of its hold and nothing else.
 
-``predicates`` and ``placement`` stand on it, so that what is promised is what is chosen.
+``predicates`` and ``placement`` build on it, so filter promises the devices that are chosen.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from cluster.objects.inventory import Device
 
 
 def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
-    """Model -> devices of a resource that the pod may be given, whatever it wishes.
+    """Model -> devices of a resource that the pod may be given, whatever it requests of them.
 
     A pod with a hold is offered the devices of its hold: all of them, or none while one is sick, held by
     another pod, or kept for an older hold.
@@ -33,7 +33,7 @@ def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
 
 
 def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:
-    """Those of the devices that will do; no model without any."""
+    """Those of the devices that the pod accepts; no model without any."""
     if selector.is_by_model:
         return {model: found for model, found in groups.items() if found and selector.takes(found[0])}
     kept = ((model, tuple(filter(selector.takes, found))) for model, found in groups.items())
@@ -41,7 +41,7 @@ def matching(groups: ByModel, selector: DeviceSelector) -> ByModel:
 
 
 def matching_count(groups: ByModel, request: GpuRequest) -> int:
-    """How many of the devices will do for the pod."""
+    """How many of the devices the pod accepts."""
     return sum(_wanted(groups, request))
 
 
@@ -65,8 +65,9 @@ def _wanted(groups: ByModel, request: GpuRequest) -> Iterator[int]:
 def reserved(request: GpuRequest, view: NodeView, resource: str) -> frozenset[str]:
     """Free devices that are meant for pods of the same or higher priority, which the scheduler has nominated.
 
-    As many as these pods can have of what is free, and where there is a choice those that leave the most
-    for this pod: a matching, grown by augmenting paths, in which nobody who has a device loses it again.
+    As many as these pods can have of the free devices, and where there is a choice those that leave the most
+    for this pod: a matching, grown by augmenting paths, in which a pod that has a device never loses it
+    again.
     """
     ahead = [one for one in view.nominated if one.uid != request.uid and one.priority >= request.priority]
     if not ahead:

@@ -1,7 +1,7 @@
-"""Which booking covers a pod, or what keeps every booking from it: what its owner is told.
+"""Which booking covers a pod, or why none does: the explanation for the pod's owner.
 
-Entitlement decides; this module finds what it depended on. It never says more than entitlement would do:
-whatever a reason names would, if it were otherwise, bring the pod nearer to its cover.
+Entitlement decides; this module finds what the decision depended on. It never claims more than entitlement
+would do: if the reason that it names did not hold, the pod would be nearer to its cover.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from cluster.objects.pods import Pod
 Kind = Literal["covered", "none", "unbookable", "later", "namespace", "model", "count", "used-up", "place"]
 
 _NEARNESS: Final[tuple[Kind, ...]] = ("namespace", "model", "count", "used-up", "place")
-"""What is asked of a running booking, in this order: the last one that fails is the nearest to cover."""
+"""The checks of a running booking, in this order: the last one that fails is the nearest to cover."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -25,7 +25,7 @@ class Coverage:
 
     kind: Kind = "none"
     booking: Booking | None = None
-    """The one that covers it; or would, or will."""
+    """The booking that covers the pod; or would, or will."""
     asks: Candidate | None = None
     """The pod; None for one that no booking can cover."""
     users: tuple[Pod, ...] = ()
@@ -42,10 +42,10 @@ class Coverage:
 def coverage(
     pod: Pod, user_coverage: UserCoverage, now: datetime, *, asks: Candidate | None = None
 ) -> Coverage:
-    """What covers a pod, or what keeps every booking from it.
+    """The booking that covers a pod, or the reason why none does.
 
     Args:
-        pod: as it stands among the others, or will stand.
+        pod: as it is among the others, or will be.
         user_coverage: bookings and pods of its user at this instant, itself among them.
         now: the instant.
         asks: the pod as a candidate with the devices that it has; not for one that is not bound.

@@ -1,8 +1,8 @@
-"""Which pods are booked: the one function that extender, admission and reclaimer ask.
+"""Which pods are booked: the one function that extender, admission and reclaimer call.
 
-Computed afresh each time from stored pods and Booking objects (DESIGN: never read back from the stamps that
-people see). The stamp of a booking on a pod only orders the pods of one user, so that a pod which has cover
-keeps it; it never entitles anybody, and nobody else's booking can be reached by it.
+Computed again each time from stored pods and Booking objects (DESIGN: never read back from the stamps that
+people see). The stamp of a booking on a pod only orders the pods of one user, so a pod that has cover keeps
+it; it never entitles a pod, and cannot give access to another user's booking.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +26,7 @@ class Candidate:
     user: str
     namespace: str
     name: str
-    """Orders pods that were created in the same second, of which Kubernetes does not say which came first."""
+    """Orders pods that were created in the same second: Kubernetes does not record which came first."""
     first_created: datetime
     """When the first of its line was created."""
     stamped: str | None
@@ -51,7 +51,7 @@ class UserCoverage:
     covered: Mapping[str, Booking] = field(default_factory=dict)
     """Uid -> the booking that covers the pod."""
     barred: AbstractSet[tuple[str, str]] = frozenset()
-    """(uid, booking) of running pods that a booking does not cover where they stand."""
+    """(uid, booking) of running pods that a booking does not cover on their present node."""
 
 
 def candidate(pod: Pod, *, held: Assignment | None, models: Mapping[str, str]) -> Candidate | None:
@@ -101,7 +101,7 @@ def entitlement(
         bookings: all that may cover somebody.
         candidates: pods.
         now: the instant.
-        barred: (pod uid, booking) of pods that a booking does not cover where they stand (``adoption``).
+        barred: (pod uid, booking) of pods that a booking does not cover on their present node (``adoption``).
     """
     running = sorted((b for b in bookings if b.is_running(now)), key=lambda b: (b.spec.start, b.name))
     pods: dict[str, list[Candidate]] = {}

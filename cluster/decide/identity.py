@@ -79,15 +79,15 @@ def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> 
 def is_account(raw: str) -> bool:
     """Whether the API server's name is that of a program: Kubernetes' controllers, and other ServiceAccounts.
 
-    Of what they create Kubernetes records nowhere who wanted it.
+    Kubernetes does not record for whom they create objects.
     """
     return raw.startswith(ACCOUNTS) or raw == CONTROLLER_MANAGER
 
 
 def users_by_label(known: Iterable[str], rules: Iterable[Rule] = DEFAULT_RULES) -> UsersOf:
-    """Every label that a JupyterHub may give to the pods of known people, and whose it is then.
+    """Every label that a JupyterHub may give to the pods of known people, with the users it then means.
 
-    Two people of one label cannot be told apart: it names both, and whoever asks takes neither.
+    Two people with one label cannot be distinguished: it names both, and the caller takes neither.
 
     Args:
         known: raw names; user ids of bookings count as raw names too.

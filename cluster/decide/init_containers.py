@@ -1,10 +1,10 @@
 """How one pod's containers share its devices: the kubelet's reuse, replayed.
 
-Placement uses it to say which container gets which device, so that what the extender promises is what the
-kubelet will do. Source: kubelet device manager 1.37.1 (``Allocate``, ``devicesToAllocate``): containers are
-served in the order init containers, then app containers; each takes devices that earlier regular init
-containers have left before it takes new ones; what a regular init container has may be used again, what a
-sidecar or an app container has is its own.
+Placement uses it to decide which container gets which device, so that the extender promises what the kubelet
+will do. Source: kubelet device manager 1.37.1 (``Allocate``, ``devicesToAllocate``): containers are served in
+the order init containers, then app containers; each takes devices that earlier regular init containers have
+left before it takes new ones; the devices of a regular init container may be used again, those of a sidecar
+or an app container may not.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,7 +31,7 @@ def device_reuse(needs: tuple[ContainerNeed, ...], source: Source) -> Assignment
         missing = need.count - len(again)
         fresh = tuple(source(need.resource, missing)) if missing else ()
         got = again + fresh
-        # A regular init container puts its new devices beside what was left; others keep what they take.
+        # A regular init container adds its new devices to those left over; others keep what they take.
         reusable[need.resource] = left + fresh if need.kind == "init" else left[need.count :]
         assignment[need.name] = assignment.get(need.name, ()) + got
     return assignment

@@ -1,8 +1,8 @@
-"""Does a node suit a pod, whoever else is there: readiness, taints, selectors, size.
+"""Does a node suit a pod, whatever else runs there: readiness, taints, selectors, size.
 
-Of CPU and memory it looks at what the node has, not at what is free of it. What depends on other pods and on
-volumes is decided in ``cluster.decide.scheduler_filters``, which stands on this. Source: kube-scheduler 1.37,
-plugins NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit.
+Of CPU and memory it checks what the node has, not what is free. What depends on other pods and on volumes is
+decided in ``cluster.decide.scheduler_filters``, which builds on this. Source: kube-scheduler 1.37, plugins
+NodeUnschedulable, TaintToleration, NodeAffinity and NodeResourcesFit.
 """
 
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ from cluster.objects.quantity import QuantityError, parse_amount
 from cluster.objects.selectors import NodeSelector, NodeSelectorTerm, Requirement
 
 UNSCHEDULABLE: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
-"""What ``spec.unschedulable`` means to a pod's tolerations."""
+"""The taint that ``spec.unschedulable`` is to a pod's tolerations."""
 FORBIDDING: Final = frozenset({"NoSchedule", "NoExecute"})
 NAME_FIELD: Final = "metadata.name"
 
@@ -36,7 +36,7 @@ def node_rejection(pod: Pod, node: Node) -> str | None:
 def affinity_rejection(pod: Pod, node: Node) -> str | None:
     """Why the pod and the node do not want each other, whatever their sizes; None when they do.
 
-    A node that says nothing about its readiness is not held to be unready: its taints speak.
+    A node that reports nothing about its readiness does not count as unready: its taints decide.
     """
     if any(c.type == "Ready" and c.status != "True" for c in node.status.conditions or ()):
         return NOT_READY
@@ -60,7 +60,7 @@ def tolerates_taints(pod: Pod, node: Node) -> bool:
 
 
 def _is_too_big(pod: Pod, node: Node) -> bool:
-    """Whether the pod would not fit on the node if it were empty. What cannot be read is no hindrance."""
+    """Whether the pod would not fit on the node if it were empty. An unreadable size is ignored."""
     has = node.status.allocatable or {}
     try:
         return any(name in has and _needed(pod, name) > parse_amount(str(has[name])) for name in _SIZES)
@@ -69,7 +69,7 @@ def _is_too_big(pod: Pod, node: Node) -> bool:
 
 
 def _needed(pod: Pod, name: str) -> Decimal:
-    """What the pod holds at least: everything that runs side by side, or the largest that runs alone."""
+    """The pod's least need: all containers that run side by side, or the largest that runs alone."""
     inits, apps = pod.spec.init_containers or (), pod.spec.containers or ()
     together = sum((_asked(one, name) for one in (*apps, *(i for i in inits if i.is_sidecar))), Decimal())
     alone = max((_asked(one, name) for one in inits if not one.is_sidecar), default=Decimal())

@@ -1,9 +1,9 @@
-"""When a Lease was renewed, told by whoever sees it: pure.
+"""When a Lease was renewed, as observed by a reader: pure.
 
-A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, so that the
-clocks of two machines may differ. But news may come late (an API server that stood still hands out what it
-had queued): a renewal that was written long before it is seen is no fresh sign of life (law L6). How long
-after the one before it was written is told by the writer's own clock, in both texts.
+A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, so the
+clocks of two machines may differ. But an event may come late (an API server that was paused delivers what it
+had queued): a renewal that was written long before it is seen is no fresh sign of life (law L6). The writer's
+own clock, in both texts, shows how long after the previous renewal it was written.
 """
 
 from datetime import datetime
@@ -12,7 +12,7 @@ from typing import Final
 LATE: Final = 10.0
 """Seconds by which a renewal may come later than the texts say without being taken for an old one."""
 _SPACED: Final = 1.0
-"""Seconds between two renewals from which on it can be told whether they come one at a time."""
+"""Seconds between two renewals from which on it is known whether they come one at a time."""
 
 
 def renewed_at(

@@ -1,7 +1,7 @@
 """Does a pod fit on a node, and if not: why.
 
-The order of the checks is the order in which a person would want to hear about them. What a reason is, and
-why its text never changes: ``reasons``.
+The order of the checks is the order of interest to a person. ``reasons`` explains what a reason is, and why
+its text never changes.
 """
 
 from collections.abc import Iterator, Mapping
@@ -51,7 +51,7 @@ def rejection(request: GpuRequest, view: NodeView, agent: AgentState) -> Reason 
     if closed := _closed(request, view, agent):
         return closed
     for resource, needed in request.demand.items():
-        # A device held by a pod of which nobody has said which it is may be any of the free ones.
+        # A pod's device that has not been identified may be any of the free ones.
         spare = largest_set(available(request, view, resource), request) - view.unknown.get(resource, 0)
         if spare < needed:
             return next(_shortages(request, view, resource, needed))
@@ -75,7 +75,7 @@ def elsewhere(hold: Hold) -> Reason:
 
 
 def unhealthy(request: GpuRequest) -> Reason:
-    """The node has enough GPUs for the pod, but too many of them are sick."""
+    """The node has enough GPUs for the pod, but too many of them are unhealthy."""
     return reasons.UNHEALTHY.said(request.selector.text)
 
 

@@ -1,7 +1,7 @@
-"""Why a pod may not be evicted for somebody else (laws L2 and L6): now, or whatever is waited for.
+"""Why a pod may not be evicted for another one (laws L2 and L6): now, or however long one waits.
 
 The one predicate of the reclaimer, which evicts, of the extender, which judges kube-scheduler's victims, and
-of whoever promises devices or keeps promises placeable.
+of every part that promises devices or keeps promises placeable.
 """
 
 from collections.abc import Mapping
@@ -75,18 +75,18 @@ def lasting_protection(
 
 
 def never_evicted_reason(pod: Pod, *, namespaces: Mapping[str, Namespace], home: str) -> str | None:
-    """Why nobody takes the pod away, an administrator's order neither; None where it may be taken."""
+    """Why the pod is never taken away, not even by an administrator's order; None where it may be taken."""
     return _of_its_place(pod, namespaces, home) or _of_its_owner(pod)
 
 
 def stuck_from(pod: Pod) -> datetime | None:
-    """From when on a pod that was told to go counts as one that hangs; None for one that was not told."""
+    """From when on a terminating pod counts as hanging; None for one that is not terminating."""
     until = pod.metadata.deletion_timestamp
     return None if until is None else until + HANGS_AFTER
 
 
 def is_stuck(pod: Pod, now: datetime) -> bool:
-    """Whether nobody can say when it will have gone: what it holds is not waited for."""
+    """Whether it is unknown when the pod will have gone: its devices are not waited for."""
     since = stuck_from(pod)
     return since is not None and since <= now
 

@@ -1,20 +1,19 @@
 """Which of the pods behind our scheduling gate are ungated now (``names.QUEUE``). Pure.
 
-kube-scheduler tries every pod that an extender has turned down again after any change of any pod. So pods
+kube-scheduler tries every pod that an extender has rejected again after any change of any pod. So pods
 without a booking for which no GPU is free wait behind a gate, and are ungated in the order in which the
-scheduler would take them (priority, then age): as many as find a free GPU. All that wait are gone through in
-that order, those that have been ungated too, and each that finds room takes it, so that two are not
-ungated for one GPU. Nobody is behind somebody who finds no room: who needs eight GPUs holds up none who
-needs one.
+scheduler would take them (priority, then age): as many as find a free GPU. All waiting pods are considered in
+that order, including those already ungated, and each that finds room takes it, so that two are not ungated
+for one GPU. A pod that finds no room does not block the next: one that needs eight GPUs does not hold up one
+that needs one.
 
-It looks at GPUs alone, as admission does: whatever else keeps a pod from a node (processors, volumes, a
-promise) is the scheduler's to know. Who was ungated for a node and is not bound there is not counted on
-there any more, so that others are ungated for what it does not take; in the end everybody is, as without a
-gate.
+It checks only GPUs, as admission does: whatever else keeps a pod from a node (processors, volumes, a promise)
+is known to the scheduler. A pod that was ungated for a node and is not bound there is not expected there any
+more, so others are ungated for the GPUs that it does not take; in the end every pod is, as without a gate.
 
-Besides, a few are ungated for which there is no room, each the first of those that wish the same. They take
-what becomes free while no controller leads or before it has seen it, and a cluster autoscaler sees for what
-others wait: it is blind to pods behind a gate.
+Besides, a few are ungated for which there is no room, each the first of those with the same request. They
+take GPUs that become free while no controller leads or before it has seen them, and show a cluster autoscaler
+what the others wait for: it does not see pods behind a gate.
 """
 
 from collections.abc import Iterable, Mapping
@@ -98,7 +97,7 @@ class _Found:
     ungated: list[Pod] = field(default_factory=list)
     expected: dict[str, str] = field(default_factory=dict)
     others: list[tuple[Pod, GpuRequest]] = field(default_factory=list)
-    """Who is not booked and finds no room, ungated already or not."""
+    """Pods that are not booked and find no room, ungated already or not."""
 
     def add(self, pod: Pod, request: GpuRequest, node: str | None, *, is_booked: bool) -> None:
         """The next in line, and the node on which it finds room."""
@@ -126,7 +125,7 @@ def everybody(pods: Iterable[Pod]) -> Step:
 def _is_in_line(pod: Pod, booking: Booking | None) -> bool:
     """Whether it waits for us or for the scheduler.
 
-    Who waits for somebody else's gate keeps ours meanwhile, or it would pass all others by when that one is
+    A pod that waits for another gate keeps ours meanwhile, or it would overtake all others when that one is
     taken off; unless a booking covers it.
     """
     if pod.spec.node_name or not is_live(pod):
@@ -139,7 +138,7 @@ def _place(pod: Pod) -> tuple[int, datetime, str]:
 
 
 def _ahead(others: list[tuple[Pod, GpuRequest]]) -> list[Pod]:
-    """The first of those that wish the same, where none of these has been ungated; few of them altogether."""
+    """The first of those with the same request, where none of these has been ungated; a few altogether."""
     kinds: set[RequestKey] = {request.key for pod, request in others if not is_queued(pod)}
     left = AHEAD - sum(not is_queued(pod) for pod, _ in others)
     chosen: list[Pod] = []
@@ -162,7 +161,7 @@ class _Room:
             if agent == "alive" and _has_any(view)
         }
         self._nothing: set[RequestKey] = set()
-        """Wishes for which no node has devices any more."""
+        """Requests for which no node has devices any more."""
 
     def take(self, pod: Pod, request: GpuRequest) -> str | None:
         """The first node that has devices for the pod, which nobody else gets then."""
@@ -181,7 +180,7 @@ class _Room:
         return None
 
     def _keep(self, name: str, view: NodeView) -> None:
-        """What the node has left; one that has nothing is not looked at again."""
+        """What the node has left; a node with nothing left is not checked again."""
         if _has_any(view):
             self._left[name] = view
         else:

@@ -1,8 +1,8 @@
-"""Who holds a Lease, told from its renewals: the scheduler's, the controller's, the mirror's.
+"""Who holds a Lease, derived from its renewals: the scheduler's, the controller's, the mirror's.
 
 A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
-the news of it came late (``observed_renewal``); only at first sight its age is taken from the Lease's text
-against the wall clock. Pure: instants are passed in.
+its event came late (``observed_renewal``); only at first sight its age is computed from the Lease's text
+and the wall clock. Pure: instants are passed in.
 """
 
 from dataclasses import dataclass
@@ -14,7 +14,7 @@ from cluster.decide.observed_renewal import renewed_at
 from cluster.objects.nodes import Lease
 
 WATCH_STALE_AFTER: Final = 15.0
-"""Seconds without a renewal of any Lease: some are renewed every two seconds, so it is we who are deaf."""
+"""Seconds without a renewal of any Lease: some are renewed every two seconds, so our own watch has failed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,5 +106,5 @@ def _counts_from(known: _Seen, lease: Lease, seen: float) -> float:
     """From when on the renewal of a Lease counts that was seen before."""
     renewed, before = lease.spec.renew_time, known.lease.spec.renew_time
     if renewed is None or before is None or lease.spec.holder_identity != known.lease.spec.holder_identity:
-        return seen  # the clock of another holder says nothing
+        return seen  # another holder's clock is no evidence
     return renewed_at(renewed, before, seen=seen, seen_before=known.seen, at_before=known.at)

@@ -1,4 +1,4 @@
-"""What a pod wants of GPUs, read once per decision; everything that decides about a pod starts here."""
+"""A pod's GPU request, read once per decision; all decisions about a pod start here."""
 
 from dataclasses import dataclass, replace
 from typing import Final
@@ -13,12 +13,12 @@ from cluster.objects.pods import ContainerNeed, Pod, container_needs
 
 RequestKey = tuple[object, ...]
 ANY_DEVICE: Final = DeviceSelector()
-"""No wish."""
+"""No requirement."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuRequest:
-    """A pod's needs and its wishes about them."""
+    """A pod's needs, and its requirements on the devices."""
 
     needs: tuple[ContainerNeed, ...]
     demand: dict[str, int]
@@ -54,7 +54,7 @@ class GpuRequest:
 
 
 def gpu_request_of(pod: Pod, booking: Booking | None = None) -> GpuRequest:
-    """The pod's wish.
+    """The pod's request.
 
     Args:
         pod: any pod.

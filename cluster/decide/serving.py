@@ -1,10 +1,10 @@
 """Whether a node serves: whether its kubelet would take a GPU pod that is bound to it now (ADR 58). Pure.
 
-The Lease of its agent says so, and may be wrong for as long as nobody has noticed that the agent is dead. So
+The Lease of its agent says so, and may be wrong until the agent's death is noticed. So
 
 - a refusal bars the node until its agent has renewed the Lease afterwards and a pause is over, which doubles
   with each further refusal; once a pod has been taken that was admitted later, nothing of it counts any more;
-- where the Leases may have been missed for a while, a node counts when it is heard of again;
+- where the Leases may have been missed for a while, a node counts once it is heard of again;
 - a node whose kubelet offers fewer devices than its agent has healthy ones is short of what it promises;
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
   that the death of an agent costs one pod.
@@ -32,7 +32,7 @@ FIRST_PAUSE: Final = 1.0
 LONGEST_PAUSE: Final = 60.0
 """Seconds."""
 MISSED_AFTER: Final = 15.0
-"""Seconds without news of any Lease after which some may have been missed; agents renew theirs every 10 s."""
+"""Seconds without an event of any Lease after which some may have been missed; agents renew every 10 s."""
 ANSWERED_WITHIN: Final = 30.0
 """Seconds for which a kubelet that says nothing of a pod keeps others from its node, if its agent lives."""
 _DOUBLINGS: Final = 10

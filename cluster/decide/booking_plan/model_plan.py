@@ -1,16 +1,15 @@
 """All nodes with devices of one model, and a place on them for every item.
 
-A ``ModelPlan`` is what stands: nobody changes it. A ``PlanAttempt`` is an attempt on top of it: it puts
-more items on the board, moves others where it must, and is thrown away or stored. It never puts more on a
-node than the node has at that time, so whatever it finds can be kept; it may fail to find what a longer
-search would.
+A ``ModelPlan`` is the present plan and is never changed. A ``PlanAttempt`` is an attempt on top of it: it
+adds items, moves others where it must, and is thrown away or stored. It never puts more on a node than the
+node has at that time, so whatever it finds can be kept; it may fail to find what a longer search would.
 
-The search, within a limit of steps and without looking at a clock, so that it is the same everywhere:
+The search has a limit of steps and reads no clock, so its result is the same everywhere:
 
 1. the node with the smallest room that is large enough (best fit);
-2. where there is none, room is made on a node: items that stand in the way, and have not begun, find another
+2. where there is none, room is made on a node: items that are in the way, and have not begun, find another
    place in the same way, to a small depth;
-3. at last all items that overlap, directly or through others, and may be moved are placed anew, the largest
+3. at last all items that overlap, directly or through others, and may be moved are placed again, the largest
    first and then by their start, with backtracking. For single devices on nodes without blocks that order
    always succeeds where the sum fits (interval graphs are perfect).
 """
@@ -31,7 +30,7 @@ STEPS: Final = 2_000
 DEPTH: Final = 4
 """So many items in a row make room for each other."""
 CROWD: Final = 600
-"""So many items are placed anew together, not more."""
+"""At most this many items are placed again together."""
 SPANS: Final = 100
 """Spans of time for which a board remembers what is free on its nodes."""
 
@@ -48,7 +47,7 @@ Room = tuple[int, str]
 
 
 class ModelPlan:
-    """What stands."""
+    """The present plan."""
 
     def __init__(
         self,
@@ -56,7 +55,7 @@ class ModelPlan:
         placed: Iterable[Placed] = (),
         blocks: Iterable[Block] = (),
     ) -> None:
-        """Items whose node is unknown here, or is gone, are left to whoever repairs the board."""
+        """Items whose node is unknown here, or is gone, are left to the repair of the plan."""
         items: dict[str, list[Item]] = {}
         lost: list[Item] = []
         for item, node in placed:
@@ -107,7 +106,7 @@ class ModelPlan:
     def overfull(self, start: int) -> Iterator[tuple[str, int, int]]:
         """(node, from, until): where more is placed than there is, from ``start`` on."""
         for name, node_plan in self.node_plans.items():
-            # Mostly there is none, and that is known without looking at every turn.
+            # Usually there is none, and that is known without checking every change.
             if node_plan.load.most(start, INDEFINITELY) <= node_plan.devices:
                 continue
             turns = [*node_plan.load.turns(start, INDEFINITELY), (INDEFINITELY, 0)]
@@ -116,7 +115,7 @@ class ModelPlan:
                     yield name, at, until
 
     def first_gap(self, not_before: int, length: int, size: int) -> int | None:
-        """The first instant from which one node, as everything stands, has room for so long."""
+        """The first instant from which one node, as everything is placed, has room for that long."""
         found = (
             node_plan.load.first_gap(not_before, length, node_plan.devices - size)
             for node_plan in self.node_plans.values()
@@ -138,7 +137,7 @@ class PlanAttempt:
         """An attempt.
 
         Args:
-            plan: what stands.
+            plan: the present plan.
             fixed_until: what begins by then is not moved for others.
             steps: how long it searches at most.
         """
@@ -148,7 +147,7 @@ class PlanAttempt:
         self._plan = plan
         self._node_plans = dict(plan.node_plans)
         self._touched: dict[str, int] = {}
-        """Node -> times that it stands in the journal: all others are as on the board."""
+        """Node -> how often it is in the journal: all others are as in the plan."""
         self._journal: list[tuple[Item, str | None, str, NodePlan]] = []
         """(what was put or taken, where it had been placed, on which node, that node before)."""
         self._home: dict[Item, str] = {}
@@ -169,7 +168,7 @@ class PlanAttempt:
         return self._node_plans.get(node)
 
     def plan(self) -> ModelPlan:
-        """What would stand; the attempt must not go on."""
+        """The resulting plan; the attempt must not go on."""
         made = ModelPlan({})
         made.node_plans = self._node_plans
         return made
@@ -240,7 +239,7 @@ class PlanAttempt:
         return (name for _, name in merge(untouched, some) if self._node_plans[name].devices >= item.size)
 
     def _named(self, item: Item) -> Iterator[Room]:
-        """(room, node) of those that are looked at one by one: all that it may be on, or that are touched."""
+        """(room, node) of those that are checked one by one: all that it may be on, or that are touched."""
         only = self._only.get(item)
         names = self._touched if only is None else [only] if only in self._node_plans else []
         return ((self._node_plans[name].room(item.start, item.end), name) for name in names)
@@ -279,7 +278,7 @@ class PlanAttempt:
         return False
 
     def _anew(self, items: Sequence[Item]) -> bool:
-        """Place everything anew that hangs together with these."""
+        """Place again everything that is connected with these."""
         limit = min(CROWD, self.left)
         if len(items) > limit:
             return False

@@ -1,8 +1,8 @@
-"""Where may a pod be placed that nobody will ever take away: does every booking keep its place (law L5)?
+"""Where may a pod be placed that is never evicted: does every booking keep its place (law L5)?
 
-Whoever may be evicted is no danger to a booking. A pod that stays for ever, one of a namespace that an
-administrator has spared, a DaemonSet's, is one like a device that was lost. Asked by the extender, and told
-by whoever explains why such a pod waits.
+A pod that may be evicted is no danger to a booking. A pod that stays indefinitely, such as one of a namespace
+that an administrator has spared, or a DaemonSet's, is like a lost device. Used by the extender, and by the
+explanation why such a pod waits.
 """
 
 from collections.abc import Mapping
@@ -14,7 +14,7 @@ from cluster.decide.booking_plan.supply import NodeSupply, node_supply
 
 
 class PermanentPods:
-    """One instant: which nodes bear somebody who stays. Remembers what it has made."""
+    """Which nodes can take a pod that stays, at one instant. Keeps the plans that it has made."""
 
     def __init__(self, inputs: PlanInputs, shares: Mapping[str, NodeSupply] | None = None) -> None:
         """Take the instant.
@@ -28,7 +28,7 @@ class PermanentPods:
         self._scenes: dict[str, PlacementCheck | None] = {}
 
     def allows_permanent(self, node: str, devices: int, models: AbstractSet[str]) -> bool:
-        """Whether every booking keeps its place when so many devices of a node are had for good.
+        """Whether every booking keeps its place when this many devices of a node are taken for good.
 
         Args:
             node: its name.

@@ -11,7 +11,7 @@ from cluster.decide.booking_plan.timeline import Load
 NO_NODE: Final = ""
 """The node of an item that has no place."""
 OFF_PLAN: Final = 1_000_000
-"""Serials of pods that run beside the node of their booking begin here."""
+"""Serials of pods that run off the node of their booking begin here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +25,7 @@ class PlannedBooking:
     is_whole: bool
     """All its devices are on one node."""
     plan: tuple[tuple[str, int], ...] = ()
-    """(node, devices): where it stands."""
+    """(node, devices): its planned place."""
 
     def placed(self) -> list[Placed]:
         """Its items, with their nodes or ``NO_NODE``: one for a whole booking, else one for each device.
@@ -111,13 +111,13 @@ def pin(shift: PlanAttempt, placed: Sequence[Placed], pods: Mapping[str, int], h
     """Put a booking's items where its pods run.
 
     A whole booking follows its pods where there is room for all of it; where there is none, and for pods on
-    other nodes than the rest, its place stays and those pods count beside it: when they end, the promise of
+    other nodes than the rest, its place stays and those pods count in addition: when they end, the promise of
     one node is still kept. Single devices follow their pods, but not to a node that cannot bear all that run
-    there, for maintenance or a device that has fallen ill: the place that was found for them elsewhere stays
-    theirs, and their pods count beside it.
+    there, because of maintenance or an unhealthy device: the place that was found for them elsewhere stays
+    theirs, and their pods count in addition.
 
     Args:
-        shift: on which the booking stands as it is planned.
+        shift: in which the booking is placed as it is planned.
         placed: its items and their nodes, none of them ``NO_NODE``.
         pods: node -> devices that its pods have there.
         held: what the pods of all bookings have.

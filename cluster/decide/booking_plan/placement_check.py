@@ -108,7 +108,7 @@ class PlacementCheck:
         return shift if shift.place_all(lifted) else None
 
     def allows_permanent(self, node: str, devices: int) -> bool:
-        """Whether whoever can have a place still has one when so many devices of a node are had for good."""
+        """Whether all bookings that can have a place keep one without this many devices of a node."""
         plan = self._steady()
         node_plan = plan.node_plans.get(node)
         if node_plan is None or node_plan.room(self.now, INDEFINITELY) >= devices:

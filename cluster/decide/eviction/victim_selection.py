@@ -46,12 +46,12 @@ class NodeCandidate:
     node: str
     free: tuple[str, ...] = ()
     leaving: tuple[str, ...] = ()
-    """Held by pods that have been told to go."""
+    """Held by terminating pods."""
     coming: tuple[str, ...] = ()
-    """Held by pods that will be told to go for another reason: these can be kept then."""
+    """Held by pods that will be evicted for another reason: these can be kept then."""
     victims: tuple[Victim, ...] = ()
     going: frozenset[str] = frozenset()
-    """Uids of the pods that will be told to go for another reason."""
+    """Uids of the pods that will be evicted for another reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ class VictimSelection:
     devices: tuple[str, ...]
     victims: tuple[Victim, ...]
     waits: bool
-    """It needs what is ``coming``: that can be kept when its holder has been told to go."""
+    """It needs devices in ``coming``: they can be kept once their holder is terminating."""
     busy: int
     """How many of the devices somebody still holds."""
     rank: Rank

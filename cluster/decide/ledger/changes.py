@@ -1,7 +1,7 @@
-"""Which names have changed since when: for any number who ask, each with a number of their own.
+"""Which names have changed since when: for any number of readers, each with a number of its own.
 
-Only the last change of each name is remembered, and of names that come and go not every one for ever: who has
-not asked for so long that something is forgotten is told to look at everything.
+Only the last change of each name is remembered, and names that come and go are not remembered indefinitely: a
+reader that has not asked for so long that something is forgotten must read everything.
 """
 
 from typing import Final

@@ -21,7 +21,7 @@ class Holding:
     node: str
     devices: Amounts
     asked: Mapping[str, int] = field(default_factory=dict)
-    """Resource -> how many devices the pod asks for; empty for one that was told with its devices."""
+    """Resource -> how many devices the pod asks for; empty for one whose devices are known."""
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> how many devices the pod holds of which nobody has said which they are."""
     known_as: str = ""

@@ -177,11 +177,11 @@ class Ledger:
 
     @property
     def pods(self) -> frozenset[str]:
-        """Uids of the pods that objects have told about."""
+        """Uids of the pods that have been seen in an event or a list."""
         return frozenset(self._pods)
 
     def knows(self, uid: str) -> bool:
-        """Whether objects have told about a pod."""
+        """Whether a pod has been seen in an event or a list."""
         return uid in self._pods
 
     def holding(self, uid: str) -> Holding | None:
@@ -217,7 +217,7 @@ class Ledger:
         return found
 
     def changed_since(self, generation: int) -> list[str] | None:
-        """Nodes whose views have changed after a generation; None where too much has: look at all of them."""
+        """Nodes whose views have changed after a generation; None where too much has: read all of them."""
         return self._changes.since(generation)
 
     def exists(self, name: str) -> bool:
@@ -235,7 +235,7 @@ class Ledger:
         return frozenset(self._nominated)
 
     def serve(self, models: Mapping[str, str]) -> None:
-        """Of these waiting pods the devices are of one model, that of their booking, whatever they wish."""
+        """For these waiting pods, the devices are of their booking's model, whatever they request."""
         for uid, meant in self._nominated.items():
             if self._served.get(uid) != models.get(uid):
                 self._stale(meant.node)

@@ -1,8 +1,8 @@
-"""Whether a node's agent is alive, told from its Lease (law L6: an agent unresponsive for 75 s).
+"""Whether a node's agent is alive, derived from its Lease (law L6: an agent unresponsive for 75 s).
 
 A renewal counts from the moment at which the reader sees it, on the reader's own monotonic clock, unless
-the news of it came late (``observed_renewal``); only at first sight the age is taken from the Lease's text
-against the wall clock. So a clock that is wrong on some node does not matter once two renewals were seen.
+its event came late (``observed_renewal``); only at first sight the age is computed from the Lease's text
+and the wall clock. So a wrong clock on some node does not matter once two renewals were seen.
 Pure: instants are passed in.
 """
 
@@ -23,7 +23,7 @@ UNRESPONSIVE_AFTER: Final = 75.0
 AgentState = Literal[
     "alive", "unresponsive", "stopping", "unseen", "unconfirmed", "kubelet-refusing", "kubelet-short"
 ]
-"""How a node's agent is doing. The last three are told apart by who binds pods alone (``decide.serving``)."""
+"""The state of a node's agent. Only the part that binds pods distinguishes the last three (``serving``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ class Liveness:
             at = monotonic - max(0.0, (now - renewed).total_seconds())
         elif renewed == known.renewed:
             at, seen = known.at, known.seen
-        elif holder == known.holder:  # the clock of another holder says nothing
+        elif holder == known.holder:  # another holder's clock is no evidence
             at = renewed_at(
                 renewed, known.renewed, seen=monotonic, seen_before=known.seen, at_before=known.at
             )
@@ -89,7 +89,7 @@ class Liveness:
             self._changes.note(node, existing=len(self._renewals))
 
     def copy(self) -> "Liveness":
-        """The same signs of life, whatever is heard from now on."""
+        """A copy of these signs of life that does not follow later events."""
         same = Liveness()
         same._renewals = dict(self._renewals)
         return same
@@ -108,7 +108,7 @@ class Liveness:
         return self._changes.since(turns)
 
     def turn(self, node: str) -> None:
-        """The node's state may be another by what is known of it beside its Lease."""
+        """The node's state may have changed for reasons other than its Lease."""
         self._changes.note(node, existing=len(self._renewals))
 
     def renewal(self, node: str) -> Renewal | None:
@@ -123,7 +123,7 @@ class Liveness:
         return known.at + UNRESPONSIVE_AFTER
 
     def quiet(self, seconds: float, *, monotonic: float) -> frozenset[str]:
-        """Nodes whose agents have given no sign of life for so long, whether they said goodbye or not."""
+        """Nodes whose agents have given no sign of life for so many seconds, whether or not they released."""
         return frozenset(node for node, known in self._renewals.items() if monotonic - known.at >= seconds)
 
     def state(self, node: str, *, monotonic: float) -> AgentState:

@@ -1,4 +1,4 @@
-"""One node as decisions see it: immutable, made anew only when something on the node changes."""
+"""One node as decisions see it: immutable, rebuilt only when something on the node changes."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

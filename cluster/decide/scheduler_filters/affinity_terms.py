@@ -76,5 +76,5 @@ def selects(selector: LabelSelector | None, labels: Labels) -> bool:
 
 
 def is_empty(selector: LabelSelector) -> bool:
-    """Whether it selects everything because nothing stands in it."""
+    """Whether it selects everything because it is empty."""
     return not selector.match_labels and not selector.match_expressions

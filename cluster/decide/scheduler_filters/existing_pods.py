@@ -41,7 +41,7 @@ class NodePods(msgspec.Struct, frozen=True, gc=False):
 
 
 def other_of(pod: Pod) -> ExistingPod | None:
-    """What counts of a pod; None for one that has ended or has been told to go.
+    """The part of a pod that counts; None for one that has ended or is terminating.
 
     A terminating pod still holds what it has, and will have freed it when its place is taken.
     """

@@ -70,7 +70,7 @@ class Volumes:
         return None if self._can_be_bound(node) else NONE_TO_BIND
 
     def _take_in(self, mount: PodVolume, pod: Pod) -> str | None:
-        """Look at one of the volumes: why the pod cannot run anywhere, None where it can."""
+        """Check one of the volumes: why the pod cannot run anywhere; None where it can."""
         claim = self._around.claims.get(f"{pod.metadata.namespace}/{_claim_name(mount, pod)}")
         if claim is None or (mount.ephemeral and not _is_owned(claim, pod)):
             return NO_CLAIM
