@@ -59,11 +59,11 @@ DEFAULT_RULES: Final = (
     Rule(source="oidc", match=r"(?!system:)[^@\n]+"),
 )
 """People are who the API server, the hub or the provider says; ServiceAccounts and other ``system:`` names
-are nobody. Nor is an e-mail address anybody: user ids are seen by whoever may see pods (ADR 61)."""
+are nobody. Nor is an e-mail address anybody: everybody who may see pods sees user ids (ADR 61)."""
 
 
 def is_address(raw: str) -> bool:
-    """Whether a name is an e-mail address, or looks like one."""
+    """Whether a name is an e-mail address, or has the form of one."""
     return "@" in raw
 
 

@@ -80,7 +80,7 @@ class Serving(Liveness):
         self._counted: OrderedDict[str, None] = OrderedDict()
 
     def apply_lease(self, lease: Lease, *, monotonic: float, now: datetime) -> None:
-        """A Lease as it is now, of an agent or of anybody else: that it is heard of tells that all are."""
+        """A Lease as it is now, of any holder: an event of one shows that the watch works for all."""
         if self._heard is not None and monotonic - self._heard > MISSED_AFTER:
             self.doubt(monotonic)
         self._heard = monotonic

@@ -7,7 +7,7 @@ from cluster.kube.errors import Request
 
 
 def bound(request: Request, pod: Json, binding: Json, at: str) -> Json:
-    """The pod as a Binding makes it; nobody looks whether the node exists.
+    """The pod after a Binding; it is not checked whether the node exists.
 
     Raises:
         Conflict: it is another pod, bound, being deleted, or gated.

@@ -16,8 +16,8 @@ PATIENCE: Final = 60.0
 class FakeClock:
     """Virtual time, for one thread or many.
 
-    ``advance`` moves it and wakes whoever waits. With ``self_advancing`` a wait itself moves the time to its
-    end and returns: for code that runs in the test's own thread.
+    ``advance`` moves it and wakes the threads that wait. With ``self_advancing`` a wait itself moves the time
+    to its end and returns: for code that runs in the test's own thread.
     """
 
     def __init__(self, start: datetime = START, *, self_advancing: bool = False) -> None:
@@ -49,7 +49,7 @@ class FakeClock:
             self._waiting.append(deadline)
             self._changed.notify_all()
             try:
-                # Whoever sets the event does not know of this condition: look at it in real time, too.
+                # The setter of the event does not know this condition: check it in real time, too.
                 while not event.is_set() and self._elapsed < deadline:
                     self._changed.wait(0.005)
             finally:

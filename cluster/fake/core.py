@@ -29,7 +29,7 @@ class Attributes:
     """What admission is asked about: an object that is to be created, and by whom.
 
     As a webhook of the real server sees it: before a name is made of ``generateName`` (the object has no name
-    then), before uid and creation time are given, before anybody has looked whether the name is taken.
+    then), before uid and creation time are given, before it is checked whether the name is taken.
     """
 
     plural: str
@@ -54,12 +54,12 @@ class Call:
 
     @property
     def body(self) -> Json | None:
-        """What was sent, read anew each time."""
+        """What was sent, decoded again each time."""
         return None if self.sent is None else msgspec.json.decode(self.sent)
 
 
 class ServerCore:
-    """The server behind its doors. Whoever holds its lock has it to themselves."""
+    """The server behind its endpoints. The thread that holds its lock has exclusive access."""
 
     def __init__(self, clock: Clock, *, streams_lists: bool, history: int, calls_kept: int) -> None:
         self.lock = threading.RLock()
@@ -69,7 +69,7 @@ class ServerCore:
         self.pages = Pages(self.store)
         self.faults = Faults()
         self.protected: set[str] = set()
-        """Uids of pods that a PodDisruptionBudget stands before."""
+        """Uids of pods that a PodDisruptionBudget protects."""
         self.admission: Admission | None = None
         self.calls: list[Call] = []
         self._calls_kept = calls_kept

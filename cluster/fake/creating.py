@@ -1,6 +1,6 @@
 """Creation, in the order of the real server.
 
-Namespace, defaults, admission, name, status, and only then the look whether the name is taken. A dry run
+Namespace, defaults, admission, name, status, and only then the check whether the name is taken. A dry run
 goes the whole way but the last step.
 """
 

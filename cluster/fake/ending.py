@@ -1,4 +1,4 @@
-"""How objects end: deletion, eviction, and what a kubelet does with a pod that was told to go.
+"""How objects end: deletion, eviction, and what a kubelet does with a terminating pod.
 
 As with the real server a pod is deleted in two steps. It gets ``deletionTimestamp`` (the instant at which its
 grace will be over) and ``deletionGracePeriodSeconds``; it vanishes when a delete with grace 0 comes, which is
@@ -55,8 +55,8 @@ def evicted(
 ) -> None:
     """Evict a pod: the condition ``DisruptionTarget``, then the deletion.
 
-    A budget counts for a pod that runs and was not yet told to go, and is asked before the preconditions. A
-    pod that somebody else has deleted gets the condition, too.
+    A budget counts for a pod that runs and is not terminating yet, and is checked before the preconditions.
+    A pod that is deleted already gets the condition, too.
     """
     if (body.get("metadata") or {}).get("name") != state.metadata["name"]:
         raise refusal(request, 400, "BadRequest", "name in URL does not match name in Eviction object")
@@ -73,16 +73,16 @@ def evicted(
         "message": "Eviction API: evicting",
     }
     conditions = with_condition(state.obj, condition, text_of(asked.now()))
-    told = merged(state.obj, {"status": {"conditions": conditions}})
-    if told != state.obj:
-        state = asked.store.write(resource, told)
+    evicted = merged(state.obj, {"status": {"conditions": conditions}})
+    if evicted != state.obj:
+        state = asked.store.write(resource, evicted)
     deleted(asked, resource, state, options.get("gracePeriodSeconds"))
 
 
 def finished(asked: ServerCore, resource: Resource[Any], state: State, phase: str) -> None:
-    """A kubelet says that all containers of a pod have ended, and lets go of it.
+    """A kubelet reports that all containers of a pod have ended, and releases it.
 
-    What nobody has deleted, and what is no pod, vanishes, unless it is a pod with finalizers.
+    An object that is not being deleted, or is no pod, vanishes, unless it is a pod with finalizers.
     """
     pod = state.obj
     held = pod["metadata"].get("deletionTimestamp") or pod["metadata"].get("finalizers")
@@ -137,7 +137,7 @@ def _delete_at_once(asked: ServerCore, resource: Resource[Any], state: State) ->
         return
     if metadata.get("deletionTimestamp"):
         return
-    told: Json = {"deletionTimestamp": text_of(asked.now()), "deletionGracePeriodSeconds": 0}
+    changed: Json = {"deletionTimestamp": text_of(asked.now()), "deletionGracePeriodSeconds": 0}
     if metadata.get("generation"):
-        told["generation"] = metadata["generation"] + 1
-    asked.store.write(resource, merged(state.obj, {"metadata": told}))
+        changed["generation"] = metadata["generation"] + 1
+    asked.store.write(resource, merged(state.obj, {"metadata": changed}))

@@ -24,7 +24,7 @@ class Change:
 
 
 class ChangeView:
-    """A change as listeners are told of it."""
+    """A change as reported to listeners."""
 
     def __init__(self, change: Change) -> None:
         self._change = change

@@ -1,7 +1,7 @@
 """How kinds of objects differ on the real API server, as far as our parts and tests ask for them.
 
 Each set mirrors what the strategies of kube-apiserver 1.37 say (``AllowUnconditionalUpdate``,
-``PrepareForUpdate`` and the like). A kind that stands in none of them is simple: one door for all of it, no
+``PrepareForUpdate`` and the like). A kind that is in none of them is simple: one endpoint for all of it, no
 generation, deleted at once.
 """
 

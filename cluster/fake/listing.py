@@ -1,6 +1,6 @@
 """Lists in pages: as with the real server, all pages show the moment of the first one.
 
-The token stands for what is left of that moment. After a compaction, and for the oldest of too many tokens,
+The token names the rest of that snapshot. After a compaction, and for the oldest of too many tokens,
 the answer is 410: list again.
 """
 

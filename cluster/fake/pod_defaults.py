@@ -1,4 +1,4 @@
-"""What the real server makes of a new pod before it is stored: defaults, priority, its first status."""
+"""How the real server completes a new pod before it is stored: defaults, priority, its first status."""
 
 from typing import Any, Final
 
@@ -46,17 +46,17 @@ def prioritised(request: Request, store: Store, pod: Json) -> Json:
         raise _forbidden(request, pod, f"no PriorityClass with name {name} was found")
     value = int(chosen.get("value") or 0) if chosen else 0
     if spec.get("priority") not in {None, value}:
-        told = (
+        message = (
             f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
             f"priority admission controller computed {value} from the given PriorityClass name"
         )
-        raise _forbidden(request, pod, told)
+        raise _forbidden(request, pod, message)
     named = {"priorityClassName": chosen["metadata"]["name"]} if chosen else {}
     return {**pod, "spec": {**spec, **named, "priority": value}}
 
 
 def born(pod: Json, at: str) -> Json:
-    """The pod with the status of one that nobody has looked at yet."""
+    """The pod with the status of one that was just created."""
     status: Json = {"phase": "Pending"}
     if pod["spec"].get("schedulingGates"):
         condition = {

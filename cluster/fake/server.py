@@ -91,10 +91,10 @@ class FakeKube(UserKube):
             finished(self._asked, resource, self._stored(resource, name, namespace), phase)
 
     def on_change(self, tell: Listener) -> None:
-        """Tell of every stored change, in order, while the server stands still.
+        """Call a listener with every stored change, in order, while the server waits.
 
-        What the listener raises reaches whoever made the change; the change stays. A listener may write:
-        what it writes is told when all listeners have been told of the change before.
+        What the listener raises reaches the writer of the change; the change stays. A listener may write:
+        its change is reported once all listeners have received the change before.
         """
         with self._asked.lock:
             self._asked.store.listeners.append(tell)

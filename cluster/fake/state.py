@@ -45,7 +45,7 @@ class State:
         return metadata
 
     def copy(self) -> Json:
-        """The object, for whoever wants to change it."""
+        """The object, for a caller that changes it."""
         copied: Json = _DECODER.decode(self.raw)
         return copied
 

@@ -1,6 +1,6 @@
 """The objects and the one sequence of resourceVersions over all kinds, as etcd keeps them.
 
-A write is stored first and told of afterwards: to the watches, then to the listeners, in the order of the
+A write is stored first and reported afterwards: to the watches, then to the listeners, in the order of the
 writes even where a listener writes itself. What a listener raises reaches the writer; the change stays.
 """
 
@@ -18,7 +18,7 @@ FIRST: Final = 100
 """The resourceVersion before the first write: a server has written things of its own when it serves."""
 
 Listener = Callable[[ChangeView], None]
-"""Told of every stored change, in order, while the server stands still."""
+"""Called with every stored change, in order, while the server waits."""
 
 
 class Table:
@@ -68,8 +68,8 @@ class Store:
         self.watches: list[Callable[[Change], None]] = []
         """Told before the listeners."""
         self._tables: dict[str, Table] = {}
-        self._untold: deque[Change] = deque()
-        self._telling = False
+        self._unreported: deque[Change] = deque()
+        self._reporting = False
 
     def table(self, plural: str) -> Table:
         """The objects of a kind."""
@@ -94,7 +94,7 @@ class Store:
         table = self.table(resource.plural)
         was = table.find(key)
         table.put(key, now)
-        self._tell(Change(self.version, resource.plural, was, now))
+        self._report(Change(self.version, resource.plural, was, now))
         return now
 
     def remove(self, resource: Resource[Any], state: State) -> None:
@@ -104,27 +104,27 @@ class Store:
         table = self.table(resource.plural)
         was = table.find(key)
         table.drop(key)
-        self._tell(Change(self.version, resource.plural, was, None))
+        self._report(Change(self.version, resource.plural, was, None))
 
-    def _tell(self, change: Change) -> None:
+    def _report(self, change: Change) -> None:
         self.history.append(change)
         for watch in tuple(self.watches):
             watch(change)
         if change.was is not None:
             change.was.shrink()
-        self._untold.append(change)
-        if self._telling:
-            return  # a listener writes: whoever tells at present goes on with this change
-        self._telling = True
+        self._unreported.append(change)
+        if self._reporting:
+            return  # a listener writes: the outer call goes on with this change
+        self._reporting = True
         try:
-            while self._untold:
-                news = ChangeView(self._untold.popleft())
-                for tell in self.listeners:
-                    tell(news)
+            while self._unreported:
+                view = ChangeView(self._unreported.popleft())
+                for listener in self.listeners:
+                    listener(view)
         finally:
-            self._telling = False
+            self._reporting = False
 
 
 def key_of(namespace: str | None, name: str) -> str:
-    """Where an object stands among those of its kind: as in etcd, the slash counts when keys are sorted."""
+    """The key of an object in the order of its kind: as in etcd, the slash counts when keys are sorted."""
     return f"{namespace or ''}/{name}"

@@ -1,4 +1,4 @@
-"""Watches: what a change means to whoever watches a selection, and from where a watch goes on.
+"""Watches: the effect of a change on the watch of a selection, and where a watch resumes.
 
 As with the real server a watch without a resourceVersion begins with the present objects, one with a version
 that history no longer holds ends with 410, coming into a selection is ADDED, leaving it is DELETED (with the
@@ -46,7 +46,7 @@ class FakeWatch(Generic[T]):
             yield from self._next()
 
     def ready(self) -> Iterator[WatchEvent[T]]:
-        """The events that have come, without waiting for more: for whoever has no thread to wait in."""
+        """The events that have come, without waiting for more: for callers without a thread to wait in."""
         while not (self.over or self._events.empty()):
             yield from self._next()
 
@@ -101,7 +101,7 @@ class Watches:
         self._lock = lock
         self._streams_lists = streams_lists
         self._running: list[FakeWatch[Any]] = []
-        store.watches.append(self._tell)
+        store.watches.append(self._notify)
 
     def __len__(self) -> int:
         return len(self._running)
@@ -139,7 +139,7 @@ class Watches:
             watch.end(error)
         self._running.clear()
 
-    def _tell(self, change: Change) -> None:
+    def _notify(self, change: Change) -> None:
         for watch in self._running:
             watch.notify(change)
 

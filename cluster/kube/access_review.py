@@ -61,7 +61,7 @@ class Permission:
 
 
 def may_i(kube: Kube, right: Permission) -> bool:
-    """Whether whoever asks may do that.
+    """Whether the caller may do that.
 
     Raises:
         ApiError: nobody could be asked.

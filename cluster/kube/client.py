@@ -74,7 +74,7 @@ class KubeClient:
 
         Args:
             connection: where and as whom.
-            clock: to tell the server's clock from ours.
+            clock: to compare the server's clock with ours.
             user_agent: ``component/version``; the component becomes the field manager of our writes.
             timeouts: per request; a watch has its own.
             connections: requests at one time for which connections are kept.

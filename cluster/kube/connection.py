@@ -1,4 +1,4 @@
-"""Where the API server is and who we are to it: what a client is made from.
+"""The API server's address and our credentials: the input of a client.
 
 ``cluster.kube.in_cluster`` makes one as a pod finds it.
 """
@@ -46,7 +46,7 @@ class NoToken:
 
 
 class TokenFile:
-    """A token in a file that somebody rotates."""
+    """A token in a file that is rotated."""
 
     def __init__(self, path: Path, clock: Clock, *, every: float = TOKEN_READ_EVERY) -> None:
         """Read the file at once.

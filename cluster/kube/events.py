@@ -1,8 +1,8 @@
-"""Events: sentences about a pod or a node for people, as ``kubectl describe`` shows them (law L8).
+"""Events: messages about a pod or a node for people, as ``kubectl describe`` shows them (law L8).
 
-Telling never blocks and never fails: sentences wait in a queue for the recorder's thread, and when it is full
-or the API server refuses, they are dropped and counted. A sentence that repeats within ten minutes raises the
-count of the Event that is there.
+Recording never blocks and never fails: messages wait in a queue for the recorder's thread, and when it is
+full or the API server refuses, they are dropped and counted. A message that repeats within ten minutes raises
+the count of the existing Event.
 """
 
 import queue
@@ -33,7 +33,7 @@ AGGREGATED_WITHIN: Final = 600.0
 """Seconds."""
 LONGEST_QUEUE: Final = 1000
 LAST_WORDS: Final = 5.0
-"""Seconds that the end of the process may wait for what is not written yet."""
+"""Seconds that the end of the process may wait for unwritten messages."""
 MOST_REMEMBERED: Final = 4096
 LONGEST_MESSAGE: Final = 1024
 """Characters; the API server refuses longer ones."""
@@ -44,7 +44,7 @@ NAMESPACE_OF_NODES: Final = "default"
 
 @dataclass(frozen=True)
 class _EventKey:
-    """What is told: equal ones are aggregated."""
+    """An Event's content: equal ones are aggregated."""
 
     kind: str
     api_version: str
@@ -58,7 +58,7 @@ class _EventKey:
 
 @dataclass(frozen=True)
 class _WrittenEvent:
-    """The Event that holds a sentence."""
+    """The Event that holds a message."""
 
     event: str
     count: int
@@ -71,13 +71,13 @@ class EventRecorder:
     def __init__(
         self, kube: Kube, clock: Clock, *, component: str, registry: CollectorRegistry | None = None
     ) -> None:
-        """Args: component: who says so; registry: where dropped and written Events are counted."""
+        """Args: component: the Events' source; registry: where dropped and written Events are counted."""
         self._kube = kube
         self._clock = clock
         self._component = component
         self._queue: queue.Queue[tuple[_EventKey, datetime] | None] = queue.Queue(LONGEST_QUEUE)
-        """None only wakes whoever waits."""
-        self._told: dict[_EventKey, _WrittenEvent] = {}
+        """None only wakes the recorder's thread."""
+        self._written: dict[_EventKey, _WrittenEvent] = {}
         self._outcomes = Counter(
             "events_total",
             "Events about objects, by what became of them: written, dropped (queue full), refused.",
@@ -87,34 +87,34 @@ class EventRecorder:
         )
 
     def normal(self, about: Pod | Node, reason: str, message: str) -> bool:
-        """Tell that something went as it should; reason is one CamelCase word. False where it was dropped."""
-        return self._tell(about, "Normal", reason, message)
+        """Record that something went well; reason is one CamelCase word. False where it was dropped."""
+        return self._enqueue(about, "Normal", reason, message)
 
     def warning(self, about: Pod | Node, reason: str, message: str) -> bool:
-        """Tell that something is wrong; reason is one CamelCase word. False where it was dropped."""
-        return self._tell(about, "Warning", reason, message)
+        """Record that something is wrong; reason is one CamelCase word. False where it was dropped."""
+        return self._enqueue(about, "Warning", reason, message)
 
     def run(self, stop: threading.Event) -> None:
-        """Write what is told until ``stop`` is set, then what still waits."""
+        """Write messages until ``stop`` is set, then those that still wait."""
         call_at(stop, self._wake)
         while not stop.is_set():
-            if (told := self._queue.get()) is not None:
-                self._write(*told)
+            if (message := self._queue.get()) is not None:
+                self._write(*message)
         self.flush(within=LAST_WORDS)
 
     def _wake(self) -> None:
-        with suppress(queue.Full):  # then nobody waits
+        with suppress(queue.Full):  # then the thread does not wait
             self._queue.put_nowait(None)
 
     def flush(self, within: float = float("inf")) -> None:
-        """Write what waits, in this thread, until the API server refuses or so many seconds are over."""
+        """Write waiting messages, in this thread, until the API server refuses or the seconds are over."""
         end = self._clock.monotonic() + within
         while not self._queue.empty() and self._clock.monotonic() < end:
-            told = self._queue.get_nowait()
-            if told is not None and not self._write(*told):
+            message = self._queue.get_nowait()
+            if message is not None and not self._write(*message):
                 return
 
-    def _tell(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> bool:
+    def _enqueue(self, about: Pod | Node, severity: Severity, reason: str, message: str) -> bool:
         resource = PODS if isinstance(about, Pod) else NODES
         text = _EventKey(
             kind=resource.kind,
@@ -136,7 +136,7 @@ class EventRecorder:
     def _write(self, message: _EventKey, at: datetime) -> bool:
         """Write one; whether it worked."""
         try:
-            self._told[message] = self._repeat(message, at) or self._create(message, at)
+            self._written[message] = self._repeat(message, at) or self._create(message, at)
         except ApiError as error:
             self._outcomes.labels("refused").inc()
             log.warning("an Event could not be written", reason=message.reason, error=str(error))
@@ -146,16 +146,16 @@ class EventRecorder:
         return True
 
     def _repeat(self, message: _EventKey, at: datetime) -> _WrittenEvent | None:
-        """Count the sentence on the Event that has it; None when there is none, or it is too old."""
-        told = self._told.pop(message, None)
-        if told is None or self._clock.monotonic() - told.at > AGGREGATED_WITHIN:
+        """Raise the count of the Event that has the message; None when there is none, or it is too old."""
+        written = self._written.pop(message, None)
+        if written is None or self._clock.monotonic() - written.at > AGGREGATED_WITHIN:
             return None
-        patch = {"count": told.count + 1, "lastTimestamp": _text(at)}
+        patch = {"count": written.count + 1, "lastTimestamp": _text(at)}
         try:
-            self._kube.patch(EVENTS, told.event, patch, namespace=message.namespace)
+            self._kube.patch(EVENTS, written.event, patch, namespace=message.namespace)
         except NotFound:
             return None
-        return _WrittenEvent(told.event, told.count + 1, self._clock.monotonic())
+        return _WrittenEvent(written.event, written.count + 1, self._clock.monotonic())
 
     def _create(self, message: _EventKey, at: datetime) -> _WrittenEvent:
         event = f"{message.name[:LONGEST_NAME]}.{uuid.uuid4().hex[:16]}"
@@ -182,8 +182,8 @@ class EventRecorder:
         return _WrittenEvent(event, 1, self._clock.monotonic())
 
     def _forget_oldest(self) -> None:
-        while len(self._told) > MOST_REMEMBERED:
-            del self._told[next(iter(self._told))]
+        while len(self._written) > MOST_REMEMBERED:
+            del self._written[next(iter(self._written))]
 
 
 def _text(instant: datetime) -> str:

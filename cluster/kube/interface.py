@@ -19,7 +19,7 @@ INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 
 @dataclass(frozen=True)
 class WatchEvent(Generic[T]):
-    """One piece of news from a watch."""
+    """One event of a watch."""
 
     type: Change
     object: T

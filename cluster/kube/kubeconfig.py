@@ -1,4 +1,4 @@
-"""Where the API server is and who somebody is to it, as kubectl reads it. Used by the command line alone.
+"""The API server's address and a user's credentials, as kubectl reads them. Used by the command line alone.
 
 Sources: kubectl's kubeconfig (client-go ``clientcmd/api/v1``), and ``client.authentication.k8s.io/v1`` for
 programs that make credentials. Only what the command line needs is read; the official client would take half
@@ -28,7 +28,7 @@ _EXEC_SECONDS: Final = 60
 
 
 class _Part(msgspec.Struct, frozen=True, rename="kebab"):
-    """What of a kubeconfig is read; the rest is not our business."""
+    """The parts of a kubeconfig that are read."""
 
 
 class ClusterEntry(_Part, frozen=True):
@@ -58,7 +58,7 @@ class ExecEntry(msgspec.Struct, frozen=True, rename="camel"):
     env: tuple[EnvEntry, ...] | None = None
     install_hint: str | None = None
     interactive_mode: str = "IfAvailable"
-    """``Never``, ``IfAvailable`` or ``Always``: whether it asks somebody something."""
+    """``Never``, ``IfAvailable`` or ``Always``: whether it may prompt the user."""
 
 
 class UserEntry(_Part, frozen=True):
@@ -142,14 +142,14 @@ def of_pod(files: Sequence[Path], clock: Clock, environ: Mapping[str, str], moun
 
 
 def choose(files: Sequence[Path], *, context: str | None = None) -> Chosen:
-    """What a context means.
+    """Resolve a context.
 
     Args:
         files: in their order; of two entries of one name the first counts. A missing file counts as empty.
         context: its name; by default the current one.
 
     Raises:
-        BadConnectionError: a file that cannot be read, or a name that stands nowhere.
+        BadConnectionError: a file that cannot be read, or a name without an entry.
     """
     documents = [(path, document) for path in files if (document := _document(path))]
     name = context or next((d["current-context"] for _, d in documents if d.get("current-context")), None)
@@ -185,14 +185,14 @@ def contexts(files: Sequence[Path]) -> list[str]:
 def credential_of(
     user: UserEntry, environ: Mapping[str, str], *, interactive: bool, within: float | None = None
 ) -> ExecCredentialStatus:
-    """The token or the certificate that speaks for somebody.
+    """The token or the certificate of a user.
 
     Args:
         user: of the chosen context.
         environ: for a program that makes credentials.
-        interactive: whether such a program may ask somebody something.
+        interactive: whether such a program may prompt the user.
         within: seconds in which such a program must have answered, and without a word on the terminal; None:
-            as long as somebody may need to sign in.
+            as long as a person may need to sign in.
 
     Raises:
         BadConnectionError: a file that cannot be read, or a program that fails.
@@ -228,8 +228,8 @@ def connection(chosen: Chosen, credential: ExecCredentialStatus, folder: Path) -
 
     Args:
         chosen: the context.
-        credential: who speaks.
-        folder: a private one, for what stands inside the kubeconfig and a TLS library reads from files.
+        credential: the user's.
+        folder: a private one, for inline contents of the kubeconfig that a TLS library reads from files.
 
     Raises:
         BadConnectionError: what cannot be used.
@@ -294,7 +294,7 @@ def _absolute(document: Mapping[str, Any], kind: str, folder: Path) -> Iterator[
 
 
 def _program(user: Mapping[str, Any], folder: Path) -> dict[str, Any]:
-    """The same of a program that is named by a path; one by its name alone is looked for on the PATH."""
+    """The same of a program that is named by a path; one by its name alone is searched on the PATH."""
     program = user.get("exec")
     command = program.get("command") if isinstance(program, dict) else None
     if not isinstance(program, dict) or not isinstance(command, str) or "/" not in command:
@@ -367,7 +367,7 @@ def _text(path: Path, what: str) -> str:
 
 
 def _inline(data: str | None, file: str | None) -> str | None:
-    """PEM that stands in the kubeconfig, or in a file that it names."""
+    """PEM that is inline in the kubeconfig, or in a file that it names."""
     if data is not None:
         return _bytes(data).decode()
     return None if file is None else _text(Path(file), "file")

@@ -155,7 +155,7 @@ class LeaderElector:
             self._log.warning("giving up the lease", reason=why)
             self._give_back()
         else:
-            # Every answer tells the API server's time: else nobody would learn that ours is right again.
+            # Every answer carries the API server's time: else it would stay unknown that ours is right again.
             with suppress(NotFound):
                 self._kube.get(LEASES, self._name, namespace=self._namespace)
         self._version = None

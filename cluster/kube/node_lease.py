@@ -31,7 +31,7 @@ RENEW_EVERY: Final = 10.0
 FIRST_PAUSE: Final = 1.0
 """Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
 LOOK_EVERY: Final = 0.1
-"""Seconds between two looks at whether the node serves."""
+"""Seconds between two checks whether the node serves."""
 
 Owners = Sequence[Mapping[str, str]]
 """``metadata.ownerReferences``."""
@@ -80,7 +80,7 @@ class LeaseRenewer:
         self._holder = holder
         self._duration = duration
         self._every = every
-        self._beside = annotations
+        self._annotations = annotations
         self._serves = serves
         self._node = node
         self._lock = threading.Lock()
@@ -229,7 +229,7 @@ class LeaseRenewer:
         return [{"apiVersion": "v1", "kind": "Node", "name": self._node, "uid": node.metadata.uid}]
 
     def _write(self, version: str, spec: dict[str, Any], owners: Owners = ()) -> None:
-        annotations = {names.STOPPING: None, **self._beside()}
+        annotations = {names.STOPPING: None, **self._annotations()}
         metadata: dict[str, Any] = {"resourceVersion": version, "annotations": annotations}
         if owners:
             metadata["ownerReferences"] = list(owners)
@@ -251,7 +251,7 @@ class LeaseRenewer:
         lease = self._kube.get(LEASES, self._name, namespace=self._namespace)
         is_ours = lease.spec.holder_identity == self._holder
         if is_ours:
-            annotations = {**dict.fromkeys(self._beside()), names.STOPPING: self._now()}
+            annotations = {**dict.fromkeys(self._annotations()), names.STOPPING: self._now()}
             metadata = {"resourceVersion": lease.metadata.resource_version, "annotations": annotations}
             self._kube.patch(LEASES, self._name, {"metadata": metadata}, namespace=self._namespace)
             self._log.info("the lease is released")

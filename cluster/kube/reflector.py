@@ -1,4 +1,4 @@
-"""A handler kept equal to the API server's objects of one kind: list, then watch, for ever.
+"""A handler kept equal to the API server's objects of one kind: list, then watch, indefinitely.
 
 The extender's and the node agent's caches are fed by this. It streams the list (KEP-3157) and falls back to
 pages where the server does not offer that. What it promises to the handler: after ``replace`` the handler
@@ -23,25 +23,25 @@ from cluster.process.stop_events import nothing
 
 log = structlog.get_logger(__name__)
 
-_Told_contra = TypeVar("_Told_contra", bound=Object, contravariant=True)
-_Told = TypeVar("_Told")
+_Object_contra = TypeVar("_Object_contra", bound=Object, contravariant=True)
+_Argument = TypeVar("_Argument")
 
 
-class Handler(Protocol[_Told_contra]):
-    """Who is told. Called by the reflector's thread only; an exception leads to a new ``replace``."""
+class Handler(Protocol[_Object_contra]):
+    """Takes the objects. Called by the reflector's thread only; an exception leads to a new ``replace``."""
 
-    def replace(self, items: Sequence[_Told_contra], version: str, /) -> None:
+    def replace(self, items: Sequence[_Object_contra], version: str, /) -> None:
         """The whole truth at this resourceVersion: whatever is not among the items did not exist then.
 
-        Somebody who has read an object by itself may know a newer state of it than this list.
+        A reader of a single object may know a newer state of it than this list.
         """
         ...
 
-    def upsert(self, obj: _Told_contra, /) -> None:
+    def upsert(self, obj: _Object_contra, /) -> None:
         """The object is new or has changed. May repeat what is known."""
         ...
 
-    def remove(self, obj: _Told_contra, /) -> None:
+    def remove(self, obj: _Object_contra, /) -> None:
         """The object is gone, or no longer selected; this was its last state."""
         ...
 
@@ -82,7 +82,7 @@ class Reflector(Generic[T]):
         tuning: Tuning | None = None,
         give_way: Callable[[], None] = nothing,
     ) -> None:
-        """Args: give_way: called before each piece of news, by whoever has something more urgent to do."""
+        """Args: give_way: called before each event; it may wait while more urgent work is done."""
         self._kube = kube
         self._resource = resource
         self._handler = handler
@@ -247,7 +247,7 @@ class Reflector(Generic[T]):
             watch.close()
 
     def _replace(self, items: Sequence[T], version: str) -> None:
-        self._tell(lambda whole: self._handler.replace(whole, version), items)
+        self._notify(lambda whole: self._handler.replace(whole, version), items)
         self._touch(version)
         self._lists += 1
         self._synced.set()
@@ -258,12 +258,12 @@ class Reflector(Generic[T]):
 
     def _apply(self, event: WatchEvent[T]) -> None:
         if event.type == "DELETED":
-            self._tell(self._handler.remove, event.object)
+            self._notify(self._handler.remove, event.object)
         elif event.type != "BOOKMARK":
-            self._tell(self._handler.upsert, event.object)
+            self._notify(self._handler.upsert, event.object)
         self._touch(event.object.metadata.resource_version)
 
-    def _tell(self, call: Callable[[_Told], None], what: _Told) -> None:
+    def _notify(self, call: Callable[[_Argument], None], what: _Argument) -> None:
         try:
             call(what)
         except Exception as error:

@@ -99,7 +99,7 @@ class KubeEvent(Partial, frozen=True):
 
 
 class WholePod(Partial, frozen=True):
-    """A Pod with nothing of its ``spec`` and ``status`` left out: what a pod is created anew from."""
+    """A Pod with nothing of its ``spec`` and ``status`` left out: the template to create it again."""
 
     metadata: Meta = Meta()
     spec: dict[str, Any] = msgspec.field(default_factory=dict)

@@ -1,6 +1,6 @@
 """A ServiceAccount's token for the booking server: asked of the API server, with one for itself.
 
-A token that was made for the API server counts for nothing elsewhere, and must not: whoever gets it could act
+A token that was made for the API server counts for nothing elsewhere, and must not: its receiver could act
 in the cluster. Source: authentication.k8s.io/v1 TokenRequest; RFC 7519 for what a token says of itself.
 """
 
@@ -55,7 +55,7 @@ def token_for(connection: Connection, clock: Clock, account: tuple[str, str], au
     """A short-lived token of the account for an audience.
 
     Raises:
-        ApiError: whoever asks may not have one, or nobody could be asked.
+        ApiError: the caller may not have one, or the API server could not be reached.
     """
     namespace, name = (quote(each, safe="") for each in account)
     path = f"/api/v1/namespaces/{namespace}/serviceaccounts/{name}/token"

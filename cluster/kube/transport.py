@@ -82,7 +82,7 @@ class _Socket(ssl.SSLSocket):
 
 
 class ApiServer(HTTPSConnection):
-    """One connection; errors tell of it by this name."""
+    """One connection; errors name it by this class."""
 
     def connect(self) -> None:
         """Connect, with a socket that is closed in any case."""
@@ -253,7 +253,7 @@ class Stream:
         self._closed = False
         self._reading = False
         self._lock = threading.RLock()
-        """Of who ends it: a connection that two give back stands in the pool twice."""
+        """Of who ends it: a connection that is given back twice is in the pool twice."""
 
     def lines(self) -> Iterator[bytes]:
         """Whole lines without their ends; stops when the server ends the answer, or after ``close``.

@@ -1,5 +1,5 @@
 """The Kubernetes objects that we read, as partial structs: the fields that we use and no others.
 
 Unknown fields are skipped and nulls are tolerated (a bookmark carries ``containers: null``). The readers
-beside the structs are pure.
+next to the structs are pure.
 """

@@ -2,7 +2,7 @@
 
 ``names.ASSIGNED`` holds JSON: ``{"main": ["GPU-..."], "setup": ["GPU-..."]}``. Containers that ask for
 nothing are left out; what names more than they ask for counts up to that alone, and for all of them together
-up to what the pod can hold: regular init containers hand their devices on. That is so whoever wrote it.
+up to what the pod can hold: regular init containers hand their devices on. That holds for every writer.
 ``names.DRIFT`` on a Node holds ``{"<pod uid>": {"main": ["GPU-..."]}}`` for the pods
 whose devices really differ.
 """

@@ -1,7 +1,7 @@
 """Booking objects: the live and near-future bookings as the cluster sees them (``kubectl get bookings``).
 
 The truth is in the booking server's database; its mirror alone writes ``spec``. ``status`` belongs to the
-reclaimer. The schema stands in the chart (``files/bookings.yaml``).
+reclaimer. The schema is in the chart (``files/bookings.yaml``).
 """
 
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What stands on a pod about its cover, for people and MAIA's tools: written at creation, then kept true.
+"""A pod's annotations about its cover, for people and MAIA's tools: written at creation, then kept current.
 
 Output only: our own decisions compute entitlement afresh. Admission writes it, the reclaimer keeps it true;
 both take the texts from here, so that neither corrects the other's spelling. ``terminate-at`` is MAIA's key,

@@ -19,7 +19,7 @@ from cluster.objects.nodes import Node
 
 
 class DeviceOrdersError(ValueError):
-    """An annotation that cannot be read: whoever reads goes by what was readable before."""
+    """An annotation that cannot be read: its reader keeps the last readable one."""
 
 
 @ready

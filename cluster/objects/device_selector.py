@@ -1,7 +1,7 @@
-"""What the owner of a pod wishes of its devices, read from the pod: which of a node's devices will do.
+"""A pod's requirements on its devices, read from the pod: which of a node's devices it accepts.
 
-The one place for it: filter, bind's choice, the reclaimer's plans, cover and explanations all ask
-``DeviceSelector``. A wish that cannot be read counts for nothing; admission tells its writer.
+The one place for it: filter, bind's choice, the reclaimer's plans, cover and explanations all use
+``DeviceSelector``. An unreadable requirement is ignored; admission warns its writer.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class DeviceSelector:
     min_memory: int = 0
     """MiB."""
     uuids: frozenset[str] = frozenset()
-    """Empty when any will do. A GPU's stands for its MIG devices, too."""
+    """Empty when any will do. A GPU's includes its MIG devices."""
     not_uuids: frozenset[str] = frozenset()
 
     @property
@@ -37,7 +37,7 @@ class DeviceSelector:
         return not (self.min_memory or self.uuids or self.not_uuids)
 
     def takes(self, device: Device) -> bool:
-        """Whether the device will do. Memory that the driver does not tell is none (law L6)."""
+        """Whether the device will do. Memory that the driver does not report is none (law L6)."""
         if self.models and device.model not in self.models and device.profile not in self.models:
             return False
         if device.model in self.not_models or device.profile in self.not_models:
@@ -50,12 +50,12 @@ class DeviceSelector:
 
     @property
     def of_model(self) -> str:
-        """What it wants of models, for a sentence: ``of model A or B``; the same text for the same wish."""
+        """Its models, as part of a sentence: ``of model A or B``; equal selectors give equal text."""
         return f" of model {' or '.join(sorted(self.models))}" if self.models else ""
 
     @property
     def text(self) -> str:
-        """All that it wants, for a sentence: ``of model A with at least 40960 MiB``; empty without a wish."""
+        """The selector in a sentence: ``of model A with at least 40960 MiB``; empty if it has none."""
         return self.of_model + "".join(
             (
                 f" other than model {' and '.join(sorted(self.not_models))}" if self.not_models else "",
@@ -67,7 +67,7 @@ class DeviceSelector:
 
 
 def device_selector_of(pod: Pod) -> DeviceSelector:
-    """What the pod wishes by its own words."""
+    """The pod's own requirements."""
     return DeviceSelector(
         models=requested_models(pod),
         not_models=frozenset(names.model_label(part) for part in _listed(pod, names.NOT_MODEL)),
@@ -78,7 +78,7 @@ def device_selector_of(pod: Pod) -> DeviceSelector:
 
 
 def mebibytes(text: str) -> int:
-    """How many MiB a wish for memory means: ``40960`` as nvidia-smi counts; ``40Gi``, ``80G`` as quantities.
+    """MiB of a requested amount of memory: ``40960`` as nvidia-smi counts; ``40Gi``, ``80G`` as quantities.
 
     Raises:
         QuantityError: it means nothing.

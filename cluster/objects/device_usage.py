@@ -1,4 +1,4 @@
-"""How the GPUs of a node are used, as its agent tells it on its Lease; and who uses one without holding it.
+"""How the GPUs of a node are used, by its agent's Lease; and which processes use one without holding it.
 
 The annotation ``names.USE`` of the Lease rides on a renewal that is due anyway. It holds JSON::
 
@@ -20,7 +20,7 @@ from cluster import names
 from cluster.objects.meta import Partial, Versioned, ready
 
 MOST_SQUATTERS: Final = 20
-"""So many are told, the ones with the most memory; ``more`` counts the others."""
+"""Number of entries that are reported, those with the most memory; ``more`` counts the others."""
 
 
 class UseError(ValueError):

@@ -1,7 +1,7 @@
 """A hold: devices of one node that are kept for a booked pod while their holders leave.
 
-While it stands on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and nobody else
-gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
+While it is written on the pod (``names.HOLD``), the pod is bound to these devices or not at all, and nobody
+else gets them. JSON: ``{"node": "node-a", "devices": ["GPU-..."], "victims": ["<uid>"], "at": "...Z",
 "state": "bookings=4650,nodes=4700,pods=4711"}``.
 """
 

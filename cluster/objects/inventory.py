@@ -25,7 +25,7 @@ from cluster.objects.meta import Partial, Versioned, ready
 from cluster.objects.nodes import Node
 
 _UNSAID: Final[dict[str, Any]] = {"index": -1, "model": "", "numa": None}
-"""What follows of a MIG device from its GPU, and how it stands where it is not said."""
+"""What a MIG device inherits from its GPU, and how an unknown value is written."""
 
 
 class InventoryError(ValueError):
@@ -98,7 +98,7 @@ def inventory_of(node: Node) -> tuple[Device, ...]:
 def resource_of(device: Device) -> str:
     """The resource under which a device is asked for.
 
-    A MIG device's profile ``1g.5gb+me`` is ``nvidia.com/mig-1g.5gb.me`` as a resource (``+`` may not stand
+    A MIG device's profile ``1g.5gb+me`` is ``nvidia.com/mig-1g.5gb.me`` as a resource (``+`` may not occur
     in a resource name). Source: NVIDIA k8s-device-plugin, strategy ``mixed``. In strategy ``single`` the
     agent says that it is asked for as a GPU.
     """

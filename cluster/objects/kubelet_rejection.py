@@ -1,4 +1,4 @@
-"""Pods that a kubelet refused at admission, told by their status. They have failed for good."""
+"""Pods that a kubelet refused at admission, recognised by their status. They have failed for good."""
 
 from typing import Final
 

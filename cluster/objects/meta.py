@@ -30,7 +30,7 @@ class Versioned(Partial, frozen=True):
     """What an annotation of ours says, where that is a JSON object."""
 
     version: Literal[1] = 1
-    """Of the format: 1 where it is not said. Whoever knows no newer one refuses it, and misreads nothing."""
+    """Of the format: 1 where it is missing. A reader refuses newer ones than it knows: it misreads none."""
 
 
 class Owner(Partial, frozen=True):

@@ -76,7 +76,7 @@ class PodSpec(Partial, frozen=True):
     termination_grace_period_seconds: int | None = None
     overhead: dict[str, str | int] | None = None
     resources: Resources | None = None
-    """Of the pod as a whole; they stand in place of the containers' sums."""
+    """Of the pod as a whole; they replace the containers' sums."""
     volumes: tuple[PodVolume, ...] | None = None
     containers: tuple[Container, ...] | None = None
     init_containers: tuple[Container, ...] | None = None
@@ -197,12 +197,12 @@ def _needs(container: Container, kind: Kind) -> list[ContainerNeed]:
 
 
 def is_terminating(pod: Pod) -> bool:
-    """Whether the pod has been told to go. It still holds its devices until its containers have ended."""
+    """Whether the pod is terminating. It still holds its devices until its containers have ended."""
     return pod.metadata.deletion_timestamp is not None
 
 
 def is_live(pod: Pod) -> bool:
-    """Whether the pod has neither ended nor been told to go."""
+    """Whether the pod has neither ended nor is terminating."""
     return not is_terminal(pod) and not is_terminating(pod)
 
 

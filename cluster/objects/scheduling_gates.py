@@ -5,7 +5,7 @@ from cluster.objects.pods import Pod
 
 
 def is_queued(pod: Pod) -> bool:
-    """Whether the pod stands behind our gate."""
+    """Whether the pod has our gate."""
     return any(gate.name == names.QUEUE for gate in pod.spec.scheduling_gates or ())
 
 

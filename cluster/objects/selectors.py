@@ -1,4 +1,4 @@
-"""Selectors and constraints of placement, as they stand in the specs of pods and volumes."""
+"""Selectors and constraints of placement, as written in the specs of pods and volumes."""
 
 from typing import Literal
 

@@ -133,7 +133,7 @@ class ClaimSource(Partial, frozen=True):
 
 
 class PodVolume(Partial, frozen=True):
-    """One entry of a pod's ``spec.volumes``, as far as it stands for a claim."""
+    """One entry of a pod's ``spec.volumes``, as far as it names a claim."""
 
     name: str = ""
     persistent_volume_claim: ClaimSource | None = None

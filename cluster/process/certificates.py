@@ -89,7 +89,7 @@ def ends_at(certificate: bytes) -> datetime:
 
 
 def _parts(der: bytes) -> Iterator[tuple[int, bytes]]:
-    """Tag and content of each value that stands in these bytes, one after the other."""
+    """Tag and content of each value in these bytes, one after the other."""
     at = 0
     while at < len(der):
         tag, length, at = der[at], der[at + 1], at + 2

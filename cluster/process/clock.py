@@ -1,4 +1,4 @@
-"""Time as a port: whoever needs the time or waits is given a Clock; tests give a virtual one."""
+"""Time as an interface: code that needs the time or waits is given a Clock; tests give a virtual one."""
 
 import threading
 import time

@@ -1,12 +1,12 @@
-"""HTTPS for an ASGI app inside this process: the picture that its answers come from must not be forked.
+"""HTTPS for an ASGI app inside this process: the cache behind its answers must not be forked.
 
-Uvicorn in the event loop of one thread of ours; idle and slow clients are waited for there and stall nobody.
-A new certificate makes a new TLS context, and handshakes from then on are begun by it; connections that stand
-go on, so that a rotation costs no request (ADR 19).
+Uvicorn in the event loop of one thread of ours; it waits for idle and slow clients, which delay no others.
+A new certificate makes a new TLS context, and handshakes from then on are begun by it; open connections
+go on, so a rotation costs no request (ADR 19).
 
 Clients may have to show a certificate, too (mutual TLS): one that a given authority has signed for one of the
-given names. Whoever cannot is cut off before a byte of theirs is read, and the log says who and why. Whoever
-does not send a request as a whole is cut off in time.
+given names. Any other is cut off before a byte of it is read, and the log names client and reason. A client
+that does not complete its request is cut off in time.
 """
 
 import asyncio
@@ -58,7 +58,7 @@ class TlsServer:
             clock: for patience.
             host: an IP address, ``0.0.0.0`` or ``::`` for all.
             port: 0 for a free one.
-            clients: who may ask; None lets in everybody, without a certificate.
+            clients: the allowed ones; None lets in every client, without a certificate.
             slowest_request: seconds in which a request must have come as a whole.
 
         Raises:
@@ -108,7 +108,7 @@ class TlsServer:
                 self._serving = serving
 
     def _may(self, transport: asyncio.Transport) -> bool:
-        """Whether a client whose certificate is good has one of the names; who has not is told in the log."""
+        """Whether a client whose certificate is good has one of the names; others are logged."""
         certificate = transport.get_extra_info("peercert") or {}
         if self._clients is None or self._clients.may(certificate):
             return True
@@ -236,15 +236,15 @@ class _Http(H11Protocol):
 
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        self._look()
+        self._check_progress()
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
         self._unset_keepalive_if_required()
         self._rest()
 
-    def _look(self) -> None:
-        """Begin or end to be impatient. Who is answered before the end of a request has not ended it."""
+    def _check_progress(self) -> None:
+        """Start or stop the timer of an incomplete request. An early answer does not complete a request."""
         is_begun = bool(self.conn.trailing_data[0]) or bool(self.cycle and self.cycle.more_body)
         if not is_begun or self.transport.is_closing():
             self._rest()
@@ -259,7 +259,7 @@ class _Http(H11Protocol):
     def _cut_off(self) -> None:
         self._late = None
         if self.flow.read_paused:
-            self._look()  # it is we who do not read
+            self._check_progress()  # it is we who do not read
         else:
             log.info("an incomplete request was cut off", client=self.client)
             self.transport.abort()

@@ -77,17 +77,17 @@ class Process:
             for thread in self._threads:
                 thread.start()
             ends = [self._ends.get()]
-            self._tell(ends[0])
+            self._log_end(ends[0])
             self.stop.set()
             in_time = self._finish()
             while not self._ends.empty():
                 ends.append(self._ends.get())
-                self._tell(ends[-1])
+                self._log_end(ends[-1])
         return 0 if in_time and not any(end.failed for end in ends) else 1
 
-    def _tell(self, end: _End) -> None:
-        tell = log.error if end.failed else log.info
-        tell("process ends", process=self._name, reason=end.reason, exc_info=end.error)
+    def _log_end(self, end: _End) -> None:
+        write = log.error if end.failed else log.info
+        write("process ends", process=self._name, reason=end.reason, exc_info=end.error)
 
     def _guarded(self, name: str, target: Callable[[threading.Event], None]) -> None:
         try:

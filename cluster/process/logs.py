@@ -1,7 +1,7 @@
 """Logs: one line per thing that happened, JSON for machines or coloured columns for people.
 
 Libraries that log by the standard library (urllib3, waitress) end in the same stream and shape. Whatever
-looks like somebody's e-mail address, a token or a private key is left out of every line: an API server's or
+has the form of an e-mail address, a token or a private key is left out of every line: an API server's or
 a database's own words, which we pass on, may hold them.
 """
 
@@ -35,7 +35,7 @@ Style = Literal["json", "console"]
 Level = Literal["debug", "info", "warning", "error"]
 
 _QUIET_LIBRARIES: Final = ("peewee", "urllib3", "waitress.queue")
-"""What they say below a warning is said better by us, or by nobody: peewee tells every statement with its
+"""Their lines below a warning are logged better by us, or not at all: peewee logs every statement with its
 values, people's addresses among them."""
 
 _UNSPEAKABLE: Final = (
@@ -49,14 +49,14 @@ _UNSPEAKABLE: Final = (
     ("eyJ", re.compile(r"\beyJ[\w-]{6,}\.[\w-]+(\.[\w-]*)?"), "(a token)"),
     ("@", re.compile(r"[\w.%+-]+@[\w-]+(\.[\w-]+)+"), "(an address)"),
 )
-"""What a line without it cannot hold; how it looks; what stands in its place."""
+"""What a line without it cannot hold; its pattern; its replacement."""
 
 
 def without_secrets(line: str) -> str:
     """A line of the log without addresses of people, tokens and private keys."""
-    for hint, looks, instead in _UNSPEAKABLE:
+    for hint, pattern, instead in _UNSPEAKABLE:
         if hint in line:
-            line = looks.sub(instead, line)
+            line = pattern.sub(instead, line)
     return line
 
 

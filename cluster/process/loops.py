@@ -29,7 +29,7 @@ class Loops:
     """The loops of one process."""
 
     def __init__(self, clock: Clock, count: Callable[[str], None]) -> None:
-        """Args: count: told the name of a loop whenever it has failed."""
+        """Args: count: called with the name of a loop whenever it has failed."""
         self._clock = clock
         self._count = count
         self._failed: dict[str, int] = {}

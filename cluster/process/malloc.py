@@ -14,6 +14,6 @@ _ARENA_MAX: Final = -8
 
 
 def use_one_malloc_arena() -> bool:
-    """Let all threads that are started from now on share one heap; False where it cannot be told so."""
+    """Let all threads that are started from now on share one heap; False where that cannot be set."""
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     return mallopt is not None and mallopt(_ARENA_MAX, 1) == 1

@@ -1,4 +1,4 @@
-"""Metrics: a registry per process, given to whoever counts; there is no global one."""
+"""Metrics: a registry per process, passed to the parts that count; there is no global one."""
 
 import math
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ NAMESPACE: Final = names.METRICS_PREFIX
 
 
 def new_registry() -> CollectorRegistry:
-    """A registry with what every process tells: memory, CPU, files, Python, garbage collection."""
+    """A registry with the metrics of every process: memory, CPU, files, Python, garbage collection."""
     registry = CollectorRegistry(auto_describe=True)
     ProcessCollector(registry=registry)
     PlatformCollector(registry=registry)
@@ -28,7 +28,7 @@ def new_registry() -> CollectorRegistry:
 def measured(
     registry: CollectorRegistry, name: str, documentation: str, read: Callable[[], float | None]
 ) -> None:
-    """A gauge that is read when somebody asks; None is shown as NaN (e.g. an age before the first news).
+    """A gauge that is read at each scrape; None is shown as NaN (e.g. an age before the first event).
 
     Args:
         registry: where it is shown.

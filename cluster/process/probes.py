@@ -1,7 +1,7 @@
-"""What a process tells over HTTP: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
+"""What a process serves over HTTP: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
 
-A check is a callable that returns None, or a sentence of what is wrong. The answer is 200, or 503 with the
-sentences: whoever reads the probe's failure in ``kubectl describe`` knows why.
+A check is a callable that returns None, or a sentence that says what is wrong. The answer is 200, or 503 with
+the sentences, so ``kubectl describe`` shows why the probe fails.
 """
 
 import socket
@@ -34,14 +34,14 @@ LONGEST_BODY_BYTES: Final = 8 * 1024 * 1024
 LONGEST_ANSWER_SECONDS: Final = 5
 IDLE_SECONDS: Final = 120
 SLOWEST_REQUEST_SECONDS: Final = 20.0
-"""Head and body; who has not sent all of it by then is cut off, however busily it sends."""
+"""Head and body; a client that has not sent all of it by then is cut off, even while it sends."""
 BACKLOG: Final = 1024
 CONNECTIONS: Final = 400
 """At one time. More of them are not met by deafness to everybody: those that wait longest are cut off. Two
 servers of a process stay below 1024 open files, which is what some container runtimes allow."""
 _ROOM: Final = 40
-"""So many are left free for whoever comes next."""
-_TOLD_EVERY: Final = 60.0
+"""Connections left free for the next clients."""
+_REPORTED_EVERY: Final = 60.0
 """Seconds between two lines of the log about connections that are cut off."""
 RECEIVED_AT_ONCE: Final = 256 * 1024
 """Bytes: the names of some thousand nodes come in one piece, not in twenty."""
@@ -64,8 +64,8 @@ class Probes:
 
         Args:
             registry: of the metrics.
-            alive: what a restart would mend; by default the same as ``healthy``.
-            healthy: what somebody should look at.
+            alive: problems that a restart would solve; by default the same as ``healthy``.
+            healthy: problems that a person should investigate.
             ready: what must be well before we are asked anything.
         """
         self._registry = registry
@@ -131,7 +131,7 @@ class Server:
         self._clock = SystemClock()
         self._begun: dict[object, float] = {}
         """Request that is not here as a whole -> since when there is something of it."""
-        self._told = -_TOLD_EVERY
+        self._reported_at = -_REPORTED_EVERY
         """When connections were last said to be cut off to make room."""
         self._map: dict[int, Any] = {}
         # The published types of waitress know neither sockets nor its trigger.
@@ -151,8 +151,8 @@ class Server:
         self._closing.set()
         self._waitress.trigger.pull_trigger()
         self._thread.join()
-        # Sockets are closed when nobody works with them any more: until then a descriptor closed here could
-        # be somebody else's already when the other thread writes to it.
+        # Sockets are closed when no thread uses them any more: until then a descriptor closed here could
+        # already be another connection's when the other thread writes to it.
         wasyncore.close_all(self._map, ignore_all=True)
 
     def _run(self) -> None:
@@ -178,8 +178,8 @@ class Server:
     def _make_room(self) -> None:
         """Cut off those whose requests are not being answered, the oldest first.
 
-        Otherwise a hundred connections on which nobody says anything would be the end of all service, the
-        kubelet's probes among it: waitress accepts nobody above its limit.
+        Otherwise a hundred silent connections would end all service, including the kubelet's probes: waitress
+        accepts no connection above its limit.
         """
         channels = [one for one in self._waitress.active_channels.values() if not one.will_close]
         too_many = len(channels) - (CONNECTIONS - _ROOM)
@@ -189,8 +189,8 @@ class Server:
         for one in waiting[: too_many + _ROOM]:
             one.will_close = True
         now = self._clock.monotonic()
-        if now - self._told >= _TOLD_EVERY:
-            self._told = now
+        if now - self._reported_at >= _REPORTED_EVERY:
+            self._reported_at = now
             addresses = Counter(str(one.addr[0]) for one in channels).most_common(3)
             log.warning(
                 "too many connections: the oldest idle ones are closed",

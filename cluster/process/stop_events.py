@@ -1,4 +1,4 @@
-"""Loops that wait for work, and must not sleep on when they are told to stop."""
+"""Loops that wait for work, and must wake up when they are to stop."""
 
 import threading
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """TLS handshakes of a server: each by the newest certificate and authorities, no refusal without a reason.
 
-Python's event loop drops whoever cannot shake hands without a word: nothing in the log, and no alert to the
-client, whose own log then says "EOF". Here the alert is sent, and the log says who it was and why.
+Python's event loop silently drops a client whose handshake fails: nothing in the log, and no alert to the
+client, whose own log then says "EOF". Here the alert is sent, and the log names the client and the reason.
 """
 
 import os
@@ -21,7 +21,7 @@ log = structlog.get_logger(__name__)
 AGAIN: Final = 60.0
 """Seconds in which the same client is refused for the same reason without another line in the log."""
 MOST: Final = 100
-"""Lines about refusals in that time, so that nobody can fill the log."""
+"""Lines about refusals in that time, so no client can fill the log."""
 
 _WHYS: Final = {
     "PEER_DID_NOT_RETURN_A_CERTIFICATE": "It shows no certificate.",
@@ -30,25 +30,25 @@ _WHYS: Final = {
     "SSLV3_ALERT_BAD_CERTIFICATE": "It does not accept the certificate that it is shown.",
     "SSLV3_ALERT_CERTIFICATE_EXPIRED": "It finds the certificate that it is shown expired.",
 }
-"""What OpenSSL calls it -> what it means."""
+"""OpenSSL's reason -> its meaning."""
 
 _client: ContextVar[str] = ContextVar("client", default="unknown")
-"""The address of whoever was accepted last: asyncio begins each handshake in a copy of that context."""
+"""The client that was accepted last: asyncio begins each handshake in a copy of that context."""
 
 
 class Refusals:
-    """Tells who is refused, and why. Asked by the one thread that shakes hands."""
+    """Logs which clients are refused, and why. Used by the one thread that does handshakes."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._told: dict[tuple[str, str], float] = {}
+        self._reported: dict[tuple[str, str], float] = {}
 
     def tell(self, client: str, why: str) -> None:
-        """One line, unless it would be the same again or there are too many."""
+        """Log one line, unless it would repeat the last one or there are too many."""
         now = self._clock.monotonic()
-        self._told = {line: at for line, at in self._told.items() if now - at < AGAIN}
-        if (client, why) not in self._told and len(self._told) < MOST:
-            self._told[client, why] = now
+        self._reported = {line: at for line, at in self._reported.items() if now - at < AGAIN}
+        if (client, why) not in self._reported and len(self._reported) < MOST:
+            self._reported[client, why] = now
             log.warning("a client is refused", client=client, reason=why)
 
 
@@ -93,7 +93,7 @@ class Handshakes(ssl.SSLContext):
 
 
 class Listening(socket.socket):
-    """A socket that says whom it has accepted to those who shake hands."""
+    """A socket that passes the accepted client's address on to the handshakes."""
 
     def accept(self) -> tuple[socket.socket, Any]:
         """The next client and its address."""
@@ -114,7 +114,7 @@ def a_context(pair: KeyPair | None, clients: AllowedClients | None) -> ssl.SSLCo
 
     Args:
         pair: what it shows; None only tries ``clients``.
-        clients: who may shake hands; None lets in everybody, without a certificate.
+        clients: the allowed ones; None lets in every client, without a certificate.
 
     Raises:
         ssl.SSLError: the certificate or the authorities of the clients cannot be used.
@@ -132,7 +132,7 @@ def a_context(pair: KeyPair | None, clients: AllowedClients | None) -> ssl.SSLCo
 
 
 def _load(context: ssl.SSLContext, pair: KeyPair) -> None:
-    """Have a context show a pair. OpenSSL reads files alone: this one is in memory, whoever kills us."""
+    """Load a pair into a context. OpenSSL reads only files: this one is in memory, even if we are killed."""
     file = os.memfd_create(names.PRODUCT)
     try:
         with os.fdopen(os.dup(file), "wb") as both:

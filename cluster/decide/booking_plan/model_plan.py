@@ -249,7 +249,7 @@ class PlanAttempt:
             return True
         if depth == 0 or not self._spend():
             return False
-        # Whoever makes no room on a node leaves everything as it was: the nodes stay in this order.
+        # A failed attempt on a node leaves everything as it was: the nodes stay in this order.
         return any(self._clear(item, name, (), locked, depth=depth) for name in self._roomiest(item))
 
     def _clear(

@@ -157,9 +157,9 @@ def _pin_each(
         here.setdefault(node, []).append(item)
     spare = [(item, node) for node, items in here.items() for item in items[pods.get(node, 0) :]]
     pinned = [(item, node) for node, items in here.items() for item in items[: pods.get(node, 0)]]
-    beside = 0
+    off_plan = 0
     for node in sorted(pods):
-        missing = min(pods[node] - len(here.get(node, ())), len(spare) - beside)
+        missing = min(pods[node] - len(here.get(node, ())), len(spare) - off_plan)
         if missing <= 0 or shift.node_plan(node) is None:
             continue
         first = spare[-1][0]
@@ -170,8 +170,8 @@ def _pin_each(
                 shift.put(item, node)
                 pinned.append((item, node))
         else:
-            stray = Item(first.start, first.key, OFF_PLAN + beside, first.end, missing)
-            beside += missing
+            stray = Item(first.start, first.key, OFF_PLAN + off_plan, first.end, missing)
+            off_plan += missing
             shift.put(stray, node)
             pinned.append((stray, node))
     return pinned

@@ -208,7 +208,7 @@ def placement_check(
         blocks: node -> maintenance.
         pins: where pods of bookings are.
         now: this instant.
-        is_all: whether places matter to whoever asks where they do not matter to bookings: None then where
+        is_all: whether places matter to the caller even where they do not matter to bookings: None then where
             nothing is booked.
     """
     live = [b for b in bookings if b.spec.model == model and b.spec.end > now]

@@ -32,7 +32,7 @@ class NodeView:
     unknown: dict[str, int] = field(default_factory=dict)
     """Resource -> devices held by pods of which nobody has said which they are."""
     kept: Kept = field(default_factory=dict)
-    """UUID -> uid of the waiting pod for which a hold keeps it, whoever holds it now."""
+    """UUID -> uid of the waiting pod for which a hold keeps it, even if another pod holds it now."""
     is_cordoned: bool = False
     nominated: tuple[Nominated, ...] = ()
     """Waiting pods that kube-scheduler means to place here, without devices of their own so far; by uid."""

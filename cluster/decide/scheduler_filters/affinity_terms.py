@@ -26,7 +26,7 @@ class Term(msgspec.Struct, frozen=True, gc=False):
 
 
 class Reach(msgspec.Struct, frozen=True, gc=False):
-    """A term that is asked about very many pods: its namespaces have been looked up."""
+    """A term that is matched with very many pods: its namespaces are resolved."""
 
     topology_key: str
     selector: LabelSelector | None

@@ -26,14 +26,14 @@ def requests(pod: Pod) -> Amounts:
     """What a node must have free for the pod, GPUs aside: those are counted by device."""
     total = _sum(pod.spec.containers or ())
     peak: dict[str, int] = {}
-    beside: dict[str, int] = {}
+    sidecars: dict[str, int] = {}
     for one in pod.spec.init_containers or ():
         if one.is_sidecar:
             _add(total, one)
-            _add(beside, one)
-            _raise(peak, beside)
+            _add(sidecars, one)
+            _raise(peak, sidecars)
         else:
-            _raise(peak, _sum((one,), beside))
+            _raise(peak, _sum((one,), sidecars))
     _raise(total, peak)
     asked = (pod.spec.resources.requests if pod.spec.resources else None) or {}
     for name, text in asked.items():

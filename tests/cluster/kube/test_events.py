@@ -122,7 +122,7 @@ def test_only_so_many_sentences_are_remembered(world: World) -> None:
     for i in range(events.MOST_REMEMBERED + 5):
         world.recorder.normal(POD, "Many", f"{i}")
         world.recorder.flush()
-    assert len(world.recorder._told) == events.MOST_REMEMBERED
+    assert len(world.recorder._written) == events.MOST_REMEMBERED
 
 
 def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) -> None:
