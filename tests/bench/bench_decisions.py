@@ -72,8 +72,8 @@ def _choose() -> Iterator[Row]:
         chosen = choose(request, view)
         ours, least = in_turns(
             2_000,
-            lambda: choose(request, view),  # noqa: B023 - called at once
-            lambda: encode_assignment(chosen),  # noqa: B023 - called at once
+            lambda request=request: choose(request, view),
+            lambda chosen=chosen: encode_assignment(chosen),
         )
         yield kind.row(1e6 * percentile(ours, 50), 1e6 * percentile(least, 50))
 

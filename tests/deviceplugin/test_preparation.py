@@ -53,7 +53,7 @@ class Machine:
             host_dev_root=self.dev,
             driver_root=driver_root or root / "none",
         )
-        self.handout = Preparation(
+        self.preparation = Preparation(
             self.device_cache,
             way,
             folders,
@@ -64,13 +64,13 @@ class Machine:
         )
 
     def report(self, *devices: NodeDevice, problem: str | None = None) -> None:
-        self.handout.update(NvmlReport(devices, problem))
+        self.preparation.update(NvmlReport(devices, problem))
 
     @contextmanager
     def looking(self) -> Iterator[None]:
         """The thread that looks again now and then, while the driver is as silent as ``silence`` says."""
         stop = threading.Event()
-        with running([partial(self.handout.run, stop, lambda: self.silence)], stop):
+        with running([partial(self.preparation.run, stop, lambda: self.silence)], stop):
             yield
 
     def look_again(self) -> None:
@@ -265,20 +265,20 @@ def test_a_gpu_that_is_gone_after_a_restart_is_listed_as_long_as_the_record_has_
 def test_a_cordoned_device_gets_no_new_pods_and_its_pod_may_start_again(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(gpu(0), gpu(1))
-    machine.handout.cordon({"GPU-0": "alice: the fan is loud"})
+    machine.preparation.cordon({"GPU-0": "alice: the fan is loud"})
     cordoned, other = machine.device_cache.now.devices
     assert (cordoned.health, cordoned.reason) == ("unhealthy", "Cordoned by alice: the fan is loud")
     assert other.is_healthy
     assert machine.device_cache.now.startable["GPU-0"].is_healthy
     assert machine.state("GPU-0") == {"cordoned": cordoned.reason}
-    machine.handout.cordon({})
+    machine.preparation.cordon({})
     assert all(device.is_healthy for device in machine.device_cache.now.devices)
     assert machine.state("GPU-0") == {"healthy": ""}
 
 
 def test_a_cordon_stays_whatever_nvml_reports_and_before_it_does(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
-    machine.handout.cordon({"GPU-0": "alice: x"})
+    machine.preparation.cordon({"GPU-0": "alice: x"})
     machine.report(gpu(0), gpu(1))
     machine.report(gpu(0).as_unhealthy("XID 48"), gpu(1))
     assert machine.device_cache.now.devices[0].reason == "XID 48"
@@ -293,7 +293,7 @@ def test_a_cordon_of_a_gpu_counts_while_the_driver_hangs(tmp_path: Path) -> None
     machine.silence = UNRESPONSIVE_AFTER
     with machine.looking():
         machine.look_again()
-    machine.handout.cordon({"GPU-0": "alice: x"})
+    machine.preparation.cordon({"GPU-0": "alice: x"})
     assert [device.reason for device in machine.device_cache.now.devices] == [UNRESPONSIVE, UNRESPONSIVE]
 
 

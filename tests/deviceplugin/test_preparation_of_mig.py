@@ -45,7 +45,7 @@ class Machine:
             driver_root=root / "none",
             capabilities=self.proc,
         )
-        self.handout = Preparation(
+        self.preparation = Preparation(
             self.device_cache,
             AdvertisingOptions(strategy=Strategy.CDI, mig=MigStrategy.MIXED),
             folders,
@@ -67,7 +67,7 @@ class Machine:
             (self.dev / capabilities.FOLDER / f"nvidia-cap{number}").touch()
 
     def report(self, *devices: NodeDevice) -> None:
-        self.handout.update(NvmlReport(devices))
+        self.preparation.update(NvmlReport(devices))
 
     def holds(self, uid: str, resource: str, uuid: str) -> None:
         """The kubelet's record says so."""

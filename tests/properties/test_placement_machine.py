@@ -331,15 +331,15 @@ class PlacementMachine(Booked):
             self.known.binds = binds
 
     def _offered_of(self, pod: Pod, node: str, models: frozenset[str]) -> list[Device]:
-        pin, uid = standing(pod), pod.metadata.uid
-        if pin is None:
+        hold, uid = standing(pod), pod.metadata.uid
+        if hold is None:
             found = self.known.free(node)
         else:
             held, kept = self.known.holders(node), self.known.kept(node)
             inventory = {device.uuid: device for device in self.known.inventory(node)}
             cut = {device.parent for device in inventory.values()}
-            found = [inventory[uuid] for uuid in sorted(set(pin.devices)) if uuid in inventory]
-            all_theirs = len(found) == len(set(pin.devices)) and all(
+            found = [inventory[uuid] for uuid in sorted(set(hold.devices)) if uuid in inventory]
+            all_theirs = len(found) == len(set(hold.devices)) and all(
                 device.health == "healthy"
                 and device.uuid not in held
                 and device.uuid not in cut
@@ -347,21 +347,21 @@ class PlacementMachine(Booked):
                 for device in found
             )
             one_kind = len({_resource(device) for device in found}) <= 1
-            found = found if all_theirs and one_kind and pin.node == node else []
+            found = found if all_theirs and one_kind and hold.node == node else []
         return [device for device in found if not models or device.model in models]
 
     def _fits(self, pod: Pod, node: str) -> bool:
         """Whether there is any way to give the pod what it needs."""
-        wanted, pin = used_at_once(pod), standing(pod)
+        wanted, hold = used_at_once(pod), standing(pod)
         if not wanted:
             return True
         stored = self.known.nodes.get(node)
         if stored is None or not self.known.inventory(node) or not self._is_alive(node):
             return False
-        if pin and pin.node != node:
+        if hold and hold.node != node:
             return False
         offered, unknown = self._offered(pod, node), self.known.unknown(node)
-        mixes = bool(pin) or len(self._models(pod)) > 1
+        mixes = bool(hold) or len(self._models(pod)) > 1
         return all(
             _most(offered, resource, mixes=mixes) - unknown.get(resource, 0) >= number
             for resource, number in wanted.items()

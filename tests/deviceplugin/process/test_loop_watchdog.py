@@ -10,21 +10,21 @@ from deviceplugin.process.loop_watchdog import LONGEST_ROUND, WatchedClock, aliv
 
 def test_a_loop_that_is_stuck_in_its_work_is_told() -> None:
     clock = FakeClock()
-    loop, other = WatchedClock("handout", clock), WatchedClock("publisher", clock)
+    loop, other = WatchedClock("preparation", clock), WatchedClock("publisher", clock)
     check = alive([other, loop])
     assert check() is None
     clock.advance(LONGEST_ROUND - 1)
     assert check() is None
     other.wait(threading.Event(), 0)
     clock.advance(2)
-    assert check() == f"The loop 'handout' has not come round for {LONGEST_ROUND:g} s."
+    assert check() == f"The loop 'preparation' has not come round for {LONGEST_ROUND:g} s."
     loop.wait(threading.Event(), 0)
     assert check() is None
 
 
 def test_a_loop_that_waits_is_well_however_long_it_is() -> None:
     clock = FakeClock()
-    loop = WatchedClock("handout", clock)
+    loop = WatchedClock("preparation", clock)
     stop = threading.Event()
     thread = threading.Thread(target=loop.wait, args=(stop, 10 * LONGEST_ROUND))
     thread.start()
@@ -37,7 +37,7 @@ def test_a_loop_that_waits_is_well_however_long_it_is() -> None:
 
 def test_it_is_the_clock_that_it_was_made_of() -> None:
     clock = FakeClock()
-    loop = WatchedClock("handout", clock)
+    loop = WatchedClock("preparation", clock)
     clock.advance(7)
     assert loop.monotonic() == clock.monotonic() == pytest.approx(7)
     assert loop.now() == clock.now()
