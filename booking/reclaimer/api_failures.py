@@ -1,4 +1,4 @@
-"""What the API server refused or did not answer: counted, logged, and a reason to slow down."""
+"""Requests that the API server refused or did not answer: counted and logged; they slow the loop down."""
 
 import structlog
 
@@ -9,15 +9,15 @@ log = structlog.get_logger(__name__)
 
 
 class ApiFailures:
-    """One for all parts of the reclaimer. For one thread."""
+    """Shared by all parts of the reclaimer. Not thread-safe."""
 
     def __init__(self, metrics: ReclaimerMetrics) -> None:
         self._metrics = metrics
         self.count = 0
-        """Grows with each."""
+        """How many there were since the start."""
 
     def note(self, step: str, about: str, error: ApiError) -> None:
-        """A step failed; the next pass tries it again."""
+        """Record that a step failed; the next pass tries it again."""
         self.count += 1
         self._metrics.api_failures.inc()
         log.warning("a step failed, trying again", step=step, object=about, error=str(error))

@@ -1,4 +1,4 @@
-"""What the reclaimer's state machines act through; made once by ``reclaimer``."""
+"""The dependencies of the reclaimer's state machines; built once by ``reclaimer``."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
 WriteEvent = Callable[[Pod, str, str], None]
-"""``(pod, reason, sentence)``: write an Event on the pod; never raises."""
+"""``(pod, reason, message)``: write an Event on the pod; never raises."""
 
 
 @dataclass(frozen=True)
 class ReclaimerContext:
-    """API server, clock, departures, Events, metrics, and the newest picture."""
+    """API server, clock, evictor, Events, metrics, and the latest snapshot of the cluster."""
 
     kube: Kube
     clock: Clock
@@ -27,27 +27,27 @@ class ReclaimerContext:
     metrics: ReclaimerMetrics
     failures: ApiFailures
     executor: Executor
-    """Asks one thing while another is asked."""
+    """Runs requests to the API server concurrently."""
     read_bookings: Callable[[], None]
-    """Read every Booking from the API server into our picture; raises ``ApiError``. From any thread."""
+    """Read every Booking from the API server into the cache; raises ``ApiError``. Thread-safe."""
     instant: Callable[[], Snapshot]
-    """The cluster as our own picture has it now; asks nobody."""
+    """The cluster as the cache has it now; sends no request."""
     seen: Callable[[str], Pod | None]
-    """A pod, by its uid, as our own picture has it at the moment of the call; asks nobody."""
+    """A pod, by its uid, as the cache has it at the moment of the call; sends no request."""
     awaited: Callable[[str], bool]
-    """Whether a booking of its owner's would cover a running pod, by its uid, on another node."""
+    """Whether a booking of the owner would cover a running pod, by its uid, on another node."""
     may_act: Callable[[], bool]
-    """Whether this process leads, and knows enough, at the moment of the call."""
+    """Whether this process leads and its cache can be trusted, at the moment of the call."""
 
     def snapshot(self) -> Snapshot:
-        """The cluster as it is now, with the Bookings as the API server has them.
+        """The cluster as it is now, with the Bookings read from the API server.
 
         Raises:
-            ApiError: it could not be asked.
+            ApiError: the API server could not be reached, or refused.
         """
         self.read_bookings()
         return self.instant()
 
     def is_fresh(self, looked: float) -> bool:
-        """Whether what was decided on a look at this monotonic instant may still be done."""
+        """Whether a decision based on a snapshot of this monotonic instant may still be carried out."""
         return self.clock.monotonic() - looked <= DECIDED_WITHIN and self.may_act()

@@ -1,4 +1,4 @@
-"""How pods leave: what ``holding`` and ``ending`` ask of ``pod_evictor``, which lets bare pods come back."""
+"""The evictor's interface for ``holds`` and ``ending``; ``pod_evictor`` implements it, with comebacks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from cluster.kube.errors import ApiError
 from cluster.objects.pods import Pod
 
 DECIDED_WITHIN: Final = 2.0
-"""Seconds after the last look at everything within which a pod may be told to go."""
+"""Seconds after the last complete check within which a pod may be evicted."""
 
 Reason = Literal["evicted", "ended", "refused"]
 """``evicted``: a booked pod needs its devices. ``ended``: the booking that covered it is over. ``refused``: a
@@ -20,7 +20,7 @@ Back = Literal["without-gpu", "as-it-was", "never"]
 
 @dataclass(frozen=True, slots=True)
 class EvictionCause:
-    """Why a pod leaves."""
+    """Why and how a pod is evicted."""
 
     reason: Reason
     message: str
@@ -30,7 +30,7 @@ class EvictionCause:
     back: Back = "without-gpu"
     """How it comes back, if it is bare."""
     notice: str | None = None
-    """The notice that it must carry when it leaves, where it has not been written on it yet."""
+    """The notice that the pod must carry when it is evicted, where it is not written on it yet."""
     overrides_budget: bool = False
     """Whether disruption budgets are passed over."""
     told: str | None = None
@@ -42,33 +42,33 @@ class ProtectedError(Exception):
 
 
 class TooLateError(Exception):
-    """It took too long from the decision to here, or this process does not lead any more: decide again."""
+    """The decision is too old, or this process does not lead any more: decide again."""
 
 
 class DryRunError(ApiError):
-    """Nobody can say now whether the pod would be accepted again: a webhook does not answer, for example.
+    """The dry run of the replacement got no answer: a webhook is unavailable, for example.
 
-    It is nothing against this pod, so another victim would fare no better. Nothing has happened: call again.
+    The cause is not this pod, so another victim would fare no better. Nothing was changed: call again.
     """
 
 
 def always() -> bool:
-    """The answer for whoever decides and acts in one step."""
+    """The value of ``still`` for a caller that decides and acts in one step."""
     return True
 
 
 def nothing() -> None:
-    """What there is to begin for whoever has nothing to ask at the end."""
+    """The value of ``soon`` for a caller that needs no request at the end."""
 
 
 class Evictor(Protocol):
-    """Takes pods away, and brings bare ones back."""
+    """Evicts pods, and brings bare ones back."""
 
     def foresee(self, pod: Pod, *, back: Back) -> None:
-        """The pod is likely to be evicted in this pass: find out already what that will need.
+        """Start the reads and the dry run for a pod that is likely to be evicted in this pass.
 
-        In the background, so that the caller may write the hold meanwhile. Nothing is written by it, and
-        nothing follows from it but that ``leave`` is quicker.
+        In the background: the caller can write the hold meanwhile. Nothing is written; the only effect is a
+        faster ``leave``.
         """
         ...
 
@@ -80,23 +80,23 @@ class Evictor(Protocol):
         still: Callable[[], bool] = always,
         soon: Callable[[], None] = nothing,
     ) -> None:
-        """Do every step that is due for a pod that must go; may be called again at any time.
+        """Take every step that is due to evict a pod; may be called again at any time.
 
-        A bare pod that is to come back is made ready for it before it is evicted, in the way that ``why``
-        says; what was made ready in another way is undone. One with a controller is left to it.
-        Always by uid: a pod that was created anew under the same name is not touched.
+        A bare pod that is to come back is prepared before it is evicted, in the way that ``why`` says;
+        preparations for another way are undone. A pod with a controller is left to its controller.
+        Always by uid: a pod created again under the same name is not touched.
 
         Args:
             pod: that must go.
-            why: what its owner is told.
-            still: whether the decision stands; asked when all is prepared and the pod would be told to go.
-            soon: called when one write is left before that, so that what ``still`` needs is asked meanwhile.
+            why: the cause, for the pod's owner, and how it comes back.
+            still: whether the decision is still valid; called when all is prepared, just before the eviction.
+            soon: called one write before that, to start the reads that ``still`` needs.
 
         Raises:
-            TooLateError: it does not stand. What was prepared is used by the next call, or withdrawn.
-            ProtectedError: a PodDisruptionBudget forbids it (evictions only).
-            RehearsalError: its coming back could not be tried out.
-            ApiError: the API server could not be asked, or refused; nothing is lost, call again.
+            TooLateError: it is not valid any more. The next call uses the preparations, or they are
+            withdrawn. ProtectedError: a PodDisruptionBudget forbids it (evictions only). DryRunError: the dry
+            run of its replacement got no answer. ApiError: the API server could not be asked, or refused;
+            nothing is lost, call again.
         """
         ...
 
@@ -109,10 +109,10 @@ class Evictor(Protocol):
         ...
 
     def pardon(self, pod: Pod) -> None:
-        """A pod that need not go may say still that it is being taken away: say so no more.
+        """Remove our ``DisruptionTarget`` from a pod that need not go.
 
-        It was written right before a deletion that did not follow. If its user deleted such a pod, it would
-        count as our doing, and the pod would come back.
+        It was written right before a deletion that did not follow. If the user deleted such a pod, that would
+        count as our eviction, and the pod would come back.
 
         Raises:
             ApiError: as above.
@@ -120,10 +120,10 @@ class Evictor(Protocol):
         ...
 
     def reconcile(self, wanted: frozenset[str]) -> None:
-        """Carry every comeback that was begun one step on, as far as it can go now.
+        """Advance every comeback as far as it can go now.
 
-        What was prepared for a pod that is neither leaving nor wanted is undone. Pods that a kubelet has
-        refused leave and come back in here, too: nobody need ask for it.
+        Preparations for a pod that is neither leaving nor wanted are undone. Pods that a kubelet has rejected
+        are removed and come back in here, too, without a call to ``leave``.
 
         Args:
             wanted: uids of the pods that are still meant to leave.

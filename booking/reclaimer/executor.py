@@ -1,7 +1,7 @@
-"""Questions to the API server that do not hang on each other are asked at once: one here, the others aside.
+"""Independent requests to the API server run concurrently: one in the caller's thread, the others in a pool.
 
-What is asked aside only reads, or tries out. Whoever dies in between has written nothing by it: the writes
-alone, which stay in their order, are the points from which another process goes on.
+The pool only reads, or makes dry runs, so a process that dies meanwhile has written nothing by it. Writes
+stay in their order; they are the points from which another process continues.
 """
 
 from collections.abc import Callable
@@ -13,14 +13,14 @@ from cluster.kube.errors import ApiError
 T = TypeVar("T")
 
 MOST: Final = 5
-"""Questions that are on their way at the same time."""
+"""Requests in flight at the same time."""
 
 
 class Executor(Protocol):
-    """Has something done while its caller goes on."""
+    """Runs work in the background."""
 
     def __call__(self, work: Callable[[], T], /) -> Callable[[], T]:
-        """Begin; whoever calls for the answer waits for it, and hears the ``ApiError`` that came instead."""
+        """Start the work; calling the result waits for it, and raises the work's ``ApiError``."""
         ...
 
 
@@ -31,12 +31,12 @@ class ThreadExecutor:
         self._pool = ThreadPoolExecutor(MOST, thread_name_prefix="aside")
 
     def __call__(self, work: Callable[[], T], /) -> Callable[[], T]:
-        """Begin in another thread; when one is free."""
+        """Start the work in another thread, when one is free."""
         return self._pool.submit(work).result
 
 
 def in_turn(work: Callable[[], T], /) -> Callable[[], T]:
-    """Do it before the caller goes on: for whoever has one thread alone."""
+    """Do the work at once, in the caller's thread."""
     done: Future[T] = Future()
     try:
         done.set_result(work())

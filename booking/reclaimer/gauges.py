@@ -1,6 +1,6 @@
-"""What every replica of the controller shows of the cluster when somebody asks for its metrics.
+"""Gauges of the cluster that every replica of the controller exposes, computed at each scrape.
 
-Read from the picture, not counted by the loop: a reclaimer that hangs, or leads nowhere, would say nothing.
+Read from the cache, not counted by the loop: a reclaimer that hangs, or does not lead, would report nothing.
 """
 
 from collections.abc import Callable
@@ -18,14 +18,14 @@ from cluster.process.metrics import measured
 
 @dataclass(frozen=True)
 class Seen:
-    """The cluster, as a process sees it."""
+    """The cluster, as this process's cache has it."""
 
     cache: ClusterCache
     clock: Clock
     staleness: Callable[[], float | None]
     """Seconds since the last event or bookmark of the stalest watch."""
     unready_reason: Callable[[], str | None]
-    """Why the picture cannot be trusted, None when it can."""
+    """Why the cache cannot be trusted, None when it can."""
 
     def mirror_age(self) -> float | None:
         """Seconds since the booking server renewed the mirror's Lease, None where there is none."""

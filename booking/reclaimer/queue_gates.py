@@ -1,7 +1,7 @@
 """Takes our scheduling gate off pods whose turn it is (``cluster.decide.queueing``).
 
-Nothing rests on what is remembered here: it says how long an ungated pod may take, and whoever begins
-afresh ungates nobody too early by it.
+No decision depends on this process's memory for correctness: it measures how long an ungated pod may take,
+and a process that starts again ungates no pod too early by it.
 """
 
 from collections.abc import Iterable

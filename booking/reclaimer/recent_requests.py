@@ -1,4 +1,4 @@
-"""Not asking the same twice while the answer is on its way: what is written is not seen at once."""
+"""Avoids repeating a request before its effect is visible: our watch lags behind our writes."""
 
 from collections.abc import Hashable
 from typing import Final
@@ -10,7 +10,7 @@ AGAIN_AFTER: Final = 1.0
 
 
 class RecentRequests:
-    """What was asked lately. Forgetting it costs a repeated request and nothing else."""
+    """The recent requests. Forgetting one costs a repeated request and nothing else."""
 
     def __init__(self, clock: Clock, again_after: float = AGAIN_AFTER) -> None:
         self._clock = clock
@@ -18,7 +18,7 @@ class RecentRequests:
         self._at: dict[Hashable, float] = {}
 
     def is_due(self, key: Hashable) -> bool:
-        """Whether it may be asked now; it then counts as asked."""
+        """Whether the request may be sent now; it then counts as sent."""
         now = self._clock.monotonic()
         self._at = {known: at for known, at in self._at.items() if now - at < self._again_after}
         if key in self._at:
@@ -27,5 +27,5 @@ class RecentRequests:
         return True
 
     def forget(self, key: Hashable) -> None:
-        """What was asked has come to nothing, and may be asked again at once."""
+        """The request had no effect, and may be sent again at once."""
         self._at.pop(key, None)

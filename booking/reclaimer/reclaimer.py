@@ -1,6 +1,6 @@
-"""The loop of the controller that leads: look at the whole cluster, do what is due, look again.
+"""The loop of the leading controller: take a snapshot of the cluster, do what is due, repeat.
 
-Woken by every change of the picture; at least twice a second, for what is due by time alone.
+Woken by every change of the cache; at least twice a second, for what is due by time alone.
 """
 
 import threading
@@ -44,10 +44,10 @@ RECOVERS_WITHIN: Final = 30.0
 _SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Keys of the taints with which Kubernetes marks nodes that it does not hear."""
 EVERY: Final = 0.5
-"""Seconds between two looks when nothing changes."""
+"""Seconds between two passes when nothing changes."""
 WRITES_FOR: Final = 0.25
-"""Seconds in which one pass writes holds. To act on them takes a few times as long, and who has left by then
-comes back in the next pass: nobody is to wait until hundreds of others have been told to go."""
+"""Seconds in which one pass writes holds. To act on them takes a few times as long, and pods that have left
+by then come back in the next pass: they must not wait until hundreds of others have been evicted."""
 READ_EVERY: Final = 10.0
 """Seconds after which nodes are read though nobody waits: a plan is soon made, and no old pod is kept."""
 
@@ -59,7 +59,7 @@ class Guards:
     leads: Callable[[], bool]
     """Whether this process is the one that reclaims."""
     unready_reason: Callable[[], str | None]
-    """Why the picture cannot be trusted, None when it can (law L6)."""
+    """Why the cache cannot be trusted, None when it can (law L6)."""
 
     def permit(self) -> bool:
         """Whether both allow it at this moment."""
@@ -82,7 +82,7 @@ class Reclaimer:
         metrics: ReclaimerMetrics,
         executor: Executor = in_turn,
     ) -> None:
-        """Args: tell: writes an Event on a pod; executor: asks one thing while another is asked."""
+        """Args: tell: writes an Event on a pod; executor: runs requests concurrently."""
         self._kube = kube
         self._clock = clock
         self._cache = cache
@@ -124,7 +124,7 @@ class Reclaimer:
         cache.on_change(self.wake)
 
     def run(self, stop: threading.Event) -> None:
-        """Look again and again until told to stop."""
+        """Reconcile until ``stop`` is set."""
         wake_at(stop, self._changed)
         while not stop.is_set():
             self._clock.wait(self._changed, EVERY)
@@ -138,13 +138,13 @@ class Reclaimer:
                 self._clock.wait(stop, EVERY)
 
     def wake(self) -> None:
-        """Something has changed: look again at once. From any thread."""
+        """Something has changed: reconcile at once. Thread-safe."""
         if self._woken is None:
             self._woken = self._clock.monotonic()
         self._changed.set()
 
     def reconcile(self) -> None:
-        """One pass; does nothing unless this process leads and the picture can be trusted."""
+        """One pass; does nothing unless this process leads and the cache can be trusted."""
         if not self._may_act():
             if self._led:
                 with self._cache.locked():
@@ -193,14 +193,14 @@ class Reclaimer:
         return self._holding.completed(take(self._cache, self._clock, self._terms, self._witness))
 
     def _read_bookings(self) -> None:
-        """Bookings that our watch may not have told of yet.
+        """Read the Bookings that our watch may not have shown yet.
 
-        Who was promised a booking a moment ago must not lose a pod by a watch that lags (law L2).
+        A user whose booking was just confirmed must not lose a pod because a watch lags (law L2).
         """
         read_bookings(self._kube, self._cache)
 
     def _carry_on(self, snapshot: Snapshot) -> None:
-        """Comebacks first: whoever has left already must not wait for anything else."""
+        """Comebacks first: a pod that has left already must not wait for anything else."""
         wanted = {*snapshot.victims, *(pod.metadata.uid for pod, _ in ordered_to_go(snapshot))}
         if is_mirror_fresh(snapshot):
             wanted |= {pod.metadata.uid for _, pod in to_end(snapshot)}
@@ -247,7 +247,7 @@ class Reclaimer:
         self._holding.begin(snapshot)
 
     def _are_written(self, plans: list[Plan], *, since: float) -> bool:
-        """Write holds; whether there was time for all. What is left is planned anew in the next pass."""
+        """Write holds; whether there was time for all. The rest is planned again in the next pass."""
         begun = self._clock.monotonic()
         for one in plans:
             if self._clock.monotonic() - begun >= WRITES_FOR:

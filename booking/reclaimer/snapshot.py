@@ -1,4 +1,4 @@
-"""One instant of the cluster, as every decision of a pass sees it: taken from the picture under its lock."""
+"""One instant of the cluster, shared by every decision of a pass: taken from the cache under its lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,7 +23,7 @@ TODAY: Final = EvictionSettings()
 
 @dataclass(frozen=True, kw_only=True)
 class Snapshot:
-    """Values alone; whoever decides on it needs no lock, no clock and no API server."""
+    """Immutable values: a decision on it needs no lock, no clock and no API server."""
 
     now: datetime
     pods: Mapping[str, Pod]
@@ -35,17 +35,17 @@ class Snapshot:
     cover: Mapping[str, Booking]
     """Pod uid -> the booking that covers it now."""
     barred: frozenset[tuple[str, str]] = frozenset()
-    """(uid, booking) of running pods that a booking does not cover where they stand."""
+    """(uid, booking) of running pods on nodes where their booking does not cover them."""
     places: BookedNodes = EVERYWHERE
     """Which nodes are right for booked pods, for the sake of other bookings."""
     holds: Mapping[str, Hold]
-    """Pod uid -> what is kept for it: pods that are not bound and not told to go."""
+    """Pod uid -> its hold: pods that are not bound and not terminating."""
     noted: Mapping[str, Pod] = field(default_factory=dict)
-    """Those of the pods on which something of the reclaimer's stands: a hold, a notice, a bar, a stamp."""
+    """The pods with an annotation of the reclaimer: a hold, a notice, a bar, a stamp."""
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     """Name -> Namespace."""
     around: ClusterObjects = field(default_factory=ClusterObjects)
-    """What a pod that is to be placed finds on the nodes beside GPUs."""
+    """Resources and constraints of the nodes besides GPUs, for a pod that is to be placed."""
     state: str = ""
     """The newest resourceVersion of each kind that was known: ``hold.encode_versions``."""
     terms: EvictionSettings = TODAY
@@ -86,18 +86,18 @@ class Snapshot:
         return found
 
     def with_holds(self, more: Mapping[str, Hold]) -> "Snapshot":
-        """The same instant with holds that the picture does not show yet."""
+        """The same instant with holds that the cache does not show yet."""
         return replace(self, holds={**self.holds, **more})
 
     def without_holds(self, uids: frozenset[str]) -> "Snapshot":
-        """The same instant without holds that were dropped though the picture still shows them."""
+        """The same instant without holds that were dropped though the cache still shows them."""
         return replace(self, holds={uid: hold for uid, hold in self.holds.items() if uid not in uids})
 
 
 def take(
     cache: ClusterCache, clock: Clock, terms: EvictionSettings = TODAY, witness: BookingPlans | None = None
 ) -> Snapshot:
-    """The cluster at this instant: what has not changed since the last is not made anew."""
+    """The cluster at this instant: parts that have not changed since the last one are reused."""
     now = clock.now()
     with cache.locked() as ledger:
         pods = dict(cache.pods)

@@ -11,7 +11,7 @@ from cluster.objects.scheduling_gates import other_gates
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What is told of them."""
+    """Their number, and the longest wait."""
 
     pods: int
     longest: float

@@ -1,1 +1,1 @@
-"""What becomes of pods when their booking ends: warnings before, the end, and what stands on the pods."""
+"""What happens to pods when their booking ends: warnings, the end itself, and the pods' annotations."""

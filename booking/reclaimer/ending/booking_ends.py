@@ -1,10 +1,10 @@
 """Ending pods with their booking: decided once per booking, written on it, then carried out (law L6).
 
-Who ends is who was covered at the last instant before the end, unless the settings only make such pods
-evictable. With it is decided whether they come back: settings that change later are about later bookings.
-Nothing is decided or ended while the Booking objects may not be true: their mirror must have renewed its
-Lease within a minute, and the Booking itself is read from the API server before anybody loses anything.
-Nor is anything decided while our watch of pods has not shown yet that a covered one is on a node.
+The pods that end are those that were covered at the last instant before the end, unless the settings only
+make such pods evictable. The same decision says whether they come back: settings that change later apply to
+later bookings. Nothing is decided or ended while the Booking objects may be outdated: their mirror must have
+renewed its Lease within a minute, and the Booking itself is read from the API server before a pod is ended.
+Nor is anything decided before our watch of pods has shown that a covered pod is on a node.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,10 +32,10 @@ log = structlog.get_logger(__name__)
 MIRROR_SILENT_AFTER: Final = 60.0
 """Seconds without a renewal of the mirror's Lease after which nothing is ended (law L6)."""
 ENDED_FOR: Final = 1.0
-"""Seconds of one look in which pods are told to go: when hundreds of bookings end at once, whoever has left
-already comes back in between, and booked pods get what is free."""
+"""Seconds of one reconciliation in which pods are ended: when hundreds of bookings end at once, pods that
+have left come back in between, and booked pods get the devices that are free."""
 ENDED_WITHIN: Final = timedelta(minutes=2)
-"""How long others are spared because a pod is about to end."""
+"""How long other pods are spared because a pod is about to end."""
 _LAST_INSTANT: Final = timedelta(microseconds=1)
 
 
@@ -47,9 +47,9 @@ def is_mirror_fresh(snapshot: Snapshot) -> bool:
 def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
     """Uids of today's pods that this booking covered at its last instant and no other covers now.
 
-    A pod that was created in the second of the end may be younger than the end: it is not among them. Neither
-    is one that holds nothing yet: it goes on waiting, without a booking. Nor one that this booking did not
-    cover where it stands, or that the next one does not: it had no cover to lose, or has it elsewhere.
+    A pod that was created in the second of the end may be younger than the end, so it is left out. So is a
+    pod that holds nothing yet: it goes on waiting, without a booking. So is a pod on a node where this
+    booking did not cover it, or where the next one does not: it had no cover to lose, or has it elsewhere.
     """
     then = _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot)
     elsewhere = {uid for uid, _ in snapshot.barred}
@@ -66,7 +66,7 @@ def covered_at_the_end(booking: Booking, snapshot: Snapshot) -> tuple[str, ...]:
 
 
 def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
-    """Pods that this booking covered at its last instant and that, as far as is known, are on no node."""
+    """Pods that this booking covered at its last instant and that the cache shows as not bound."""
     for uid, by in _cover_at(booking.spec.end - _LAST_INSTANT, booking, snapshot).items():
         pod = snapshot.pods[uid]
         if by.name == booking.name and not pod.spec.node_name:
@@ -74,7 +74,7 @@ def waiting_at_the_end(booking: Booking, snapshot: Snapshot) -> Iterator[Pod]:
 
 
 def _had_cover(pod: Pod, booking: Booking, snapshot: Snapshot) -> bool:
-    """Whether a bound pod was booked by it: where places matter, one that does not say so need not be."""
+    """Whether the booking covered a bound pod: where places matter, only a pod with its stamp counts."""
     if not pod.spec.node_name:
         return False
     return not (is_new(pod, booking) and booking.spec.model in snapshot.places.scenes)
@@ -86,7 +86,7 @@ def covered_after_the_end(booking: Booking, snapshot: Snapshot) -> frozenset[str
 
 
 def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, Booking]:
-    """Which of the user's pods that are older than the booking's end are covered at an instant, by what."""
+    """Uid -> the booking that covers it at an instant, of the user's pods older than the booking's end."""
     return covered_at(
         at,
         booking,
@@ -97,7 +97,7 @@ def _cover_at(at: datetime, booking: Booking, snapshot: Snapshot) -> dict[str, B
 
 
 def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:
-    """Live pods whose end is decided, with the booking that is over; who is covered anew is spared."""
+    """Live pods whose end is decided, with the booking that is over; pods covered again are spared."""
     return [
         (booking, pod)
         for booking in snapshot.bookings.values()
@@ -108,17 +108,17 @@ def to_end(snapshot: Snapshot) -> list[tuple[Booking, Pod]]:
 
 
 def who_goes(booking: Booking, snapshot: Snapshot, terms: EvictionSettings) -> tuple[str, ...]:
-    """Uids of the pods that are to end with this booking, by the settings of today."""
+    """Uids of the pods that are to end with this booking, by the current settings."""
     return tuple(
         uid for uid in covered_at_the_end(booking, snapshot) if end_action.goes(snapshot.pods[uid], terms)
     )
 
 
 def about_to_end(snapshot: Snapshot, terms: EvictionSettings) -> frozenset[str]:
-    """Uids of the pods that are told to go within moments, because their booking has just ended.
+    """Uids of the pods that are ended within moments, because their booking has just ended.
 
-    Nobody else need lose work for devices that these leave. One that is still there after a while counts as
-    any other pod without a booking.
+    No other pod need lose work for devices that these leave. A pod that is still there after a while counts
+    like any other pod without a booking.
     """
     if not is_mirror_fresh(snapshot):
         return frozenset()
@@ -138,7 +138,7 @@ def about_to_end(snapshot: Snapshot, terms: EvictionSettings) -> frozenset[str]:
 
 
 class Ending:
-    """Decides and carries out. For one thread."""
+    """Decides which pods end, and ends them. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -146,14 +146,14 @@ class Ending:
         self._terms = terms
         self._asked = RecentRequests(context.clock)
         self._looked_at: set[str] = set()
-        """Names of bookings that had their turn since all had one."""
+        """Names of the bookings already handled in the current round over all of them."""
         self._until = 0.0
-        """When this look is over; monotonic."""
+        """When this reconciliation must stop; monotonic seconds."""
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """Decide what is undecided, end what is decided; does nothing while the mirror is silent.
+        """Decide what is undecided, end what is decided; does nothing while the mirror's Lease is stale.
 
-        For a second; what is left then is the first in the next look.
+        Takes a second at most; the rest comes first in the next reconciliation.
         """
         if not is_mirror_fresh(snapshot):
             return
@@ -191,7 +191,7 @@ class Ending:
             self._context.failures.note("end of a booking", booking.name, error)
 
     def _decide(self, booking: Booking) -> None:
-        """Write who ends, once: whoever else decides at the same moment loses by the resourceVersion."""
+        """Write once which pods end: of two concurrent writers one loses by the resourceVersion."""
         if not self._asked.is_due(("decide", booking.name)):
             return
         stored = self._read(booking)
@@ -199,7 +199,7 @@ class Ending:
             return
         snapshot = self._context.snapshot()
         if any(self._is_bound(pod) for pod in waiting_at_the_end(stored, snapshot)):
-            return  # our watch is behind: what it has not shown yet would not end, now or ever
+            return  # our watch lags: a pod that it has not shown yet would never end
         ending = who_goes(stored, snapshot, self._terms)
         metadata = {"uid": stored.metadata.uid, "resourceVersion": stored.metadata.resource_version}
         status = {"ending": list(ending), "back": end_action.back(self._terms)}
@@ -211,31 +211,31 @@ class Ending:
         log.info("a booking is over", booking=stored.name, pods_to_end=ending)
 
     def _end(self, booking: Booking, pods: list[Pod]) -> None:
-        stored, looked, fresh = self._look_again(booking)
+        stored, read_at, fresh = self._reread(booking)
         for number, pod in enumerate(pods):
-            # One is always told, however long the look at it took: otherwise nobody would ever be.
+            # At least one pod is ended however long the reads took: otherwise none would ever be.
             if number and self._is_enough():
                 self._asked.forget(("end", pod.metadata.uid))
             elif stored is not None and pod.metadata.uid in fresh:
-                still = partial(self._stands, stored, pod.metadata.uid, looked)
+                still = partial(self._is_still_ending, stored, pod.metadata.uid, read_at)
                 self._guarded(booking, partial(self._send_away, stored, pod, still))
 
-    def _stands(self, booking: Booking, uid: str, looked: float) -> bool:
-        """Whether the pod is still to end: where the look at it is too old by now, there is another one."""
-        if self._context.is_fresh(looked):
+    def _is_still_ending(self, booking: Booking, uid: str, read_at: float) -> bool:
+        """Whether the pod is still to end: where what was read is too old by now, it is read again."""
+        if self._context.is_fresh(read_at):
             return True
-        _, again, fresh = self._look_again(booking)
+        _, again, fresh = self._reread(booking)
         return uid in fresh and self._context.is_fresh(again)
 
-    def _look_again(self, booking: Booking) -> tuple[Booking | None, float, frozenset[str]]:
-        """The Booking itself, the moment as of which all else was seen, and which of its pods are to end."""
+    def _reread(self, booking: Booking) -> tuple[Booking | None, float, frozenset[str]]:
+        """The Booking itself, the monotonic instant of the snapshot, and the uids of its pods to end."""
         begun = self._context.clock.monotonic()
         stored = self._read(booking)
-        looked = self._context.clock.monotonic()
+        read_at = self._context.clock.monotonic()
         if stored is None or not self._context.is_fresh(begun):
-            return None, looked, frozenset()
+            return None, read_at, frozenset()
         fresh = frozenset(pod.metadata.uid for _, pod in to_end(self._context.snapshot()))
-        return stored, looked, fresh & frozenset(stored.status.ending or ())
+        return stored, read_at, fresh & frozenset(stored.status.ending or ())
 
     def _send_away(self, booking: Booking, pod: Pod, still: Callable[[], bool]) -> None:
         why = EvictionCause(
@@ -253,7 +253,7 @@ class Ending:
         log.info("a pod ends with its booking", pod=pod.key, uid=pod.metadata.uid, booking=booking.name)
 
     def _is_bound(self, pod: Pod) -> bool:
-        """Whether the API server has it on a node."""
+        """Whether the pod is bound, by the API server."""
         try:
             stored = self._kube.get(PODS, pod.metadata.name, namespace=pod.metadata.namespace)
         except NotFound:

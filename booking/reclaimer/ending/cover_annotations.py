@@ -1,8 +1,9 @@
 """Keeps ``names.BOOKING`` and ``names.TERMINATE_AT`` true on live pods, for people and MAIA's tools.
 
-Output alone: no decision of ours reads them back but the order of one user's pods. A pod is written only
-when it says something wrong, since every write to a waiting pod costs the scheduler a decision. Who loses the
-stamp of a booking that is over and does not end with it is told what it is from now on.
+They are output: the only decision that reads them back is the order of one user's pods. A pod is patched only
+when an annotation is wrong, since every write to a waiting pod costs the scheduler a decision. A pod that
+loses the stamp of a booking that is over, and does not end with it, gets an Event that says what it is from
+now on.
 """
 
 from collections.abc import Iterator
@@ -26,15 +27,15 @@ from cluster.objects.pods import Pod, is_live
 log = structlog.get_logger(__name__)
 
 _SAME: Final = timedelta(seconds=1)
-"""Instants written by another hand may have been cut down to whole seconds."""
+"""Instants that other tools wrote may be truncated to whole seconds."""
 
 
 def wrong(snapshot: Snapshot) -> Iterator[tuple[Pod, dict[str, str | None]]]:
-    """Live pods that say something wrong, with what their annotations must become.
+    """Live pods with wrong annotations, and the values that these must get.
 
-    A pod keeps the stamp of a booking that is over as long as it is not decided who ends with it: the stamp
-    says who was covered. One that will end keeps it to its end. An end without a booking's stamp is MAIA's
-    word, where that is honoured.
+    A pod keeps the stamp of a booking that is over until it is decided which pods end with it: the stamp
+    says which pods were covered. A pod that will end keeps it to its end. A ``terminate-at`` without a
+    booking's stamp is MAIA's, where MAIA is honoured.
     """
     for uid, pod in {**snapshot.noted, **{uid: snapshot.pods[uid] for uid in snapshot.cover}}.items():
         booking = snapshot.cover.get(uid)
@@ -66,7 +67,7 @@ def _is_kept(pod: Pod, snapshot: Snapshot) -> bool:
 
 
 def demoting(pod: Pod, snapshot: Snapshot) -> Booking | None:
-    """The booking that has ended and covered the pod, which stays without one; None for any other pod."""
+    """The ended booking that covered the pod, where the pod stays without one; None for any other pod."""
     booking = snapshot.bookings.get(pod.metadata.annotation(names.BOOKING) or "")
     if booking is None or pod.metadata.uid in snapshot.cover or booking.spec.end > snapshot.now:
         return None
@@ -74,16 +75,16 @@ def demoting(pod: Pod, snapshot: Snapshot) -> Booking | None:
 
 
 class CoverAnnotations:
-    """Writes them. For one thread."""
+    """Writes the annotations. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext) -> None:
-        self._tell = context.write_event
+        self._write_event = context.write_event
         self._kube = context.kube
         self._failures = context.failures
         self._asked = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """One write for each pod that says something wrong; what fails is tried again."""
+        """Patch each pod with wrong annotations; a failed write is tried again in the next pass."""
         for pod, annotations in wrong(snapshot):
             key = (pod.metadata.uid, *annotations.values())
             if not self._asked.is_due(key):
@@ -94,10 +95,10 @@ class CoverAnnotations:
                 self._failures.note("cover annotations", pod.key, error)
                 continue
             if written and (booking := demoting(pod, snapshot)):
-                self._tell(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
+                self._write_event(pod, names.BOOKING_ENDED, end_action.demoted(pod, booking))
 
     def _write(self, pod: Pod, annotations: dict[str, str | None]) -> bool:
-        """Whether there is such a pod still."""
+        """Whether the pod still exists."""
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "annotations": annotations}}
         try:

@@ -1,6 +1,6 @@
-"""What becomes of a pod when the booking that covers it ends, and how that is told. Pure.
+"""What happens to a pod when the booking that covers it ends, and the messages about it. Pure.
 
-One place says it for the warnings before, for the end itself, and for who is spared because of it.
+Used by the warnings before the end, by the end itself, and by the planner, which spares other pods for it.
 """
 
 from typing import Final
@@ -20,39 +20,39 @@ _NO_GPU_YET: Final = "This pod has no GPU yet, and then goes on waiting without 
 
 
 def action(pod: Pod, terms: EvictionSettings) -> EndAction:
-    """What the settings say about this pod."""
+    """What happens to this pod by the settings."""
     return terms.end_action_with_controller if is_owned(pod) else terms.end_action_without_controller
 
 
 def goes(pod: Pod, terms: EvictionSettings) -> bool:
-    """Whether the pod ends with its booking; who only loses its booking stays as long as it may."""
+    """Whether the pod ends with its booking; a pod that only loses its booking stays until it is evicted."""
     return action(pod, terms) != "demote"
 
 
 def back(terms: EvictionSettings) -> Back:
-    """Whether bare pods that end with a booking come back: it is written down when it is decided who ends."""
+    """Whether bare pods that end with a booking come back: recorded when it is decided which pods end."""
     return NEVER if terms.end_action_without_controller == "delete" else WITHOUT_GPU
 
 
 def decided_back(booking: Booking) -> Back:
-    """What was written down; a booking that says nothing was decided when all of them came back."""
+    """What was recorded; a booking without a record was decided when all bare pods came back."""
     return NEVER if booking.status.back == NEVER else WITHOUT_GPU
 
 
 def expected(pod: Pod, terms: EvictionSettings) -> str:
-    """What its owner is told before the end: what will happen to this pod, and what to do."""
+    """For the owner, before the end: what will happen to this pod, and what to do."""
     if not pod.spec.node_name:
         return _NO_GPU_YET
     return end_effects.of_one(action(pod, terms), is_owned=is_owned(pod))
 
 
 def over(booking: Booking) -> str:
-    """Why a pod ends, for its owner; also what it reads on the pod that came back."""
+    """Why a pod ends, for its owner; written on the pod that comes back, too."""
     return f"The booking {booking.name} that covered this pod was over at {instant(booking.spec.end)}."
 
 
 def ended(pod: Pod, booking: Booking) -> str:
-    """Why a pod ends, and what comes of it where that is not plain to see."""
+    """Why a pod ends, and what happens next where that is not obvious."""
     if is_owned(pod):
         return f"{over(booking)} Its controller may make another pod, which then waits for a free GPU."
     return (
@@ -61,7 +61,7 @@ def ended(pod: Pod, booking: Booking) -> str:
 
 
 def demoted(pod: Pod, booking: Booking) -> str:
-    """What the owner of a pod is told that stays, but is not booked any more."""
+    """For the owner of a pod that stays but is not booked any more."""
     if not pod.spec.node_name:
         return f"{over(booking)} It goes on waiting, without a booking."
     return f"{over(booking)} It stays, but must leave when a booked pod needs its GPUs."

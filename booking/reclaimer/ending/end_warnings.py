@@ -1,7 +1,8 @@
-"""Warnings before a booking ends, on every pod that it covers: each once, whoever leads (law L6).
+"""Warnings before a booking ends, on every pod that it covers: each once, whichever process leads (law L6).
 
-What was told stands on the pod (``names.WARNED``): the end, and which warning. Another end (the booking was
-prolonged, another one covers the pod now) starts over; who comes late hears the nearest warning alone.
+The last warning is recorded on the pod (``names.WARNED``): the end, and how long before it. Another end (the
+booking was extended, another one covers the pod now) starts over; a pod that is late gets the nearest warning
+alone.
 """
 
 from collections.abc import Iterable, Iterator
@@ -29,19 +30,19 @@ log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Warned:
-    """One warning: the end that it is about, and how long before it."""
+    """One warning: the end of the booking, and how long before it the warning is due."""
 
     end: datetime
     before: timedelta
 
 
 def encode_warned(warned: Warned) -> str:
-    """As it stands on the pod: ``2026-11-23T17:00:00Z PT3600S``."""
+    """The annotation's value: ``2026-11-23T17:00:00Z PT3600S``."""
     return f"{iso(warned.end)} {iso(warned.before)}"
 
 
 def warned_of(pod: Pod) -> Warned | None:
-    """What the pod was told last; None for nothing, or for what cannot be read."""
+    """The pod's last warning; None where there is none, or it cannot be parsed."""
     end, _, before = (pod.metadata.annotation(names.WARNED) or "").partition(" ")
     try:
         return Warned(
@@ -57,7 +58,7 @@ def next_warning(
     """The warning that is due now, None for none.
 
     Args:
-        told: what the pod was told last.
+        told: the pod's last warning.
         end: when its booking ends.
         now: before that.
         warn_before: how long before an end there is a warning.
@@ -71,7 +72,7 @@ def next_warning(
 
 
 def due(snapshot: Snapshot, terms: EvictionSettings) -> Iterator[tuple[Pod, Booking, Warned]]:
-    """Who must be warned now; nobody whom the next booking covers at once."""
+    """Pods that must be warned now; pods that the next booking covers at once are left out."""
     found = []
     for uid, booking in snapshot.cover.items():
         pod = snapshot.pods[uid]
@@ -94,7 +95,7 @@ def message(pod: Pod, booking: Booking, warned: Warned, terms: EvictionSettings)
 
 
 class EndWarnings:
-    """Writes them. For one thread."""
+    """Writes the warnings. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -102,7 +103,7 @@ class EndWarnings:
         self._asked = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """Warn whoever must be warned now; does nothing while the mirror is silent."""
+        """Warn every pod that must be warned now; does nothing while the mirror's Lease is stale."""
         if not is_mirror_fresh(snapshot):
             return
         for pod, booking, warned in due(snapshot, self._terms):
@@ -114,14 +115,14 @@ class EndWarnings:
                 self._context.failures.note("end warning", pod.key, error)
 
     def _warn(self, pod: Pod, booking: Booking, warned: Warned) -> None:
-        """Write, then tell: of two leaders one writes, and only who has written tells."""
+        """Write the annotation, then the Event: of two leaders only one writes, and it sends the Event."""
         meta = pod.metadata
         guards = {"uid": meta.uid, "resourceVersion": meta.resource_version}
         body = {"metadata": {**guards, "annotations": {names.WARNED: encode_warned(warned)}}}
         try:
             self._context.kube.patch(PODS, meta.name, body, namespace=meta.namespace)
         except (Conflict, NotFound):
-            return  # it has changed: the next pass sees how
+            return  # the pod has changed: the next pass sees its new state
         self._context.write_event(pod, names.BOOKING_ENDS_SOON, message(pod, booking, warned, self._terms))
         log.info(
             "the owner of a pod was warned of its end",

@@ -1,8 +1,9 @@
-"""Evicting pods that an administrator has ordered to go by name, booked or not.
+"""Evicting pods by an administrator's order, booked or not.
 
-The order is an annotation on the pod, which the booking server alone writes, so that whoever leads finds it.
-It asks for nothing but this pod, so nothing else need be known about bookings: a lease of the mirror that is
-old stops nobody. The pod comes back by its policy, like a victim; what never leaves does not leave by order.
+The order is an annotation on the pod that the booking server alone writes, so any leader finds it. It
+concerns this pod alone, so nothing need be known about bookings: a stale Lease of the mirror does not stop
+it. The pod comes back by its policy, like a victim; a pod that is never evicted is not evicted by order
+either.
 """
 
 from functools import partial
@@ -25,7 +26,7 @@ log = structlog.get_logger(__name__)
 
 
 def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
-    """Live pods with an order that counts, where they can be heard."""
+    """Live pods with a valid order, on nodes whose state is known."""
     home = snapshot.terms.namespace
     return [
         (pod, order)
@@ -38,13 +39,13 @@ def ordered_to_go(snapshot: Snapshot) -> list[tuple[Pod, EvictOrder]]:
 
 
 def _is_heard(pod: Pod, snapshot: Snapshot) -> bool:
-    """Whether it is known what happens on the pod's node (law L6); a pod that waits holds nothing."""
+    """Whether the state of the pod's node is known (law L6); a pod that waits holds nothing."""
     node_snapshot = snapshot.node_snapshots.get(pod.spec.node_name or "")
     return node_snapshot is not None and node_snapshot[1] != "unresponsive"
 
 
 class Orders:
-    """Carries them out. For one thread."""
+    """Carries out the orders. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -52,7 +53,7 @@ class Orders:
         self._asked = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """One step for each; what fails is tried again."""
+        """Take one step for each order; a step that fails is tried again in the next pass."""
         for pod, order in ordered_to_go(snapshot):
             if self._asked.is_due(pod.metadata.uid):
                 try:
@@ -69,13 +70,13 @@ class Orders:
             told=names.EVICTED_BY_ADMINISTRATOR,
         )
         try:
-            self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
+            self._context.leaving.leave(pod, why, still=partial(self._is_still_ordered, pod.metadata.uid))
         except (ProtectedError, TooLateError) as error:
             log.info("an order to evict is not carried out now", pod=pod.key, reason=str(error))
             return
         self._context.metrics.terminations.labels("evicted").inc()
 
-    def _stands(self, uid: str) -> bool:
+    def _is_still_ordered(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()
         again = {pod.metadata.uid for pod, _ in ordered_to_go(self._context.instant())}
         return uid in again and self._context.is_fresh(begun)

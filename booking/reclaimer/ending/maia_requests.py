@@ -1,8 +1,8 @@
-"""Ending expired pods because somebody outside asked for it by name: MAIA's tools (``booking.maia``).
+"""Ending expired pods on a request from outside, by name: MAIA's tools (``booking.maia``).
 
-The wish is an annotation on the pod, so that whoever leads finds it. It counts for a pod that no booking
-covers and whose ``terminate-at`` has passed: nobody can end another's booked pod by it (laws L2 and L7), nor
-while the Booking objects may not be true (law L6).
+The request is an annotation on the pod, so any leader finds it. It is valid for a pod that no booking covers
+and whose ``terminate-at`` has passed: it cannot end another user's booked pod (laws L2 and L7), and ends
+nothing while the Booking objects may be outdated (law L6).
 """
 
 from functools import partial
@@ -27,7 +27,7 @@ SENTENCE: Final = "This pod was past its terminate-at, and an administrator has 
 
 
 def asked_to_end(snapshot: Snapshot) -> list[Pod]:
-    """Expired pods that somebody wants ended; none while the mirror is silent."""
+    """Expired pods with a request to end them; none while the mirror's Lease is stale."""
     if not is_mirror_fresh(snapshot):
         return []
     found = expired(snapshot.noted.values(), snapshot.cover, snapshot.now)
@@ -35,7 +35,7 @@ def asked_to_end(snapshot: Snapshot) -> list[Pod]:
 
 
 class MaiaRequests:
-    """Ends them. For one thread."""
+    """Ends the requested pods. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -43,7 +43,7 @@ class MaiaRequests:
         self._asked = RecentRequests(context.clock)
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """One step for each; what fails is tried again."""
+        """Take one step for each request; a step that fails is tried again in the next pass."""
         if not self._terms.maia:
             return
         for pod in asked_to_end(snapshot):
@@ -56,11 +56,11 @@ class MaiaRequests:
     def _end(self, pod: Pod) -> None:
         why = EvictionCause("ended", SENTENCE, self._terms.longest_grace_seconds)
         try:
-            self._context.leaving.leave(pod, why, still=partial(self._stands, pod.metadata.uid))
+            self._context.leaving.leave(pod, why, still=partial(self._is_still_requested, pod.metadata.uid))
         except TooLateError as error:
             log.info("a pod is not ended after all", pod=pod.key, reason=str(error))
 
-    def _stands(self, uid: str) -> bool:
+    def _is_still_requested(self, uid: str) -> bool:
         begun = self._context.clock.monotonic()
         again = {pod.metadata.uid for pod in asked_to_end(self._context.snapshot())}
         return uid in again and self._context.is_fresh(begun)

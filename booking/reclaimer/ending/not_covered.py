@@ -1,4 +1,4 @@
-"""Tells the owners of running pods that their booking does not cover where they stand, and what to do."""
+"""Events for owners of running pods on nodes where their booking does not cover them, with what to do."""
 
 from typing import Final
 
@@ -15,21 +15,21 @@ _SENTENCE: Final = (
 
 
 class Unadopted:
-    """Tells each once, as long as it stands. For one thread."""
+    """Writes one Event for each such pod, once for as long as that lasts. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext) -> None:
-        self._tell = context.write_event
+        self._write_event = context.write_event
         self._told: frozenset[tuple[str, str]] = frozenset()
 
     def reconcile(self, snapshot: Snapshot) -> None:
-        """Tell those who have not been told."""
+        """Write the Event on the pods that have none yet."""
         for uid, booking in sorted(snapshot.barred - self._told):
             pod = snapshot.pods.get(uid)
             if pod is not None:
-                self._tell(pod, names.NOT_ADOPTED, message(pod, booking))
+                self._write_event(pod, names.NOT_ADOPTED, message(pod, booking))
         self._told = snapshot.barred
 
 
 def message(pod: Pod, booking: str) -> str:
-    """What its owner is told."""
+    """The Event's message, for the owner."""
     return _SENTENCE.format(booking=booking, node=pod.spec.node_name)

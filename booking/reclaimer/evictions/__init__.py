@@ -1,1 +1,1 @@
-"""What ``pod_evictor`` is made of: what is known of comebacks, and each call to the API server."""
+"""The parts of ``pod_evictor``: the cache of comebacks, and each call to the API server."""

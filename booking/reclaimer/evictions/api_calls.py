@@ -1,6 +1,6 @@
-"""The calls to the API server of which a departure is made: one method a call, each by uid.
+"""The API calls that make up an eviction: one method per call, each by uid.
 
-A write that could undo somebody else's carries the resourceVersion that it was decided on.
+A write that could undo another client's write carries the resourceVersion that it was decided on.
 """
 
 from contextlib import suppress
@@ -25,18 +25,18 @@ LONGEST_STEM: Final = 40
 SHORTEST_GRACE: Final = 1
 """Seconds: with 0 the API server would drop the pod at once, while its containers still run."""
 DEFAULT_GRACE: Final = 30
-"""Seconds that Kubernetes gives to a pod that says nothing."""
+"""Seconds: the default of Kubernetes for a pod that sets no grace period."""
 
 
 class Calls:
-    """What we ask of the API server. Every method raises ``ApiError``."""
+    """The calls to the API server. Every method raises ``ApiError``."""
 
     def __init__(self, kube: Kube, clock: Clock) -> None:
         self._kube = kube
         self._clock = clock
 
     def whole(self, meta: Meta) -> WholePod | None:
-        """The pod with nothing left out, None when it is gone."""
+        """The complete pod, None when it is gone."""
         try:
             found = self._kube.get(WHOLE_PODS, meta.name, namespace=meta.namespace)
         except NotFound:
@@ -44,21 +44,21 @@ class Calls:
         return found if found.metadata.uid == meta.uid else None
 
     def named(self, name: str, namespace: str) -> Pod | None:
-        """Whichever pod has this name, None when there is none."""
+        """The pod that has this name now, whatever its uid; None when there is none."""
         try:
             return self._kube.get(PODS, name, namespace=namespace)
         except NotFound:
             return None
 
     def rehearse(self, body: Json) -> None:
-        """Ask whether the pod would be accepted; its own name is taken, so another is tried."""
+        """Create the pod in a dry run, under another name since its own is taken."""
         metadata = {key: value for key, value in body["metadata"].items() if key != "name"}
         metadata["generateName"] = f"{body['metadata']['name'][:LONGEST_STEM]}-"
         namespace = metadata["namespace"]
         self._kube.create(PODS, {**body, "metadata": metadata}, namespace=namespace, dry_run=True)
 
     def store(self, meta: Meta, body: Json, *, reason: Reason, message: str, back: Back) -> PodTemplate:
-        """See to it that the pod that is to come back is stored; what is stored already stays as it is."""
+        """Store the pod that is to come back as a template; an existing template is left as it is."""
         name = f"{names.COMEBACK_PREFIX}{meta.uid}"
         said = {names.COMEBACK_REASON: reason, names.COMEBACK_MESSAGE: message}
         kept = {key: body["metadata"][key] for key in ("name", "labels", "annotations")}
@@ -80,7 +80,7 @@ class Calls:
             return None
 
     def guard(self, pod: Pod, *, back: Back, notice: str | None) -> Pod:
-        """Put finalizer and label on, how it comes back, and the notice that it must carry."""
+        """Add the finalizer and label, how the pod comes back, and its notice."""
         finalizers = [*(pod.metadata.finalizers or ()), names.COMEBACK]
         change: Json = {"finalizers": finalizers, "labels": {names.COMEBACK: "true"}}
         annotations = _how(back) | ({names.NOTICE: notice} if notice else {})
@@ -89,23 +89,23 @@ class Calls:
         return self._change(pod, change, versioned=True)
 
     def notify(self, pod: Pod, notice: str) -> Pod:
-        """Write the notice on a pod that is not guarded: nothing of ours comes back for it."""
+        """Write the notice on a pod without our finalizer: we do not bring it back."""
         return self._change(pod, {"annotations": {names.NOTICE: notice}}, versioned=False)
 
     def let_go(self, pod: Pod) -> Pod:
-        """Take the finalizer off. The label stays: it is how the pod's end is seen."""
+        """Remove the finalizer. The label stays: by it our watch sees the pod's deletion."""
         return self._change(pod, {"finalizers": _others(pod)}, versioned=bool(_others(pod)))
 
     def spare(self, pod: Pod) -> Pod:
-        """Take finalizer and label off; whoever is about to evict the pod fails by its resourceVersion."""
+        """Remove finalizer and label; a concurrent eviction fails by the resourceVersion."""
         return self._change(pod, _bare(pod), versioned=True)
 
     def release(self, pod: Pod) -> Pod:
-        """Take finalizer and label off a pod that is being scheduled and started at this moment."""
+        """Remove finalizer and label from a pod that is being scheduled and started meanwhile."""
         return self._change(pod, _bare(pod), versioned=bool(_others(pod)))
 
     def _change(self, pod: Pod, metadata: Json, *, versioned: bool) -> Pod:
-        """Patch; a list of finalizers that are not ours alone is replaced only as it was read."""
+        """Patch the pod; finalizers of others in the list make the write depend on the resourceVersion."""
         meta = pod.metadata
         precondition = {"uid": meta.uid}
         if versioned:
@@ -115,9 +115,9 @@ class Calls:
         )
 
     def evict(self, pod: Pod, grace_seconds: int, *, versioned: bool) -> None:
-        """Ask the Eviction API to end it: budgets are respected, ``DisruptionTarget`` is set.
+        """Evict the pod by the Eviction API, which respects budgets and sets ``DisruptionTarget``.
 
-        With the resourceVersion in the preconditions a pod that its user has just deleted is not marked.
+        With the resourceVersion as a precondition, a pod that its user has just deleted is not marked.
 
         Raises:
             TooManyRequests: a PodDisruptionBudget forbids it.
@@ -154,7 +154,7 @@ class Calls:
         return self._kube.patch(PODS, meta.name, patch, namespace=meta.namespace, subresource="status")
 
     def end(self, pod: Pod, grace_seconds: int) -> None:
-        """Delete the pod in exactly this state."""
+        """Delete the pod if it still has this resourceVersion."""
         meta = pod.metadata
         self._kube.delete(
             PODS,
@@ -198,7 +198,7 @@ def grace(pod: Pod, longest: int) -> int:
 
 
 def read(whole: WholePod) -> Pod:
-    """The same pod as our readers see it."""
+    """The same pod in the shape that our reflectors read."""
     return Pod(
         metadata=whole.metadata,
         spec=msgspec.convert(whole.spec, PodSpec),
@@ -215,7 +215,7 @@ def _how(back: Back) -> dict[str, str]:
 
 
 def _bare(pod: Pod) -> Json:
-    """Metadata without anything of a comeback."""
+    """A merge patch of the metadata that removes every trace of a comeback."""
     change: Json = {"finalizers": _others(pod), "labels": {names.COMEBACK: None}}
     if pod.metadata.annotation(names.COMEBACK_HOW) is not None:
         change["annotations"] = {names.COMEBACK_HOW: None}

@@ -1,4 +1,4 @@
-"""When to try a comeback again that the API server has refused: growing pauses, for ever (law L4)."""
+"""When to retry a comeback that the API server has refused: growing pauses, indefinitely (law L4)."""
 
 from collections.abc import Container
 from dataclasses import dataclass
@@ -10,9 +10,9 @@ from cluster.process.clock import Clock
 LONGEST: Final = 30.0
 """Seconds."""
 SAID_AGAIN_AFTER: Final = 1800.0
-"""Seconds: Kubernetes forgets Events after an hour, and who waits is to find one that says why."""
+"""Seconds: Kubernetes drops Events after an hour, and a waiting user must find one that says why."""
 NEW_WORDS_AFTER: Final = 60.0
-"""Seconds from one explanation to another: some differ each time, and say the same."""
+"""Seconds between explanations: some differ in wording each time, and mean the same."""
 
 
 @dataclass
@@ -20,18 +20,18 @@ class _Pause:
     backoff: Backoff
     until: float = 0.0
     said: str | None = None
-    """The newest explanation that was told."""
+    """The last explanation that was reported."""
     said_at: float = 0.0
 
     def is_worth_saying(self, message: str, now: float) -> bool:
-        """Whether people should hear this now."""
+        """Whether this is to be reported now."""
         if self.said is None:
             return True
         return now - self.said_at >= (SAID_AGAIN_AFTER if message == self.said else NEW_WORDS_AFTER)
 
 
 class Backoffs:
-    """One growing pause per comeback, and what has been told of it."""
+    """One growing pause per comeback, and the last explanation reported for it."""
 
     def __init__(self, clock: Clock, random: Random) -> None:
         """Args: random: spreads the pauses."""
@@ -50,7 +50,7 @@ class Backoffs:
         pause.until = self._clock.monotonic() + pause.backoff.next()
 
     def says(self, uid: str, message: str) -> bool:
-        """Whether this is to be told of the pause: a new reason, or one that was told long ago."""
+        """Whether to report this explanation of the pause: it is new, or was last reported long ago."""
         pause, now = self._pause(uid), self._clock.monotonic()
         if not pause.is_worth_saying(message, now):
             return False
@@ -61,9 +61,9 @@ class Backoffs:
         return self._pauses.setdefault(uid, _Pause(Backoff(longest=LONGEST, random=self._random)))
 
     def end(self, uid: str) -> None:
-        """The comeback has gone on."""
+        """The comeback has made progress: drop its pause."""
         self._pauses.pop(uid, None)
 
     def forget_all_but(self, uids: Container[str]) -> None:
-        """The comebacks of all others are over."""
+        """Drop the pauses of all other victims: their comebacks are over."""
         self._pauses = {uid: pause for uid, pause in self._pauses.items() if uid in uids}

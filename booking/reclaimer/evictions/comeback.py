@@ -1,7 +1,7 @@
-"""What to do next for a pod that is taken away and comes back: the state table (law L4).
+"""The next step for a pod that is evicted and comes back: the state table (law L4).
 
-Used by ``pod_evictor``. Everything is read off three objects, so that whoever starts afresh at any moment
-goes on where another stopped:
+Used by ``pod_evictor``. All state is in three objects, so a process that starts at any moment continues where
+another stopped:
 
 - the **victim**, which our finalizer keeps until it is on record that its pod must come back;
 - the **template**, a PodTemplate: *stored* before the victim is touched, *due* once the victim has ended;
@@ -72,7 +72,7 @@ CONDITIONS: Final[Mapping[Reason, str]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comeback:
-    """All that there is about one comeback."""
+    """The state of one comeback."""
 
     template: PodTemplate | None = None
     victim: Pod | None = None
@@ -80,13 +80,13 @@ class Comeback:
     returning: Pod | None = None
     """The pod that was created in the victim's place."""
     stranger: bool = False
-    """Somebody else's pod has the name."""
+    """Another user's or controller's pod has the name."""
     wanted: bool = False
     """Whether the victim is still meant to leave."""
 
 
 def next_step(comeback: Comeback) -> Step:
-    """The one thing to do now."""
+    """The one step to take now."""
     victim = comeback.victim
     if victim is None:
         return _after(comeback)
@@ -96,23 +96,23 @@ def next_step(comeback: Comeback) -> Step:
 
 
 def _before(victim: Pod, comeback: Comeback) -> Step:
-    """The victim has not been told to go."""
+    """The step while the victim is not terminating."""
     template = comeback.template
     if comeback.wanted and (not is_terminal(victim) or is_rejected_by_kubelet(victim)):
         if template is None:
             return "store"
         return "take" if is_guarded(victim) else "guard"
-    # First, since a user who deletes it would not be told from us.
+    # First, since a deletion by its user could not be distinguished from ours.
     if is_condemned(victim):
         return "pardon"
-    # In this order: whoever is about to evict it at this moment fails by its resourceVersion.
+    # In this order: a concurrent eviction fails by the resourceVersion.
     if is_guarded(victim):
         return "spare"
     return "forget" if template else "done"
 
 
 def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
-    """The victim is terminating."""
+    """The step while the victim is terminating."""
     if not has_condition(victim, names.DISRUPTION_TARGET):
         # Its user has deleted it, and wins.
         if template:
@@ -128,7 +128,7 @@ def _meanwhile(victim: Pod, template: PodTemplate | None) -> Step:
 
 
 def _after(comeback: Comeback) -> Step:
-    """The victim is gone."""
+    """The step once the victim is gone."""
     template, returning = comeback.template, comeback.returning
     if template is None:
         return "release" if returning and is_guarded(returning) else "done"
@@ -143,7 +143,7 @@ def is_guarded(pod: Pod) -> bool:
 
 
 def is_condemned(pod: Pod) -> bool:
-    """Whether it says that we take it away: written right before a deletion, which may not follow."""
+    """Whether our ``DisruptionTarget`` is on it: written right before a deletion, which may not follow."""
     conditions = pod.status.conditions or ()
     ours = (c for c in conditions if c.type == names.DISRUPTION_TARGET and c.reason in CONDITIONS.values())
     return any(c.status == "True" for c in ours)
@@ -161,19 +161,19 @@ def has_ended(victim: Pod) -> bool:
     if victim.metadata.deletion_grace_period_seconds == 0:
         return True  # the kubelet is done with it, or it was deleted by force
     if any(container.is_sidecar for container in victim.spec.init_containers or ()):
-        return False  # the phase tells when sidecars have ended, too
+        return False  # only the phase shows when sidecars have ended, too
     statuses = victim.status.container_statuses or ()
     terminated = [status for status in statuses if status.state and status.state.terminated]
     return len(terminated) == len(victim.spec.containers or ()) > 0
 
 
 def is_owned(pod: Pod) -> bool:
-    """Whether a controller brings the pod back, so that we must not."""
+    """Whether a controller replaces the pod, in which case we must not."""
     return any(owner.controller for owner in pod.metadata.owner_references or ())
 
 
 def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
-    """How a pod comes back when it is evicted: as it wishes; what cannot be read counts as no wish.
+    """How a pod comes back when it is evicted: as it requests; an unreadable request counts as none.
 
     Args:
         pod: that goes.
@@ -184,19 +184,19 @@ def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
 
 
 def how(meta: Meta) -> Back:
-    """How a pod comes back, by its template or by the victim that was made ready."""
+    """How a pod comes back, from the metadata of its template or of the prepared victim."""
     return "as-it-was" if meta.annotation(names.COMEBACK_HOW) == AS_IT_WAS else "without-gpu"
 
 
 def reason_in(victim: Pod) -> Reason:
-    """Why a pod leaves by our hand: the condition says it, the Eviction API's own one too."""
+    """Why we evict a pod, from its condition; the Eviction API's own condition counts, too."""
     found = next((c for c in victim.status.conditions or () if c.type == names.DISRUPTION_TARGET), None)
     reasons = {condition: reason for reason, condition in CONDITIONS.items()}
     return reasons.get(found.reason or "", "evicted") if found else "evicted"
 
 
 def is_comeback(template: PodTemplate) -> bool:
-    """Whether a PodTemplate is one of ours by its form, whoever put our label on it."""
+    """Whether a PodTemplate has the form of ours: anyone could put our label on it."""
     name = (template.template.get("metadata") or {}).get("name")
     return template.metadata.name.startswith(names.COMEBACK_PREFIX) and bool(name)
 
@@ -207,5 +207,5 @@ def victim_of(template: PodTemplate) -> str:
 
 
 def origin_of(pod: Pod) -> str | None:
-    """Uid of the pod in whose place this one stands, None for one that did not come back."""
+    """Uid of the pod that this one replaces, None for a pod that is not a comeback."""
     return pod.metadata.annotation(names.RECREATED_FROM)

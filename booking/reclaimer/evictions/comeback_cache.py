@@ -1,6 +1,6 @@
-"""What is known of comebacks: the pods and PodTemplates that carry our label, kept by two reflectors.
+"""The cache of comebacks: the pods and PodTemplates with our label, kept by two reflectors.
 
-What we write ourselves is entered at once, so that nothing is written twice because a watch lags behind.
+Our own writes are entered at once: otherwise a lagging watch would make us write twice.
 """
 
 import threading
@@ -17,33 +17,33 @@ SELECTED = f"{names.COMEBACK}=true"
 
 
 class ComebackCache:
-    """Pods and templates of comebacks. Safe for many threads."""
+    """Pods and templates of comebacks. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.RLock()
         self._pods: dict[str, Pod] = {}
         self._templates: dict[str, PodTemplate] = {}
         self._forgotten: set[str] = set()
-        """Uids of templates that are deleted, though a watch may still tell of them."""
+        """Uids of deleted templates, of which a lagging watch may still report changes."""
         self._watchers: list[Callable[[], None]] = []
         self.pods = ComebackPods(self)
         """The handler of the reflector of pods."""
         self.templates = Templates(self)
         """The handler of the reflector of PodTemplates."""
 
-    def on_change(self, tell: Callable[[], None]) -> None:
-        """Call this after each change that a reflector brings. It must not take long, and must not raise."""
-        self._watchers.append(tell)
+    def on_change(self, callback: Callable[[], None]) -> None:
+        """Call ``callback`` after each change from a reflector. It must return soon and must not raise."""
+        self._watchers.append(callback)
 
     # --- reading ---------------------------------------------------------------------------------------
     def victims(self) -> list[str]:
-        """Uids of all pods, there or gone, of whose comeback something is left to be seen."""
+        """Uids of all pods, existing or gone, with an object of their comeback in the cache."""
         with self._lock:
             of_pods = {self._origin(pod) or uid for uid, pod in self._pods.items()}
             return sorted(of_pods | set(self._templates))
 
     def comeback(self, uid: str, *, wanted: bool) -> Comeback:
-        """What is known of the comeback of the pod with this uid."""
+        """The comeback of the pod with this uid, as cached."""
         with self._lock:
             victim, template = self._pods.get(uid), self._templates.get(uid)
             returning = (
@@ -57,7 +57,7 @@ class ComebackCache:
             )
 
     def knows(self, uid: str) -> bool:
-        """Whether the pod with this uid is in sight: the watch will say when it changes."""
+        """Whether the pod with this uid is cached, so the watch will report its changes."""
         with self._lock:
             return uid in self._pods
 
@@ -67,34 +67,34 @@ class ComebackCache:
             return self._templates.get(uid)
 
     def _origin(self, pod: Pod) -> str | None:
-        """In whose place it stands; None as well for one that is about to leave itself (own template)."""
+        """Uid of the pod that it replaces; None also for a pod with its own template, which leaves itself."""
         return None if pod.metadata.uid in self._templates else origin_of(pod)
 
     # --- writing ---------------------------------------------------------------------------------------
     def put_pod(self, pod: Pod) -> None:
-        """A pod in a state that may be new."""
+        """Add a pod, or update it if this state is newer."""
         with self._lock:
             known = self._pods.get(pod.metadata.uid)
             if known is None or not is_older(pod.metadata, known.metadata):
                 self._pods[pod.metadata.uid] = pod
 
     def wrote_pod(self, pod: Pod) -> None:
-        """A pod as one of our own writes, or reads, found it.
+        """Update a pod with the result of one of our own writes or reads.
 
-        One without our finalizer may have vanished meanwhile, and the watch have said so already: it is not
-        taken in again.
+        A pod without our finalizer may be gone by now, and the watch may have reported that already: it is
+        not added again.
         """
         with self._lock:
             if is_guarded(pod) or pod.metadata.uid in self._pods:
                 self.put_pod(pod)
 
     def drop_pod(self, uid: str) -> None:
-        """A pod is gone, or no longer ours to look at."""
+        """Remove a pod that is gone, or has lost our label."""
         with self._lock:
             self._pods.pop(uid, None)
 
     def put_template(self, template: PodTemplate) -> None:
-        """A template in a state that may be new."""
+        """Add a template, or update it if this state is newer."""
         with self._lock:
             uid = victim_of(template)
             known = self._templates.get(uid)
@@ -104,18 +104,18 @@ class ComebackCache:
                 self._templates[uid] = template
 
     def drop_template(self, template: PodTemplate) -> None:
-        """A template has been deleted; a watch that lags behind does not bring it back."""
+        """Remove a deleted template; a lagging watch does not bring it back."""
         with self._lock:
             self._templates.pop(victim_of(template), None)
             self._forgotten.add(template.metadata.uid)
 
     def told(self) -> None:
-        """A reflector has brought something."""
-        for tell in self._watchers:
-            tell()
+        """Notify the callbacks that a reflector has brought a change."""
+        for callback in self._watchers:
+            callback()
 
     def replace_pods(self, items: Sequence[Pod], version: str) -> None:
-        """All pods as of this version; what was written by ourselves since then is newer, and stays."""
+        """Replace all pods as of this version; our own later writes are newer, and stay."""
         with self._lock:
             newer = [
                 pod
@@ -127,7 +127,7 @@ class ComebackCache:
                 self.put_pod(pod)
 
     def replace_templates(self, items: Sequence[PodTemplate], version: str) -> None:
-        """All templates as of this version; what was written by ourselves since then is newer, and stays."""
+        """Replace all templates as of this version; our own later writes are newer, and stay."""
         with self._lock:
             newer = [
                 template
@@ -140,7 +140,7 @@ class ComebackCache:
                 self.put_template(template)
 
     def template_is_gone(self, template: PodTemplate) -> None:
-        """The watch has come to the end of a template."""
+        """The watch has reported the deletion of a template."""
         with self._lock:
             known = self._templates.get(victim_of(template))
             if known and known.metadata.uid == template.metadata.uid:
@@ -149,7 +149,7 @@ class ComebackCache:
 
 
 def _is_in_place(pod: Pod, template: PodTemplate | None) -> bool:
-    """Whether the pod stands where the template's is to stand: who may write on a pod can say anything."""
+    """Whether the pod has the template's name and namespace: its annotation alone could be forged."""
     if template is None:
         return True
     there = (template.metadata.namespace, template.template["metadata"]["name"])

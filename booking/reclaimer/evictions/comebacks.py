@@ -1,6 +1,6 @@
-"""Comebacks that were begun, carried on step by step: the way back, and what is undone.
+"""Comebacks in progress, advanced step by step: creating the replacement, and undoing preparations.
 
-Used by ``pod_evictor``, which does the way out.
+Used by ``pod_evictor``, which does the eviction itself.
 """
 
 from dataclasses import replace
@@ -42,16 +42,16 @@ log = structlog.get_logger(__name__)
 
 PARDONED: Final = "This pod need not go after all."
 CARRIED_FOR: Final = 1.0
-"""Seconds of one look. Hundreds that leave at once take longer on a busy API server; whoever waits for GPUs
-that are free already, or for an end that is due, is not to wait for them."""
+"""Seconds of one reconciliation. Hundreds of evictions at once take longer on a busy API server, and must not
+delay pods that wait for free GPUs, or ends that are due."""
 MOST_STEPS: Final = 12
-"""Of one comeback in one look: more than the table has in a row."""
+"""Steps of one comeback in one reconciliation: more than the table has in a row."""
 LEAVES: Final[frozenset[Step]] = frozenset({"store", "guard", "take"})
-"""Steps of the way out, which are not done here."""
+"""Steps of the eviction itself, which are not done here."""
 
 
 class EventWriter(Protocol):
-    """Who tells people: ``cluster.kube.events.EventRecorder``."""
+    """Writes Events: ``cluster.kube.events.EventRecorder``."""
 
     def normal(self, about: Pod, reason: str, message: str, /) -> object:
         """Something went as it should."""
@@ -71,7 +71,7 @@ class Change(Protocol):
 
 
 class Comebacks:
-    """Carries comebacks on. For one thread."""
+    """Advances comebacks. Not thread-safe."""
 
     def __init__(
         self, calls: Calls, clock: Clock, events: EventWriter, seen: ComebackCache, *, random: Random
@@ -82,11 +82,11 @@ class Comebacks:
         self._events = events
         self._pauses = Backoffs(clock, random)
         self._carried: set[str] = set()
-        """Uids that were looked at since all had their turn."""
+        """Uids already handled in the current round over all comebacks."""
         self._marked: set[str] = set()
-        """Uids whose template this process has marked as due: nobody has come back for it before."""
+        """Uids whose template this process has marked as due: no pod was created from it before."""
         self.taken: set[str] = set()
-        """Uids of pods that the API server has been told to end: a watch may not know yet."""
+        """Uids of pods whose eviction the API server has accepted: a watch may not show it yet."""
         self.seen = seen
 
     def withdraw(self, uid: str) -> None:
@@ -98,10 +98,10 @@ class Comebacks:
         self._carry(uid, wanted=False)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
-        """Carry comebacks that were begun as far as they can go now, for a second.
+        """Advance all comebacks as far as they can go now, for a second.
 
-        Who had no turn in it is the first in the next look. One that is refused is tried again after a pause,
-        and keeps no other from going on.
+        The rest come first in the next reconciliation. A comeback that is refused is tried again after a
+        pause, and does not block the others.
 
         Raises:
             Unreachable: the API server cannot be asked.
@@ -130,13 +130,13 @@ class Comebacks:
         self._carried.clear()
 
     def _carry(self, uid: str, *, wanted: bool) -> bool:
-        """Go as far as possible; whether our watches tell when there is more to do."""
+        """Advance one comeback as far as possible; whether a watch will report when there is more to do."""
         for _ in range(MOST_STEPS):
             comeback = self._known(uid, wanted=wanted)
             step = next_step(comeback)
             victim = comeback.victim
             if victim and uid in self.taken and not is_terminating(victim):
-                return True  # it is by now, and the watch will say so
+                return True  # it is by now, and the watch will report it
             if step in LEAVES or step in ("wait", "done"):
                 return victim is None or self.seen.knows(uid)
             log.info("a comeback takes its next step", uid=uid, step=step)
@@ -144,7 +144,7 @@ class Comebacks:
         return True
 
     def _known(self, uid: str, *, wanted: bool) -> Comeback:
-        """What is known; where the victim of a template is not in sight, the API server is asked.
+        """The cached comeback; a template's victim that is not cached is read from the API server.
 
         The watch of pods may lag behind that of templates, and a victim without our label is in neither.
         """
@@ -197,7 +197,7 @@ class Comebacks:
         self.seen.wrote_pod(now)
 
     def _write(self, pod: Pod, change: "Change") -> None:
-        """Change a pod; where it is not as we saw it, look again, and leave the rest to the next step."""
+        """Change a pod; on a conflict read it again, and leave the rest to the next step."""
         try:
             self.seen.wrote_pod(change(pod))
         except NotFound:
@@ -238,7 +238,7 @@ class Comebacks:
         except Conflict:
             found = self._calls.named(_name(template), template.metadata.namespace)
             if found is None or found.metadata.uid == uid:
-                raise  # the old one stands still
+                raise  # the old pod still exists
             if origin_of(found) == uid:
                 self.seen.wrote_pod(found)
                 if not is_guarded(found):
@@ -253,7 +253,7 @@ class Comebacks:
         self._events.normal(pod, *_welcome(template))
 
     def _is_still_there(self, uid: str, template: PodTemplate) -> bool:
-        """Whether the template stands: another leader may have finished while our watches lag behind."""
+        """Whether the template still exists: another leader may have finished while our watches lag."""
         now = self._calls.stored(uid, template.metadata.namespace)
         if now is None or now.metadata.uid != template.metadata.uid:
             self.seen.drop_template(template)
@@ -273,7 +273,7 @@ class Comebacks:
 
 
 def _welcome(template: PodTemplate) -> tuple[str, str]:
-    """Reason and sentence of the Event on the pod that has come back."""
+    """Reason and message of the Event on the pod that has come back."""
     said = template.metadata.annotation(names.COMEBACK_MESSAGE) or ""
     if how(template.metadata) == "without-gpu":
         return names.CAME_BACK, f"This pod came back without a GPU. {said}".rstrip()
@@ -283,7 +283,7 @@ def _welcome(template: PodTemplate) -> tuple[str, str]:
 
 
 def _condition(victim: Pod) -> Condition:
-    """Why it is taken away, as it stands on it."""
+    """Our condition on the victim, which says why it is evicted."""
     conditions = victim.status.conditions or ()
     return next(one for one in conditions if one.type == names.DISRUPTION_TARGET)
 

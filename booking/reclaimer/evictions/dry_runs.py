@@ -1,6 +1,6 @@
-"""Would a pod be accepted again as it would come back? Asked when it leaves, or aside a moment before.
+"""Whether the API server would accept the replacement of a pod: checked at its eviction, or just before.
 
-Asking changes nothing: the pod is read whole, and what would come back for it is created in a dry run.
+The check changes nothing: the complete pod is read, and its replacement is created in a dry run.
 """
 
 from collections import Counter
@@ -26,24 +26,24 @@ Json = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 REHEARSALS: Final = 10
-"""Times that a dry run which fails is tried before the pod leaves all the same."""
+"""Attempts of a failing dry run before the pod is evicted all the same."""
 MOST_AHEAD: Final = 4
-"""Pods that are asked about ahead in one pass; about all others when their turn comes."""
+"""Pods whose dry run is started ahead in one pass; for all others it runs at their eviction."""
 
 
 @dataclass(frozen=True, slots=True)
 class DryRun:
-    """What was found: the pod with nothing left out, what comes back for it, and the answer to that."""
+    """The result: the complete pod, its replacement, and the API server's answer to that."""
 
     whole: WholePod
     body: Json
     refused: StatusError | None = None
-    """The API server's no, or that it could not say; None where it would accept it."""
+    """The API server's refusal or failure; None where it would accept the replacement."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Ahead:
-    """A question that is on its way."""
+    """A dry run in flight."""
 
     way: tuple[Back, Reason]
     begun: float
@@ -51,9 +51,9 @@ class _Ahead:
 
 
 class DryRuns:
-    """Asks, and keeps for a moment what was asked ahead. For one thread.
+    """Makes dry runs, and keeps for a moment the results of those started ahead. Not thread-safe.
 
-    For longer than a pass: the hold that was written meanwhile may have been refused, and is written again.
+    For longer than a pass: the write of the hold may have been refused meanwhile, and is tried again.
     """
 
     def __init__(self, calls: Calls, clock: Clock, executor: Executor) -> None:
@@ -62,10 +62,10 @@ class DryRuns:
         self._executor = executor
         self._ahead: dict[str, _Ahead] = {}
         self._unanswered: Counter[str] = Counter()
-        """Uid -> dry runs in a row to which nobody had an answer."""
+        """Uid -> consecutive dry runs that failed without an answer."""
 
     def begin(self, pod: Pod, *, back: Back, reason: Reason) -> None:
-        """Ask about a pod that is likely to leave in a moment, while other things are asked."""
+        """Start the dry run for a pod that is likely to be evicted soon, in the background."""
         uid = pod.metadata.uid
         self._ahead = {uid: ahead for uid, ahead in self._ahead.items() if self._is_fresh(ahead)}
         if uid not in self._ahead and len(self._ahead) < MOST_AHEAD:
@@ -78,7 +78,7 @@ class DryRuns:
             self._ahead[uid] = _Ahead((back, reason), self._clock.monotonic(), self._executor(ask))
 
     def begun(self, pod: Pod, *, back: Back, reason: Reason) -> DryRun | None:
-        """What was asked ahead, waited for; None where that is no answer for now. It is had once.
+        """Wait for the result of a dry run started ahead; None where it does not apply now. Consumes it.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -94,7 +94,7 @@ class DryRuns:
         return self._clock.monotonic() - ahead.begun <= DECIDED_WITHIN
 
     def ask(self, whole: WholePod, *, back: Back, reason: Reason) -> DryRun:
-        """Try it out now; touches nothing of this object, so that any thread may do it.
+        """Make the dry run now; uses no state of this object, so any thread may call it.
 
         Raises:
             ApiError: the API server could not be asked.
@@ -107,10 +107,12 @@ class DryRuns:
         return DryRun(whole, body)
 
     def doubt(self, whole: WholePod, error: ServerError) -> None:
-        """Nobody can say whether the pod would be accepted again: that is no reason to keep a GPU for ever.
+        """Count a dry run without an answer: after a few the pod is evicted without one.
+
+        A pod that cannot be checked must not keep a GPU indefinitely.
 
         Raises:
-            RehearsalError: it is worth another try.
+            DryRunError: it is worth another try.
         """
         uid = whole.metadata.uid
         self._unanswered[uid] += 1
@@ -119,9 +121,9 @@ class DryRuns:
         log.warning("the dry run of a comeback was not answered", pod=whole.metadata.name, error=str(error))
 
     def answered(self, uid: str) -> None:
-        """The API server has said something, or is not asked any more."""
+        """Reset the count: the API server has answered, or the dry run is not needed any more."""
         self._unanswered.pop(uid, None)
 
     def forget_all_but(self, wanted: frozenset[str]) -> None:
-        """All others need not leave any more."""
+        """Drop the counts of all other pods: they need not leave any more."""
         self._unanswered = Counter({uid: times for uid, times in self._unanswered.items() if uid in wanted})

@@ -1,6 +1,6 @@
-"""What is known of pods that kubelets refused, kept by a reflector of failed pods of our scheduler.
+"""The cache of pods that kubelets rejected, kept by a reflector of failed pods of our scheduler.
 
-Most failed pods are of no concern here (they ran, or a controller replaces them): those are not remembered.
+Most failed pods do not matter here (they ran, or a controller replaces them): those are not cached.
 """
 
 import threading
@@ -16,7 +16,7 @@ from cluster.process.clock import Clock
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """One of them."""
+    """A rejected pod."""
 
     pod: FailedPod
     verdict: Verdict
@@ -25,18 +25,18 @@ class Refused:
 
 
 class FailedPodCache:
-    """Refused pods that nobody has told to go yet. Safe for many threads; the handler of their reflector."""
+    """Rejected pods that are not terminating yet. Thread-safe; the handler of their reflector."""
 
     def __init__(self, clock: Clock, tell: Callable[[], None]) -> None:
-        """Args: tell: called after each change. It must not take long, and must not raise."""
+        """Args: tell: called after each change. It must return soon and must not raise."""
         self._clock: Final = clock
-        self._tell = tell
+        self._on_change = tell
         self._lock = threading.Lock()
         self._refused: dict[str, Refused] = {}
 
     @property
     def refused(self) -> tuple[Refused, ...]:
-        """All of them, those first that were seen first."""
+        """All rejected pods, in the order in which they were first seen."""
         with self._lock:
             return tuple(self._refused.values())
 
@@ -46,7 +46,7 @@ class FailedPodCache:
             known, self._refused = self._refused, {}
             for pod in items:
                 self._put(pod, known)
-        self._tell()
+        self._on_change()
 
     def upsert(self, pod: FailedPod, /) -> None:
         """One has failed, or has changed since."""
@@ -54,13 +54,13 @@ class FailedPodCache:
             self._put(
                 pod, {pod.metadata.uid: one} if (one := self._refused.pop(pod.metadata.uid, None)) else {}
             )
-        self._tell()
+        self._on_change()
 
     def remove(self, pod: FailedPod, /) -> None:
         """One is gone."""
         with self._lock:
             self._refused.pop(pod.metadata.uid, None)
-        self._tell()
+        self._on_change()
 
     def _put(self, pod: FailedPod, known: dict[str, Refused]) -> None:
         found = verdict(pod)

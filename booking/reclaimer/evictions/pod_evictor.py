@@ -1,7 +1,7 @@
-"""Pods leave, and bare ones come back: carries out ``comeback``'s table on the API server.
+"""Evicts pods and brings bare ones back: carries out ``comeback``'s table on the API server.
 
-Implements ``leaving.Leaving`` for ``holding`` and ``ending``. Only the leader calls it, in one thread.
-Nothing depends on what this process remembers: it only saves calls.
+Implements ``evictor.Evictor`` for ``holds`` and ``ending``. Only the leader calls it, in one thread.
+Correctness never depends on this process's memory, which only saves calls.
 """
 
 from collections.abc import Callable
@@ -34,14 +34,14 @@ Json = dict[str, Any]
 log = structlog.get_logger(__name__)
 
 ATTEMPTS: Final = 3
-"""Times that a departure is begun again when somebody else writes to the pod at the same moment."""
+"""Times that an eviction is restarted when another client writes to the pod at the same moment."""
 
 FULL_QUOTA: Final = "exceeded quota"
 """How a ResourceQuota refuses (Kubernetes' plugin resourcequota, controller.go)."""
 
 
 class PodEvictor:
-    """Takes pods away, and brings bare ones back."""
+    """Evicts pods, and brings bare ones back."""
 
     def __init__(
         self,
@@ -53,14 +53,14 @@ class PodEvictor:
         executor: Executor = in_turn,
         random: Random | None = None,
     ) -> None:
-        """``follow`` must be called before the first look.
+        """``follow`` must be called before the first ``reconcile``.
 
         Args:
             kube: the API server.
             clock: measures pauses.
-            events: tells people.
+            events: writes Events.
             scheduler: ``schedulerName`` of the pods that come back where a kubelet has refused them.
-            executor: asks one thing while another is asked.
+            executor: runs requests to the API server concurrently.
             random: spreads attempts over time.
         """
         self._kube = kube
@@ -69,9 +69,9 @@ class PodEvictor:
         self._calls = Calls(kube, clock)
         self._events = events
         self.seen: Final = ComebackCache()
-        """What two reflectors tell; ``seen.on_change`` wakes whoever looks."""
+        """The cache of two reflectors; ``seen.on_change`` adds a callback for changes."""
         self.failed: Final = FailedPodCache(clock, self.seen.told)
-        """What a third one tells: pods that kubelets have refused."""
+        """The cache of a third reflector: pods that kubelets have rejected."""
         random = random or unpredictable()
         self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
         self._refusals = RejectedPods(self.failed, clock, events, self.leave, random=random)
@@ -91,7 +91,7 @@ class PodEvictor:
 
     # --- away ------------------------------------------------------------------------------------------
     def foresee(self, pod: Pod, *, back: Back) -> None:
-        """Find out, aside, what its eviction will need; see ``Evictor``."""
+        """Find out in the background what its eviction will need; see ``Evictor``."""
         uid = pod.metadata.uid
         is_left = uid in self._returning.taken or is_terminating(pod) or is_owned(pod) or back == "never"
         if not is_left and self.seen.template(uid) is None:
@@ -121,7 +121,7 @@ class PodEvictor:
                 return  # gone meanwhile
 
     def _leave(self, pod: Pod, going: "_Going") -> bool:
-        """Begin; whether it must not be begun again."""
+        """Begin the eviction; False when it must be restarted."""
         why = going.why
         if is_owned(pod) and _may_be_evicted(why):
             self._evict(self._notified(pod, going), going, versioned=False)
@@ -178,7 +178,7 @@ class PodEvictor:
         return prepared != (why.back, why.reason)
 
     def _undo(self, victim: Pod) -> None:
-        """Undo what was prepared, though our watch may not have told of all of it yet."""
+        """Undo the preparations, including those that our watch has not shown yet."""
         template = self._calls.stored(victim.metadata.uid, victim.metadata.namespace)
         if template is not None:
             self.seen.put_template(template)
@@ -192,8 +192,8 @@ class PodEvictor:
         if isinstance(error, ServerError):
             self._rehearsals.doubt(whole, error)
         elif error is not None:
-            # It goes all the same: nobody keeps a GPU by being impossible to create again. A quota that is
-            # full has room when the pod has left; anything else is told now, and tried for ever afterwards.
+            # Evicted all the same: a pod cannot keep a GPU because its replacement is refused. A full quota
+            # has room once the pod has left; anything else is reported now, and retried indefinitely.
             log.warning("the dry run of a comeback was refused", pod=whole.metadata.name, error=str(error))
             if FULL_QUOTA not in error.message:
                 message = f"This pod must leave, and as it is now it could not come back: {error.message}"
@@ -224,7 +224,7 @@ class PodEvictor:
         return self._calls.condemn(victim, conditions, status=status, reason=why.reason, message=why.message)
 
     def _not_by_us(self, victim: Pod, why: EvictionCause) -> None:
-        """Somebody came between: if its user has deleted it, the condition must not say that it was us."""
+        """Another client wrote first: if the user has deleted the pod, our condition must not claim it."""
         now = self._calls.whole(victim.metadata)
         if now is not None and is_terminating(read(now)):
             conditions = list(now.status.get("conditions") or ())
@@ -244,7 +244,7 @@ class PodEvictor:
 
     def _is_taken(self, victim: Pod, why: EvictionCause) -> None:
         self._returning.taken.add(victim.metadata.uid)
-        if why.reason != "refused":  # that was told when it was seen
+        if why.reason != "refused":  # that was reported when the pod was first seen
             reason = why.told or CONDITIONS[why.reason]
             self._events.normal(victim, reason, why.message)
         log.info("a pod is terminating", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
@@ -260,9 +260,9 @@ class PodEvictor:
             self._returning.pardon(pod)
 
     def reconcile(self, wanted: frozenset[str]) -> None:
-        """Carry every comeback on; see ``Evictor``.
+        """Advance every comeback; see ``Evictor``.
 
-        One that is refused is tried again after a pause, and keeps no other from going on.
+        A comeback that is refused is tried again after a pause, and does not block the others.
 
         Raises:
             Unreachable: the API server cannot be asked.
@@ -274,7 +274,7 @@ class PodEvictor:
 
 @dataclass(frozen=True, slots=True)
 class _Going:
-    """A departure as it was asked for: see ``Leaving.leave``."""
+    """The arguments of one eviction: see ``Evictor.leave``."""
 
     why: EvictionCause
     still: Callable[[], bool]
@@ -287,7 +287,7 @@ def _may_be_evicted(why: EvictionCause) -> bool:
 
 
 def _demand(victim: Pod, still: Callable[[], bool]) -> None:
-    """The last look: who stood still meanwhile must not take a pod that may be booked by now (law L2)."""
+    """The last check: a process that was paused must not evict a pod that may be booked by now (law L2)."""
     if not still():
         raise TooLateError(f"The decision about {victim.key} is too old; it is made anew.")
 

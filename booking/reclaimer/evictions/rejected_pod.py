@@ -32,15 +32,15 @@ def verdict(pod: FailedPod) -> Verdict:
 def pause(pod: FailedPod) -> float:
     """Seconds from its refusal until it is created again: 1, 2, 4, and so on.
 
-    The count stands on the pod, so a node that refuses everything is asked by each pod once a minute, whoever
-    leads; pods are not bound to that node, and where others have room they go there at once.
+    The count is written on the pod, so each pod tries a node that rejects everything once a minute, whichever
+    process leads; pods are not tied to that node, and go at once to others that have room.
     """
     refusals = refusals_after(pod.metadata, has_begun=pod.status.has_begun)
     return min(2.0 ** min(refusals - 1, 10), LONGEST_PAUSE)
 
 
 def said(pod: Pod) -> str:
-    """What its owner reads of it, in the kubelet's words."""
+    """The rejection for the owner, in the kubelet's words."""
     words = (pod.status.message or pod.status.reason or "").strip().rstrip(".")
     return f"The kubelet of node {pod.spec.node_name} refused this pod: {words}."
 

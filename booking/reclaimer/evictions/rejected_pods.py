@@ -1,7 +1,7 @@
-"""Pods that a kubelet refused are told to leave, so that they come back: carries out ``refused``'s decision.
+"""Removes pods that a kubelet rejected, so that they come back: carries out ``rejected_pod``'s decision.
 
-Only the leader looks, in one thread. What is remembered here is when a pod was first seen and what was told:
-whoever starts afresh waits and tells once more.
+Only the leader reconciles, in one thread. Memory holds when a pod was first seen and which Events were
+written: after a restart the pause and the Event are repeated.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ GRACE_SECONDS: Final = 1
 
 
 class RejectedPods:
-    """Lets refused pods leave when their pause is over. For one thread."""
+    """Removes rejected pods when their pause is over. Not thread-safe."""
 
     def __init__(
         self,
@@ -38,7 +38,7 @@ class RejectedPods:
         *,
         random: Random,
     ) -> None:
-        """Args: leave: takes a pod away; random: spreads attempts over time."""
+        """Args: leave: evicts a pod; random: spreads attempts over time."""
         self._failed = failed
         self._clock = clock
         self._events = events
@@ -52,7 +52,7 @@ class RejectedPods:
         return frozenset(one.pod.metadata.uid for one in self._failed.refused if one.verdict == "comes back")
 
     def reconcile(self) -> None:
-        """Whoever has waited long enough leaves; what is refused is tried again after a pause.
+        """Remove the pods whose pause is over; a refused removal is tried again after a pause.
 
         Raises:
             Unreachable: the API server cannot be asked.
@@ -61,7 +61,7 @@ class RejectedPods:
         self._told &= {one.pod.metadata.uid for one in refused}
         self._pauses.forget_all_but(self._told)
         for one in refused:
-            self._tell(one)
+            self._report(one)
             if one.verdict == "comes back" and self._is_due(one):
                 self._send(one.pod)
 
@@ -69,7 +69,7 @@ class RejectedPods:
         waited = self._clock.monotonic() - one.since
         return waited >= pause(one.pod) and self._pauses.is_over(one.pod.metadata.uid)
 
-    def _tell(self, one: Refused) -> None:
+    def _report(self, one: Refused) -> None:
         pod = one.pod
         if pod.metadata.uid in self._told:
             return

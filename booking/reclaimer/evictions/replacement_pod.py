@@ -1,6 +1,6 @@
-"""The pod that comes back for one that was taken away: without a GPU, or as it was (law L4).
+"""The replacement of an evicted pod: without a GPU, or as it was (law L4).
 
-Used by ``pod_evictor``. Works on the raw ``spec``, so that nothing that we do not know is lost.
+Used by ``pod_evictor``. Works on the raw ``spec``, which keeps fields that we do not know.
 """
 
 from datetime import datetime
@@ -36,8 +36,9 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
     Without a GPU: GPUs are asked for by no container and ``NVIDIA_VISIBLE_DEVICES`` is ``none`` in all of
     them; what ties the pod to GPU nodes is dropped. As it was: it asks for what it asked for, and counts how
     often it was evicted and refused; what MAIA has granted it still counts. Either way what admission
-    replaced is given back; name, namespace, labels, wishes, tolerations and everything else of the containers
-    stay. It remembers whose place it takes (``names.RECREATED_FROM``) and since when (``names.BORN``).
+    replaced is given back; name, namespace, labels, requests, tolerations and everything else of the
+    containers stay. It names the pod that it replaces (``names.RECREATED_FROM``) and that pod's age
+    (``names.BORN``).
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":
@@ -47,12 +48,12 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
 
 
 def refusals_after(meta: Meta, *, has_begun: bool) -> int:
-    """How often kubelets have refused a pod in a row, this time included: a pod that has run begins anew."""
+    """How often kubelets have refused a pod in a row, this time included: a pod that has run starts over."""
     return (0 if has_begun else meta.count(names.REFUSALS)) + 1
 
 
 def _counts(pod: WholePod, reason: Reason) -> dict[str, str]:
-    """What the pod that comes back as it was carries of its fate so far."""
+    """The counts of evictions and rejections, for a pod that comes back as it was."""
     evictions = pod.metadata.count(names.EVICTIONS) + (reason == "evicted")
     refusals = 0
     if reason == "refused":

@@ -1,7 +1,7 @@
 """Nodes on which a hold was of no use to a pod: barred for it for a while.
 
-While barred, nothing is kept for the pod there, so that nobody loses work in vain again and again. The bar is
-an annotation; how long it has stood is measured by the process that leads.
+While a node is barred, nothing is kept for the pod there: other pods must not lose work in vain repeatedly.
+The bar is an annotation; the leader measures how long it has been there unchanged.
 """
 
 from typing import Final
@@ -31,7 +31,7 @@ class BarredNodes:
         return ",".join(sorted(barred(pod) | {node}))
 
     def worn_out(self, snapshot: Snapshot) -> list[Pod]:
-        """Waiting pods whose bars have stood unchanged for long enough."""
+        """Waiting pods whose bars have been unchanged for long enough."""
         now = self._clock.monotonic()
         seen: dict[str, tuple[str, float]] = {}
         for uid, pod in snapshot.noted.items():

@@ -1,21 +1,22 @@
 """From a plan to a bound pod: hold, re-validate, notice, evict, wait (ARCHITECTURE.md, laws L2 and L3).
 
-The truth is in the objects: the hold on the booked pod names devices and victims, so that any process goes on
-from there. In memory are timers alone, which may start again. What was just written is acted on at once, in
-the same pass: what a victim needs to come back is tried out while the hold is written, and made ready while
-our own watch brings it. Nobody is told to go before it has (``revalidation``).
+All state is in the objects: the hold on the booked pod names devices and victims, so any process can continue
+from it. Memory holds timers alone, which may start again. A hold is acted on in the pass that writes it: the
+dry run of a victim's replacement runs while the hold is written, and the victim is prepared while our watch
+brings the hold. No pod is evicted before the watch has brought it (``revalidation``).
 
 ::
 
-    planned ──write──> held ──free devices stayed free for 2 s──> victims told ──notice over──> victims leave
-                        │                                                                            │
-                        └───────────── what it stands on is not true any more: dropped ──────────────┤
-                                                                                                     v
-       hold and bars empty <──bound── the pod may be bound <──────────── every device is free ───────────┘
+    planned ──write──> held ──free devices stayed free for 2 s──> victims notified ──notice over──> victims
+    leave
+                        │                                                                                │
+                        └────────────────── its premises are not true any more: dropped ─────────────────┤
+                                                                                                         v
+       hold and bars empty <──bound── the pod may be bound <────────────── every device is free ─────────────┘
                                    └──not bound for 10 s: dropped, and the node is barred for the pod
 
-While no victim has been told to go, a place that is free by now is kept instead of theirs (``move``). What a
-victim holds that hangs in Terminating is no place (``hold_status``): the hold is dropped.
+While no victim has been evicted, a place that has become free is kept instead of theirs (``move``). The
+devices of a victim that hangs in Terminating are no place (``hold_status``): the hold is dropped.
 """
 
 from collections.abc import Callable
@@ -54,14 +55,14 @@ BIND_DEADLINE: Final = 2.0
 BOUND_WITHIN: Final = 10.0
 """Seconds that a pod has to be bound once every device of its hold is free."""
 SEEN_WITHIN: Final = 5.0
-"""Seconds in which a hold that we wrote comes back in our own picture."""
+"""Seconds within which our watch brings a hold that we wrote."""
 PAUSED_FOR: Final = 10.0
 """Seconds in which a node agent that is stopping may start again."""
 
 
 @dataclass
 class _Timer:
-    """What was seen of one hold since this process looks at it; monotonic seconds."""
+    """What this process has observed of one hold; monotonic seconds."""
 
     text: str
     seen: float | None = None
@@ -69,7 +70,7 @@ class _Timer:
     had_free: bool = False
     """Some of its devices were free then: an older bind may be on its way to them."""
     told: dict[str, Notice] = field(default_factory=dict)
-    """Uid of a victim -> what it was told."""
+    """Uid of a victim -> its notice."""
     paused: float | None = None
     complete: float | None = None
     behind: float | None = None
@@ -78,7 +79,7 @@ class _Timer:
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """A hold that was written and that our picture may not show yet."""
+    """A hold that was written and that our cache may not show yet."""
 
     hold: Hold
     pod: Pod
@@ -88,7 +89,7 @@ class _Written:
 
 
 class HoldController:
-    """Carries every hold as far as it can go. For one thread."""
+    """Advances every hold as far as it can go. Not thread-safe."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context
@@ -125,7 +126,7 @@ class HoldController:
 
     @property
     def is_settling(self) -> bool:
-        """Whether the picture still shows a hold that was dropped: what it kept is neither free nor not."""
+        """Whether the cache still shows a dropped hold: the state of its devices is not known yet."""
         return bool(self._dropped)
 
     @property
@@ -190,7 +191,7 @@ class HoldController:
                 self._context.write_event(one.pod, names.GPUS_KEPT, kept_for(one.hold))
 
     def movable(self, snapshot: Snapshot) -> list[Pod]:
-        """Pods that wait for others to leave, none of whom has been told to go: it may turn out needless."""
+        """Pods with a hold none of whose victims has been evicted: the evictions may turn out needless."""
         return [
             pod
             for uid, hold in snapshot.holds.items()
@@ -239,7 +240,7 @@ class HoldController:
             self._guarded(pod, partial(self._bars.lift, pod))
 
     def start_timers_again(self) -> None:
-        """Somebody else has led meanwhile, or nobody could be asked: what was measured means nothing."""
+        """Reset all timers: another process has led, or the API server was away, so they mean nothing."""
         self._timers.clear()
 
     def _guarded(self, pod: Pod, step: Callable[[], None]) -> None:
@@ -387,12 +388,12 @@ def _text(pod: Pod) -> str:
 
 
 def _is_behind(seen: Pod | None, answered: Pod) -> bool:
-    """Whether our picture does not know yet what the API server has answered."""
+    """Whether our cache is behind the API server's answer."""
     return seen is not None and is_older(seen.metadata, answered.metadata)
 
 
 def _is_nobody_gone(hold: Hold, snapshot: Snapshot) -> bool:
-    """Whether all victims of a hold are there and have not been told to go."""
+    """Whether all victims of a hold exist and none is terminating."""
     return all((victim := snapshot.pods.get(uid)) is not None and is_live(victim) for uid in hold.victims)
 
 

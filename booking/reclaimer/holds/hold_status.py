@@ -1,4 +1,4 @@
-"""How a hold stands at this instant: whether it can still be kept, and what it waits for. Pure."""
+"""The status of a hold at one instant: whether it can still be kept, and what it waits for. Pure."""
 
 from dataclasses import dataclass, replace
 
@@ -15,12 +15,12 @@ from cluster.objects.pods import Pod, is_live, is_terminating
 
 @dataclass(frozen=True, slots=True)
 class HoldStatus:
-    """What is true of a hold now."""
+    """The status of a hold now."""
 
     free: frozenset[str] = frozenset()
     """Devices of it that nobody holds."""
     victims: tuple[Pod, ...] = ()
-    """Pods of whom it needs devices or room, and who have not been told to go."""
+    """Pods whose devices or room it needs, and that are not terminating."""
     complete: bool = False
     """Every device is free, and every victim gone: the pod can be bound."""
     problem: str | None = None
@@ -28,11 +28,11 @@ class HoldStatus:
     passing: bool = False
     """The trouble is one that usually passes within seconds."""
     crowded: bool = False
-    """Somebody left for it, and others have taken the room: who leaves next might do so in vain as well."""
+    """A victim left for it, and others have taken the room: the next victim might leave in vain, too."""
 
 
 def hold_status(pod: Pod, hold: Hold, snapshot: Snapshot) -> HoldStatus:
-    """The hold of a pod that is not bound, judged afresh: the check before it is acted on."""
+    """Check the hold of a pod that is not bound, before it is acted on."""
     if pod.metadata.uid not in snapshot.cover:
         return HoldStatus(problem="the pod is not covered by a running booking any more")
     if problem := _node_trouble(hold, snapshot):
@@ -69,7 +69,7 @@ def _room_trouble(pod: Pod, hold: Hold, snapshot: Snapshot) -> str | None:
 
 
 def _is_crowded(pod: Pod, hold: Hold, snapshot: Snapshot) -> bool:
-    """Whether it is others who are in the way by now, though somebody has left for the pod.
+    """Whether other pods are in the way by now, though a victim has left for the pod.
 
     A victim that comes back without a GPU may be faster than the pod that it left for.
     """
@@ -88,7 +88,7 @@ def _checker(pod: Pod, hold: Hold, snapshot: Snapshot) -> Checker:
 
 
 def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldStatus:
-    """Who still holds the devices or takes the room, and whether all of them may be told to go."""
+    """The pods that still hold the devices or take the room, and whether all of them may be evicted."""
     free = frozenset(uuid for uuid in hold.devices if not view.holders(uuid))
     in_the_way = {uid for uuid in hold.devices for uid in view.holders(uuid)}
     victims: dict[str, Pod] = {}
@@ -114,7 +114,7 @@ def _holders(pod: Pod, hold: Hold, view: NodeView, snapshot: Snapshot) -> HoldSt
 
 
 def _is_leaving(victim: Pod, snapshot: Snapshot) -> bool:
-    """Whether it has been told to go, and may still do so; the room of one that hangs is not waited for."""
+    """Whether the victim is terminating and may still go; the room of one that hangs is not waited for."""
     return is_terminating(victim) and not is_stuck(victim, snapshot.now)
 
 

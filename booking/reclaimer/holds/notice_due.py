@@ -1,7 +1,7 @@
-"""When a victim that was told to go has to: after its notice, or once it has saved its work. Pure.
+"""When a victim that has its notice must go: when the notice is over, or its work is saved. Pure.
 
-A victim's notice is the longer of the policy's and its own wish, which counts up to a limit. What a pod says
-that cannot be read counts as if it had said nothing.
+A victim's notice is the longer of the policy's and the pod's own request, which counts up to a limit. An
+annotation that cannot be parsed counts as absent.
 """
 
 from dataclasses import dataclass
@@ -17,21 +17,21 @@ from cluster.objects.pods import Pod
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """What one victim of one hold was told."""
+    """The notice that one victim of one hold was given."""
 
     text: str
-    """As it stands on the pod."""
+    """The annotation's value."""
     given: datetime
-    """No later than it was told so: when the hold was written."""
+    """When the hold was written: no later than the notice itself."""
     over: float
     """The monotonic instant at which it must go."""
     ahead: bool
-    """Whether it is told before that; else it is told by the write that makes it ready to leave."""
+    """Whether the notice comes before that; else it is part of the write that prepares the eviction."""
 
 
 def notice_seconds(victim: Pod, terms: EvictionSettings) -> float:
-    """How long before its eviction the victim is told."""
-    return max(terms.notice_seconds, min(_wish(victim), terms.longest_notice_seconds))
+    """Seconds from the victim's notice to its eviction."""
+    return max(terms.notice_seconds, min(_requested(victim), terms.longest_notice_seconds))
 
 
 def is_due(victim: Pod, notice: Notice, *, monotonic: float, now: datetime) -> bool:
@@ -39,7 +39,7 @@ def is_due(victim: Pod, notice: Notice, *, monotonic: float, now: datetime) -> b
 
     Args:
         victim: as it is now.
-        notice: what it was told.
+        notice: the notice that it was given.
         monotonic: the instant.
         now: the same by the wall clock, to which pods write.
     """
@@ -47,7 +47,7 @@ def is_due(victim: Pod, notice: Notice, *, monotonic: float, now: datetime) -> b
 
 
 def has_saved(victim: Pod, given: datetime, now: datetime) -> bool:
-    """Whether the pod says that it has saved its work since it was told.
+    """Whether the pod reports that it has saved its work since the notice.
 
     Pods write whole seconds (``date``), by the clock of their node: the second in which the notice was given
     counts, and a clock that is ahead as far as law L6 lets ours be.
@@ -56,7 +56,7 @@ def has_saved(victim: Pod, given: datetime, now: datetime) -> bool:
     return said is not None and given.replace(microsecond=0) <= said <= now + LARGEST_SKEW
 
 
-def _wish(victim: Pod) -> float:
+def _requested(victim: Pod) -> float:
     text = victim.metadata.annotation(names.REQUESTED_NOTICE)
     try:
         return msgspec.convert((text or "").strip(), timedelta).total_seconds()

@@ -1,4 +1,4 @@
-"""Telling a victim for whom and when it must leave, and taking that back.
+"""Giving a victim its notice, for whom and when it must leave, and withdrawing it.
 
 The notice is an Event and the annotation ``names.NOTICE``, which a pod can read by a downward-API volume.
 """
@@ -34,7 +34,7 @@ def message(beneficiary: Pod, until: datetime) -> str:
 def promised(text: str | None, beneficiary: Pod) -> datetime | None:
     """Until when a notice for this beneficiary lets its pod work; None where it is no such notice.
 
-    So that a process that starts again, or another leader, keeps what a victim was told.
+    By it a process that starts again, or another leader, keeps to the notice that was given.
     """
     try:
         until = msgspec.convert((text or "")[len(_BEGINS) :][:_INSTANT], datetime)
@@ -53,12 +53,12 @@ class Notices:
 
     def __init__(self, kube: Kube, clock: Clock, tell: WriteEvent) -> None:
         self._kube = kube
-        self._tell = tell
+        self._write_event = tell
         self._asked = RecentRequests(clock)
         self._given: dict[str, Pod] = {}
 
     def give(self, victim: Pod, text: str) -> Pod:
-        """See to it that the victim carries the notice; the pod with it.
+        """Write the notice on the victim, unless it has it; returns the pod with it.
 
         Raises:
             ApiError: it could not be written.
@@ -71,7 +71,7 @@ class Notices:
         if given is not None and given.metadata.annotation(names.NOTICE) == text:
             return given
         given = self._given[uid] = self._write(victim, text)
-        self._tell(victim, names.EVICTION_NOTICE, text)
+        self._write_event(victim, names.EVICTION_NOTICE, text)
         return given
 
     def stale(self, snapshot: Snapshot) -> list[Pod]:
@@ -93,7 +93,7 @@ class Notices:
         if not self._asked.is_due(victim.metadata.uid):
             return False
         self._write(victim, None)
-        self._tell(victim, names.EVICTION_WITHDRAWN, WITHDRAWN)
+        self._write_event(victim, names.EVICTION_WITHDRAWN, WITHDRAWN)
         return True
 
     def forget_all_but(self, uids: frozenset[str]) -> None:

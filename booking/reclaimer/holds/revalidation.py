@@ -1,4 +1,4 @@
-"""The last look before somebody loses work: at the booked pod, and at everything afresh (laws L2, L3)."""
+"""The last check before a pod loses work: the booked pod, and everything else again (laws L2, L3)."""
 
 from collections.abc import Callable
 
@@ -12,10 +12,10 @@ from cluster.objects.pods import Pod, is_live
 
 
 class Revalidation:
-    """Whether a hold is right at this moment; one look serves all of its victims until it is too old.
+    """Whether a hold is valid at this moment; one check serves all of its victims until it is too old.
 
-    A process that does not lead any more, or whose picture is behind, gets no yes. A picture that shows the
-    hold knows of everything that befell pods before the hold was written: one that does not yet is behind.
+    It fails for a process that does not lead any more, or whose cache lags. A cache that shows the hold has
+    every change of pods from before the hold was written; one that does not show it yet lags.
     """
 
     def __init__(self, context: ReclaimerContext, pod: Pod, hold: Hold, *, read: float | None = None) -> None:
@@ -24,55 +24,55 @@ class Revalidation:
         self._pod = pod
         self._hold = hold
         self._read = read
-        self._looked: float | None = None
+        self._checked_at: float | None = None
         self._asked: Callable[[], float] | None = None
         self.said_yes: float | None = None
         """When it last did: what is asked for then is sent at that moment. Monotonic."""
 
     def begin(self) -> None:
-        """Begin to read the Bookings, aside: ``stands`` is asked in a moment."""
+        """Start to read the Bookings in the background: ``stands`` is about to be called."""
         if self._asked is None:
             self._asked = self._context.executor(self._read_bookings)
 
     def stands(self) -> bool:
-        """Whether the hold is still right: where the look at it is too old by now, there is another one.
+        """Whether the hold is still valid; a check that is too old by now is repeated.
 
-        So a slow API server, of which many things are asked in between, delays nobody for ever.
+        So a slow API server, with many requests in between, does not block an eviction indefinitely.
 
         Raises:
             ApiError: the API server could not be asked.
         """
-        if self._looked is None or not self._context.is_fresh(self._looked):
-            self._looked = self._look()
-        if self._looked is None or not self._context.is_fresh(self._looked):
+        if self._checked_at is None or not self._context.is_fresh(self._checked_at):
+            self._checked_at = self._check()
+        if self._checked_at is None or not self._context.is_fresh(self._checked_at):
             return False
         self.said_yes = self._context.clock.monotonic()
         return True
 
-    def _look(self) -> float | None:
-        """The moment as of which all is right; None where it is not."""
+    def _check(self) -> float | None:
+        """The monotonic instant as of which the hold is valid; None where it is not."""
         if not self._is_seen():
-            return None  # without asking: our watch brings it in a moment
+            return None  # without a request: our watch brings it in a moment
         self.begin()
         asked, self._asked = self._asked, None
         found = self._stored()
         if found is None:
             return None
-        stored, looked = found
+        stored, read_at = found
         known = asked() if asked else self._read_bookings()
         if not self._context.is_fresh(known):
             known = self._read_bookings()
         standing = hold_status(stored, self._hold, self._context.instant())
-        return min(looked, known) if standing.problem is None and self._is_seen() else None
+        return min(read_at, known) if standing.problem is None and self._is_seen() else None
 
     def _read_bookings(self) -> float:
-        """Have the Bookings in our picture as the API server has them; when that was asked."""
+        """Read the Bookings from the API server into the cache; returns when the request was sent."""
         begun = self._context.clock.monotonic()
         self._context.read_bookings()
         return begun
 
     def _is_seen(self) -> bool:
-        """Whether our own picture shows that it waits for just this hold."""
+        """Whether our cache shows that the pod waits for exactly this hold."""
         seen = self._context.seen(self._pod.metadata.uid)
         return seen is not None and self._waits(seen)
 

@@ -1,10 +1,10 @@
-"""Whether anybody could bind a pod now: where nobody can, no node is to blame for it (law L3). Pure.
+"""Whether scheduler and extender could bind a pod now: if not, no node is to blame (law L3). Pure.
 
-kube-scheduler renews its Lease. Whether its extender answers it, it says on the pod: by the reason
+kube-scheduler renews its Lease. Whether its extender answers it, it writes on the pod: by the reason
 ``SchedulerError`` and the address that it has asked (kube-scheduler 1.34-1.37, ``extender.go``). An extender
-that answers, but cannot bind for a reason that lies in no node, begins its sentence with ``names.NOT_NOW``;
-one that has older news than the reclaimer still finds the kept devices taken. Any other no, and a node that
-does not suit the pod, are told without any of these.
+that answers, but cannot bind for a reason that lies in no node, begins its message with ``names.NOT_NOW``;
+one whose cache is older than the reclaimer's still finds the kept devices taken. Any other rejection, and a
+node that does not suit the pod, show none of these.
 """
 
 from typing import Final
@@ -19,7 +19,7 @@ SCHEDULER_SILENT_AFTER: Final = 10.0
 _FAILED: Final = "SchedulerError"
 _ADDRESS: Final = "://"
 BEHIND_AT_MOST: Final = 150.0
-"""Seconds for which an extender may be behind us (law L6's own limit for news); then it is a disagreement."""
+"""Seconds for which an extender may lag (law L6's limit for staleness); then it is a disagreement."""
 
 
 def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
@@ -31,15 +31,15 @@ def could_bind(pod: Pod, snapshot: Snapshot) -> bool:
 
 def is_behind(pod: Pod) -> bool:
     """Whether the extender cannot bind the pod now for a reason that lies in no node."""
-    kept_but_taken = any(predicates.HELD_NOT_FREE in message for message in _sentences(pod, reason=None))
+    kept_but_taken = any(predicates.HELD_NOT_FREE in message for message in _messages(pod, reason=None))
     return kept_but_taken or any(names.NOT_NOW in message for message in _failures(pod))
 
 
 def _failures(pod: Pod) -> list[str]:
-    return _sentences(pod, reason=_FAILED)
+    return _messages(pod, reason=_FAILED)
 
 
-def _sentences(pod: Pod, *, reason: str | None) -> list[str]:
+def _messages(pod: Pod, *, reason: str | None) -> list[str]:
     """Why the scheduler has not placed the pod; for one reason, or any."""
     return [
         one.message or ""

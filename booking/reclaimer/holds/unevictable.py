@@ -1,7 +1,7 @@
 """Pods that could not be evicted: left out of the plans for a while, each time for longer.
 
-A pod that a disruption budget protects is protected for minutes or for ever. Were it planned with again and
-again, its owner would be told every few seconds to go and to stay, and the booked pod what is kept for it.
+A pod that a disruption budget protects is protected for minutes or indefinitely. If plans kept using it, its
+owner would get a notice and its withdrawal every few seconds, and the booked pod a new hold each time.
 """
 
 from typing import Final
@@ -15,7 +15,7 @@ SPARED_AT_MOST: Final = 60.0
 
 
 class UnevictablePods:
-    """Who is left out now. For one thread."""
+    """The pods that are left out now. Not thread-safe."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock

@@ -1,7 +1,7 @@
-"""From a hold to the eviction of those who have its devices: told, given their time, looked at, evicted.
+"""From a hold to the eviction of the pods on its devices: notice, time to save, last check, eviction.
 
-Each victim has its own time. It is on the notice that it carries, so that a process that starts again keeps
-it. Who has no time at all is told by the same write that makes it ready to come back.
+Each victim has its own deadline. It is in the notice on the pod, so a process that starts again keeps it. A
+victim without any time gets its notice by the write that prepares its comeback.
 """
 
 from collections.abc import Iterable
@@ -45,13 +45,13 @@ class Case:
     """With the hold on it."""
     hold: Hold
     told: dict[str, Notice]
-    """Victim's uid -> what it was told for this hold by this process; grows."""
+    """Victim's uid -> the notice that this process gave it for this hold; grows."""
     read: float | None = None
     """When the API server said that the pod is so, where that was in this very pass."""
 
 
 class VictimEviction:
-    """Tells victims and sends them away. For one thread."""
+    """Gives victims their notices and evicts them. Not thread-safe."""
 
     def __init__(
         self, context: ReclaimerContext, terms: EvictionSettings, *, spared: UnevictablePods, budgets: Budgets
@@ -77,17 +77,17 @@ class VictimEviction:
                 self._context.leaving.foresee(victim, back=self._back(victim))
 
     def reconcile(self, case: Case, victims: tuple[Pod, ...]) -> float | None:
-        """One step for each victim; when the first of them was told to go, None where none was.
+        """Take one step for each victim; returns when the first of them was evicted, None where none was.
 
         Raises:
             NotNowError: one of them cannot be had now.
             ApiError: the API server could not be asked, or refused.
         """
-        told = [self._tell(case, victim) for victim in victims]
+        notified = [self._notify(case, victim) for victim in victims]
         now, monotonic = self._clock.now(), self._clock.monotonic()
         due = [
             victim
-            for victim in told
+            for victim in notified
             if is_due(victim, case.told[victim.metadata.uid], monotonic=monotonic, now=now)
             and self._asked.is_due(victim.metadata.uid)
         ]
@@ -104,19 +104,19 @@ class VictimEviction:
     def _back(self, victim: Pod) -> Back:
         return on_eviction(victim, is_awaited=self._context.awaited(victim.metadata.uid))
 
-    # --- telling -------------------------------------------------------------------------------------
-    def _tell(self, case: Case, victim: Pod) -> Pod:
-        """See to it that the victim knows, if it is told ahead; the pod with its notice."""
+    # --- notices -------------------------------------------------------------------------------------
+    def _notify(self, case: Case, victim: Pod) -> Pod:
+        """Give the victim its notice, if that comes ahead; returns the pod with it."""
         uid = victim.metadata.uid
         known = case.told.get(uid) or self._notice(case, victim)
         if known.ahead:
             victim = self.notices.give(victim, known.text)
-        # Its time begins when it has been told; what is said to it stays as it was.
+        # Its time begins once the notice is written; the notice itself does not change.
         case.told.setdefault(uid, known)
         return victim
 
     def _notice(self, case: Case, victim: Pod) -> Notice:
-        """What it is told; where it was told by another process, that, and the time that is left of it."""
+        """The victim's notice; where another process gave it one, that, with the time that is left."""
         now, seconds = self._clock.now(), notice_seconds(victim, self._terms)
         given = min(_aware(case.hold.at or now), now)
         until = promised(victim.metadata.annotation(names.NOTICE), case.pod)
@@ -135,7 +135,7 @@ class VictimEviction:
             self._evict(case, victim, last)
         except TooLateError as error:
             if case.read is not None:
-                self._asked.forget(uid)  # our picture is behind our own write: it will be there in a moment
+                self._asked.forget(uid)  # our cache lags behind our own write: it catches up in a moment
             log.info("a pod is not evicted after all", pod=victim.key, reason=str(error))
             return False
         except ProtectedError as error:
@@ -181,10 +181,10 @@ class VictimEviction:
     def _passed_over(self, case: Case, victim: Pod) -> None:
         self._context.metrics.budgets_overridden.inc()
         log.warning("a disruption budget is overridden", pod=victim.key, beneficiary=case.pod.key)
-        told = (
+        message = (
             f"{afterwards(case.pod)} A disruption budget protects it, but has kept that pod waiting too long."
         )
-        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, told)
+        self._context.write_event(victim, names.BUDGET_OVERRIDDEN, message)
 
     def _not_now(self, victim: Pod, why: str) -> NotNowError:
         """It is left out of the next plans."""

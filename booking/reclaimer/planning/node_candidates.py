@@ -22,7 +22,7 @@ class PlanningInputs:
     excluded: frozenset[str] = frozenset()
     """They must not be evicted just now."""
     ending: frozenset[str] = frozenset()
-    """They are told to go within moments, whoever needs their devices."""
+    """They are evicted within moments, whether or not their devices are needed."""
 
 
 class NodeCandidates:
@@ -38,7 +38,7 @@ class NodeCandidates:
         self._seats: dict[str, set[str]] = {}
         """Node -> devices that pods of this round need not have kept for them: they are free."""
         self._suiting: dict[tuple[str, str, DeviceSelector], ModelHolders] = {}
-        """What of a shelf will do for a pod that wishes more than a model."""
+        """The holders on suitable devices, for a pod that requests more than a model."""
         self._going = set(snapshot.victims | outlook.ending)
         self._versions: dict[str, int] = dict.fromkeys(self._kept, 0)
         """Nodes that are not as their stocks say, and how often that has changed."""

@@ -1,8 +1,8 @@
 """Which holds are needed: for each booked pod that fits nowhere, the cheapest devices that could be freed.
 
-Pure: an instant in, plans out. The pods are served in the order of their creation, in one round: devices,
-CPU, places and neighbours that one counts on, by a plan or because it fits on what is free, the next does
-not count on.
+Pure: a snapshot in, plans out. The pods are served in the order of their creation, in one round: devices,
+CPU, places and neighbours that one pod counts on, by a plan or because it fits on free devices, are not
+available to the next.
 """
 
 from collections.abc import Iterable, Iterator
@@ -25,7 +25,7 @@ from cluster.objects.pods import Pod, first_created, is_live
 
 NOTHING_MORE: Final = PlanningInputs()
 MOST_TRIED: Final = 8
-"""Pods that are looked at closely, in one pass, for a place without their victims."""
+"""Pods that are examined closely, in one pass, for a place without their victims."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Plan:
     lost: int
     """What its victims lose, in GPU-microseconds."""
     at_once: bool = False
-    """Whether no device of it is free: then there is nothing to wait for before its victims are told."""
+    """Whether no device of it is free: then there is nothing to wait for before the victims' notices."""
 
 
 def plan(
@@ -51,7 +51,7 @@ def plan(
     """The holds that are needed now.
 
     Args:
-        snapshot: this instant, with every hold that stands or was just written.
+        snapshot: this instant, with every hold that exists or was just written.
         outlook: what is known about pods beyond the objects.
         stocks: what was read of the nodes before; makes it faster, and nothing else.
         search: how the best node is found.
@@ -73,7 +73,7 @@ def elsewhere(
         snapshot: this instant.
         outlook: what is known about pods beyond the objects.
         stocks: what was read of the nodes before.
-        pods: booked pods that wait for devices of others, none of whom has been told to go.
+        pods: booked pods that wait for devices of others, none of which is terminating.
 
     All others that wait for what is free are served before: nobody has to leave for them instead.
     """
@@ -122,7 +122,7 @@ def _waiting(snapshot: Snapshot) -> Iterator[Pod]:
         pod = snapshot.pods[uid]
         if pod.spec.node_name or pod.spec.scheduling_gates or not is_live(pod):
             continue
-        # A hold that was dropped a moment ago may still be seen on the pod: it is planned for anew after.
+        # The cache may still show a hold that was just dropped: the pod is planned again after that.
         if uid not in snapshot.holds and not pod.metadata.annotation(names.HOLD):
             yield pod
 
@@ -169,9 +169,9 @@ class _Round:
         )
 
     def _wait(self, asks: WaitingPod, choice: VictimSelection) -> None:
-        """It gets a plan when others have been told to go; until then nobody else counts on what they leave.
+        """Reserve a choice whose victims are leaving anyway: until then no other pod counts on their devices.
 
-        What is free meanwhile is free: whoever fits there is bound.
+        Devices that are free meanwhile stay free: a pod that fits there is bound.
         """
         free = self._sites.site(choice.node, asks.model, asks.selector).free
         self._sites.seat(choice.node, set(choice.devices) - set(free))
@@ -199,7 +199,7 @@ class _Round:
 
 
 def _with_holds(snapshot: Snapshot) -> ClusterObjects:
-    """As it will be when every hold has come true."""
+    """The cluster as it will be when every hold has led to a bind."""
     around = snapshot.around
     for uid, hold in sorted(snapshot.holds.items()):
         pod = snapshot.pods.get(uid)

@@ -1,7 +1,7 @@
-"""The best place of all nodes for a pod that fits nowhere: exact, and few of them are looked at closely.
+"""The best node for a pod that fits nowhere: exact, and few nodes are examined closely.
 
-Each node stands in a queue by what a pod there destroys at least, then, once it has been looked at, by what
-it destroys. Nobody behind a choice that suits can be better.
+The nodes are in a priority queue by a lower bound of the work that the pod would destroy there; once a node
+has been examined, by the exact amount. No node behind a choice that suits can be better.
 """
 
 from heapq import heapify, heappop, heappush
@@ -16,7 +16,7 @@ _Entry = tuple[Rank, str, int, VictimSelection | None]
 
 
 class Search:
-    """The queues of one round of planning: one for each number of devices of a model that pods wish alike."""
+    """The queues of one round of planning: one for each number of devices of a model and selector."""
 
     def __init__(self, sites: NodeCandidates) -> None:
         self._sites = sites
@@ -33,7 +33,7 @@ class Search:
             if version != self._sites.version(node):
                 continue
             if choice is None and asking.is_open(node):
-                self._look(queue, node, asking)
+                self._examine(queue, node, asking)
                 continue
             aside.append(entry)
             if choice is not None and asking.is_open(node):
@@ -64,7 +64,7 @@ class Search:
             case _:
                 return asking.dearer(site, best)
 
-    def _look(self, queue: list[_Entry], node: str, asking: WaitingPod) -> None:
+    def _examine(self, queue: list[_Entry], node: str, asking: WaitingPod) -> None:
         choice = self._sites.choice(node, asking.model, asking.need, asking.selector)
         if choice is not None:
             heappush(queue, (choice.rank, node, self._sites.version(node), choice))

@@ -1,4 +1,4 @@
-"""One booked pod that waits, and what it asks of a node, beside devices that are not in use."""
+"""One booked pod that waits, and its requirements of a node, besides devices that are not in use."""
 
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -26,7 +26,7 @@ def barred(pod: Pod) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WaitingPod:
-    """A pod that waits. Made by ``asking``."""
+    """A pod that waits. Built by ``waiting_pod``."""
 
     pod: Pod
     request: GpuRequest
@@ -41,7 +41,7 @@ class WaitingPod:
 
     @property
     def selector(self) -> DeviceSelector:
-        """What it wishes of its devices."""
+        """The devices that the pod requests."""
         return self.request.selector
 
     def is_open(self, node: str) -> bool:
