@@ -67,7 +67,7 @@ def complete() -> None:
     """``kubectl_complete-gpu``: answers kubectl, one completion a line, then a directive."""
     logs.silence()
     found: list[CompletionItem] = []
-    # Whoever presses the tab key is in the middle of a line, whatever goes wrong.
+    # A user who presses the tab key is in the middle of a line: errors must not print into it.
     with suppress(Exception):
         found = completions(sys.argv[1:], SystemClock())
     for item in found:

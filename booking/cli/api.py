@@ -28,7 +28,7 @@ _NOT_SENT: Final = urllib3.Retry(
     backoff_factor=0.2,
     respect_retry_after_header=False,
 )
-"""Tried again where the request has not left us. An answer is told, also one that says when to ask again."""
+"""Retried if the request was not sent. Every answer is shown, also one that says when to ask again."""
 _ONCE: Final = _NOT_SENT.new(total=0, connect=0)
 """For who waits for a moment alone."""
 
@@ -72,12 +72,12 @@ class Api:
             token: for its audience.
             ca_file: who vouches for it.
             waiting: around every request, for a sign of life.
-            told: what the server says as its reader understands it.
+            told: turns the server's messages into the reader's time zone.
             within: seconds in which each request must be answered, at the first attempt; None: as long as
                 somebody waits who has asked for a change.
         """
         self._waiting = waiting
-        self._told = told
+        self._localized = told
         self.url = url.rstrip("/")
         self._headers = {
             "Authorization": f"Bearer {token}",
@@ -121,7 +121,7 @@ class Api:
             path: its parts are quoted already (``part``).
             body: JSON.
             query: parameters; those that are None are left out.
-            headers: beside our own.
+            headers: in addition to our own.
 
         Raises:
             CommandError: the server refuses, or does not answer; says why.
@@ -159,7 +159,7 @@ class Api:
             ) from error
         if status >= HTTPStatus.BAD_REQUEST:
             passes = status in {HTTPStatus.SERVICE_UNAVAILABLE, HTTPStatus.TOO_MANY_REQUESTS}
-            raise (UnreachableError if passes else CommandError)(self._told(said(status, body)))
+            raise (UnreachableError if passes else CommandError)(self._localized(said(status, body)))
         return Answer(body, self.url)
 
 

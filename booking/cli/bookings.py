@@ -20,9 +20,9 @@ _LIVE: Final = frozenset({"planned", "active"})
 T = TypeVar("T")
 
 
-def columns(reach: ServerConnection, *, has_users: bool = False) -> tuple[Column, ...]:
+def columns(server: ServerConnection, *, has_users: bool = False) -> tuple[Column, ...]:
     """Of a table of bookings; whose they are, where they need not be one's own."""
-    zone, now = reach.zone, reach.clock.now()
+    zone, now = server.zone, server.clock.now()
     return (
         Column("ID", lambda b: b["id"]),
         Column("MODEL", lambda b: b["model"]),
@@ -49,7 +49,7 @@ def state(booking: Row) -> str:
 
 
 def show(
-    reach: ServerConnection,
+    server: ServerConnection,
     answer: dict[str, Any],
     bookings: Sequence[Row],
     form: Format,
@@ -62,38 +62,40 @@ def show(
     output.show(
         answer,
         bookings,
-        columns(reach, has_users=has_users) if is_for_people and bookings else (),
+        columns(server, has_users=has_users) if is_for_people and bookings else (),
         output=form,
         name=lambda b: f"booking/{b['id']}",
         empty=empty,
     )
 
 
-def warn(reach: ServerConnection, booking: Row, form: Format) -> None:
-    """Tell people of a booking at risk what they could have instead; programs have it in the answer."""
+def warn(server: ServerConnection, booking: Row, form: Format) -> None:
+    """Show people what they could have instead of a booking at risk; programs have it in the answer."""
     if form not in output.PEOPLES or not booking.get("at_risk"):
         return
     click.echo("At risk: there are not enough GPUs for it as things are. It is not cancelled by itself.")
-    instead = [reach.told(line) for line in offers(booking.get("alternatives") or ())]
+    instead = [server.told(line) for line in offers(booking.get("alternatives") or ())]
     if instead:
         click.echo("\n".join(["What would be accepted instead:", *instead]))
 
 
-def tell(reach: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
-    """Print what has become of one booking: a sentence for people, else the booking."""
+def tell(server: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
+    """Print the result for one booking: a message for people, else the booking."""
     if form == "table":
         click.echo(message)
     else:
-        show(reach, booking, [booking], form)
+        show(server, booking, [booking], form)
     if booking.get("pods") and form in output.PEOPLES:
         click.echo(booking["pods"])
     if booking.get("note"):
         click.echo(booking["note"], err=True)
 
 
-def book(reach: ServerConnection, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool) -> None:
-    """Book what a body asks for and tell of it, or tell what would be booked."""
-    made = reach.api.ask(
+def book(
+    server: ServerConnection, path: str, body: Mapping[str, Any], form: Format, *, dry_run: bool
+) -> None:
+    """Book what a body asks for and print the booking; with ``dry_run``, what would be booked."""
+    made = server.api.ask(
         "POST",
         path,
         dict(body),
@@ -101,19 +103,19 @@ def book(reach: ServerConnection, path: str, body: Mapping[str, Any], form: Form
         headers={"Idempotency-Key": str(uuid.uuid4())},
     )
     whom = f" for {made['user']}" if body.get("user") else ""
-    what = sentence_of(reach, made)
+    what = sentence_of(server, made)
     if not dry_run:
-        tell(reach, made, form, f"Booked as {made['id']}{whom}: {what}.")
+        tell(server, made, form, f"Booked as {made['id']}{whom}: {what}.")
         return
     is_for_people = form in {*output.PEOPLES, "name"}
     shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
-    tell(reach, shown, form, f"This would be booked{whom}: {what}.")
+    tell(server, shown, form, f"This would be booked{whom}: {what}.")
 
 
-def sentence_of(reach: ServerConnection, booking: Row) -> str:
+def sentence_of(server: ServerConnection, booking: Row) -> str:
     """``2 x NVIDIA-A100 from Mon ... to Fri ... (Europe/Stockholm)``."""
-    start, end = (output.local(booking[key], reach.zone) for key in ("start", "end"))
-    return f"{booking['count']} x {booking['model']} from {start} to {end} ({reach.zone.key})"
+    start, end = (output.local(booking[key], server.zone) for key in ("start", "end"))
+    return f"{booking['count']} x {booking['model']} from {start} to {end} ({server.zone.key})"
 
 
 def meant(read: Callable[..., T], *said: Any) -> T:
@@ -128,19 +130,19 @@ def meant(read: Callable[..., T], *said: Any) -> T:
         raise click.UsageError(str(error)) from error
 
 
-def model_of(reach: ServerConnection, word: str) -> str:
+def model_of(server: ServerConnection, word: str) -> str:
     """The model whose name contains the word, where that is one alone; else the word."""
-    found = _called(word, _models(reach))
+    found = _called(word, _models(server))
     return found[0] if len(found) == 1 else word
 
 
-def known_model(reach: ServerConnection, word: str) -> str:
+def known_model(server: ServerConnection, word: str) -> str:
     """The same where nobody else says that there is none; the word, where no model is known at present.
 
     Raises:
         CommandError: no model, or several, have such a name.
     """
-    known = _models(reach)
+    known = _models(server)
     found = _called(word, known)
     if known and len(found) != 1:
         many = "Several models contain" if found else "No model's name contains"
@@ -148,8 +150,8 @@ def known_model(reach: ServerConnection, word: str) -> str:
     return found[0] if found else word
 
 
-def _models(reach: ServerConnection) -> list[str]:
-    return [str(each["model"]) for each in reach.api.get("/availability").get("models", ())]
+def _models(server: ServerConnection) -> list[str]:
+    return [str(each["model"]) for each in server.api.get("/availability").get("models", ())]
 
 
 def _called(word: str, known: Sequence[str]) -> list[str]:

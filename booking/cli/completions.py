@@ -56,13 +56,13 @@ def known_subjects(
 ) -> list[CompletionItem]:
     """What there is to read about in the audit: bookings, maintenance and exemptions, by their id."""
 
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         query = {"limit": _PAGE}
         yield from _bookings(_listed(context, "bookings", query), incomplete)
         yield from _blocks(_listed(context, "admin/blocks", query), incomplete)
         yield from _exemptions(_listed(context, "admin/exemptions", query), incomplete)
 
-    return found_in_time(look)
+    return found_in_time(find)
 
 
 def known_models(
@@ -71,12 +71,12 @@ def known_models(
     """Models that there are; a part of the name is enough, as it is for the command."""
     folded = incomplete.replace(" ", "-").casefold()
 
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         for each in _listed(context, "availability", field="models"):
             if folded in each["model"].casefold():
                 yield CompletionItem(each["model"])
 
-    return found_in_time(look)
+    return found_in_time(find)
 
 
 def known_nodes(context: click.Context, parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
@@ -84,23 +84,23 @@ def known_nodes(context: click.Context, parameter: click.Parameter, incomplete: 
     named = context.params.get(parameter.name or "")
     before = named if isinstance(named, tuple) else ()
 
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         for each in _listed(context, "now", field="nodes"):
             if each["node"].startswith(incomplete) and each["node"] not in before:
                 yield CompletionItem(each["node"])
 
-    return found_in_time(look)
+    return found_in_time(find)
 
 
 def known_gpus(context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """GPUs of the node that the line names: by their number, or by their UUID where one is begun."""
 
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         for node in _listed(context, "now", field="nodes"):
             if node["node"] == context.params.get("node"):
                 yield from _gpus(node["devices"], incomplete)
 
-    return found_in_time(look)
+    return found_in_time(find)
 
 
 def pods_of_gpus(*, must_run: bool) -> Completer:
@@ -114,14 +114,14 @@ def pods_of_gpus(*, must_run: bool) -> Completer:
         prefix = next((each for each in typed_names.KINDS if incomplete.startswith(each)), "")
         begun = incomplete.removeprefix(prefix)
 
-        def look() -> Iterator[CompletionItem]:
-            reach = reach_in_haste(context)
-            for pod in reach.objects(PODS, namespace=reach.namespace):
+        def find() -> Iterator[CompletionItem]:
+            server = reach_in_haste(context)
+            for pod in server.objects(PODS, namespace=server.namespace):
                 is_one = _runs_on_gpus(pod) if must_run else _has_to_do_with_gpus(pod)
                 if is_one and pod.metadata.name.startswith(begun):
                     yield CompletionItem(f"{prefix}{pod.metadata.name}")
 
-        return found_in_time(look)
+        return found_in_time(find)
 
     return known
 
@@ -163,7 +163,7 @@ def _exemptions(listed: Iterable[Mapping[str, Any]], incomplete: str) -> Iterato
 
 
 def _gpus(devices: Iterable[Mapping[str, Any]], incomplete: str) -> Iterator[CompletionItem]:
-    """A number means a whole GPU, which stands before the parts that it is cut into."""
+    """A number means a whole GPU, which is listed before the parts that it is cut into."""
     numbers: set[str] = set()
     for each in devices:
         about, number = printable(f"{each['model']}, {each['state']}"), str(each["index"])

@@ -29,7 +29,7 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
 def reaching(command: Decorated) -> Decorated:
-    """Give a command the options about whom to ask; it gets a ``Reach`` as ``reach``."""
+    """Give a command the options that choose the server; ``reach_of`` turns them into a connection."""
     options = (
         click.option(
             "--kubeconfig",
@@ -83,15 +83,15 @@ def reaching(command: Decorated) -> Decorated:
 
 def reach_of(options: dict[str, Any]) -> ServerConnection:
     """Take the options of ``reaching`` out of a command's."""
-    wishes = ConnectionOptions(
+    given = ConnectionOptions(
         installed=options.pop("installed_in"),
         **{name: options.pop(name) for name in _OPTIONS},
     )
-    return ServerConnection(wishes, os.environ, the_clock(click.get_current_context()))
+    return ServerConnection(given, os.environ, the_clock(click.get_current_context()))
 
 
 def reach_in_haste(context: click.Context) -> ServerConnection:
-    """By the options that stand before the word that a shell completes; see ``booking.cli.deadline``."""
+    """From the options before the word that a shell completes; see ``booking.cli.deadline``."""
     given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
     installed = context.params.get("installed_in") or names.NAMESPACE
     options = ConnectionOptions(installed=installed, **given)
@@ -107,18 +107,18 @@ def the_clock(context: click.Context) -> Clock:
 def _known_contexts(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         known = kubeconfig.contexts(kubeconfig.paths(os.environ, context.params.get("kubeconfig")))
         return (CompletionItem(each) for each in known if each.startswith(incomplete))
 
-    return found_in_time(look)
+    return found_in_time(find)
 
 
 def _known_namespaces(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
-    def look() -> Iterator[CompletionItem]:
+    def find() -> Iterator[CompletionItem]:
         names_of_all = (each.metadata.name for each in reach_in_haste(context).objects(NAMESPACES))
         return (CompletionItem(each) for each in names_of_all if each.startswith(incomplete))
 
-    return found_in_time(look)
+    return found_in_time(find)

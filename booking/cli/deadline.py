@@ -16,20 +16,20 @@ _SECONDS: Final = 3.0
 """For all of them together."""
 
 
-def found_in_time(look: Callable[[], Iterable[CompletionItem]]) -> list[CompletionItem]:
-    """What is found until the time is over, or until something goes wrong.
+def found_in_time(find: Callable[[], Iterable[CompletionItem]]) -> list[CompletionItem]:
+    """The items found until the deadline, or until something fails.
 
-    Names are looked up, credentials made and servers asked, and not all of that can be told how long it may
-    take: it is done aside, and left alone when the time is over.
+    Names are resolved, credentials made and servers asked, and not all of that takes a time limit: it runs in
+    a thread of its own, which is abandoned at the deadline.
 
     Args:
-        look: finds one after the other.
+        find: yields one item after the other.
     """
     found: list[CompletionItem] = []
 
     def collect() -> None:
         with suppress(Exception):
-            found.extend(look())  # one by one: those count that came in time
+            found.extend(find())  # one by one: those count that came in time
 
     aside = threading.Thread(target=collect, name="completion", daemon=True)
     aside.start()

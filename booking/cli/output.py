@@ -102,7 +102,7 @@ def tell(answer: Mapping[str, Any], output: Format, *, name: str, message: str) 
 
 
 def table(rows: Iterable[Row], columns: Sequence[Column]) -> str:
-    """Columns under their titles; no column is wider than what is in it."""
+    """Columns under their titles; no column is wider than its widest cell."""
     lines = [[each.title for each in columns]]
     lines += [[_cell(each.value(row)) for each in columns] for row in rows]
     widths = [max(len(line[n]) for line in lines) for n in range(len(columns))]

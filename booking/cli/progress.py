@@ -1,4 +1,4 @@
-"""A sign of life while something takes longer than a second; only where somebody looks at a terminal."""
+"""A sign of life while something takes longer than a second; only on a terminal."""
 
 import sys
 import threading
@@ -13,30 +13,30 @@ _MARKS: Final = "|/-\\"
 
 @contextmanager
 def patiently(what: str, to: TextIO | None = None, *, is_shared: bool = False) -> Iterator[None]:
-    """Say what is waited for, after a second, on the terminal's error stream; it is gone afterwards.
+    """After a second, show on the terminal's error stream what is waited for; wipe it away afterwards.
 
     Args:
         what: is waited for.
         to: the stream.
-        is_shared: another program may ask somebody something on the same terminal meanwhile. Then it is said
-            once, on a line of its own that stays: what moves and is wiped away would take the question along.
+        is_shared: another program may ask a question on the same terminal meanwhile. Then it is printed once,
+            on a line of its own that stays: wiping away a moving line would wipe away the question.
     """
     stream = to or sys.stderr
     if not stream.isatty():
         yield
         return
     done = threading.Event()
-    tell = _tell_once if is_shared else _tell
-    teller = threading.Thread(target=tell, args=(what, stream, done), daemon=True)
-    teller.start()
+    report = _report_once if is_shared else _report
+    reporter = threading.Thread(target=report, args=(what, stream, done), daemon=True)
+    reporter.start()
     try:
         yield
     finally:
         done.set()
-        teller.join()
+        reporter.join()
 
 
-def _tell(what: str, stream: TextIO, done: threading.Event) -> None:
+def _report(what: str, stream: TextIO, done: threading.Event) -> None:
     if done.wait(_PATIENCE):
         return
     turn = 0
@@ -50,7 +50,7 @@ def _tell(what: str, stream: TextIO, done: threading.Event) -> None:
             return
 
 
-def _tell_once(what: str, stream: TextIO, done: threading.Event) -> None:
+def _report_once(what: str, stream: TextIO, done: threading.Event) -> None:
     if not done.wait(_PATIENCE):
         stream.write(f"\n{what}\n")
         stream.flush()

@@ -52,7 +52,7 @@ _PAGE: Final = 500
 
 @dataclass(frozen=True, kw_only=True)
 class ConnectionOptions:
-    """What was said on the command line about whom to ask."""
+    """The options of the command line that choose the server and the user."""
 
     url: str | None = None
     token_file: Path | None = None
@@ -66,7 +66,7 @@ class ConnectionOptions:
 
 
 class ServerConnection:
-    """The booking server and the cluster, found when somebody needs them."""
+    """The booking server and the cluster, found when they are first needed."""
 
     def __init__(
         self,
@@ -76,14 +76,14 @@ class ServerConnection:
         *,
         within: float | None = None,
     ) -> None:
-        """Ask nobody yet.
+        """Create it without any request.
 
         Args:
             options: of the command line.
             environ: of the process.
             clock: the time.
-            within: seconds in which each answer must come; nothing is said on the terminal then, and nobody
-                is asked to sign in. None: as long as somebody waits who has given a command.
+            within: seconds in which each answer must come; nothing is printed on the terminal then, and no
+                user is asked to sign in. None: as long as the user waits for the command.
         """
         self._options = options
         self._environ = environ
@@ -105,16 +105,16 @@ class ServerConnection:
             self._token(),
             ca_file=_authorities(ca_file) if ca_file else None,
             waiting=lambda: self._patiently(f"waiting for {url}"),
-            told=self._told,
+            told=self._localized,
             within=self._within,
         )
 
     def told(self, message: str) -> str:
-        """What the server says, with instants by the site's clocks."""
+        """A message of the server, with instants by the site's clocks."""
         return output.told(message, lambda: self.zone)
 
-    def _told(self, message: str) -> str:
-        """The same of a refusal: where the zone is refused as well, as it is."""
+    def _localized(self, message: str) -> str:
+        """The same for a refusal; unchanged if the request for the zone is refused as well."""
         if self._is_refused:
             return message
         self._is_refused = True
@@ -154,7 +154,7 @@ class ServerConnection:
         """Objects of the API server, as its pages come; of one namespace or of all.
 
         Raises:
-            CommandError: nobody can say where it is, or who asks.
+            CommandError: its address or the user's credentials are unknown.
             ApiError: it does not answer, or refuses.
         """
         with self._client() as kube:
@@ -287,7 +287,7 @@ class ServerConnection:
 
     @contextmanager
     def _connection(self) -> Iterator[Connection]:
-        """To the API server; what a TLS library must read from files is gone afterwards."""
+        """To the API server; the files that a TLS library must read are removed afterwards."""
         with tempfile.TemporaryDirectory(prefix=names.FOLDER_PREFIX) as folder:
             yield kubeconfig.connection(self._chosen, self._credential, Path(folder))
 

@@ -27,7 +27,7 @@ class Name(click.ParamType[str]):
 NAME: Final = Name()
 
 
-def namespace_and_name(reach: ServerConnection, text: str) -> tuple[str, str]:
+def namespace_and_name(server: ServerConnection, text: str) -> tuple[str, str]:
     """Which pod is meant by ``NAME``, ``pod/NAME`` or, as tables show it, ``NAMESPACE/NAME``.
 
     Raises:
@@ -39,8 +39,8 @@ def namespace_and_name(reach: ServerConnection, text: str) -> tuple[str, str]:
     if not name or "/" in namespace or (slash and (prefix or not namespace)):
         raise click.UsageError(f"{wording.quoted(text)} is no pod: write its NAME, or NAMESPACE/NAME.")
     if not slash:
-        return reach.namespace, name
-    if reach.named_namespace not in {None, namespace}:
+        return server.namespace, name
+    if server.named_namespace not in {None, namespace}:
         raise click.UsageError(
             f"{wording.quoted(text)} is in the namespace {wording.quoted(namespace)}, and --namespace names"
             " another: name one."

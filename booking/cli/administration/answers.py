@@ -24,18 +24,18 @@ class Listed:
     """The query."""
 
 
-def show_list(reach: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
+def show_list(server: ServerConnection, asked: Listed, columns: tuple[Column, ...], output: Format) -> None:
     """Print a list to its end."""
-    found = reach.api.pages(f"/admin/{asked.what}", asked.what, asked.which)
+    found = server.api.pages(f"/admin/{asked.what}", asked.what, asked.which)
     printed.show({asked.what: found}, found, columns, output=output, name=_name_of, empty=asked.empty)
 
 
 def ask(
-    reach: ServerConnection, method: str, path: str, body: Mapping[str, Any] | None, *, dry_run: bool
+    server: ServerConnection, method: str, path: str, body: Mapping[str, Any] | None, *, dry_run: bool
 ) -> dict[str, Any]:
     """Have something done below ``/admin``, or tried."""
     sent = None if body is None else dict(body)
-    return reach.api.ask(method, f"/admin/{path}", sent, query={"dry_run": True} if dry_run else None)
+    return server.api.ask(method, f"/admin/{path}", sent, query={"dry_run": True} if dry_run else None)
 
 
 def tell_made(answer: Mapping[str, Any], output: Format, message: str, *, dry_run: bool) -> None:
@@ -53,28 +53,28 @@ def tell_made(answer: Mapping[str, Any], output: Format, message: str, *, dry_ru
     )
 
 
-def span_of(reach: ServerConnection, row: Row) -> str:
+def span_of(server: ServerConnection, row: Row) -> str:
     """``from Mon 2026-03-02 09:00 to Fri 2026-03-06 17:00 (Europe/Stockholm)``."""
-    start, end = (printed.local(row[edge], reach.zone) for edge in ("start", "end"))
-    return f"from {start} to {end} ({reach.zone.key})"
+    start, end = (printed.local(row[edge], server.zone) for edge in ("start", "end"))
+    return f"from {start} to {end} ({server.zone.key})"
 
 
-def span_columns(reach: ServerConnection, output: Format) -> tuple[Column, ...]:
+def span_columns(server: ServerConnection, output: Format) -> tuple[Column, ...]:
     """Start and end, which programs do not need in a table."""
     if output not in PEOPLES:
         return ()
-    zone = reach.zone
+    zone = server.zone
     return (
         Column(f"START ({zone.key})", lambda b: printed.local(b["start"], zone) if b.get("start") else None),
         Column("END", lambda b: printed.local(b["end"], zone) if b.get("end") else None),
     )
 
 
-def at_column(reach: ServerConnection, output: Format) -> Column:
+def at_column(server: ServerConnection, output: Format) -> Column:
     """When it happened."""
     if output not in PEOPLES:
         return Column("AT", lambda e: e["at"])
-    zone = reach.zone
+    zone = server.zone
     return Column(f"AT ({zone.key})", lambda e: printed.local(e["at"], zone))
 
 

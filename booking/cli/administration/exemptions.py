@@ -21,17 +21,17 @@ from booking.cli.typed_names import NAME
 @reaching
 def exemptions(output: Format, **options: Any) -> None:
     """Show who is exempt from which limits, and until when."""
-    reach = reach_of(options)
+    server = reach_of(options)
     columns = (
         Column("ID", lambda e: e["id"]),
         Column("USER", lambda e: e["user"]),
         Column("LIMITS", _limits),
         Column("MODEL", lambda e: e.get("model") or "all"),
-        *span_columns(reach, output),
+        *span_columns(server, output),
         Column("REASON", lambda e: e["reason"]),
         Column("BY", lambda e: e.get("created_by"), wide=True),
     )
-    show_list(reach, Listed("exemptions", empty="Nobody is exempt from anything."), columns, output)
+    show_list(server, Listed("exemptions", empty="Nobody is exempt from anything."), columns, output)
 
 
 @click.command()
@@ -56,22 +56,22 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    reach = reach_of(options)
-    now = reach.clock.now()
+    server = reach_of(options)
+    now = server.clock.now()
     body: dict[str, Any] = {
         "user": user,
         "limits": dict(_pair(each) for each in limits),
-        "start": bookings.meant(instant_of, options["start"] or "now", now, reach.zone).isoformat(),
-        "end": bookings.meant(instant_of, options["end"], now, reach.zone).isoformat(),
+        "start": bookings.meant(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "end": bookings.meant(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }
     if options["model"]:
-        body["model"] = bookings.model_of(reach, options["model"])
-    made = ask(reach, "POST", "exemptions", body, dry_run=dry_run)
+        body["model"] = bookings.model_of(server, options["model"])
+    made = ask(server, "POST", "exemptions", body, dry_run=dry_run)
     message = ""
     if output in PEOPLES:
         has = "would have" if dry_run else "has"
-        message = f"{made['user']} {has} {_terms(made)} {span_of(reach, made)}"
+        message = f"{made['user']} {has} {_terms(made)} {span_of(server, made)}"
     tell_made(made, output, message, dry_run=dry_run)
 
 
@@ -83,13 +83,13 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
 @reaching
 def revoke(exemption: str, output: Format, *, reason: str | None, dry_run: bool, **options: Any) -> None:
     """End an EXEMPTION by its id: the policy holds again. "kubectl gpu admin exemptions" lists the ids."""
-    reach = reach_of(options)
+    server = reach_of(options)
     body = {"reason": reason} if reason else None
-    removed = ask(reach, "DELETE", f"exemptions/{part(exemption)}", body, dry_run=dry_run)
+    removed = ask(server, "DELETE", f"exemptions/{part(exemption)}", body, dry_run=dry_run)
     message = f"{exemption} is taken back."
     if dry_run and output in PEOPLES:
         of_whom = f"{removed['user']} has {_terms(removed)}"
-        message = f"{exemption} would be taken back: {of_whom} {span_of(reach, removed)}."
+        message = f"{exemption} would be taken back: {of_whom} {span_of(server, removed)}."
     printed.tell(removed, output, name=exemption, message=message)
 
 

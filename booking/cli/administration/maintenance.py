@@ -23,17 +23,17 @@ from booking.cli.typed_names import NAME
 @reaching
 def blocks(output: Format, **options: Any) -> None:
     """Show maintenance that runs or is planned."""
-    reach = reach_of(options)
+    server = reach_of(options)
     columns = (
         Column("ID", lambda b: b["id"]),
         Column("NODE", lambda b: b["node"]),
         Column("MODEL", lambda b: b.get("model") or "all"),
         Column("GPUS", lambda b: b.get("count") or "all"),
-        *span_columns(reach, output),
+        *span_columns(server, output),
         Column("REASON", lambda b: b["reason"]),
         Column("BY", lambda b: b.get("created_by"), wide=True),
     )
-    show_list(reach, Listed("blocks", empty="No maintenance is planned."), columns, output)
+    show_list(server, Listed("blocks", empty="No maintenance is planned."), columns, output)
 
 
 @click.command(short_help="Block the GPUs of a NODE for maintenance.")
@@ -56,26 +56,26 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    reach = reach_of(options)
-    now = reach.clock.now()
+    server = reach_of(options)
+    now = server.clock.now()
     body = {
         "node": node,
-        "start": bookings.meant(instant_of, options["start"] or "now", now, reach.zone).isoformat(),
-        "end": bookings.meant(instant_of, options["end"], now, reach.zone).isoformat(),
+        "start": bookings.meant(instant_of, options["start"] or "now", now, server.zone).isoformat(),
+        "end": bookings.meant(instant_of, options["end"], now, server.zone).isoformat(),
         "reason": options["reason"],
     }
     if options["model"]:
-        body["model"] = bookings.model_of(reach, options["model"])
+        body["model"] = bookings.model_of(server, options["model"])
     if options["gpus"] is not None:
         body["count"] = options["gpus"]
-    made = ask(reach, "POST", "blocks", body, dry_run=dry_run)
+    made = ask(server, "POST", "blocks", body, dry_run=dry_run)
     is_for_people = output in PEOPLES
     message = (
-        f"{_gpus(made)} {_is(made, dry_run=dry_run)} blocked {span_of(reach, made)}" if is_for_people else ""
+        f"{_gpus(made)} {_is(made, dry_run=dry_run)} blocked {span_of(server, made)}" if is_for_people else ""
     )
     tell_made(made, output, message, dry_run=dry_run)
     if is_for_people:
-        _tell_risks(reach, made, dry_run=dry_run)
+        _show_risks(server, made, dry_run=dry_run)
 
 
 @click.command(short_help="Remove a BLOCK: its GPUs can be booked again.")
@@ -86,12 +86,12 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
 @reaching
 def unblock(block: str, output: Format, *, reason: str | None, dry_run: bool, **options: Any) -> None:
     """Remove a BLOCK by its id: its GPUs can be booked again. "kubectl gpu admin blocks" lists the ids."""
-    reach = reach_of(options)
+    server = reach_of(options)
     body = {"reason": reason} if reason else None
-    removed = ask(reach, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
+    removed = ask(server, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
     message = f"{block} is taken back."
     if dry_run and output in PEOPLES:
-        message = f"{block} would be taken back: {_gpus(removed)}, {span_of(reach, removed)}."
+        message = f"{block} would be taken back: {_gpus(removed)}, {span_of(server, removed)}."
     printed.tell(removed, output, name=block, message=message)
 
 
@@ -110,13 +110,13 @@ def _gpus(block: Row) -> str:
     return f"{amount} of model {model} of {node}" if model else f"{amount} of {node}"
 
 
-def _tell_risks(reach: ServerConnection, made: Mapping[str, Any], *, dry_run: bool) -> None:
+def _show_risks(server: ServerConnection, made: Mapping[str, Any], *, dry_run: bool) -> None:
     """Bookings that cannot be kept: of a dry run they are the answer, else they are a warning."""
     risks = made.get("at_risk") or ()
     for risk in risks:
         gpus = wording.counted(risk["count"], "GPU")
         when = "then" if dry_run else "now"
-        span = " to ".join(printed.local(risk[edge], reach.zone) for edge in ("start", "end"))
+        span = " to ".join(printed.local(risk[edge], server.zone) for edge in ("start", "end"))
         click.echo(f"At risk {when}: {risk['id']} of {risk['user']}, {gpus}, {span}.", err=not dry_run)
     if dry_run and not risks:
         click.echo("No booking would be at risk.")

@@ -30,10 +30,10 @@ def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: An
     A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
     A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
-    reach = reach_of(options)
-    namespace, name = namespace_and_name(reach, pod)
+    server = reach_of(options)
+    namespace, name = namespace_and_name(server, pod)
     body = {"namespace": namespace, "pod": name, "reason": reason}
-    made = ask(reach, "POST", "evictions", body, dry_run=dry_run)
+    made = ask(server, "POST", "evictions", body, dry_run=dry_run)
     place = f"{namespace}/{name}"
     message = _would_be_evicted(place, made) if dry_run else f"{place} is being evicted."
     printed.tell(made, output, name=place, message=message)
@@ -94,8 +94,8 @@ def _order(
     Args:
         place: its node, and its number or UUID.
         order: what.
-        output: how it is told.
-        messages: what is so then, and what would be.
+        output: the format.
+        messages: what has been done, and what would be done.
         reason: why.
         dry_run: whether it is only tried.
         options: about whom to ask.

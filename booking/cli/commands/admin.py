@@ -36,17 +36,17 @@ def admin() -> None:
 @reaching
 def audit(output: Format, **options: Any) -> None:
     """Show who changed what, and why; newest first."""
-    reach = reach_of(options)
+    server = reach_of(options)
     which = {name: options[name] for name in ("subject", "actor") if options[name]}
     columns = (
-        at_column(reach, output),
+        at_column(server, output),
         Column("WHO", lambda e: e["actor"]),
         Column("DID", lambda e: e["action"]),
         Column("TO", lambda e: e["subject"]),
         Column("REASON", lambda e: e.get("reason")),
     )
     asked = Listed("audit", empty="Nothing of that was changed yet.", which=which)
-    show_list(reach, asked, columns, output)
+    show_list(server, asked, columns, output)
 
 
 @admin.command(short_help="Show requests that were refused, newest first.")
@@ -54,16 +54,16 @@ def audit(output: Format, **options: Any) -> None:
 @reaching
 def denied(output: Format, **options: Any) -> None:
     """Show requests for GPUs that were refused, newest first, and by which rules."""
-    reach = reach_of(options)
+    server = reach_of(options)
     columns = (
-        at_column(reach, output),
+        at_column(server, output),
         Column("USER", lambda d: d["user"]),
         Column("MODEL", lambda d: d["model"]),
         Column("GPUS", lambda d: d["count"]),
-        *span_columns(reach, output),
+        *span_columns(server, output),
         Column("RULES", lambda d: ", ".join(d["rules"])),
     )
-    show_list(reach, Listed("denied", empty="Nothing was refused yet."), columns, output)
+    show_list(server, Listed("denied", empty="Nothing was refused yet."), columns, output)
 
 
 for _command in (

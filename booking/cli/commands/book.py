@@ -41,20 +41,20 @@ def book(model: str, output: Format, **options: Any) -> None:
     A TIME is now, today, "tomorrow 9", fri, "mon 09:00", 09:00, +2h, 2026-11-24, "2026-11-24 09:00" or RFC
     3339; without an offset it is meant in the site's time zone.
     """
-    reach = reach_of(options)
+    server = reach_of(options)
     if bool(options["end"]) == bool(options["length"]):
         raise click.UsageError("Say until when with --to, or how long with --for.")
-    body: dict[str, Any] = {"model": bookings.model_of(reach, model), "count": options["gpus"]}
-    now = reach.clock.now()
+    body: dict[str, Any] = {"model": bookings.model_of(server, model), "count": options["gpus"]}
+    now = server.clock.now()
     for name, text in (("start", options["start"]), ("end", options["end"])):
         if text:
-            body[name] = bookings.meant(instant_of, text, now, reach.zone).isoformat()
+            body[name] = bookings.meant(instant_of, text, now, server.zone).isoformat()
     if options["length"]:
         body["duration"] = str(bookings.meant(length_of, options["length"]))
     if options["single_node"] is not None:
         body["topology"] = "single-node" if options["single_node"] else "any"
-    if reach.named_namespace:
-        body["namespace"] = reach.named_namespace
+    if server.named_namespace:
+        body["namespace"] = server.named_namespace
     if options["user"]:
         body["user"] = options["user"]
-    bookings.book(reach, "/bookings", body, output, dry_run=options["dry_run"])
+    bookings.book(server, "/bookings", body, output, dry_run=options["dry_run"])

@@ -29,15 +29,15 @@ def extend(booking: str, output: Format, **options: Any) -> None:
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    reach = reach_of(options)
+    server = reach_of(options)
     if bool(options["end"]) == bool(options["length"]):
         raise click.UsageError("Say until when with --to, or how much longer with --by.")
-    now = _show(reach, booking)
+    now = _show(server, booking)
     if options["end"]:
-        end = bookings.meant(instant_of, options["end"], reach.clock.now(), reach.zone)
+        end = bookings.meant(instant_of, options["end"], server.clock.now(), server.zone)
     else:
-        end = _later(now["end"], bookings.meant(length_of, options["length"]), reach.zone)
-    _change(reach, now, {"end": end.isoformat()}, output, dry_run=options["dry_run"])
+        end = _later(now["end"], bookings.meant(length_of, options["length"]), server.zone)
+    _change(server, now, {"end": end.isoformat()}, output, dry_run=options["dry_run"])
 
 
 @click.command()
@@ -53,12 +53,12 @@ def move(booking: str, output: Format, **options: Any) -> None:
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    reach = reach_of(options)
-    now = _show(reach, booking)
-    start = bookings.meant(instant_of, options["start"], reach.clock.now(), reach.zone)
-    end = _moved(now, start, reach.zone)
+    server = reach_of(options)
+    now = _show(server, booking)
+    start = bookings.meant(instant_of, options["start"], server.clock.now(), server.zone)
+    end = _moved(now, start, server.zone)
     change = {"start": start.isoformat(), "end": end.isoformat()}
-    _change(reach, now, change, output, dry_run=options["dry_run"])
+    _change(server, now, change, output, dry_run=options["dry_run"])
 
 
 @click.command()
@@ -69,9 +69,9 @@ def move(booking: str, output: Format, **options: Any) -> None:
 @reaching
 def resize(booking: str, output: Format, **options: Any) -> None:
     """Give a BOOKING more GPUs, or fewer, in the same time."""
-    reach = reach_of(options)
+    server = reach_of(options)
     change = {"count": options["gpus"]}
-    _change(reach, _show(reach, booking), change, output, dry_run=options["dry_run"])
+    _change(server, _show(server, booking), change, output, dry_run=options["dry_run"])
 
 
 @click.command(short_help="Give a running BOOKING back: it ends now.")
@@ -85,8 +85,8 @@ def release(booking: str, output: Format, **options: Any) -> None:
 
     What becomes of its pods is told; with --dry-run before anything is done.
     """
-    reach = reach_of(options)
-    _end(reach, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
+    server = reach_of(options)
+    _end(server, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 
 
 @click.command(short_help="Cancel a planned BOOKING.")
@@ -97,12 +97,12 @@ def release(booking: str, output: Format, **options: Any) -> None:
 @reaching
 def cancel(booking: str, output: Format, **options: Any) -> None:
     """Cancel a planned BOOKING. A running one is released instead: "kubectl gpu release"."""
-    reach = reach_of(options)
-    _end(reach, ("DELETE", f"/bookings/{part(booking)}"), "cancelled", output, **options)
+    server = reach_of(options)
+    _end(server, ("DELETE", f"/bookings/{part(booking)}"), "cancelled", output, **options)
 
 
 def _end(
-    reach: ServerConnection,
+    server: ServerConnection,
     what: tuple[str, str],
     done: str,
     form: Format,
@@ -113,25 +113,25 @@ def _end(
 ) -> None:
     """End a booking by a method and a path, or ask what would come of it."""
     body = {"reason": reason} if reason else None
-    made = reach.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
-    # Whose it is, whoever ends somebody else's should read.
+    made = server.api.ask(*what, body, query={"dry_run": True} if dry_run else None)
+    # A user who ends somebody else's booking should read whose it was.
     which = f"{made['id']} of {made['user']}" if made.get("ended_by") else made["id"]
     message = f"{which} would be {done} now." if dry_run else f"{done.capitalize()} {which}."
-    bookings.tell(reach, made, form, message)
+    bookings.tell(server, made, form, message)
 
 
-def _show(reach: ServerConnection, booking: str) -> dict[str, Any]:
-    return reach.api.get(f"/bookings/{part(booking)}")
+def _show(server: ServerConnection, booking: str) -> dict[str, Any]:
+    return server.api.get(f"/bookings/{part(booking)}")
 
 
 _CHANGED: Final = frozenset({"nodes", "at_risk", "alternatives"})
-"""What a change decides anew."""
+"""The fields that the server decides again with each change."""
 
 
 def _change(
-    reach: ServerConnection, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
+    server: ServerConnection, booking: dict[str, Any], change: dict[str, Any], form: Format, *, dry_run: bool
 ) -> None:
-    made = reach.api.ask(
+    made = server.api.ask(
         "PATCH",
         f"/bookings/{part(booking['id'])}",
         change,
@@ -142,9 +142,9 @@ def _change(
     # What an answer leaves out is not so; that of a dry run says less, and nothing of what it was before.
     before = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
     merged = {**before, **made}
-    what = bookings.sentence_of(reach, merged)
+    what = bookings.sentence_of(server, merged)
     tense = "would be" if dry_run else "is"
-    bookings.tell(reach, merged, form, f"{booking['id']} {tense} now: {what}.")
+    bookings.tell(server, merged, form, f"{booking['id']} {tense} now: {what}.")
 
 
 def _later(end: str, length: Duration, zone: ZoneInfo) -> datetime:

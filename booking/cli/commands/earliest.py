@@ -37,27 +37,27 @@ def earliest(model: str, output: Format, **options: Any) -> None:
     For example: kubectl gpu earliest a100 --gpus 2 --for 3d --before "fri 18:00" --book.
     "kubectl gpu book --help" says how to write a TIME.
     """
-    reach = reach_of(options)
+    server = reach_of(options)
     body: dict[str, Any] = {
-        "model": bookings.model_of(reach, model),
+        "model": bookings.model_of(server, model),
         "count": options["gpus"],
         "duration": str(bookings.meant(length_of, options["length"])),
     }
     for name, option in (("not_before", "after"), ("deadline", "before")):
         if options[option]:
-            moment = bookings.meant(instant_of, options[option], reach.clock.now(), reach.zone)
+            moment = bookings.meant(instant_of, options[option], server.clock.now(), server.zone)
             body[name] = moment.isoformat()
     if options["single_node"] is not None:
         body["topology"] = "single-node" if options["single_node"] else "any"
-    if reach.named_namespace:
-        body["namespace"] = reach.named_namespace
+    if server.named_namespace:
+        body["namespace"] = server.named_namespace
     if options["user"]:
         body["user"] = options["user"]
     if options["is_booked"] or options["dry_run"]:
-        bookings.book(reach, "/slots/booking", body, output, dry_run=options["dry_run"])
+        bookings.book(server, "/slots/booking", body, output, dry_run=options["dry_run"])
         return
-    answer = reach.api.ask("POST", "/slots", body)
-    zone = reach.zone
+    answer = server.api.ask("POST", "/slots", body)
+    zone = server.zone
     columns = (
         Column("MODEL", lambda s: s["model"]),
         Column("GPUS", lambda s: s["count"]),

@@ -28,27 +28,27 @@ from booking.cli.typed_names import NAME
 @reaching
 def listing(booking: str | None, output: Format, **options: Any) -> None:
     """Show your bookings, or one BOOKING by its id."""
-    reach = reach_of(options)
+    server = reach_of(options)
     if booking:
-        one = reach.api.get(f"/bookings/{part(booking)}")
-        bookings.show(reach, one, [one], output)
-        bookings.warn(reach, one, output)
+        one = server.api.get(f"/bookings/{part(booking)}")
+        bookings.show(server, one, [one], output)
+        bookings.warn(server, one, output)
         return
-    me = reach.api.get("/me")
+    me = server.api.get("/me")
     if options["all_users"] and not me["is_administrator"]:
         raise CommandError(f"Only administrators may see everybody's bookings, and {me['user']} is none.")
     is_others = options["all_users"] or options["user"] not in {None, me["user"]}
     query = {
         "past": True if options["past"] else None,
-        # An administrator who names nobody is told of everybody.
+        # An administrator who names nobody gets everybody's bookings.
         "user": None if options["all_users"] else options["user"] or me["user"],
-        "model": bookings.model_of(reach, options["model"]) if options["model"] else None,
+        "model": bookings.model_of(server, options["model"]) if options["model"] else None,
     }
-    found = reach.api.pages("/bookings", "bookings", query)
+    found = server.api.pages("/bookings", "bookings", query)
     empty = "No bookings. Book with: kubectl gpu book MODEL --for 2d"
     if is_others:
         empty = "No bookings."
     if options["model"] and not found and output in PEOPLES:
         # Of a model that is gone there may still be bookings; without any, the name is likely to be mistyped.
-        empty = f"No bookings of {bookings.known_model(reach, options['model'])}."
-    bookings.show(reach, {"bookings": found}, found, output, empty=empty, has_users=is_others)
+        empty = f"No bookings of {bookings.known_model(server, options['model'])}."
+    bookings.show(server, {"bookings": found}, found, output, empty=empty, has_users=is_others)

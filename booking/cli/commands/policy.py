@@ -20,7 +20,7 @@ from booking.cli.server_connection import ServerConnection
 from booking.cli.typed_names import NAME
 
 _ZONE: Final = "zone"
-"""Stands among the limits of an answer, and is none: one zone holds for all."""
+"""Listed among the limits of an answer, but no limit: one zone applies to all."""
 
 
 class CaseOutcome(msgspec.Struct, frozen=True, kw_only=True):
@@ -49,10 +49,10 @@ def show(output: Format, **options: Any) -> None:
     Models may have limits of their own: name one with --model. With -o wide it also shows what holds for
     whoever is not named in the policy; with -o name only the version of the policy.
     """
-    reach = reach_of(options)
-    model = bookings.known_model(reach, options["model"]) if options["model"] else None
-    answer = {name: reach.api.get(f"/{name}", {"model": model}) for name in ("policy", "me")}
-    _show(reach, answer, output, model=model)
+    server = reach_of(options)
+    model = bookings.known_model(server, options["model"]) if options["model"] else None
+    answer = {name: server.api.get(f"/{name}", {"model": model}) for name in ("policy", "me")}
+    _show(server, answer, output, model=model)
 
 
 @policy.command(short_help="Replay case FILES: does a policy decide as expected?")
@@ -68,7 +68,7 @@ def test(files: tuple[Path, ...], output: Format) -> None:
     """
     what = str(files[0]) if len(files) == 1 else f"{len(files)} files"
     with patiently(f"replaying the cases of {printable(what)}"):
-        outcomes = [_told(path, outcome) for path in files for outcome in _replayed(path)]
+        outcomes = [_case_outcome(path, outcome) for path in files for outcome in _replayed(path)]
     wrong = [outcome for outcome in outcomes if outcome.differs]
     if output == "table":
         _show_wrong(wrong)
@@ -84,18 +84,17 @@ def test(files: tuple[Path, ...], output: Format) -> None:
         click.echo(f"{wording.counted(len(outcomes), 'case')} {is_are} decided as expected.")
 
 
-def _show(reach: ServerConnection, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
+def _show(server: ServerConnection, answer: dict[str, Any], output: Format, *, model: str | None) -> None:
     """Print the policy; by default as a table, like every other command, and like kubectl's.
 
-    What stands in ``-o``'s help is then true here as well: ``table`` is a table, and programs that want YAML
-    say so.
+    The help of ``-o`` is then true here as well: ``table`` is a table, and programs that want YAML say so.
     """
     force, me = answer["policy"], answer["me"]
     if output in PEOPLES:
         form = f"(in the form of version {printable(str(force.get('file_version', 1)))})"
         of_model = f" who books GPUs of model {model}" if model else ""
         click.echo(
-            f"Policy {printable(force['version'])} {form} of the booking server {reach.api.url}, for "
+            f"Policy {printable(force['version'])} {form} of the booking server {server.api.url}, for "
             f"{printable(me['user'])}{printable(of_model)}. Days are those of {printable(force['zone'])}."
         )
     rows = [
@@ -137,7 +136,7 @@ def _replayed(path: Path) -> tuple[Outcome, ...]:
         raise CommandError(str(error)) from error
 
 
-def _told(path: Path, outcome: Outcome) -> CaseOutcome:
+def _case_outcome(path: Path, outcome: Outcome) -> CaseOutcome:
     return CaseOutcome(file=str(path), **msgspec.structs.asdict(outcome))
 
 

@@ -39,8 +39,8 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
 
     A process that uses a GPU which its pod does not hold has a line of its own, with the state squatter.
     """
-    reach = reach_of(options)
-    answer = _chosen(reach.api.get("/now"), nodes, options["model"])
+    server = reach_of(options)
+    answer = _chosen(server.api.get("/now"), nodes, options["model"])
     if options["is_next"]:
         _show_next(answer, output)
         return
@@ -48,7 +48,7 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     printed.show(
         answer,
         rows,
-        _columns(reach, rows) if output in {"table", "wide"} else (),
+        _columns(server, rows) if output in {"table", "wide"} else (),
         output=output,
         name=lambda row: f"{row['node']}/{row['uuid']}",
         empty="No node reports GPUs.",
@@ -117,7 +117,7 @@ def _as_row(squatter: Row) -> dict[str, Any]:
 
 
 def _process(squatter: Row) -> str:
-    """What is to be said of it as a pod: its pod, or that it is of none."""
+    """The text for its pod: the pod's name, or that the process belongs to none."""
     process = f"process {squatter['pid']} ({squatter['command']})" if squatter.get("pid") else "a process"
     if not squatter.get("of_pod"):
         return f"{process} of no pod"
@@ -125,8 +125,8 @@ def _process(squatter: Row) -> str:
     return f"{place or _HIDDEN}: {process}"
 
 
-def _columns(reach: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
-    zone = reach.zone if any((row.get("pod") or {}).get("until") for row in rows) else None
+def _columns(server: ServerConnection, rows: Sequence[Row]) -> tuple[Column, ...]:
+    zone = server.zone if any((row.get("pod") or {}).get("until") for row in rows) else None
 
     def until(row: Row) -> str | None:
         moment = (row.get("pod") or {}).get("until")

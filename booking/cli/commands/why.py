@@ -21,16 +21,16 @@ def why(pod: str, output: Format, **options: Any) -> None:
 
     A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
-    reach = reach_of(options)
-    namespace, name = namespace_and_name(reach, pod)
-    answer = reach.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
+    server = reach_of(options)
+    namespace, name = namespace_and_name(server, pod)
+    answer = server.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
     if output not in {"table", "wide"}:
         printed.show(answer, [answer], (), output=output, name=lambda a: f"pod/{a['name']}", empty="")
         return
     click.echo(f"{answer['namespace']}/{answer['name']}: {answer['state']}")
     for message in answer["because"]:
-        click.echo(f"  {reach.told(message)}")
+        click.echo(f"  {server.told(message)}")
     if answer["would_change"]:
         click.echo("What would change it:")
     for message in answer["would_change"]:
-        click.echo(f"  {reach.told(message)}")
+        click.echo(f"  {server.told(message)}")
