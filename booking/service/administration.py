@@ -1,4 +1,4 @@
-"""What administrators do beside bookings: maintenance, exemptions; what they see: audit, denied demand."""
+"""What administrators do besides booking: maintenance, exemptions; what they see: audit, denied demand."""
 
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""What is written down beside every change, in its own transaction: who did what, and who was refused."""
+"""The audit entries of every change, written in its transaction: who did what, and who was refused."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -51,14 +51,14 @@ def written(
             action=action,
             subject=subject,
             reason=reason,
-            before=_told(before),
-            after=_told(after),
+            before=_builtins(before),
+            after=_builtins(after),
         )
     )
 
 
 def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: datetime) -> None:
-    """A wish was not granted."""
+    """Record a refused request."""
     writing.denied_add(
         Denied(
             at=whole(now),
@@ -74,9 +74,9 @@ def denied(writing: Writing, bid: EvaluationContext, decision: Decision, now: da
 
 
 def _visible(text: str) -> str:
-    """Somebody's text as a list can show it and every database keeps it: anything may stand in a form."""
+    """A user's text in a form that a list can show and every database stores: forms may contain anything."""
     return text if text.isprintable() else repr(text)
 
 
-def _told(what: msgspec.Struct | None) -> dict[str, Any] | None:
+def _builtins(what: msgspec.Struct | None) -> dict[str, Any] | None:
     return None if what is None else msgspec.to_builtins(what)

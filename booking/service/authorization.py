@@ -31,7 +31,7 @@ def demand_administrator(who: Principal, what: str) -> None:
 
 
 def beneficiary(who: Principal, user: str | None, rules: Iterable[Rule]) -> str:
-    """Whom something is for: whoever asks, or whom an administrator names.
+    """The user for whom something is done: the caller, or the user whom an administrator names.
 
     Args:
         who: asks.
@@ -69,7 +69,7 @@ def found(reading: Reading, who: Principal, booking_id: str) -> Record:
 
 
 def demand_fresh(record: Record, expected: Expected) -> None:
-    """See that the asker decided on what is true."""
+    """Check that the caller decided on the current version."""
     versions = {expected} if isinstance(expected, str) else expected
     if versions is not None and record.version not in versions:
         raise StaleError(

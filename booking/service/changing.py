@@ -31,7 +31,7 @@ def change(
     reason: str | None,
     key: Key | None,
 ) -> Record:
-    """Let a booking become what is wished, or stay what it is."""
+    """Change a booking as requested, or leave it as it is."""
     capacity = context.capacity()
 
     def decide(writing: Writing) -> Record | RefusedError:

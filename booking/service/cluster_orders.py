@@ -7,13 +7,13 @@ from booking.service.idempotency import Key
 
 
 class ClusterOrders:
-    """What is written on objects of the cluster instead of in the database, which keeps the audit of it."""
+    """Orders that are written on objects of the cluster; the database keeps only their audit."""
 
     def __init__(self, context: ServiceContext) -> None:
         self._context = context
 
     def evict(self, who: Principal, namespace: str, pod: str, reason: str, *, key: Key | None = None) -> None:
-        """Order a pod to go, booked or not: it is told at once, and comes back by its policy.
+        """Evict a pod by order, booked or not: it gets notice at once, and comes back by its policy.
 
         Raises:
             NotAllowedError: by no administrator.
@@ -43,9 +43,9 @@ class ClusterOrders:
         key: Key | None = None,
         dry_run: bool = False,
     ) -> str:
-        """Take a GPU out of use for new pods, give it back, or say that it is mended; its UUID.
+        """Take a GPU out of use for new pods, give it back, or mark it as repaired; its UUID.
 
-        Whoever holds it goes on. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
+        A pod that holds it keeps it. ``gpu`` is a UUID, of a MIG device too, or a GPU's number.
 
         Raises:
             NotAllowedError: by no administrator.

@@ -1,4 +1,4 @@
-"""What every verb of the service stands on, and what they all do in the same way."""
+"""The dependencies that all verbs of the service share, and what they all do in the same way."""
 
 import secrets
 from collections.abc import Callable

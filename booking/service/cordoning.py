@@ -19,7 +19,7 @@ _GPU: Final = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
 class Told(msgspec.Struct, frozen=True):
-    """What is kept of an order that had a key: it is not given a second time."""
+    """The stored result of an order that had a key, so that it is not given a second time."""
 
     gpu: str
     """Its UUID."""

@@ -50,7 +50,7 @@ def create_earliest(
             slot = slots.first(bid, writing, now, booking_request)
         except RefusedError as refused:
             asked, _ = bid.decided(writing, now, slots.request_of(bid, writing, now, booking_request))
-            # The first start may be fine, and its end too late: what is recorded is why there was no slot.
+            # The first start may be fine, and its end too late: record why there was no slot.
             why = msgspec.structs.replace(asked, violations=refused.violations)
             audit_entries.denied(writing, bid, why, now)
             return refused

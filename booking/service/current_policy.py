@@ -1,4 +1,4 @@
-"""The policy that holds, and its version, which is told with every booking that was accepted under it."""
+"""The policy in force, and its version, which is shown with every booking that was accepted under it."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ class CurrentPolicy:
     """Any thread may ask."""
 
     def __init__(self, policy: Limits | Callable[[], Policy]) -> None:
-        """Args: policy: limits that are everybody's for ever, or tells the policy of the moment."""
+        """Args: policy: fixed limits for everybody, or a function that returns the current policy."""
         self._policy = _always(policy) if isinstance(policy, Limits) else policy
         self._known: tuple[Policy, str] | None = None
 

@@ -102,7 +102,7 @@ def _named(node: Node, gpu: str) -> str:
 
 
 def _orders(node: Node) -> dict[str, DeviceOrder]:
-    """What is there and cannot be read is obeyed by nobody: it is written anew."""
+    """An annotation that cannot be read is obeyed by no component: it is overwritten."""
     try:
         return device_orders_of(node)
     except DeviceOrdersError as error:

@@ -50,7 +50,7 @@ def dry_run(
     expected: Expected,
     reason: str | None,
 ) -> Record:
-    """What the verb would make of it."""
+    """The record after the verb; nothing is stored."""
 
     def decide(reading: Reading) -> Record:
         now = context.clock.now()

@@ -1,4 +1,4 @@
-"""The one judgement about a wish: what creation, change, trial and question about slots all ask."""
+"""The one judgement about a request, shared by creation, change, dry run and slot search."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class EvaluationContext:
-    """Somebody's wishes, and what there is: asked for before anybody is locked out by a transaction."""
+    """A user, the policy and the capacity, read before a transaction locks out other writers."""
 
     context: ServiceContext
     who: Principal
@@ -36,7 +36,7 @@ class EvaluationContext:
     def of(
         cls, context: ServiceContext, who: Principal, user: str, capacity: Capacity | None = None
     ) -> "EvaluationContext":
-        """The wishes of a user, whoever tells them."""
+        """The context of a user's requests, also if somebody else sends them."""
         known = context.capacity() if capacity is None else capacity
         return cls(context, who, user, known, context.holding.policy())
 
@@ -54,7 +54,7 @@ class EvaluationContext:
         changing: Record | None = None,
         deadline: datetime | None = None,
     ) -> Decision:
-        """What would be stored, or all that is wrong with it; what is changed is not in its own way.
+        """The record that would be stored, or all violations; a changed booking does not block itself.
 
         Its alternatives end by the deadline.
         """
@@ -72,7 +72,7 @@ class EvaluationContext:
     def decided(
         self, reading: Reading, now: datetime, request: BookingRequest, *, changing: Record | None = None
     ) -> tuple[Decision, Guard]:
-        """The same without looking for what else there could be; and what the database itself may see to."""
+        """The same without the search for alternatives, and the guard that the database checks itself."""
         limits_for = cache(self.limits_for(reading, now))
         decision = evaluate(
             now,
@@ -125,19 +125,19 @@ def move_others(writing: Writing, decision: Decision) -> None:
 
 
 def refusal(decision: Decision) -> RefusedError:
-    """What a decision says that is none for the wish."""
+    """The error for a negative decision."""
     return RefusedError(decision.violations, decision.earliest_start)
 
 
 def granted(context: ServiceContext, outcome: T | RefusedError, again: Callable[[Reading], Decision]) -> T:
-    """What a transaction has made; if it has found that it may not, that, with what else there could be.
+    """The result of a transaction; if it is a refusal, the refusal with alternatives.
 
-    The search for alternatives is long and its result is advice: nobody who writes waits for it.
+    The search for alternatives is long and its result is advice: no writer waits for it.
 
     Args:
         context: where it happened.
         outcome: of the transaction.
-        again: judges the same wish, with alternatives.
+        again: judges the same request, with alternatives.
     """
     if isinstance(outcome, RefusedError):
         raise RefusedError(outcome.violations, outcome.earliest_start, _alternatives(context, again))
@@ -148,5 +148,5 @@ def _alternatives(context: ServiceContext, again: Callable[[Reading], Decision])
     try:
         return context.store.read(again).alternatives
     except (StoreError, UnknownError, RefusedError):
-        # The refusal stands, whatever has happened since to the database or to the booking.
+        # The refusal remains valid, whatever has happened since to the database or to the booking.
         return ()

@@ -27,10 +27,10 @@ class PodOrders:
         self._home = home
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
-        """Write one, on the pod that is looked at and no other of its name.
+        """Write one on the pod that was read, and on no other of its name.
 
         Raises:
-            RefusedError: it is no pod that goes by order.
+            RefusedError: it is no pod that can be evicted by order.
             UnknownPodError: there is none of that name, or it has just gone.
             ClusterError: the API server does not answer, or forbids it.
         """
@@ -38,12 +38,12 @@ class PodOrders:
 
     def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
         """See ``Evictions``: the API server judges the very patch that would be written."""
-        return _told(
+        return _described(
             self._write(namespace, pod, EvictOrder(by=by, reason=reason, at=whole(at)), dry_run=True)
         )
 
     def _write(self, namespace: str, pod: str, order: EvictOrder, *, dry_run: bool = False) -> Pod:
-        """The pod as it was looked at."""
+        """The pod as it was read."""
         unknown = UnknownPodError(f"There is no pod {pod} in the namespace {namespace}.")
         try:
             found = self._kube.get(PODS, pod, namespace=namespace)
@@ -64,7 +64,7 @@ class PodOrders:
         return found
 
     def _demand(self, pod: Pod) -> None:
-        """See that it is one that holds or wants GPUs, and that leaves when it is told to."""
+        """Check that it holds or requests GPUs, and that it can be evicted."""
         if not asks_for_gpus(pod):
             raise refused("asks-for-no-gpu", f"The pod {pod.key} asks for no GPU: nothing is freed by it.")
         if is_terminal(pod) or is_terminating(pod):
@@ -77,7 +77,7 @@ class PodOrders:
             raise refused("never-evicted", f"The pod {pod.key} stays: {why}.")
 
 
-def _told(pod: Pod) -> PodToEvict:
+def _described(pod: Pod) -> PodToEvict:
     """A pod in words for people."""
     owners = [each for each in pod.metadata.owner_references or () if each.controller]
     return PodToEvict(

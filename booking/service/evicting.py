@@ -20,7 +20,7 @@ _POD: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 
 
 class Ordered(msgspec.Struct, frozen=True):
-    """What is kept of an order: sent again, it is not for another pod that has got the name since."""
+    """The stored result of an order: a retry must not hit another pod that has got the name since."""
 
     pod: str
     """Namespace and name."""
@@ -29,9 +29,9 @@ class Ordered(msgspec.Struct, frozen=True):
 def evict(
     context: ServiceContext, who: Principal, namespace: str, pod: str, *, reason: str, key: Key | None
 ) -> None:
-    """Order a pod to go.
+    """Order the eviction of a pod.
 
-    It is written down before: whoever loses a pod finds out by whom, whatever becomes of this process.
+    The audit is written first: a user who loses a pod can find out by whom, even if this process dies.
     """
     demand_administrator(who, "evict pods")
     with spending(context, who, key):

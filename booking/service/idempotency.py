@@ -45,12 +45,12 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _REFUSALS: Final = (RefusedError, UnknownError, StaleError)
-"""What a request may be told for good. Who may not ask, or asks when nothing can be said, is told nothing."""
+"""Answers that are final for a request. Missing permission and temporary failures are not among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Raised:
-    """A refusal that was raised: told once it is stored that the key is taken."""
+    """A refusal that was raised: it is answered once it is stored that the key is taken."""
 
     error: Exception
 
@@ -68,16 +68,16 @@ def answered(reading: Reading, who: Principal, key: Key | None, kind: type[T]) -
 def once(
     context: ServiceContext, who: Principal, decide: Callable[[Writing], R], *, kind: type[T], key: Key | None
 ) -> T | R:
-    """What a transaction decides: once for all requests of somebody's with this key.
+    """The result of a transaction: decided once for all requests of a user with this key.
 
-    Its answer is kept in the same transaction. Of a refusal, returned or raised, nothing is kept but whose
-    the key is: the same request is decided anew, and another one may not have it.
+    Its answer is stored in the same transaction. Of a refusal, returned or raised, only the owner of the key
+    is stored: the same request is decided again, and another one may not use the key.
 
     Args:
         context: where.
         who: asks.
         decide: see ``Store.write``; it refuses before it writes.
-        kind: of an answer. What is returned and is none is a refusal.
+        kind: of an answer. A returned value of another type is a refusal.
         key: of the request; None: it is decided whenever it comes.
 
     Raises:
@@ -117,7 +117,7 @@ def judged(
     key: Key | None,
     dry_run: bool,
 ) -> T:
-    """What a request comes to, kept in the transaction that judges it; a dry run is only judged.
+    """The result of a request, stored in the transaction that judges it; a dry run is only judged.
 
     Args:
         context: where.
@@ -125,7 +125,7 @@ def judged(
         judge: the answer, or a refusal.
         keep: writes the answer and its audit.
         kind: of the answer.
-        key: see ``once``; a dry run takes none, and is told of none.
+        key: see ``once``; a dry run neither takes a key nor sees the answer of one.
         dry_run: whether nothing is written.
 
     Raises:
@@ -159,7 +159,7 @@ def spend(context: ServiceContext, who: Principal, key: Key | None) -> None:
 
 @contextmanager
 def spending(context: ServiceContext, who: Principal, key: Key | None) -> Iterator[None]:
-    """What is refused in here spends its key."""
+    """A refusal raised inside uses up its key."""
     try:
         yield
     except _REFUSALS:

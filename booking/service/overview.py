@@ -19,7 +19,7 @@ class Booked(msgspec.Struct, frozen=True):
     is_mine: bool
     plan: tuple[Place, ...]
     user: str | None = None
-    """Whose it is; None: whoever asks is not told."""
+    """Its owner; None: hidden from the caller."""
 
 
 class Overview(msgspec.Struct, frozen=True):

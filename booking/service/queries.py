@@ -31,13 +31,13 @@ class ModelAvailability(msgspec.Struct, frozen=True):
     capacity: int
     """Whole healthy GPUs at present."""
     steps: tuple[Step, ...]
-    """Without gaps, from the span's start to its end; what is maintained then is no capacity."""
+    """Without gaps, from the span's start to its end; devices under maintenance then are no capacity."""
     nodes: Mapping[str, int] = {}
     """Node -> whole healthy GPUs of the model at present."""
     blocks: tuple[Block, ...] = ()
     """Maintenance in the span, of these nodes."""
     bookings: tuple[Booked, ...] = ()
-    """In the span; only those of which whoever asks is told whose they are."""
+    """In the span; only those whose owner the caller may see."""
 
 
 def listed(
@@ -69,7 +69,7 @@ def show(context: ServiceContext, who: Principal, booking_id: str) -> Record:
 def availability(
     context: ServiceContext, who: Principal, model: str | None, *, start: datetime, end: datetime
 ) -> tuple[ModelAvailability, ...]:
-    """What is free."""
+    """The free devices, by model."""
     capacity = context.capacity()
     label = None if model is None else names.model_label(model)
     wrong = request_validation.of_question(label, start, end, capacity=capacity)
@@ -81,9 +81,9 @@ def availability(
         lambda reading: (reading.ending_after(start, model=label), reading.blocks(start=now))
     )
 
-    booked = _booking_teller(context, who, start, end)
+    booked = _visible_bookings(context, who, start, end)
 
-    def told_of(model: str) -> ModelAvailability:
+    def availability_of(model: str) -> ModelAvailability:
         nodes = capacity.devices.get(model, {})
         of_model = [record for record in records if record.model == model]
         loads = blocks_of(model, capacity, blocks, now, pauses=capacity.pauses.get(model, ()))
@@ -113,7 +113,7 @@ def availability(
             bookings=tuple(each for each in booked(of_model) if each.user is not None),
         )
 
-    return tuple(told_of(each) for each in ([label] if label is not None else capacity.models))
+    return tuple(availability_of(each) for each in ([label] if label is not None else capacity.models))
 
 
 def overview(context: ServiceContext, who: Principal, start: datetime, end: datetime) -> Overview:
@@ -123,7 +123,7 @@ def overview(context: ServiceContext, who: Principal, start: datetime, end: date
     if wrong:
         raise RefusedError(wrong)
 
-    booked = _booking_teller(context, who, start, end)
+    booked = _visible_bookings(context, who, start, end)
 
     def ask(reading: Reading) -> Overview:
         now = context.clock.now()
@@ -139,20 +139,20 @@ def overview(context: ServiceContext, who: Principal, start: datetime, end: date
     return context.store.read(ask)
 
 
-def _booking_teller(
+def _visible_bookings(
     context: ServiceContext, who: Principal, start: datetime, end: datetime
 ) -> Callable[[Iterable[Record]], Iterator[Booked]]:
     """Bookings of a span, as somebody sees them."""
     visibility = context.holding.policy().visibility
 
-    def tell(records: Iterable[Record]) -> Iterator[Booked]:
+    def visible(records: Iterable[Record]) -> Iterator[Booked]:
         for record in records:
             if record.start < end and record.end > start:
                 user = record.user if is_told(who, record.user, visibility) else None
                 is_mine = record.user == who.user
                 yield Booked(record.count, record.start, record.end, is_mine, record.plan, user)
 
-    return tell
+    return visible
 
 
 def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Mapping[str, Any]:

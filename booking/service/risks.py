@@ -1,4 +1,4 @@
-"""Which bookings cannot be kept as things are: computed from what is stored and what there is."""
+"""The bookings that cannot be kept as things are: computed from the stored plan and the capacity."""
 
 from collections.abc import Iterable
 

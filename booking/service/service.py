@@ -1,7 +1,7 @@
 """The one way to bookings: REST, page and CLI ask this service, and it alone writes to the store.
 
-What is decided is decided inside the transaction that stores it, by the clock's time in there, so that
-nothing can come between (law L5). Nothing waits for a timer: what a booking is, is computed when it is asked.
+Every decision is made inside the transaction that stores it, by the clock's time in there, so that nothing
+can come between (law L5). Nothing waits for a timer: the state of a booking is computed when it is read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -42,8 +42,8 @@ from cluster.process.clock import Clock
 class BookingService(ClusterOrders):
     """Bookings of a cluster. Every method may be called by any thread.
 
-    Whoever asks comes first: what they may do follows from ``Principal.is_administrator`` and from whose
-    bookings these are. A text of any kind (id, reason, namespace, pod, user) may be anything.
+    The first argument is the caller: ``Principal.is_administrator`` and the owner of the bookings decide what
+    they may do. Texts of any kind (id, reason, namespace, pod, user) may contain anything.
 
     Every method may raise ``StoreError``: the database cannot be used; nothing was changed.
     """
@@ -80,7 +80,7 @@ class BookingService(ClusterOrders):
     ) -> Record:
         """Book; for ``user``, by their rules, where an administrator asks for somebody else.
 
-        The same key with the same request answers what it answered; a refused one is judged anew, and has its
+        The same key with the same request gets the same answer; a refused one is judged again, and keeps its
         key for itself all the same.
 
         Raises:
@@ -159,7 +159,7 @@ class BookingService(ClusterOrders):
 
         Args:
             who: asks. An administrator who names no ``filters.user`` sees everybody's.
-            filters: which; by default what is planned and active.
+            filters: which; by default planned and active ones.
             after: ``Page.following`` of the page before. It stays good whatever is booked in between.
             limit: at most so many; at least 1.
 
@@ -180,7 +180,7 @@ class BookingService(ClusterOrders):
     def availability(
         self, who: Principal, model: str | None, start: datetime, end: datetime
     ) -> tuple[ModelAvailability, ...]:
-        """What is free in ``[start, end)``, of one model or of all.
+        """The free devices in ``[start, end)``, of one model or of all.
 
         Raises:
             RefusedError: an unknown model, or a span that is none.
@@ -188,7 +188,7 @@ class BookingService(ClusterOrders):
         return queries.availability(self._context, who, model, start=start, end=end)
 
     def overview(self, who: Principal, start: datetime, end: datetime) -> Overview:
-        """What there is, what is booked of it and what is blocked, of all models in ``[start, end)``.
+        """Capacity, bookings and blocks of all models in ``[start, end)``.
 
         Raises:
             RefusedError: a span that is none.
@@ -226,14 +226,14 @@ class BookingService(ClusterOrders):
         reason: str | None = None,
         key: Key | None = None,
     ) -> Record:
-        """Extend, shorten, move, make larger or smaller: judged anew, with itself out of the way.
+        """Extend, shorten, move, make larger or smaller: judged again, without the booking itself.
 
-        One transaction: it is as wished, or as it was. What is shortened to now or before is released.
+        One transaction: it is as requested, or as it was. One that is shortened to now or before is released.
 
         Raises:
             UnknownBookingError: there is none of that id that this user may change.
             StaleError: its version is not ``expected``.
-            RefusedError: it is over, its start is past and cannot move, or something is wrong with the wish.
+            RefusedError: it is over, its start is past and cannot move, or the request has violations.
             KeyReusedError: the key was used for another request.
         """
         return changing.change(
@@ -301,7 +301,7 @@ class BookingService(ClusterOrders):
         expected: Expected = None,
         reason: str | None = None,
     ) -> Record:
-        """What ``release`` or ``cancel`` would make of a booking now; nothing is stored.
+        """The booking after a ``release`` or ``cancel`` now; nothing is stored.
 
         Raises:
             UnknownBookingError: there is none of that id that this user may end.
@@ -338,9 +338,9 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Take devices of a node out of what can be booked. Bookings that stand in the way are at risk then.
+        """Take devices of a node out of the bookable capacity. Bookings in the way are at risk then.
 
-        A dry run of this, and of the others below, stores and audits nothing: it says what would be answered.
+        A dry run of this, and of the others below, stores and audits nothing: it returns the would-be answer.
 
         Raises:
             NotAllowedError: by no administrator.
@@ -369,7 +369,7 @@ class BookingService(ClusterOrders):
         key: Key | None = None,
         dry_run: bool = False,
     ) -> Block:
-        """Give them back: what is planned is not, what has begun ends now. What it was, is returned.
+        """Give them back: a planned block is removed, one that has begun ends now. The block as it was.
 
         Raises:
             NotAllowedError: by no administrator.
@@ -464,7 +464,7 @@ class BookingService(ClusterOrders):
         )
 
     def denied(self, who: Principal, *, after: str | None = None, limit: int = 100) -> Page[Denied]:
-        """Wishes that were not granted, newest first, a page at a time.
+        """Requests that were not granted, newest first, a page at a time.
 
         Raises:
             NotAllowedError: by no administrator.

@@ -67,7 +67,7 @@ def first(bid: EvaluationContext, reading: Reading, now: datetime, booking_reque
 def request_of(
     bid: EvaluationContext, reading: Reading, now: datetime, booking_request: SlotRequest
 ) -> BookingRequest:
-    """What is asked for if it had to begin as soon as it may."""
+    """The booking request if it had to begin as soon as it may."""
     now = whole(now)
     start = max(now, whole((booking_request.not_before or now).astimezone(UTC)))
     zone = bid.limits_for(reading, now)(names.model_label(booking_request.model)).tz
@@ -112,7 +112,7 @@ def _answer(
     request = request_of(bid, reading, now, booking_request)
     start = request.start or now
     decision, _ = bid.decided(reading, now, request)
-    # A start that is none on the grid, or is taken, is not what is asked about; what no start can mend, is.
+    # A start off the grid or without room is no reason to refuse; a violation that no start can cure is.
     if any(violation.earliest_start is None for violation in decision.violations):
         raise refusal(decision)
     case = RuleContext(
@@ -169,7 +169,7 @@ _OF_STEPS: Final = frozenset({"off-the-grid", "not-whole-steps"})
 
 
 def _too_late(first: Slot, deadline: datetime, soonest: Decision) -> RefusedError:
-    """What stands in the way of a booking as soon as possible, and that the first slot is too late."""
+    """The violations of a booking as soon as possible, and that the first slot is too late."""
     violation = Violation(
         rule="after-the-deadline",
         message=f"The first such slot is from {wording.instant(first.start)} to "

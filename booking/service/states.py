@@ -1,8 +1,8 @@
-"""What becomes of a booking: the one table of states and verbs.
+"""The life of a booking: the one table of states and verbs.
 
 A state is computed from the record and the instant (``Record.state``): with its start a planned booking is
-active, with its end an active one has ended, whoever looks. Everything else that happens to a booking is a
-verb, and stands here; what has no place here does not happen. Pure.
+active, with its end an active one has ended, without any action. Everything else that happens to a booking is
+a verb and is listed here; a transition that is not listed does not happen. Pure.
 """
 
 from collections.abc import Mapping
@@ -20,10 +20,10 @@ STATES: Final[tuple[State, ...]] = ("planned", "active", "ended", "cancelled")
 
 
 class Next(msgspec.Struct, frozen=True):
-    """What a verb makes of a booking."""
+    """The result of a verb on a booking."""
 
     states: tuple[State, ...]
-    """One of these, as the verb's wish says."""
+    """One of these, depending on the verb's request."""
 
 
 class Why(msgspec.Struct, frozen=True):

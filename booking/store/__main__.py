@@ -1,6 +1,6 @@
 """Copies of the booking database: ``python -m booking.store backup FILE``, ``... restore FILE``.
 
-For FILE may stand ``-``: the copy goes to the standard output, or comes from the standard input.
+FILE may be ``-``: the copy goes to the standard output, or comes from the standard input.
 The database is the one of ``--database``, else of the booking server's setting. Taking a copy disturbs
 nobody; stop the booking server before you restore.
 """
@@ -41,8 +41,8 @@ def main() -> int:
         sys.stderr.write(f"{error}\n")
         return 1
     # A copy that goes to the standard output has it for itself.
-    tell = sys.stderr if words.what == "backup" and words.file == PIPE else sys.stdout
-    tell.write(f"{done}: store {head.store_id}, change {head.change}.\n")
+    stream = sys.stderr if words.what == "backup" and words.file == PIPE else sys.stdout
+    stream.write(f"{done}: store {head.store_id}, change {head.change}.\n")
     return 0
 
 

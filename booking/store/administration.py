@@ -1,4 +1,4 @@
-"""What administrators decide beside bookings: blocks of devices, and exemptions."""
+"""What administrators decide besides bookings: blocks of devices, and exemptions."""
 
 from datetime import datetime
 from math import ceil, floor
@@ -56,7 +56,7 @@ class AdministrationRead(Transaction):
 
 
 class AdministrationWrite(AdministrationRead, WritingTransaction):
-    """Changes of blocks and exemptions. Blocks stand in the cluster: each change of one is numbered."""
+    """Changes of blocks and exemptions. The cluster mirrors blocks: each change of one is numbered."""
 
     def block_add(self, block: Block) -> None:
         """Store a new block."""

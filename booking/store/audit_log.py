@@ -1,4 +1,4 @@
-"""What is told afterwards: the audit, demand that was refused, and answers to requests that come twice."""
+"""Records for later: the audit, refused demand, and answers to requests that come twice."""
 
 from datetime import datetime, timedelta
 from typing import Final
@@ -65,14 +65,14 @@ class AuditWrite(WritingTransaction):
         self._run(_AUDIT, int(entry.at.timestamp()), *said)
 
     def denied_add(self, denied: Denied) -> None:
-        """Store demand that was refused, and forget what is too old."""
+        """Store refused demand, and delete entries that are too old."""
         self._run("DELETE FROM denied WHERE at < ?", _seconds(denied.at - DENIED_KEPT))
         span = (_seconds(denied.start), _seconds(denied.end))
         said = (denied.user, denied.model, denied.count, *span, _JSON.db_value(denied.rules))
         self._run(_DENIED, _seconds(denied.at), *said, _seconds(denied.earliest_start))
 
     def remember(self, principal: str, key: str, replay: Replay) -> None:
-        """Store an answer; a refusal of this key gives way to it, and what is too old is forgotten."""
+        """Store an answer; it replaces a refusal of this key, and answers that are too old are deleted."""
         is_its_refusal = (
             (ReplayRow.principal == principal) & (ReplayRow.key == key) & (ReplayRow.status == NOT_GRANTED)
         )

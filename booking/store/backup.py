@@ -1,4 +1,4 @@
-"""A copy of the whole database in one file, and a database made of such a copy.
+"""A copy of the whole database in one file, and the restore of a database from such a copy.
 
 The file is ours, not the database's: a copy of a SQLite file can be restored to a PostgreSQL server, and the
 other way round. It is of one moment, while others read and write. Store id and number of the newest change
@@ -56,12 +56,12 @@ def back_up(url: str, file: Path | BinaryIO) -> tuple[Head, int]:
 
 
 def restore(file: Path, url: str, *, overwrite: bool = False) -> tuple[Head, int]:
-    """Make a database of a copy: what the copy says of itself, and its rows. All of it, or nothing.
+    """Restore a database from a copy, all of it or nothing: the copy's head, and the number of its rows.
 
     Args:
         file: the copy.
         url: of a database that is empty, or does not exist where it is a file.
-        overwrite: whether what is in it may be lost.
+        overwrite: whether its contents may be lost.
 
     Raises:
         StoreError: the copy cannot be read, or the database not be written, or it is not empty.
@@ -100,7 +100,7 @@ def _rows_of(line: Connection) -> Iterator[Row]:
         query = table.select(*columns.values()).order_by(*_key(table))
         for values in query.tuples().execute(line.database):
             named = zip(columns.items(), values, strict=True)
-            yield Row(_name(table), {name: _told(field, value) for (name, field), value in named})
+            yield Row(_name(table), {name: _dumped(field, value) for (name, field), value in named})
 
 
 def _fill(database: Any, rows: Iterator[Row]) -> int:
@@ -144,7 +144,7 @@ def _columns(table: Any) -> dict[str, Any]:
     }
 
 
-def _told(field: Any, value: Any) -> Any:
+def _dumped(field: Any, value: Any) -> Any:
     """As the file has it: numbers, texts and JSON, instants as seconds."""
     if isinstance(field, peewee.BlobField):
         return base64.b64encode(value).decode()

@@ -1,4 +1,4 @@
-"""Bookings: read and written. What is asked in every request is written out as SQL, the rest is peewee's."""
+"""Bookings: read and written. Queries of every request are written out as SQL, the rest is peewee's."""
 
 import re
 from collections.abc import Iterable
@@ -27,7 +27,7 @@ _COLUMNS: Final = (
     "plan, created_by, policy, ended_by, reason, waived"
 )
 _ENDS, _RELEASED, _CANCELLED, _SLOT = 7, 9, 10, 18
-"""Where they stand in an answer."""
+"""Their positions in a row."""
 _SELECT: Final = "SELECT <columns>, live_slot FROM bookings WHERE <condition> ORDER BY starts, id"
 _OF_USER: Final = '"user" = ?'
 _OF_ID: Final = "id = ?"
@@ -157,7 +157,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         )
 
     def add(self, record: Record, *, guard: Guard | None = None) -> Record:
-        """Store a new booking; what is returned has the number of the change.
+        """Store a new booking; the returned record has the number of the change.
 
         Raises:
             StoreError: the guard holds, though it was judged to be right.
@@ -169,7 +169,7 @@ class BookingsWrite(BookingsRead, WritingTransaction):
         return record
 
     def replace(self, record: Record, *, guard: Guard | None = None) -> Record:
-        """Store a booking anew; what is returned has the number of the change.
+        """Overwrite a booking; the returned record has the number of the change.
 
         Args:
             record: as it shall be.

@@ -16,7 +16,7 @@ class Connection:
         self._param: str = database.param
 
     def rows(self, statement: str, *values: object) -> list[tuple[Any, ...]]:
-        """What a statement answers; its values stand where it has question marks."""
+        """The rows of a statement; ``values`` replace its question marks."""
         cursor = self.database.execute_sql(_of(statement, self._param), values)
         found: list[tuple[Any, ...]] = cursor.fetchall()
         return found

@@ -76,6 +76,6 @@ def in_sentences(name: str) -> Iterator[None]:
 
 
 def message(name: str, error: Exception) -> StoreError:
-    """What is said of an error: its first line, which names no values."""
+    """The public text of an error: its first line, which names no values."""
     said = str(error).strip().partition("\n")[0].rstrip(".")
     return StoreError(f"The booking database {name} cannot be used: {said}.")

@@ -2,7 +2,7 @@
 
 One of the waiting threads leads: it runs what all of them want to write, one after the other, in one
 transaction, commits once, and only then lets go those who waited; so an answer never runs ahead of the disk.
-Whoever came meanwhile is the next turn, led by the first of them.
+Writers that came meanwhile are the next turn, led by the first of them.
 """
 
 import threading
@@ -46,7 +46,7 @@ class GroupCommit:
 
     def __init__(self, store_all: Callable[[Sequence[PendingWrite]], None]) -> None:
         self._store_all = store_all
-        """Runs the wishes in one transaction; each is done afterwards, whatever happened."""
+        """Runs the pending writes in one transaction; each is done afterwards, whatever happened."""
         self._lock = threading.Lock()
         self._waiting: list[PendingWrite] = []
         self._is_led = False

@@ -22,11 +22,11 @@ class InstantField(peewee.BigIntegerField):
     """An aware instant, stored as whole seconds since 1970 in UTC: it sorts and compares as itself."""
 
     def db_value(self, value: datetime | None) -> int | None:
-        """What is stored."""
+        """The stored value."""
         return None if value is None else int(value.timestamp())
 
     def python_value(self, value: int | None) -> datetime | None:
-        """What is read."""
+        """The value as read."""
         return None if value is None else instant(value)
 
 
@@ -34,11 +34,11 @@ class JsonField(peewee.TextField):
     """Anything of JSON, as text: the same in both databases."""
 
     def db_value(self, value: Any) -> str | None:
-        """What is stored."""
+        """The stored value."""
         return None if value is None else msgspec.json.encode(value, order="sorted").decode()
 
     def python_value(self, value: str | None) -> Any:
-        """What is read."""
+        """The value as read."""
         return None if value is None else json.loads(value)
 
 

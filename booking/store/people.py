@@ -1,4 +1,4 @@
-"""People who sign in: their sessions, and their e-mail addresses, which stand nowhere else."""
+"""People who sign in: their sessions, and their e-mail addresses, which are stored nowhere else."""
 
 from datetime import datetime
 from typing import Final
@@ -32,7 +32,7 @@ class PeopleRead(Transaction):
         return next((str(row["email"]) for row in rows), None)
 
     def users_with_email(self, email: str) -> list[str]:
-        """User ids of whoever has this address, however it is capitalised."""
+        """The user ids with this address, however it is capitalised."""
         lowered = peewee.fn.lower(PersonRow.email) == peewee.fn.lower(email)
         rows = self._all(PersonRow.select(PersonRow.user).where(lowered).order_by(PersonRow.user))
         return [str(row["user"]) for row in rows]

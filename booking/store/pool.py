@@ -27,8 +27,8 @@ class Pool:
     def begun(self, how: str) -> Iterator[Connection]:
         """A connection inside a transaction that has just begun; a transaction that is left open is undone.
 
-        One that was idle and turns out to be gone is replaced, and all that were idle are closed: the server
-        may have been started anew, or stand still, and each of them would be waited for.
+        If an idle one turns out to be gone, it is replaced and all idle ones are closed: the server may have
+        been restarted, or hang, and each of them would be waited for.
 
         Raises:
             StoreError: the database cannot be reached.

@@ -50,7 +50,7 @@ class PostgresEngine:
 
     reads = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
     writes = "BEGIN ISOLATION LEVEL READ COMMITTED"
-    # A restore makes the table anew, which then has another number in the server.
+    # A restore creates the table again, which then has another number in the server.
     asks = "SELECT store_id, tableoid::bigint, change FROM meta WHERE id = 1"
     locks = f"{asks} FOR UPDATE"
 

@@ -62,13 +62,13 @@ def create(database: Any, *, store_id: str, change: int) -> None:
     """Create the tables of today in an empty database."""
     _runner(database).up()
     if not database.for_update:
-        # Beside the store id, which is in a row: this is in the file's header (booking.store.sqlite_file).
+        # In addition to the store id, which is in a row: this is in the header (booking.store.sqlite_file).
         database.pragma("application_id", 1 + secrets.randbelow(2**31 - 1))
     MetaRow.insert(id=1, store_id=store_id, version=VERSION, change=change).execute(database)
 
 
 def drop_all(database: Any) -> None:
-    """Remove everything of ours from a database, and what is in it."""
+    """Drop all our tables, with their contents."""
     cascade = " CASCADE" if database.for_update else ""
     for table in sorted(set(database.get_tables()) - {"sqlite_sequence"}):
         database.execute_sql(f'DROP TABLE "{table}"{cascade}')

@@ -1,7 +1,7 @@
 """The booking database in a file.
 
-``BEGIN IMMEDIATE`` locks other processes out before anything is read, so that what is decided on is still
-true when it is written. One Store per process and file.
+``BEGIN IMMEDIATE`` locks other processes out before anything is read, so that the data behind a decision are
+still true when it is written. One Store per process and file.
 """
 
 from typing import Final
@@ -23,7 +23,7 @@ class SqliteEngine:
 
     reads = "BEGIN DEFERRED"
     writes = "BEGIN IMMEDIATE"
-    # What is in the file is told by its mark: its incarnation is always the same.
+    # The mark identifies the contents of the file: its incarnation is always the same.
     asks = "SELECT store_id, 0, change FROM meta WHERE id = 1"
     locks = asks
 

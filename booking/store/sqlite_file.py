@@ -1,6 +1,6 @@
 """The database's file on disk, and whether it is still the one that was opened (law L9).
 
-Opened once beside SQLite and closed last: closing any descriptor of a file drops every POSIX lock that the
+Opened once in addition to SQLite and closed last: closing any descriptor of a file drops every POSIX lock the
 process has on it, SQLite's too.
 """
 
@@ -39,7 +39,7 @@ class DatabaseFile:
         return f"file:{quote(str(self.path))}?mode=rw"
 
     def mark(self) -> bytes:
-        """What tells this database from others: read past SQLite, whose log may hide what is in the file.
+        """What identifies this database: read past SQLite, whose log may hide the contents of the file.
 
         A random application id in its header, written when it was created and never again.
 
@@ -53,7 +53,7 @@ class DatabaseFile:
             return os.pread(self.descriptor, length, offset)
 
     def close(self) -> None:
-        """Let go of it; whoever asks from now on, in a thread that has not ended yet, is told so."""
+        """Close it; a thread that has not ended yet gets an error when it asks from now on."""
         with self._lock:
             if not self._is_closed:
                 self._is_closed = True

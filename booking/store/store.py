@@ -1,6 +1,6 @@
 """An open booking database, whatever keeps it. ``open_store`` makes it.
 
-Connections stay open; before each transaction the engine looks whether the database is still the one that was
+Connections stay open; before each transaction the engine checks that the database is still the one that was
 opened, and each transaction reads first whose it is (law L9). Writers take turns
 (``booking.store.group_commit``): SQLite's own waiting is unfair, a hundred times slower at its worst, and one
 commit stores what many wrote.
@@ -69,12 +69,12 @@ class Store:
     def write(self, decide: Callable[[Writing], T]) -> T:
         """Run a transaction that writes, and return what it returned, once it is stored.
 
-        Nobody else writes meanwhile, so what is decided on is still true when it is written.
+        Nobody else writes meanwhile, so the data behind the decision are still true when it is written.
 
         Args:
             decide: it may be called again, in any thread, and its writes may be stored in one commit with
-                others': it touches nothing but its argument, waits for nothing and asks no network. What it
-                raises undoes its own writes and reaches the caller.
+                others': it touches nothing but its argument, waits for nothing and uses no network. An error
+                that it raises undoes its own writes and reaches the caller.
 
         Raises:
             StoreError: the database cannot be used.
@@ -110,7 +110,7 @@ class Store:
 
     # --- turns of writers --------------------------------------------------------------------------------
     def _store_all(self, turn: Sequence[PendingWrite]) -> None:
-        """Run wishes in one transaction; where one of them has written and then failed, each in its own."""
+        """Run writes in one transaction; if one of them has written and then failed, each in its own."""
         try:
             if not self._is_stored(turn):
                 for pending in turn:
@@ -177,7 +177,7 @@ def overwritten(name: str) -> StoreGoneError:
 
 
 class _SpoiltError(Exception):
-    """A wish has failed after it had written, or the database has refused a statement of it."""
+    """A write has failed after it had changed something, or the database has refused a statement of it."""
 
     def __init__(self, reason: BaseException) -> None:
         super().__init__(str(reason))

@@ -1,4 +1,4 @@
-"""What all that is read and written in one transaction stands on."""
+"""The base of everything that is read and written in one transaction."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
@@ -27,7 +27,7 @@ class Transaction:
 
     @property
     def has_written(self) -> bool:
-        """Whether it sees what is not stored yet, its own or of those who are stored together with it."""
+        """Whether it sees uncommitted writes: its own, or of the writers that are committed with it."""
         return False
 
     def _once(self, statement: str, *values: object, read: Callable[[tuple[Any, ...]], T]) -> Sequence[T]:
@@ -57,7 +57,7 @@ class WritingTransaction(Transaction):
         return self.writes > 0
 
     def finish(self) -> None:
-        """Write what is written once, however much was changed: the number of the newest change."""
+        """Write the number of the newest change, once per transaction, however much was changed."""
         if self._change != self._stored_change:
             self._line.run("UPDATE meta SET change = ? WHERE id = 1", self._change)
             self._stored_change = self._change

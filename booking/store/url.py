@@ -32,7 +32,7 @@ class Server(msgspec.Struct, frozen=True, kw_only=True):
     """Read whenever a connection is made: a new password needs no restart."""
     database: str
     answer_timeout: float = _PATIENCE
-    """Seconds after which a server that has not answered is taken to stand still."""
+    """Seconds after which a server that has not answered is taken to hang."""
     options: dict[str, str]
     """Further words of libpq: ``sslmode``, ``sslrootcert``, ``connect_timeout``."""
 

@@ -1,8 +1,8 @@
 """Cuts connections on which a database server does not answer any more.
 
-A server that stands still (its disk hangs, its machine is suspended) leaves the socket open and says nothing,
-and its own time limits stand still with it. libpq has limits for making a connection and for what nobody
-acknowledges, none for an answer: whoever asks would wait for ever.
+A server that hangs (its disk hangs, its machine is suspended) leaves the socket open and sends nothing, and
+its own time limits hang with it. libpq has limits for connecting and for unacknowledged data, none for an
+answer: a query would wait indefinitely.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ from typing import Final
 
 from cluster.process.clock import Clock, SystemClock
 
-_LOOKS: Final = 10
+_CHECKS: Final = 10
 """In the time that an answer may take."""
 
 
@@ -54,8 +54,8 @@ class Watchdog:
     def reconcile(self) -> None:
         """Cut where an answer takes too long."""
         now = self._clock.monotonic()
-        # The lock keeps questions here while they are looked at: a socket whose number somebody else has
-        # got meanwhile would be shut down otherwise.
+        # The lock keeps queries registered while they are checked: otherwise a socket whose number has been
+        # reused meanwhile would be shut down.
         with self._lock:
             for due, fileno in self._asked.values():
                 if now >= due:
@@ -66,7 +66,7 @@ class Watchdog:
         self._closed.set()
 
     def _watch(self) -> None:
-        while not self._clock.wait(self._closed, self._patience / _LOOKS):
+        while not self._clock.wait(self._closed, self._patience / _CHECKS):
             self.reconcile()
 
 

@@ -1,7 +1,7 @@
 """Schema 2: plans, second lines, blocks, exemptions, audit, denied demand, replays, sessions, people.
 
-Back to schema 1 loses nothing: what bookings had of schema 2 waits in a table beside them, and the other
-tables, of which schema 1 knows nothing, stay.
+Back to schema 1 loses nothing: the columns that schema 2 added to bookings wait in a table of their own, and
+the other tables, which schema 1 does not know, stay.
 """
 
 from typing import Any, Final
@@ -118,9 +118,9 @@ KINDS: Final = {
 }
 
 INDEXES: Final = (
-    # The second line of "so many planned and active bookings": whoever takes the same place comes too late.
+    # The second line of "so many planned and active bookings": a second writer to the same place is too late.
     'CREATE UNIQUE INDEX bookings_live_slot ON bookings ("user", live_slot) WHERE live_slot IS NOT NULL',
-    # With the GPUs: the peak guard sums them without looking at the bookings themselves.
+    # With the GPUs: the peak guard sums them without reading the bookings themselves.
     "CREATE INDEX bookings_model ON bookings (model, ends, starts, gpus, cancelled) WHERE cancelled IS NULL",
     "CREATE INDEX bookings_start ON bookings (starts, id)",
     "CREATE INDEX bookings_change ON bookings (change)",
@@ -135,7 +135,7 @@ INDEXES_BEFORE: Final = (
 )
 
 # The second line of law L5, in the rows as they are after the write: the load of the model in the span that
-# was judged. What the booking had before with as many GPUs is not looked at: devices may have gone since.
+# was judged. A span that the booking had before with as many GPUs is not checked: devices may have gone since.
 PARTS: Final = {
     "<total>": """
         SELECT sum(gpus) FROM bookings
@@ -194,8 +194,8 @@ GUARDS: Final = {
         BEGIN SELECT RAISE(ABORT, '<append only>'); END
         """,
     ),
-    # The row about the store is locked first: our own transactions have it already, and whoever writes past
-    # them waits here, so that the load is everybody's.
+    # The row about the store is locked first: our own transactions have it already, and any other writer
+    # waits here, so that the load includes everybody's bookings.
     "postgres": (
         """
         CREATE FUNCTION bookings_peak() RETURNS trigger LANGUAGE plpgsql AS $$
@@ -257,7 +257,7 @@ def up(_migrator: Any, db: Any) -> None:
 
 
 def down(_migrator: Any, db: Any) -> None:
-    """Take the columns from the bookings, and lay what was in them beside."""
+    """Drop the columns of the bookings, and keep their contents in a table of their own."""
     for statement in (*UNGUARDED[_kind(db)], *INDEXES_BEFORE, KEEP):
         db.execute_sql(statement)
     for name, _ in COLUMNS:
