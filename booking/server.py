@@ -33,7 +33,7 @@ from booking.web.authentication import Authenticator
 from booking.web.client_address import networks_of
 from booking.web.free_gpus import free_gpus
 from booking.web.interfaces import Parts, Policy
-from booking.web.login.build import ground_of, provider_of
+from booking.web.login.build import login_context, provider_of
 from booking.web.login.provider import Provider
 from booking.web.login.session_auth import SessionAuth
 from booking.web.login.session_csrf import SessionTokens
@@ -71,11 +71,11 @@ WHILE_SOMEBODY_WAITS: Final = Timeouts(connect=1.0, read=3.0)
 THREADS: Final = 16
 """Requests at one time; a change holds one while the mirror writes."""
 LONGEST_BODY: Final = 2**24
-"""Bytes; what is larger than the API accepts, but not this large, is refused with a problem."""
+"""Bytes; a body larger than the API accepts, but not this large, is refused with a problem."""
 
 
 def main() -> int:
-    """Run until told to stop; the exit code."""
+    """Run until a signal stops it; the exit code."""
     try:
         settings = load(ServerSettings, os.environ)
         logs.configure(level=settings.log_level, style=settings.log_style)
@@ -96,16 +96,16 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
         StoreError: the database cannot be opened.
     """
     process = Process(names.BOOKING_SERVER, clock)
-    ground = _ground(settings, clock, process, registry or new_registry())
-    _measure(ground)
-    for name, body in ground.following.threads.items():
+    backends = _backends(settings, clock, process, registry or new_registry())
+    _measure(backends)
+    for name, body in backends.following.threads.items():
         process.thread(name, body)
-    process.thread("keeper", ground.keeper.run)
-    process.thread("mirror", ground.mirror.run)
-    if isinstance(ground.policy, PolicyFile):
-        process.thread("policy file", ground.policy.run)
+    process.thread("keeper", backends.keeper.run)
+    process.thread("mirror", backends.mirror.run)
+    if isinstance(backends.policy, PolicyFile):
+        process.thread("policy file", backends.policy.run)
     web = serve(
-        _app(ground),
+        _app(backends),
         settings.host,
         settings.port,
         threads=THREADS,
@@ -114,19 +114,19 @@ def build(settings: ServerSettings, clock: Clock, registry: CollectorRegistry | 
     )
     process.closing("web", web.close)
     ready: dict[str, Check] = {
-        "cluster": ground.nodes.unready_reason,
-        "clock": ground.wrong_clock,
-        "database": _trouble_with(ground.store),
-        "mirror": ground.mirror.unready_reason,
+        "cluster": backends.nodes.unready_reason,
+        "clock": backends.wrong_clock,
+        "database": _trouble_with(backends.store),
+        "mirror": backends.mirror.unready_reason,
     }
-    probes = serve(Probes(ground.registry, ready=ready), settings.probe_host, settings.probe_port)
+    probes = serve(Probes(backends.registry, ready=ready), settings.probe_host, settings.probe_port)
     process.closing("probes", probes.close)
     return process
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Ground:
-    """What the addresses stand on."""
+class _Backends:
+    """What the HTTP endpoints are built on."""
 
     settings: ServerSettings
     clock: Clock
@@ -146,8 +146,10 @@ class _Ground:
     wrong_clock: Check
 
 
-def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry) -> _Ground:
-    """Database, connections, what is followed of the cluster, and what is written to it."""
+def _backends(
+    settings: ServerSettings, clock: Clock, process: Process, registry: CollectorRegistry
+) -> _Backends:
+    """Database, connections, the informers of the cluster, and the writers to it."""
     _demand_audiences(settings)
     api_server = configured(settings, clock, os.environ)
     store = open_store(settings.database)
@@ -165,7 +167,7 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
     nodes = NodeCapacity(cache, clock, terms, unready_reason=following.unready_reason)
     lease = MirrorLease(kube, clock, namespace=settings.namespace, holder=_instance())
     mirror = Mirror(kube, store, clock, lease=lease, metrics=metrics)
-    return _Ground(
+    return _Backends(
         settings=settings,
         clock=clock,
         process=process,
@@ -185,7 +187,7 @@ def _ground(settings: ServerSettings, clock: Clock, process: Process, registry: 
 
 
 def _terms(settings: ServerSettings) -> EvictionSettings:
-    """Of what the controller does, as far as people are told of it here."""
+    """The controller's settings, as far as the pages describe what it does."""
     return EvictionSettings(
         namespace=settings.namespace,
         maia=settings.maia,
@@ -194,88 +196,88 @@ def _terms(settings: ServerSettings) -> EvictionSettings:
     )
 
 
-def _app(ground: _Ground) -> "WSGIApplication":
+def _app(backends: _Backends) -> "WSGIApplication":
     """Every address, and who may come in."""
-    settings, clock = ground.settings, ground.clock
+    settings, clock = backends.settings, backends.clock
     audience = settings.audiences[0]
     service = BookingService(
-        ground.store,
+        backends.store,
         clock,
-        ground.policy.current,
-        ground.nodes.capacity,
-        evictions=PodOrders(ground.asking, home=settings.namespace),
-        gpus=NodeGpus(ground.asking),
+        backends.policy.current,
+        backends.nodes.capacity,
+        evictions=PodOrders(backends.asking, home=settings.namespace),
+        gpus=NodeGpus(backends.asking),
         identity_rules=settings.identity_rules,
     )
-    parts = _parts(ground, service)
-    roles = Roles(AccessReviews(ground.asking), clock)
-    tokens = TokenReviews(ground.asking, settings.audiences)
+    parts = _parts(backends, service)
+    roles = Roles(AccessReviews(backends.asking), clock)
+    tokens = TokenReviews(backends.asking, settings.audiences)
     bearers = Authenticator(tokens, settings.identity_rules, clock, roles, audience=audience)
     oidc = provider_of(settings)
     provider = Provider(oidc, clock) if oidc else None
     if provider:
-        ground.process.closing("connections to the identity provider", provider.close)
-    login = ground_of(
+        backends.process.closing("connections to the identity provider", provider.close)
+    login = login_context(
         settings,
-        ground.store,
+        backends.store,
         clock,
         bearers=bearers,
         roles=roles,
         rules=settings.identity_rules,
         provider=provider,
     )
-    guard = RequestGuard(SessionAuth(login), _often(ground), _strangers(ground))
+    guard = RequestGuard(SessionAuth(login), _often(backends), _strangers(backends))
     blueprints = (
-        pages(_seen(ground, parts, service, guard=guard, csrf=SessionTokens(login))),
+        pages(_seen(backends, parts, service, guard=guard, csrf=SessionTokens(login))),
         login_pages(login, guard, audience=audience, provider=provider),
-        maia(_maia(ground, parts, service)),
+        maia(_maia(backends, parts, service)),
     )
     return create_app(parts, guard, audience=audience, blueprints=blueprints)
 
 
-def _often(ground: _Ground) -> RateLimits:
+def _often(backends: _Backends) -> RateLimits:
     """How often each may ask."""
-    settings = ground.settings
-    return RateLimits(ground.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
+    settings = backends.settings
+    return RateLimits(backends.clock, per_second=settings.requests_per_second, burst=settings.request_burst)
 
 
-def _strangers(ground: _Ground) -> AnonymousLimits:
-    """Counts whoever is not signed in."""
+def _strangers(backends: _Backends) -> AnonymousLimits:
+    """Counts the requests of clients that are not signed in."""
     try:
-        return AnonymousLimits(_often(ground), networks_of(ground.settings.trusted_proxies))
+        return AnonymousLimits(_often(backends), networks_of(backends.settings.trusted_proxies))
     except ValueError as error:
         name = names.setting("trusted_proxies")
         raise SettingsError(f"The setting {name} is no list of networks: {error}.") from error
 
 
-def _parts(ground: _Ground, service: BookingService) -> Parts:
-    """What REST is made of."""
-    policy, clock = ground.policy, ground.clock
+def _parts(backends: _Backends, service: BookingService) -> Parts:
+    """The parts of REST."""
+    policy, clock = backends.policy, backends.clock
     live = ClusterStatus(
-        ground.cache,
-        ground.asking,
+        backends.cache,
+        backends.asking,
         clock,
-        ground.terms,
+        backends.terms,
         visibility=lambda: policy.current().visibility,
-        unready_reason=ground.nodes.unready_reason,
+        unready_reason=backends.nodes.unready_reason,
     )
     return Parts(
         bookings=service,
         live=live,
-        mirror=ground.mirror,
-        no_promises=lambda: ground.wrong_clock() or ground.mirror.unready_reason(),
-        unknown_capacity=ground.nodes.unready_reason,
+        mirror=backends.mirror,
+        no_promises=lambda: backends.wrong_clock() or backends.mirror.unready_reason(),
+        unknown_capacity=backends.nodes.unready_reason,
         zone=lambda: zone_of(policy.current().zone),
         policy=lambda model: _everybodys(policy.current(), model, clock),
-        terms=ground.terms,
+        terms=backends.terms,
         clock=clock,
-        metrics=ground.metrics,
+        metrics=backends.metrics,
     )
 
 
-def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
-    """What MAIA's addresses are made of."""
-    cache = ground.cache
+def _maia(backends: _Backends, parts: Parts, service: BookingService) -> MaiaParts:
+    """The parts of MAIA's endpoints."""
+    cache = backends.cache
 
     def free() -> dict[str, int]:
         with cache.locked():
@@ -284,47 +286,47 @@ def _maia(ground: _Ground, parts: Parts, service: BookingService) -> MaiaParts:
 
     return MaiaParts(
         bookings=service,
-        store=ground.store,
-        readers=_strangers(ground),
-        guesses=_strangers(ground),
+        store=backends.store,
+        readers=_strangers(backends),
+        guesses=_strangers(backends),
         guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
-        rules=ground.settings.identity_rules,
+        rules=backends.settings.identity_rules,
         free=free,
         unknown_capacity=parts.unknown_capacity,
-        token_file=ground.settings.maia_token_file,
+        token_file=backends.settings.maia_token_file,
     )
 
 
 def _seen(
-    ground: _Ground, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
+    backends: _Backends, parts: Parts, service: BookingService, *, guard: RequestGuard, csrf: CsrfProtection
 ) -> PageParts:
-    """What the pages are made of."""
+    """The parts of the pages."""
     return PageParts(
         bookings=service,
         administration=service,
         live=parts.live,
-        policy=ground.policy.current,
-        policy_trouble=ground.policy.problem,
+        policy=backends.policy.current,
+        policy_trouble=backends.policy.problem,
         guard=guard,
         csrf=csrf,
         guarantee=MirrorBarrier(parts.mirror, parts.no_promises, parts.unknown_capacity),
         unknown_capacity=parts.unknown_capacity,
         zone=parts.zone,
-        pods_of=ground.nodes.attached,
+        pods_of=backends.nodes.attached,
         terms=parts.terms,
         clock=parts.clock,
     )
 
 
-def _measure(ground: _Ground) -> None:
-    """What is read only when somebody asks."""
-    registry, mirror = ground.registry, ground.mirror
+def _measure(backends: _Backends) -> None:
+    """Register the gauges that are read only when the metrics are scraped."""
+    registry, mirror = backends.registry, backends.mirror
     measured(
         registry,
         "server_cache_staleness_seconds",
         "Seconds since the last event or bookmark of the stalest watch (pods, nodes, Leases,"
         " Namespaces, bookings).",
-        ground.following.staleness,
+        backends.following.staleness,
     )
     measured(
         registry,
@@ -342,13 +344,13 @@ def _measure(ground: _Ground) -> None:
         registry,
         "policy_file_invalid",
         "1 while the policy file is invalid or missing, and the last valid policy is in force.",
-        lambda: float(ground.policy.problem() is not None),
+        lambda: float(backends.policy.problem() is not None),
     )
-    _measure_promises(registry, ground.keeper)
+    _measure_promises(registry, backends.keeper)
 
 
 def _measure_promises(registry: CollectorRegistry, keeper: PlanController) -> None:
-    """How promises stand."""
+    """The gauges of the state of the promises."""
     measured(
         registry,
         "server_bookings_at_risk",
@@ -401,7 +403,7 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
 
 
 def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
-    """What holds for whoever is not named in particular."""
+    """The limits of users whom the policy does not name in particular."""
     limits = policy.limits_for(user="", model=model or "", now=clock.now())
     return Policy(version=policy.version, zone=policy.zone, limits=told(limits))
 

@@ -1,5 +1,5 @@
 """REST under ``/api/v1``: reads what people send, asks the booking service, answers in JSON.
 
-The only room, beside the composition root, that knows Flask. One file per concern; ``app`` puts them
+The only package, besides the composition root, that knows Flask. One file per concern; ``app`` puts them
 together.
 """

@@ -1,7 +1,7 @@
-"""How often somebody may ask whom nobody knows: counted by the address from which they do.
+"""Rate limits for clients that are not signed in: counted by their address.
 
-Who is signed in is counted by their name alone: many people may have one address. Where proxies stand
-before us and are not named in the settings, all strangers have one, too, and share what it may ask.
+A signed-in user is counted by name alone: many people may share an address. Behind proxies that are not named
+in the settings all anonymous clients have one address, too, and share its limit.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""The booking server's WSGI application: blueprints, what is counted, and problems."""
+"""The booking server's WSGI application: blueprints, request metrics, and problems."""
 
 from collections.abc import Iterable
 from http import HTTPStatus
@@ -42,11 +42,11 @@ def create_app(
     """The application.
 
     Args:
-        parts: what the REST API stands on.
+        parts: the dependencies of the REST API.
         guard: who may come in, for the REST API; pages have been given the same one.
         audience: of the tokens, for the sentences that say how to get one.
-        blueprints: what else is served: pages. Each sets its own headers on its answers, and may have its own
-            error handlers.
+        blueprints: further ones: pages. Each sets its own headers on its answers, and may have its own error
+            handlers.
     """
     app = Flask(__name__, static_folder=None)
     app.config["MAX_CONTENT_LENGTH"] = LONGEST_BODY
@@ -80,9 +80,9 @@ def _measure(app: Flask, clock: Clock, metrics: ServerMetrics) -> None:
 
 
 def _report(app: Flask, guard: RequestGuard) -> None:
-    """Tell administrators who tries what they may not; who reads and shows nothing is sent to the login."""
+    """Log refused requests for administrators; not reads without credentials, which are sent to the login."""
 
-    def told(answer: Response) -> Response:
+    def log_refusal(answer: Response) -> Response:
         shows = request.method not in _READING or not _CREDENTIALS.isdisjoint(request.headers.keys())
         if answer.status_code in _TRIED and (shows or answer.status_code != HTTPStatus.UNAUTHORIZED):
             log.warning(
@@ -95,4 +95,4 @@ def _report(app: Flask, guard: RequestGuard) -> None:
             )
         return answer
 
-    app.after_request(told)
+    app.after_request(log_refusal)

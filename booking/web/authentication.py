@@ -1,6 +1,6 @@
-"""Who asks: a Kubernetes bearer token, told by the API server, mapped to a user id by the identity rules.
+"""The caller: a Kubernetes bearer token, reviewed by the API server; identity rules map it to a user id.
 
-What the API server said is remembered for ten seconds by the token's SHA-256, never with the token.
+The review's result is cached for ten seconds under the token's SHA-256, never with the token.
 """
 
 import hashlib
@@ -31,17 +31,17 @@ _HEADER: Final = re.compile(r"bearer +([A-Za-z0-9._~+/-]+=*) *", re.IGNORECASE)
 
 
 class Authenticator:
-    """Tells who asks. For many threads."""
+    """Identifies the caller. For many threads."""
 
     def __init__(
         self, tokens: Tokens, rules: Sequence[Rule], clock: Clock, roles: Roles, *, audience: str
     ) -> None:
-        """Args: audience: the one that a sentence tells people to ask for."""
+        """Args: audience: the one that messages advise people to request."""
         self._tokens = tokens
         self._rules = tuple(rules)
         self._roles = roles
         self._audience = audience
-        # Never by the token: what is remembered may come to stand in a dump.
+        # Never by the token: the cache may end up in a dump.
         self._known: TtlCache[bytes, Subject | None] = TtlCache(clock)
         self._acquaintances: KnownUsers[bytes] = KnownUsers()
 

@@ -1,4 +1,4 @@
-"""From which address somebody asks; proxies that are trusted are looked through. Pure."""
+"""The address of a client, behind trusted proxies. Pure."""
 
 from collections.abc import Iterable
 from ipaddress import (
@@ -13,7 +13,7 @@ from typing import Final
 
 Network = IPv4Network | IPv6Network
 FORWARDED: Final = "X-Forwarded-For"
-"""Each proxy writes behind what stands in it from whom it has got the request."""
+"""Each proxy appends the address from which it has got the request."""
 UNKNOWN: Final = "an unknown address"
 _HOUSEHOLD: Final = 64
 """Bits of an IPv6 address that one customer of a network has: the others they choose as they like."""
@@ -29,12 +29,12 @@ def networks_of(texts: Iterable[str]) -> tuple[Network, ...]:
 
 
 def client_address(peer: str | None, forwarded: str | None, proxies: Iterable[Network]) -> str:
-    """Who asks, as far as it can be told apart.
+    """The client, as far as clients can be distinguished.
 
     Args:
         peer: the address at the other end of the connection.
-        forwarded: the header, which anybody can write: only what a trusted proxy has put there counts.
-        proxies: those that are trusted.
+        forwarded: the header, which anybody can write: only entries of a trusted proxy count.
+        proxies: the trusted ones.
     """
     trusted = tuple(proxies)
     found = _address(peer or "")
@@ -44,10 +44,10 @@ def client_address(peer: str | None, forwarded: str | None, proxies: Iterable[Ne
         if before is None:
             break
         found = before
-    return _told(found) if found else UNKNOWN
+    return _counted_as(found) if found else UNKNOWN
 
 
-def _told(address: IPv4Address | IPv6Address) -> str:
+def _counted_as(address: IPv4Address | IPv6Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
     return str(ip_network((int(address), _HOUSEHOLD), strict=False))

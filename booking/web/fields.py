@@ -1,6 +1,6 @@
-"""Single fields of a request, from JSON or from the query: read, or said what is wrong. Pure.
+"""Single fields of a request, from JSON or from the query: parsed, or refused with the reason. Pure.
 
-A type here is both: what the OpenAPI document says of a field, and in ``extra`` the function that reads it.
+A type here is both: the field's schema in the OpenAPI document, and in ``extra`` the function that reads it.
 """
 
 import json
@@ -38,7 +38,7 @@ _UNSEEN: Final = (
     r"\u0000-\u001f\u007f-\u00a0\u00ad\u1680\u180e\u2000-\u200f\u2028-\u202f"
     r"\u205f-\u206f\u3000\ufeff\ufff9-\ufffb"
 )
-"""Control characters, spaces that look like others, and what turns the direction of writing."""
+"""Control characters, spaces that look like others, and marks that change the direction of writing."""
 VISIBLE: Final = rf"^[^{_UNSEEN} ]([^{_UNSEEN}]*[^{_UNSEEN} ])?$"
 """A text that is seen as it is, for OpenAPI and for us."""
 _VISIBLE: Final = re.compile(VISIBLE)
@@ -117,10 +117,10 @@ def page_of(value: Any) -> int:
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """A JSON object, whatever stands in it.
+    """A JSON object, whatever it contains.
 
     Raises:
-        BadFieldError: it is none, or has more names than anybody can mean.
+        BadFieldError: it is none, or has too many names to be meant.
     """
     if not isinstance(value, dict) or len(value) > MOST_NAMES:
         raise BadFieldError(f"must be an object of at most {MOST_NAMES} names, not {shown(value)}.")

@@ -1,4 +1,4 @@
-"""What the REST API stands on: ports, so that tests give it fakes."""
+"""The dependencies of the REST API: interfaces, so that tests can pass fakes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -135,7 +135,7 @@ class Bookings(Protocol):
     def availability(
         self, who: Principal, model: str | None, start: datetime, end: datetime
     ) -> Sequence[ModelAvailability]:
-        """What is free."""
+        """The free devices, by model."""
         ...
 
     def at_risk(self, records: Iterable[Record]) -> frozenset[str]:
@@ -306,7 +306,7 @@ class Mirrored(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Parts:
-    """Everything that the API is made of."""
+    """All dependencies of the API."""
 
     bookings: Bookings
     live: Live

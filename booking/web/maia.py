@@ -1,8 +1,8 @@
 """The addresses of MAIA's dashboard that its webhook reads, answered by us (MAIA at df4a600, 2026-08).
 
-They know no users, only MAIA's own token in the body; without a token of ours in a file nobody is answered.
-What the old ones told anybody (everybody's bookings with their e-mail addresses, whose pods hold which GPUs)
-is not told.
+They know no users, only MAIA's own token in the body; without a token of ours in a file no request is
+answered. What the old ones showed to anybody (everybody's bookings with their e-mail addresses, whose pods
+hold which GPUs) is not shown.
 """
 
 import hashlib
@@ -61,7 +61,7 @@ class Bookings(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class MaiaParts:
-    """What they stand on."""
+    """Their dependencies."""
 
     bookings: Bookings
     store: Store
@@ -80,7 +80,7 @@ class MaiaParts:
 
 
 class _WrongError(Exception):
-    """What is answered with 400."""
+    """An error that is answered with 400."""
 
 
 def maia(parts: MaiaParts) -> Blueprint:
@@ -128,7 +128,7 @@ class Views:
         return _compact(_error(HTTPStatus.GONE, said))
 
     def stats(self) -> Response:
-        """How many GPUs are free; who has the others is not told."""
+        """How many GPUs are free; the holders of the others are not shown."""
         try:
             return _spaced(self._stats())
         except ProblemError as error:
@@ -186,13 +186,13 @@ class Views:
         last = max(covering, key=lambda each: (each.end, each.id))
         return {"schedulable": True, "until": text_of(last.end), "gpu": last.model}
 
-    def _create(self, who: Principal, namespace: str, wish: object) -> Answer:
+    def _create(self, who: Principal, namespace: str, fields: object) -> Answer:
         if not who.user:
             raise _WrongError("Nobody is known by that user_email")
-        if not isinstance(wish, dict):
+        if not isinstance(fields, dict):
             raise _WrongError("booking must be an object")
-        start, end = (_instant(_text(wish, name)) for name in ("starting_time", "ending_time"))
-        wanted = BookingRequest(model=_text(wish, "gpu"), start=start, end=end, namespace=namespace)
+        start, end = (_instant(_text(fields, name)) for name in ("starting_time", "ending_time"))
+        wanted = BookingRequest(model=_text(fields, "gpu"), start=start, end=end, namespace=namespace)
         self._parts.guarantee.demand_capacity()
         self._parts.guarantee.demand()
         record = self._parts.bookings.create(who, wanted)
@@ -245,7 +245,7 @@ def _compact(answer: Answer) -> Response:
 
 
 def _spaced(answer: Answer) -> Response:
-    """As Django itself writes JSON, by which MAIA tells how many GPUs are free: with spaces."""
+    """As Django writes JSON, from which MAIA parses the number of free GPUs: with spaces."""
     return _answered(answer[0], json.dumps(answer[1]).encode())
 
 

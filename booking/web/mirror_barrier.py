@@ -1,6 +1,6 @@
-"""A change is promised only where it can be kept: the mirror is well before it, and has written it after.
+"""A change is promised only if it can be kept: the mirror is healthy before it, and has written it after.
 
-A guarantee stands when its Booking object is written: the controller and the extender see nothing else.
+A guarantee takes effect when its Booking object is written: the controller and the extender see nothing else.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ NOT_YET: Final = (
 
 
 class MirrorBarrier:
-    """Stands before and after every change of a booking."""
+    """Called before and after every change of a booking."""
 
     def __init__(self, mirror: Mirrored, no_promises: Check, unknown_capacity: Check) -> None:
         """Take its parts.
@@ -52,11 +52,11 @@ class MirrorBarrier:
         self._refuse(self._unknown_capacity())
 
     def answered_before(self, replayed: Callable[[], Record | None], *, judges: bool = True) -> Record | None:
-        """Nothing, where something can be promised now; else what this very request was answered before.
+        """None if promises can be made now; else the earlier answer to this very request.
 
         Args:
-            replayed: tells what the request was answered before; None: it is new.
-            judges: whether it takes capacity to answer it.
+            replayed: returns the earlier answer to the request; None: it is new.
+            judges: whether the answer depends on the capacity.
 
         Raises:
             ProblemError: 503, nothing can be promised, and this is a new request.
@@ -74,7 +74,7 @@ class MirrorBarrier:
         return None
 
     def written(self, record: Record) -> bool:
-        """Whether what was stored stands in the cluster; waits for it."""
+        """Whether the stored record is written in the cluster; waits for it."""
         self._mirror.poke()
         return self._mirror.written(record.change, PATIENCE)
 

@@ -1,7 +1,7 @@
-"""What the server says when it does not do what was asked: problems by RFC 9457.
+"""The server's error answers: problems by RFC 9457.
 
-Each is ``application/problem+json`` with ``type``, ``title``, ``status``, ``detail`` and ``instance``; beside
-those ``violations`` (``rule``, ``message``, ``limit``, ``actual``, ``earliest_start``, and ``field`` where it
+Each is ``application/problem+json`` with ``type``, ``title``, ``status``, ``detail`` and ``instance``; also
+``violations`` (``rule``, ``message``, ``limit``, ``actual``, ``earliest_start``, and ``field`` where it
 is about one), ``earliest_start`` and ``alternatives``. Never a traceback: it is in the log.
 """
 
@@ -32,12 +32,12 @@ RETRY_AFTER: Final = 5
 """Seconds after which it is worth another try, for what passes by itself."""
 _LONGEST_PATH: Final = 200
 _MOST: Final = 25
-"""Violations that are told: a small body could have thousands."""
+"""Violations that are shown: a small body could have thousands."""
 
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of problem: what programs tell apart."""
+    """A kind of problem: what programs distinguish."""
 
     name: str
     status: HTTPStatus
@@ -124,7 +124,7 @@ def said(violation: Violation, field_: str | None = None) -> Said:
 
 
 def refusal(error: errors.RefusedError) -> ProblemError:
-    """The problem of a wish that cannot be granted, with what would be."""
+    """The problem of a request that cannot be granted, with the alternatives."""
     return ProblemError(
         REFUSED,
         str(error),
@@ -156,7 +156,7 @@ _MEANINGS: Final[tuple[tuple[type[Exception], Kind], ...]] = (
 
 
 def problem_of(error: Exception) -> ProblemError:
-    """What is to be said about any error; what nobody foresaw is logged and told without its text."""
+    """The problem of any error; an unexpected one is logged, and answered without its text."""
     plain = next((kind for type_, kind in _MEANINGS if isinstance(error, type_)), None)
     if plain:
         return ProblemError(plain, str(error))
@@ -187,10 +187,10 @@ def answer_problems(app: Flask) -> None:
 def answered(problem: ProblemError) -> Response:
     """The answer that a problem is."""
     has_violations = problem.violations is not None
-    told = tuple(problem.violations or ())[:_MOST]
-    more = len(problem.violations or ()) - len(told)
+    shown = tuple(problem.violations or ())[:_MOST]
+    more = len(problem.violations or ()) - len(shown)
     detail = (
-        " ".join([*(each.message for each in told), f"And {more} more like it."]) if more else problem.detail
+        " ".join([*(each.message for each in shown), f"And {more} more like it."]) if more else problem.detail
     )
     body = Problem(
         type=problem.kind.uri,
@@ -198,7 +198,7 @@ def answered(problem: ProblemError) -> Response:
         status=problem.kind.status.value,
         detail=detail,
         instance=quote(request.path[:_LONGEST_PATH]),
-        violations=told if has_violations else UNSET,
+        violations=shown if has_violations else UNSET,
         earliest_start=problem.earliest_start if has_violations else UNSET,
         alternatives=tuple(problem.alternatives) if problem.alternatives else UNSET,
     )

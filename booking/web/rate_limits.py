@@ -14,7 +14,7 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 REMEMBERED: Final = 4096
-"""Buckets that are remembered; whoever is forgotten has a full one."""
+"""Buckets that are remembered; a client that is forgotten has a full one."""
 
 
 @dataclass(slots=True)
@@ -22,7 +22,7 @@ class _Bucket:
     tokens: float
     filled: float
     """When ``token_review`` was right, on the monotonic clock."""
-    is_told: bool = False
+    is_logged: bool = False
     """Whether administrators know that it is empty: a flood is one line, not one for each request."""
 
 
@@ -46,7 +46,7 @@ class RateLimits:
         Raises:
             ProblemError: 429, with when to ask again.
         """
-        self._look(whose, cost=1)
+        self._check(whose, cost=1)
 
     def demand(self, whose: str) -> None:
         """See that there is one request left, and count nothing.
@@ -54,17 +54,17 @@ class RateLimits:
         Raises:
             ProblemError: 429, with when to ask again.
         """
-        self._look(whose, cost=0)
+        self._check(whose, cost=0)
 
-    def _look(self, whose: str, *, cost: int) -> None:
+    def _check(self, whose: str, *, cost: int) -> None:
         with self._lock:
             bucket = self._filled(whose)
             lacking = 1 - bucket.tokens
             if lacking <= 0:
                 bucket.tokens -= cost
                 return
-            is_news, bucket.is_told = not bucket.is_told, True
-        if is_news:
+            is_first, bucket.is_logged = not bucket.is_logged, True
+        if is_first:
             log.warning("a client exceeds its rate limit", client=whose, limit_per_second=self._per_second)
         wait = max(1, math.ceil(lacking / self._per_second))
         raise ProblemError(
@@ -79,7 +79,7 @@ class RateLimits:
         bucket = self._buckets.setdefault(whose, _Bucket(self._burst, now))
         bucket.tokens = min(self._burst, bucket.tokens + (now - bucket.filled) * self._per_second)
         bucket.filled = now
-        bucket.is_told = bucket.is_told and bucket.tokens < self._burst
+        bucket.is_logged = bucket.is_logged and bucket.tokens < self._burst
         self._buckets.move_to_end(whose)
         while len(self._buckets) > REMEMBERED:
             self._buckets.popitem(last=False)

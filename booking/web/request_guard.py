@@ -22,9 +22,9 @@ class RequestGuard:
         """Take its parts.
 
         Args:
-            signing_in: tells who somebody is.
+            signing_in: identifies users.
             limits: of users.
-            strangers: counts those whom nobody knows.
+            strangers: counts clients that are not signed in.
         """
         self._signing_in = signing_in
         self._limits = limits
@@ -37,7 +37,7 @@ class RequestGuard:
             ProblemError: 401, 403 or 503 as ``SigningIn`` says; 429 for somebody who asks too often.
         """
         if self._signing_in.is_guess(request):
-            # The API server is not asked for whoever tries one token after the other.
+            # The API server is not asked for a client that tries one token after the other.
             self._strangers.demand(request)
         try:
             who = self._signing_in.principal_of(request)

@@ -1,4 +1,4 @@
-"""Who administers bookings: whoever the API server allows the verb ``administer`` on them (ADR 22)."""
+"""Who administers bookings: users to whom the API server allows the verb ``administer`` on them (ADR 22)."""
 
 from typing import Final, TypedDict
 

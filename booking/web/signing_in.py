@@ -14,7 +14,7 @@ _LONGEST: Final = 2000
 
 
 class SigningIn(Protocol):
-    """Tells who is behind a request."""
+    """Identifies the user behind a request."""
 
     def principal_of(self, request: Request) -> Principal:
         """Somebody.
@@ -26,7 +26,7 @@ class SigningIn(Protocol):
         ...
 
     def is_guess(self, request: Request) -> bool:
-        """Whether it takes asking others to tell who that is, and nothing speaks for them yet."""
+        """Whether identifying the user needs a remote call, and no earlier success vouches for them."""
         ...
 
 

@@ -1,5 +1,5 @@
 """People sign in on the page, by the site's OIDC provider or with a Kubernetes token, and stay by a cookie.
 
-``session_auth`` says who is behind a request, ``views`` lets people in and out. What a cookie says stands
-nowhere; the database knows its digest.
+``session_auth`` identifies the user behind a request, ``views`` signs people in and out. The value of a
+cookie is stored nowhere; the database has its digest.
 """

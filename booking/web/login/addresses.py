@@ -24,9 +24,9 @@ def is_same_origin(origin: str | None, fetch_site: str | None, *, host: str, pub
 
     Args:
         origin: the header ``Origin``.
-        fetch_site: the header ``Sec-Fetch-Site``, for what comes without it.
-        host: by which it asked.
-        public: URL by which people reach us; None: not known.
+        fetch_site: the header ``Sec-Fetch-Site``, for requests without ``Origin``.
+        host: the host name of the request.
+        public: our public URL; None: not known.
     """
     if origin is None:
         return fetch_site == "same-origin"

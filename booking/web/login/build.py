@@ -52,7 +52,7 @@ def provider_of(settings: ServerSettings) -> Oidc | None:
     )
 
 
-def ground_of(
+def login_context(
     settings: ServerSettings,
     store: Store,
     clock: Clock,
@@ -62,7 +62,7 @@ def ground_of(
     rules: Sequence[Rule],
     provider: Provider | None,
 ) -> LoginContext:
-    """What the login stands on.
+    """Build the dependencies of the login from the settings.
 
     Raises:
         SettingsError: as ``provider_of`` says.

@@ -1,4 +1,4 @@
-"""What is fetched from elsewhere and kept for a while: asked for anew, but not too often."""
+"""A value that is fetched from elsewhere and cached for a while: fetched again, but not too often."""
 
 import math
 import threading
@@ -16,7 +16,7 @@ FRESH_SECONDS: Final = 300.0
 USABLE_SECONDS: Final = 3600.0
 """So long it is used while fetching fails."""
 PAUSE_SECONDS: Final = 10.0
-"""Between two tries, whoever wishes for one."""
+"""Between two attempts, whichever caller wants one."""
 
 T = TypeVar("T")
 

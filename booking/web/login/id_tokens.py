@@ -30,7 +30,7 @@ class Keys(Protocol):
 
 
 class IdTokens:
-    """Looks at tokens of one provider."""
+    """Verifies tokens of one provider."""
 
     def __init__(self, provider: Keys, oidc: Oidc, clock: Clock) -> None:
         self._provider = provider

@@ -34,7 +34,7 @@ class LoginState:
 
     @classmethod
     def of(cls, cookie: str | None) -> "LoginState | None":
-        """The one that a cookie stands for."""
+        """The one that a cookie contains."""
         secret, _, then = (cookie or "").partition(".")
         if len(secret) != _SECRET_LETTERS or not secret.isascii():
             return None

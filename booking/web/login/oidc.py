@@ -1,4 +1,4 @@
-"""What is configured of the OIDC provider, and who somebody is by its word. Pure."""
+"""The configuration of the OIDC provider, and the mapping of its claims to a user. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -27,7 +27,7 @@ _HARMLESS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 @dataclass(frozen=True, kw_only=True)
 class LoginContext:
-    """What the login stands on."""
+    """The dependencies of the login."""
 
     bearers: Authenticator
     sessions: Sessions
@@ -91,7 +91,7 @@ class SessionAuth:
             raise unavailable(f"The identity provider cannot be asked for its keys. {error}") from error
 
     def is_guess(self, request: Request) -> bool:
-        """A token of the cluster's that has not been good before: the provider's we look at ourselves."""
+        """A token of the cluster that was not valid before: we verify the provider's tokens ourselves."""
         header = request.headers.get("Authorization")
         if header is None or self._context.bearers.has_been_good(header):
             return False
@@ -110,7 +110,7 @@ class SessionAuth:
 
 
 def session_of(request: Request, context: LoginContext) -> Session | None:
-    """The session of a request; looked for once."""
+    """The session of a request; read once per request."""
     if "session" not in g:
         g.session = context.sessions.find(context.cookies.get(request, names.SESSION_COOKIE))
     found: Session | None = g.session

@@ -11,7 +11,7 @@ from booking.web.pages.csrf import FIELD, UserTokens, stale_form
 
 
 class SessionTokens:
-    """``CsrfProtection``: one token per session; for whoever comes with a bearer token, one per user."""
+    """``CsrfProtection``: one token per session; for users with a bearer token, one per user."""
 
     def __init__(self, context: LoginContext) -> None:
         self._context = context

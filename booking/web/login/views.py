@@ -34,12 +34,12 @@ _LONGEST_WORD: Final = 200
 def login_pages(
     context: LoginContext, guard: RequestGuard, *, audience: str, provider: Provider | None
 ) -> Blueprint:
-    """What people sign in by.
+    """The blueprint by which people sign in.
 
     Args:
-        context: what it stands on.
-        guard: counts those who are not in yet.
-        audience: of tokens, for the sentence that says how to get one.
+        context: its dependencies.
+        guard: counts the requests of those who are not signed in yet.
+        audience: of tokens, for the message that says how to get one.
         provider: None: people show a Kubernetes token.
     """
     made = Blueprint("login", __name__, template_folder="templates")
@@ -143,7 +143,7 @@ class OidcViews(Views):
         self._provider = provider
 
     def begin(self) -> Response:
-        """Off to the provider; whoever has just signed out stays, and is not signed in again at once."""
+        """Redirect to the provider; a user who has just signed out is not signed in again at once."""
         if "out" in request.args:
             return self._page("You are signed out.", title="Signed out")
         attempt = LoginState.begin(request.args.get("next", ""))
@@ -160,7 +160,7 @@ class OidcViews(Views):
         try:
             answer = self._finish()
         except (ProblemError, BadTokenError, FetchError) as error:
-            answer = self.problem(_told(error))
+            answer = self.problem(_as_problem(error))
         self._context.cookies.drop(answer, request, names.LOGIN_COOKIE)
         return answer
 
@@ -186,7 +186,7 @@ class OidcViews(Views):
 
 
 class TokenViews(Views):
-    """By a Kubernetes token, which the API server looks at once and nobody keeps."""
+    """By a Kubernetes token, which the API server reviews once and which is not stored."""
 
     def __init__(self, context: LoginContext, audience: str) -> None:
         super().__init__(context)
@@ -236,7 +236,7 @@ def _message(error: ProblemError) -> str:
     return error.detail
 
 
-def _told(error: ProblemError | BadTokenError | FetchError) -> ProblemError:
+def _as_problem(error: ProblemError | BadTokenError | FetchError) -> ProblemError:
     if isinstance(error, BadTokenError):
         return ProblemError(NOT_SIGNED_IN, str(error))
     return error if isinstance(error, ProblemError) else _not_now(error)

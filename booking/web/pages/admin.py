@@ -65,7 +65,7 @@ class Refused:
 
 
 class AdminPages:
-    """``/admin`` and what is done there."""
+    """``/admin`` and its actions."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
@@ -206,7 +206,7 @@ class AdminPages:
             visit, "admin_denied.html", entries=page.entries, following=page.following, gpus=gpus
         )
 
-    # --- what they are made of -----------------------------------------------------------------------
+    # --- helpers -------------------------------------------------------------------------------------
     def _visit(self) -> Visit:
         visit = self._frame.visit()
         if not visit.who.is_administrator:
@@ -292,17 +292,17 @@ class AdminPages:
             tab=next(
                 (address for address, _ in reversed(TABS) if request.path.startswith(address)), "/admin"
             ),
-            done=self._told(what),
+            done=self._done_message(what),
             is_well=what not in {_STORED, _UNENDED},
             refused=refused,
             texts=request.form,
             **said,
         )
 
-    def _told(self, what: str) -> str | None:
-        """What was done, in a sentence or some."""
-        told = _DONE.get(what)
-        return f"{told} {end_effects.after(self._parts.terms)}" if what == _ENDED else told
+    def _done_message(self, what: str) -> str | None:
+        """The message about the action that was just done."""
+        message = _DONE.get(what)
+        return f"{message} {end_effects.after(self._parts.terms)}" if what == _ENDED else message
 
 
 def limits_in(text: str) -> Mapping[str, Any]:
@@ -355,7 +355,7 @@ def _instant(visit: Visit, name: str, otherwise: datetime | None = None) -> date
 
 
 def _count(text: str) -> int | None:
-    """GPUs; empty means all. What is no number is none of a node's."""
+    """GPUs; empty means all. A text that is no number matches none of a node."""
     if not text:
         return None
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _LONGEST_NUMBER else 0

@@ -1,4 +1,4 @@
-"""The files under ``/static/``: read once, told apart by their content, kept by browsers."""
+"""The files under ``/static/``: read once, addressed by their content, cached by browsers."""
 
 import hashlib
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ _TYPES: Final = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
 }
-"""Ending -> what is served of ``static``; licences and checksums are for those who read the source."""
+"""Suffixes of ``static`` that are served; licences and checksums are for those who read the source."""
 _FOREVER: Final = "public, max-age=31536000, immutable"
 _NO_FILE: Final = Kind("not-found", HTTPStatus.NOT_FOUND, "There is no such file")
 

@@ -16,7 +16,7 @@ from booking.web.pages.load_segments import at, pieces_of, steps_on, summary
 from booking.web.pages.model_detail import Inside, inside_of
 
 _TALL: Final = 72
-"""Height of a model's picture."""
+"""Height of a model's chart."""
 
 
 @dataclass(frozen=True)

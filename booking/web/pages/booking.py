@@ -1,4 +1,4 @@
-"""*Availability* and *Book*: what is free, and the form that asks for it."""
+"""*Availability* and *Book*: the free GPUs, and the form that requests them."""
 
 import re
 import secrets
@@ -46,7 +46,7 @@ _CHECK: Final = "check"
 """In a query: judge the form at once."""
 _MOMENT: Final = timedelta(seconds=1)
 _AS_MUCH: Final = frozenset({"within-limits", "later", "earlier"})
-"""Alternatives that are the wish, within the limits, at some time."""
+"""Alternatives that are the request itself, within the limits, at some time."""
 _SLOTS: Final = 3
 """So many of them are shown."""
 _ONCE: Final = re.compile(r"[0-9a-f]{64}", re.ASCII)
@@ -139,7 +139,7 @@ class BookingPages:
             return _see_other(f"/admin/bookings?done={what}#{record.id}")
         return _see_other(f"/mine?{what}={record.id}#{record.id}")
 
-    # --- what they are made of -----------------------------------------------------------------------
+    # --- helpers -------------------------------------------------------------------------------------
     def _page(
         self, visit: Visit, texts: Texts, answer: Answer | None, status: HTTPStatus = HTTPStatus.OK
     ) -> Response:
@@ -214,9 +214,9 @@ class BookingPages:
     def _earliest(
         self, visit: Visit, asked: FormRequest, booking_request: BookingRequest, decision: Decision
     ) -> Sequence[Slot]:
-        """The first slots for as much of the wish as the limits allow; none where no start would help.
+        """The first slots for as much of the request as the limits allow; none where no start would help.
 
-        From the wished start on; where that has too few, from now on.
+        From the requested start on; where that has too few, from now on.
         """
         like = next((each for each in decision.alternatives if each.why in _AS_MUCH), None)
         if like is None:

@@ -16,7 +16,7 @@ from cluster.objects.bookings import Topology
 
 _WHOLE: Final = re.compile(r"[0-9]{1,6}", re.ASCII)
 _LONGEST_TEXT: Final = 300
-"""Characters of a field that are looked at; none of them needs so many."""
+"""Characters of a field that are read; none of them needs so many."""
 _HOUR: Final = 3600
 NO_COUNT: Final = "Say how many GPUs: a whole number from 1 to 999999."
 _UNITS: Final = frozenset({"days", "hours"})
@@ -24,7 +24,7 @@ _UNITS: Final = frozenset({"days", "hours"})
 
 @dataclass(frozen=True)
 class Texts:
-    """What stands in the fields."""
+    """The texts of the fields."""
 
     model: str = ""
     count: str = "1"
@@ -38,16 +38,16 @@ class Texts:
     end: str = ""
     namespace: str = ""
     user: str = ""
-    """For whom, of an administrator's form; empty: for whoever fills it."""
+    """For whom, of an administrator's form; empty: for the user who fills it in."""
 
     def query(self) -> str:
         """As the query of an address that fills the form with them."""
-        told = {each.name: getattr(self, each.name) for each in fields(self)}
-        return urlencode({name: text for name, text in told.items() if text})
+        texts = {each.name: getattr(self, each.name) for each in fields(self)}
+        return urlencode({name: text for name, text in texts.items() if text})
 
 
 def texts_of(given: Mapping[str, str]) -> Texts:
-    """The fields of a form or a query; what is missing is as in a fresh form."""
+    """The fields of a form or a query; missing ones are as in a fresh form."""
     known = {each.name for each in fields(Texts)}
     return Texts(**{name: text.strip()[:_LONGEST_TEXT] for name, text in given.items() if name in known})
 
@@ -66,7 +66,7 @@ class FormRequest:
 
 
 def asked_of(texts: Texts, clock: SiteClock) -> FormRequest:
-    """Read the texts; all that is wrong is told at once."""
+    """Parse the texts; all errors are reported at once."""
     errors: dict[str, list[str]] = {}
     count = whole(texts.count)
     if not count:
@@ -103,11 +103,11 @@ def filled(
     """The texts that ask for this; the length stays a length where it is one of whole days or hours."""
     length = durations.between(start, end, clock.zone)
     hours, rest = divmod(length.seconds, _HOUR)
-    told = {"by": "end", "end": clock.field(end)}
+    duration = {"by": "end", "end": clock.field(end)}
     if not length.seconds:
-        told = {"by": "length", "amount": str(length.days), "unit": "days"}
+        duration = {"by": "length", "amount": str(length.days), "unit": "days"}
     elif not length.days and not rest:
-        told = {"by": "length", "amount": str(hours), "unit": "hours"}
+        duration = {"by": "length", "amount": str(hours), "unit": "hours"}
     return Texts(
         model=model,
         count=str(count),
@@ -115,7 +115,7 @@ def filled(
         start="" if start <= clock.now else clock.field(start),
         namespace=namespace or "",
         user=user,
-        **told,
+        **duration,
     )
 
 

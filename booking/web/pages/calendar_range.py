@@ -14,7 +14,7 @@ _FARTHEST: Final = timedelta(days=366)
 
 @dataclass(frozen=True)
 class Head:
-    """What stands above a column."""
+    """The heading of a column."""
 
     weekday: str
     date: int
@@ -60,16 +60,18 @@ class CalendarRange:
                 weekday=self.clock.weekday(day)[:2],
                 date=self.clock.date(day),
                 month=self.clock.month(day) if self.clock.date(day) == 1 or not place else "",
-                looks=self._looks(day),
+                looks=self._css_class(day),
             )
             for place, day in enumerate(self.axis.midnights[:-1])
         )
 
-    def _looks(self, day: datetime) -> str:
-        looks = (
+    def _css_class(self, day: datetime) -> str:
+        classes = (
             "weekend" if self.clock.is_weekend(day) else "monday" if self.clock.weekday(day) == "Mon" else ""
         )
-        return f"{looks} today".strip() if self.clock.day(day) == self.clock.day(self.clock.now) else looks
+        return (
+            f"{classes} today".strip() if self.clock.day(day) == self.clock.day(self.clock.now) else classes
+        )
 
     def query(self) -> dict[str, str]:
         """What an address needs to show this leaf."""

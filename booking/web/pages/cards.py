@@ -50,10 +50,10 @@ class Card:
     done: str
     """Percent of its time that have passed."""
     before_count: str
-    """What is counted down to: ``Starts in``."""
+    """The label of the countdown: ``Starts in``."""
     countdown: str
     over: str
-    """What is said when nothing is left of it while somebody looks."""
+    """The text when the countdown ends while the page is open."""
     seconds: int
     turn_iso: str
     where: str

@@ -28,12 +28,12 @@ class Chart:
     width: int
     height: int
     mine: str
-    """Path of an area; empty where there is none. Mine stands on the ground, others upon it."""
+    """Path of an area; empty where there is none. Mine is at the bottom, others on top of it."""
     others: str
     blocked: str
     """Hangs from the line of what there is."""
     over: str
-    """What is booked beyond what there is."""
+    """Bookings beyond the capacity."""
     lines: tuple[float, ...]
     """Heights of whole devices."""
     top: float
@@ -43,7 +43,7 @@ class Chart:
 
 
 def chart(found: Sequence[Step], axis: Axis, *, now_at: float | None, height: int) -> Chart:
-    """The picture of some steps, which fill the axis."""
+    """The chart of some steps, which fill the axis."""
     _, _, mine, others, blocked, _, used, _ = zip(*_bins(found, axis), strict=True)
     capacity = found[0].capacity
     unit = height / max(1, capacity, *used)
@@ -53,11 +53,11 @@ def chart(found: Sequence[Step], axis: Axis, *, now_at: float | None, height: in
 
     booked = [sum(pair) for pair in zip(mine, others, strict=True)]
     room = [capacity - away for away in blocked]
-    ground, roof = ([level] * len(booked) for level in (0, capacity))
+    floor, roof = ([level] * len(booked) for level in (0, capacity))
     return Chart(
         width=axis.days * WIDE,
         height=height,
-        mine=area(ground, mine),
+        mine=area(floor, mine),
         others=area(mine, booked),
         blocked=area(room, roof),
         over=area([min(pair) for pair in zip(room, booked, strict=True)], booked),

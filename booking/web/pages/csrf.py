@@ -1,6 +1,6 @@
-"""That a form comes from our own page: a port, and tokens that stand on no session.
+"""Proof that a form comes from our own page: an interface, and tokens that need no session.
 
-A cross-site request carries what the browser knows, never what stands in our forms.
+A cross-site request carries what the browser knows, never the contents of our forms.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ CSRF_FAILED: Final = Kind("forged", HTTPStatus.FORBIDDEN, "The form is not fresh
 
 
 class CsrfProtection(Protocol):
-    """Makes what forms carry, and looks at what they bring back."""
+    """Makes the tokens of forms, and checks those that come back."""
 
     def token(self, who: Principal, request: Request) -> str:
         """For the forms of an answer to this request."""
@@ -53,7 +53,7 @@ class UserTokens:
 
 
 def stale_form() -> ProblemError:
-    """What is answered to a form that is not ours, or was ours too long ago."""
+    """The answer to a form that is not ours, or that is too old."""
     return ProblemError(
         CSRF_FAILED, "Nothing was changed: the form was too old. Load the page again, and send it anew."
     )

@@ -1,4 +1,4 @@
-"""What the form is answered: it can be booked, or what stands in the way and what would be accepted. Pure."""
+"""The answer to the form: it can be booked, or the violations and the alternatives. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -35,7 +35,7 @@ FIELD_OF: Final[Mapping[str, str]] = {
     "shortest": "end",
     "longest": "end",
 }
-"""Rule -> the field that it is about; rules that are about more are told above the buttons."""
+"""Rule -> the field that it is about; rules that are about more are shown above the buttons."""
 
 WHY: Final[Mapping[Why, str]] = {
     "within-limits": "within the limits",
@@ -46,7 +46,7 @@ WHY: Final[Mapping[Why, str]] = {
     "other-model": "another model",
     "earlier": "earlier",
 }
-"""What is different about an alternative."""
+"""The difference of an alternative, in words."""
 
 
 @dataclass(frozen=True)
@@ -63,21 +63,21 @@ class Filler:
 
 @dataclass(frozen=True)
 class Answer:
-    """What stands above the buttons."""
+    """The text above the buttons."""
 
     looks: Looks
     message: str
     violations: tuple[str, ...] = ()
     slots: tuple[Filler, ...] = ()
     errors: Mapping[str, list[str]] = field(default_factory=dict)
-    """Field -> sentences that stand next to it."""
+    """Field -> messages next to it."""
     later: str = ""
     """From when on it could be booked, or that it never can; of a refusal."""
 
     @property
     def beside(self) -> tuple[str, ...]:
-        """The sentences that stand next to fields: who hears the answer hears them with it."""
-        return tuple(message for told in self.errors.values() for message in told)
+        """The messages next to fields: screen readers read them out with the answer."""
+        return tuple(message for messages in self.errors.values() for message in messages)
 
 
 class ProposedBooking(Protocol):
@@ -154,15 +154,15 @@ def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Fill
 
 
 def nothing_now(later: str) -> str:
-    """That there is no other wish that would be accepted; ``later`` says from when on this one would be."""
+    """The message that no other request would be accepted; ``later`` adds from when on this one would be."""
     message = "Nothing like it would be accepted now"
     return f"{message}. {later}" if later else f"{message}, at no other time either."
 
 
 def later_of(earliest_start: datetime | None, clock: SiteClock) -> str:
-    """The earliest valid start, in a sentence; empty where there is none to be told.
+    """The message with the earliest valid start; empty where none is known.
 
-    Rules that count what somebody has already hold until that is over: who waits for it asks again then.
+    Rules that count a user's other bookings apply until those are over: a user who waits for that asks again.
     """
     if earliest_start is None:
         return ""
@@ -175,11 +175,11 @@ def unreadable(errors: Mapping[str, list[str]]) -> Answer:
 
 
 def fillers(
-    wishes: Iterable[tuple[ProposedBooking, str]], clock: SiteClock, *, namespace: str | None, user: str = ""
+    offered: Iterable[tuple[ProposedBooking, str]], clock: SiteClock, *, namespace: str | None, user: str = ""
 ) -> tuple[Filler, ...]:
     """Buttons for what would be accepted, each once."""
     made: dict[str, Filler] = {}
-    for proposal, why in wishes:
+    for proposal, why in offered:
         texts = filled(
             clock,
             model=proposal.model,
@@ -201,6 +201,6 @@ def fillers(
 
 
 def why_of(proposal: ProposedBooking, why: str, clock: SiteClock) -> str:
-    """What it is, and what is different about it."""
-    told = f"{gpus(proposal.count, proposal.model)}, {clock.length(proposal.start, proposal.end)}"
-    return f"{told} ({why})" if why else told
+    """The proposal in words, and its difference."""
+    words = f"{gpus(proposal.count, proposal.model)}, {clock.length(proposal.start, proposal.end)}"
+    return f"{words} ({why})" if why else words

@@ -1,4 +1,4 @@
-"""What the pages stand on: ports, so that tests give them fakes."""
+"""The dependencies of the pages: interfaces, so that tests can pass fakes."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -97,7 +97,7 @@ class Bookings(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class PageParts:
-    """Everything that the pages are made of."""
+    """All dependencies of the pages."""
 
     bookings: Bookings
     administration: Administration

@@ -92,7 +92,7 @@ class PageLayout:
         return protect(self.problem(ProblemError(_NO_PAGE, "Nothing can be seen at this address.")))
 
     def problem(self, error: Exception) -> Response:
-        """Any failure, as a page; for htmx as a sentence where the answer would stand."""
+        """Any failure, as a page; for htmx as a message in place of the answer."""
         problem = problem_of(error)
         if problem.kind is NO_TOKEN and "Authorization" not in request.headers:
             if is_fragment():

@@ -47,11 +47,11 @@ class LivePages:
         return self._page(visit, namespace, name)
 
     def _page(self, visit: Visit, namespace: str, name: str) -> Response:
-        told, problem, status = None, "", HTTPStatus.OK
+        answer, problem, status = None, "", HTTPStatus.OK
         mine: Sequence[tuple[str, str]] = ()
         try:
             mine = self._parts.live.mine(visit.who)
-            told = self._parts.live.why(visit.who, namespace, name) if namespace and name else None
+            answer = self._parts.live.why(visit.who, namespace, name) if namespace and name else None
         except UnknownPodError as error:
             problem, status = str(error), HTTPStatus.NOT_FOUND
         except ClusterError as error:
@@ -62,7 +62,7 @@ class LivePages:
             status=status,
             namespace=namespace,
             pod=name,
-            told=told,
+            told=answer,
             trouble=problem,
             mine=mine,
         )

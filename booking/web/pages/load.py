@@ -1,4 +1,4 @@
-"""What is booked of some devices over time, by whose it is: steps of load. Pure."""
+"""The booked share of some devices over time, by owner: steps of load. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -80,7 +80,7 @@ class Day:
 
 def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) -> tuple[Day, ...]:
     """The days of a row. A day's beginning is shown where the whole day is equally free."""
-    told: list[Day] = []
+    shown: list[Day] = []
     first = 0
     for begin, end in pairwise(midnights):
         while found[first].end <= begin:
@@ -88,8 +88,8 @@ def days(found: Sequence[Step], midnights: Sequence[datetime], now: datetime) ->
         last = first
         while last + 1 < len(found) and found[last + 1].start < end:
             last += 1
-        told.append(_day(found[first : last + 1], max(begin, min(now, end)), begin))
-    return tuple(told)
+        shown.append(_day(found[first : last + 1], max(begin, min(now, end)), begin))
+    return tuple(shown)
 
 
 def _day(inside: Sequence[Step], since: datetime, begin: datetime) -> Day:

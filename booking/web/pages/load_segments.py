@@ -51,7 +51,7 @@ def at(found: Sequence[Step], instant: datetime) -> Step:
 
 
 def summary(title: str, found: Sequence[Step], clock: SiteClock) -> str:
-    """The picture in a sentence."""
+    """The chart in words."""
     ahead = [step for step in found if step.end > clock.now]
     least, most = min(ahead, key=_FREE), max(ahead, key=_FREE)
     if least.free == most.free:

@@ -40,7 +40,7 @@ class Notice:
 
 
 class MinePages:
-    """``/mine`` and what is done there."""
+    """``/mine`` and its actions."""
 
     def __init__(self, parts: PageParts, frame: PageLayout) -> None:
         self._parts = parts
@@ -48,7 +48,7 @@ class MinePages:
 
     # --- addresses -----------------------------------------------------------------------------------
     def show(self) -> Response:
-        """``GET /mine``; with ``past=1`` what is over."""
+        """``GET /mine``; with ``past=1`` the past bookings."""
         visit = self._frame.visit()
         if request.args.get("past"):
             return self._past(visit)
@@ -86,7 +86,7 @@ class MinePages:
         """``POST /mine/ID/cancel``."""
         return self._end(booking_id, "cancel")
 
-    # --- what they are made of -----------------------------------------------------------------------
+    # --- helpers -------------------------------------------------------------------------------------
     def _end(self, booking_id: str, verb: Literal["release", "cancel"]) -> Response:
         visit = self._frame.visit()
         self._parts.guarantee.demand()
@@ -105,7 +105,7 @@ class MinePages:
         return Response(status=HTTPStatus.SEE_OTHER, headers={"Location": f"/mine{query}{anchor}"})
 
     def _refused(self, visit: Visit, booking_id: str, verb: str, answer: Answer) -> Response:
-        """The page again; who may not see the booking is told so, not answered about it."""
+        """The page again; a user who may not see the booking learns that, and nothing about the booking."""
         self._parts.bookings.show(visit.who, booking_id)
         return self._page(visit, at=(booking_id, verb, answer), status=HTTPStatus.UNPROCESSABLE_ENTITY)
 
@@ -227,11 +227,11 @@ class MinePages:
             booking_id = request.args.get(what)
             if booking_id:
                 record = self._parts.bookings.show(visit.who, booking_id)
-                looks = "bad" if what == "stored" else "good"
-                told = message.format(gpus(record.count, record.model), record.id)
+                verdict = "bad" if what == "stored" else "good"
+                text = message.format(gpus(record.count, record.model), record.id)
                 if what == "released":
-                    told = f"{told} {end_effects.after(self._parts.terms)}"
-                return Notice(looks, told)
+                    text = f"{text} {end_effects.after(self._parts.terms)}"
+                return Notice(verdict, text)
         return None
 
 
@@ -259,7 +259,7 @@ def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
 
 
 def _impossible(decision: Decision, visit: Visit) -> Answer:
-    """There is one field: everything stands beside it."""
+    """There is one field: every message is next to it."""
     instead = "; ".join(told(decision.alternatives, visit.clock))
     return Answer(
         "bad",

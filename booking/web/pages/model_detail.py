@@ -15,7 +15,7 @@ from booking.web.pages.load import Day
 from booking.web.pages.load_segments import at, pieces_of, pieces_on, steps_on, summary
 
 _LOW: Final = 30
-"""Height of a node's picture."""
+"""Height of a node's chart."""
 
 
 @dataclass(frozen=True)
@@ -99,17 +99,17 @@ def _reason(block: Block, range_: CalendarRange) -> str:
 
 
 def bookers_of(overview: Overview, range_: CalendarRange, model: str) -> tuple[Booker, ...]:
-    """Bookings of the leaf by their start; none where only one's own are told, which have a page."""
+    """Bookings of the shown weeks, by start; none if only one's own are visible: they have their own page."""
     axis = range_.axis
-    told = [
+    visible = [
         (each.start, each.user, each)
         for each in overview.booked.get(model, ())
         if each.user is not None and each.start < axis.end and each.end > axis.start
     ]
-    if all(each.is_mine for _, _, each in told):
+    if all(each.is_mine for _, _, each in visible):
         return ()
-    told.sort(key=lambda row: row[:2])
+    visible.sort(key=lambda row: row[:2])
     return tuple(
         Booker(user, each.count, range_.clock.moment(each.start), range_.clock.moment(each.end), each.is_mine)
-        for _, user, each in told
+        for _, user, each in visible
     )

@@ -32,12 +32,12 @@ class Offer:
 
 @dataclass(frozen=True)
 class Risk:
-    """All that is told."""
+    """Everything shown about a booking at risk."""
 
     message: str
     offers: tuple[Offer, ...]
     others: tuple[str, ...]
-    """What could be booked anew once it is cancelled: no booking changes its model."""
+    """What could be booked once it is cancelled: a change cannot change the model."""
 
 
 def risk_of(
@@ -46,7 +46,7 @@ def risk_of(
     """Why a booking cannot be kept as things are, and what would be accepted in its place."""
     is_running = record.state(clock.now) == "active"
     mine = [each for each in instead if _becomes(record, each, clock, is_running=is_running)]
-    # A running one is released, not cancelled, and whoever has released waits before they book anew.
+    # A running one is released, not cancelled, and a user who has released waits before booking again.
     rest = [] if is_running else [each for each in instead if each not in mine]
     return Risk(
         f"{_cause(record, blocks, clock)} {_STAYS}",
@@ -97,7 +97,7 @@ def _offer(other: Alternative, clock: SiteClock, *, is_running: bool) -> Offer:
 
 
 def told(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
-    """Each in a few words: what, from when until when, and what is different about it."""
+    """Each in a few words: what, from when until when, and the difference."""
     for each in others:
         yield f"{gpus(each.count, each.model)}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"
 

@@ -99,7 +99,7 @@ class SiteClock:
         return durations.words(durations.between(start, end, self.zone))
 
     def told(self, message: str) -> str:
-        """Somebody's sentence with its instants (``wording.instant``) as these clocks show them."""
+        """A message with its instants (``wording.instant``) as these clocks show them."""
         return wording.retold(message, self.moment)
 
     def until(self, instant: datetime) -> str:

@@ -135,8 +135,8 @@ class AdministrationViews:
         answer = Eviction(namespace=body.namespace, pod=body.pod, reason=body.reason)
         if asked.query.dry_run:
             pod = self._bookings.dry_run_evict(asked.who, body.namespace, body.pod, body.reason)
-            told = {**msgspec.structs.asdict(answer), **msgspec.structs.asdict(pod)}
-            return Reply(body=WouldEvict(**told, dry_run=True))
+            fields = {**msgspec.structs.asdict(answer), **msgspec.structs.asdict(pod)}
+            return Reply(body=WouldEvict(**fields, dry_run=True))
         self._bookings.evict(asked.who, body.namespace, body.pod, body.reason, key=key)
         return Reply(body=answer, status=HTTPStatus.ACCEPTED)
 

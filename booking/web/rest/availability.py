@@ -1,4 +1,4 @@
-"""What is free when, by REST."""
+"""The availability of GPUs, by REST."""
 
 from datetime import timedelta
 from typing import Final
@@ -10,7 +10,7 @@ from booking.web.rest.responses import Availability, model_answer
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
 
 SPAN: Final = timedelta(days=28)
-"""What is shown when nobody says until when."""
+"""The span that is shown without an explicit end."""
 
 
 class AvailabilityViews:

@@ -1,4 +1,4 @@
-"""From the table of routes to a Flask blueprint: who may come in, what is read, what is answered."""
+"""From the table of routes to a Flask blueprint: access, parsing, answers."""
 
 from collections.abc import Callable, Iterable
 from typing import Any

@@ -29,7 +29,7 @@ class FieldWording:
         return Said(rule="beyond-the-calendar", message=f"The field {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
-        """It stands there more than once."""
+        """It occurs more than once."""
         message = f"The field {name} stands in the body more than once."
         return Said(rule="duplicated-field", message=message, field=name)
 

@@ -133,7 +133,7 @@ class BookingViews:
         return self._confirmed(record, HTTPStatus.OK)
 
     def _at_risk(self, records: Sequence[Record]) -> frozenset[str]:
-        """Of what is not known, nothing is said."""
+        """The ids at risk; empty while that is not known."""
         return frozenset() if self._parts.unknown_capacity() else self._parts.bookings.at_risk(records)
 
     def _before(self, who: Principal, key: Key | None, *, judges: bool = True) -> Record | None:

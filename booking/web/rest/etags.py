@@ -19,10 +19,10 @@ def tag_of(record: Record) -> str:
 
 
 def expected(headers: Headers) -> frozenset[str] | None:
-    """The versions one of which the asker wants to change; None: any.
+    """The versions one of which the client wants to change; None: any.
 
-    No header of the kind, or tags that are none of ours, is no version: whatever it is now is another one.
-    The service looks, in the transaction: who asks again with a key gets the answer to what was fresh once.
+    A malformed header, or tags that are none of ours, match no version: the current one is always different.
+    The service compares in the transaction: a retry with a key gets the answer of the once fresh request.
     """
     if_match = headers.get(IF_MATCH)
     if if_match is None or if_match.strip() == "*":

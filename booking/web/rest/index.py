@@ -1,4 +1,4 @@
-"""What is here: for people, and as OpenAPI document for programs."""
+"""The index of the API: for people, and as OpenAPI document for programs."""
 
 from collections.abc import Sequence
 from functools import cached_property

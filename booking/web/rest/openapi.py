@@ -91,7 +91,7 @@ def _types(route: Route[Any, Any]) -> Iterator[Any]:
 
 
 def _operation(route: Route[Any, Any], routes: Routes) -> Json:
-    told: Json = {
+    operation: Json = {
         "operationId": route.name,
         "summary": route.summary,
         "parameters": [*_path(route), *_query(route), *map(_parameter, route.headers)],
@@ -99,10 +99,10 @@ def _operation(route: Route[Any, Any], routes: Routes) -> Json:
     }
     if route.takes_body:
         content = {_JSON: {"schema": {"$ref": _REFERENCE.format(name=route.body.__name__)}}}
-        told["requestBody"] = {"required": not route.body_is_optional, "content": content}
+        operation["requestBody"] = {"required": not route.body_is_optional, "content": content}
     if route.access == "anybody":
-        told["security"] = []
-    return told
+        operation["security"] = []
+    return operation
 
 
 def _path(route: Route[Any, Any]) -> Iterator[Json]:
@@ -114,8 +114,8 @@ def _query(route: Route[Any, Any]) -> Iterator[Json]:
     """Each parameter with the schema of its field; none of them takes null."""
     _, schemas = msgspec.json.schema_components([route.query], ref_template=_REFERENCE)
     schema = schemas[route.query.__name__]
-    for name, told in schema["properties"].items():
-        kinds = [kind for kind in told.get("anyOf", [told]) if kind != {"type": "null"}]
+    for name, described in schema["properties"].items():
+        kinds = [kind for kind in described.get("anyOf", [described]) if kind != {"type": "null"}]
         (kind,) = kinds
         plain = {key: value for key, value in kind.items() if key not in {"description", "default"}}
         plain = _without_null(plain)
@@ -152,12 +152,12 @@ def _parameter(header: Header) -> Json:
 
 def _answers(route: Route[Any, Any], routes: Routes) -> Iterator[tuple[str, Json]]:
     for status, answer in route.answers.items():
-        told: Json = {"description": answer.about, "content": {_JSON: {"schema": _schema(answer)}}}
+        response: Json = {"description": answer.about, "content": {_JSON: {"schema": _schema(answer)}}}
         if answer.headers:
-            told["headers"] = _headers(answer.headers)
+            response["headers"] = _headers(answer.headers)
         if route.links:
-            told["links"] = dict(_links(route, routes))
-        yield str(status.value), told
+            response["links"] = dict(_links(route, routes))
+        yield str(status.value), response
 
 
 def _schema(answer: Answer) -> Json:
@@ -188,11 +188,11 @@ def _problems(route: Route[Any, Any]) -> Iterator[tuple[str, Json]]:
     for status, kinds in by_status.items():
         schema = {"$ref": _REFERENCE.format(name=Problem.__name__)}
         about = "; ".join(f"{kind.title} (`{kind.uri}`)" for kind in kinds)
-        told: Json = {"description": f"{about}.", "content": {CONTENT_TYPE: {"schema": schema}}}
+        response: Json = {"description": f"{about}.", "content": {CONTENT_TYPE: {"schema": schema}}}
         headers = _PROBLEM_HEADERS.get(status)
         if headers:
-            told["headers"] = _headers(headers)
-        yield str(status.value), told
+            response["headers"] = _headers(headers)
+        yield str(status.value), response
 
 
 def _kinds(route: Route[Any, Any]) -> Iterator[Kind]:

@@ -1,7 +1,7 @@
-"""What a request says, as one struct: every field by itself, all that is wrong told at once. Pure.
+"""Parses a request into one struct: every field by itself, all errors reported at once. Pure.
 
-The struct's types say what a field is, for the OpenAPI document and here (``booking.web.fields``); nothing is
-read twice, and what stands twice, or that nobody knows, is told instead of guessed at.
+The struct's types define the fields, for the OpenAPI document and here (``booking.web.fields``). Nothing is
+read twice, and duplicated or unknown names are reported instead of guessed at.
 """
 
 from collections.abc import Callable, Mapping
@@ -86,7 +86,7 @@ class Wording(Protocol):
         ...
 
     def duplicated(self, name: str) -> Said:
-        """It stands there more than once."""
+        """It occurs more than once."""
         ...
 
     def unknown(self, name: str, text: str) -> Said:
@@ -137,28 +137,28 @@ class Field:
 @cache
 def fields_of(kind: type[msgspec.Struct]) -> dict[str, Field]:
     """Name -> field of a struct."""
-    told = inspect.type_info(kind)
-    if not isinstance(told, inspect.StructType):
+    info = inspect.type_info(kind)
+    if not isinstance(info, inspect.StructType):
         raise TypeError(f"{kind.__name__} is no struct.")
-    return {each.encode_name: _field(each) for each in told.fields}
+    return {each.encode_name: _field(each) for each in info.fields}
 
 
-def _field(told: inspect.Field) -> Field:
-    parts = told.type.types if isinstance(told.type, inspect.UnionType) else (told.type,)
+def _field(described: inspect.Field) -> Field:
+    parts = described.type.types if isinstance(described.type, inspect.UnionType) else (described.type,)
     takes_null = any(isinstance(part, inspect.NoneType) for part in parts)
     (main,) = (part for part in parts if not isinstance(part, inspect.NoneType))
     extra = main.extra or {} if isinstance(main, inspect.Metadata) else {}
     hint = extra.get(HINT, "say it.")
-    return Field(told.name, told.encode_name, _reader(main), told.required, takes_null, hint)
+    return Field(described.name, described.encode_name, _reader(main), described.required, takes_null, hint)
 
 
-def _reader(told: inspect.Type) -> Reader:
-    if isinstance(told, inspect.Metadata):
-        own: Reader | None = (told.extra or {}).get(READ)
-        return own or _reader(told.type)
-    if isinstance(told, inspect.LiteralType):
-        return _chooser(tuple(map(str, told.values)))
-    raise TypeError(f"Nothing reads {told}.")
+def _reader(kind: inspect.Type) -> Reader:
+    if isinstance(kind, inspect.Metadata):
+        own: Reader | None = (kind.extra or {}).get(READ)
+        return own or _reader(kind.type)
+    if isinstance(kind, inspect.LiteralType):
+        return _chooser(tuple(map(str, kind.values)))
+    raise TypeError(f"Nothing reads {kind}.")
 
 
 def _chooser(choices: tuple[str, ...]) -> Callable[[Any], str]:
@@ -175,7 +175,7 @@ class _Reading:
     complaints: list[Said] = field(default_factory=list)
     unread: set[str] = field(default_factory=set)
     is_readable: bool = True
-    """Whether what is wrong could be read."""
+    """Whether the errors are in values that could be read."""
 
     def read(self, wanted: Field) -> None:
         """Read one field."""

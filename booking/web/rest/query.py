@@ -29,7 +29,7 @@ class ParameterWording:
         return Said(rule="beyond-the-calendar", message=f"The parameter {name} {message}", field=name)
 
     def duplicated(self, name: str) -> Said:
-        """It stands there more than once."""
+        """It occurs more than once."""
         message = f"The parameter {name} stands in the query more than once."
         return Said(rule="duplicated-parameter", message=message, field=name)
 

@@ -37,10 +37,10 @@ _ABOUT: Final[dict[str, tuple[str | None, frozenset[str]]]] = {
 
 @dataclass(frozen=True)
 class SlotLike:
-    """What a body asks for.
+    """The booking request of a body.
 
-    What cannot be read is replaced by something harmless, so that the rules can still say what they say about
-    the rest; ``unread`` tells which of their answers mean nothing then.
+    Unreadable values are replaced by harmless ones, so that the rules can still judge the rest; ``unread``
+    shows which of their answers mean nothing then.
     """
 
     request: BookingRequest
@@ -59,12 +59,12 @@ class SlotLike:
         alternatives: Sequence[Alternative] = (),
     ) -> ProblemError:
         """Complaints, and those violations that rest on nothing unread, with their fields."""
-        told = [
+        certain = [
             said(violation, self._field(violation.rule))
             for violation in violations
             if not self.unread & _ABOUT.get(violation.rule, (None, self.unread))[1]
         ]
-        everything = (*self.complaints, *told)
+        everything = (*self.complaints, *certain)
         return ProblemError(
             self.problem if self.complaints else REFUSED,
             " ".join(each.message for each in everything),
@@ -115,7 +115,7 @@ class _Span:
 
 
 def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
-    """The end of what is asked for, by ``end`` or by ``duration``."""
+    """The requested end, by ``end`` or by ``duration``."""
     values = body.values
     begin: datetime = values.get("start") or now
     end, duration = values.get("end"), values.get("duration")

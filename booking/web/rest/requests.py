@@ -40,7 +40,7 @@ class BookingBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 
 
 class ChangeBody(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What shall become of a booking: what is not said stays; a namespace of null means all of them."""
+    """A change of a booking: absent fields stay as they are; a namespace of null means all of them."""
 
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET

@@ -48,9 +48,9 @@ class BookingAnswer(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     """Whether it cannot be kept as things are: devices have disappeared. Nothing is cancelled by itself."""
     alternatives: tuple[Offer, ...] = ()
     """What could be had instead then, by a change; of another model or topology by cancelling it and booking
-    anew. Only when one booking is shown."""
+    again. Only when one booking is shown."""
     mirrored: bool | None = None
-    """Only after a change: whether it stands in the cluster already."""
+    """Only after a change: whether it is written in the cluster already."""
     note: str | None = None
     """What that means, when it does not."""
     pods: str | None = None
@@ -84,7 +84,7 @@ class WouldBe(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Slots(msgspec.Struct, frozen=True, kw_only=True):
-    """Spans in which the wish could be booked now, first ones first."""
+    """Spans in which the request could be booked now, first ones first."""
 
     slots: tuple[Slot, ...]
 
@@ -112,13 +112,13 @@ class BookedAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """What is free of a model, and when."""
+    """The free devices of a model over time."""
 
     model: str
     capacity: int
     """Whole healthy GPUs at present."""
     steps: tuple[Step, ...]
-    """Without gaps, from the span's start to its end; what is maintained then is no capacity."""
+    """Without gaps, from the span's start to its end; devices under maintenance then are no capacity."""
     nodes: Mapping[str, int]
     """Node -> whole healthy GPUs of the model at present."""
     blocks: tuple[Maintenance, ...]
@@ -128,7 +128,7 @@ class ModelAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Availability(msgspec.Struct, frozen=True, kw_only=True):
-    """What is free when, by model."""
+    """The free devices over time, by model."""
 
     start: Moment
     end: Moment
@@ -227,7 +227,7 @@ class AuditPage(
 class DeniedPage(
     msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"following": "continue"}
 ):
-    """Wishes that were not granted, newest first; with ``continue`` there are more."""
+    """Requests that were not granted, newest first; with ``continue`` there are more."""
 
     denied: tuple[Denied, ...]
     following: str | None = None
@@ -273,7 +273,7 @@ class WouldOrderGpu(GpuOrdered, frozen=True, kw_only=True):
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """What is here."""
+    """The resources of the API."""
 
     name: str
     token: str
@@ -353,13 +353,13 @@ def booking_answer(
     )
 
 
-def model_answer(told: ModelAvailability) -> ModelAnswer:
-    """What is free of a model, with the maintenance that concerns it: without who ordered that."""
+def model_answer(found: ModelAvailability) -> ModelAnswer:
+    """The availability of a model, with its maintenance, but without who ordered that."""
     return ModelAnswer(
-        model=told.model,
-        capacity=told.capacity,
-        steps=told.steps,
-        nodes=told.nodes,
+        model=found.model,
+        capacity=found.capacity,
+        steps=found.steps,
+        nodes=found.nodes,
         blocks=tuple(
             Maintenance(
                 node=block.node,
@@ -369,11 +369,11 @@ def model_answer(told: ModelAvailability) -> ModelAnswer:
                 end=block.end,
                 reason=block.reason,
             )
-            for block in told.blocks
+            for block in found.blocks
         ),
         bookings=tuple(
             BookedAnswer(user=each.user, count=each.count, start=each.start, end=each.end)
-            for each in told.bookings
+            for each in found.bookings
             if each.user is not None
         ),
     )

@@ -101,7 +101,7 @@ class Route(Generic[Q, B]):
     headers: tuple[Header, ...] = ()
     """Of the request, all optional."""
     kinds: tuple[Kind, ...] = ()
-    """Problems beside those that every route may answer with."""
+    """Problems in addition to those that every route may answer with."""
     links: tuple[Link, ...] = ()
 
     @property

@@ -26,7 +26,7 @@ class SlotViews:
 
 
 def slot_request_of(body: SlotBody) -> SlotRequest:
-    """What is asked for."""
+    """The slot request of a body."""
     return SlotRequest(
         model=body.model,
         duration=durations.read(body.duration),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from booking.settings import ServerSettings
-from booking.web.login.build import ground_of, provider_of
+from booking.web.login.build import login_context, provider_of
 from booking.web.login.oidc import Oidc
 from booking.web.login.provider import Provider
 from booking.web.login.session_auth import LoginContext
@@ -36,7 +36,7 @@ def served(tmp_path: Path) -> Iterator[Served]:
 def context(served: Served, settings: ServerSettings) -> LoginContext:
     oidc = provider_of(settings)
     provider = Provider(oidc, served.clock) if oidc else None
-    return ground_of(
+    return login_context(
         settings,
         served.store,
         served.clock,
