@@ -1,12 +1,12 @@
-"""What else somebody could have who cannot have what they asked for. Pure.
+"""Alternatives to a refused request. Pure.
 
-Every alternative is judged by ``booking.evaluate`` itself before it is offered: who takes it at once gets it.
+Every alternative has passed ``booking.evaluate`` before it is offered: a user who takes it at once gets it.
 
-The wish changed in one thing alone comes first, then the wish at other times, then less of it; at last all
-that there is of its neighbourhood: any model that may be asked for, from 1 GPU up to as many as were wished
-for, from the shortest booking up to one as long as the wish, from any start on. Lengths and starts are on the
-policy's steps, or on hours where it has none. Wherever three of these would be accepted three are offered, as
-far as a room sees at once what it has, and ``QUESTIONS`` are enough.
+Requests that differ in one thing come first, then the same request at other times, then smaller ones. Last
+comes the whole neighbourhood: any model that may be asked for, from 1 GPU up to the requested count, from the
+shortest booking up to the requested length, at any start. Lengths and starts are on the policy's steps, or on
+hours where it has none. Wherever three of these would be accepted three are offered, as far as a room knows
+at once what it has, and as far as ``QUESTIONS`` suffice.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -34,18 +34,18 @@ from booking.rules import OF_THE_ASKER
 
 MOST: Final = 3
 Why = Literal["within-limits", "later", "several-nodes", "shorter", "fewer-gpus", "other-model", "earlier"]
-"""What is different: changed as little as the limits demand, begun later, on several nodes instead of one,
+"""The difference: changed as little as the limits demand, begun later, on several nodes instead of one,
 ... Of several things the one that weighs most: another model, fewer GPUs, shorter."""
 
 
 class Alternative(Proposal, frozen=True, kw_only=True):
-    """A wish that would be accepted now."""
+    """A request that would be accepted now."""
 
     why: Why
 
 
 Candidates = Iterator[tuple[Why, Proposal]]
-"""What could be offered, and what is different about it."""
+"""Proposals that could be offered, each with its difference from the request."""
 
 
 def is_meant(proposal: Proposal) -> bool:
@@ -54,11 +54,11 @@ def is_meant(proposal: Proposal) -> bool:
 
 
 def find(judge: Judge, proposal: Proposal) -> tuple[Alternative, ...]:
-    """Up to three wishes that would be accepted, the most alike first. None for one that makes no sense.
+    """Up to three requests that would be accepted, most similar first. None if the request makes no sense.
 
     Args:
         judge: the decision.
-        proposal: what was refused.
+        proposal: the refused request.
     """
     return tuple(islice(_accepted(CachedJudge(judge), proposal), MOST)) if is_meant(proposal) else ()
 
@@ -75,7 +75,7 @@ def _accepted(asked: CachedJudge, proposal: Proposal) -> Iterator[Alternative]:
 
 
 def _shown(proposal: Proposal) -> Proposal:
-    """What people can tell apart: one GPU is always on one node."""
+    """The proposal in the form that people can distinguish: one GPU is always on one node."""
     return changed(proposal, topology="any") if proposal.count == 1 else proposal
 
 
@@ -89,7 +89,7 @@ def _is_something(judge: Judge, candidate: Proposal, proposal: Proposal) -> bool
 
 
 def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Proposal]) -> Candidates:
-    """Most are looked for only when they are needed; ``available`` grows meanwhile."""
+    """Lazy: most are searched for only when they are needed; ``offered`` grows meanwhile."""
     judge = asked.judge
     models = [model for model in judge.models if _may_ask(judge.case(changed(proposal, model=model)))]
     bases = {model: _bases(judge, changed(proposal, model=model)) for model in models}
@@ -108,9 +108,9 @@ def _candidates(asked: CachedJudge, proposal: Proposal, offered: Sequence[Propos
         for less in _less(asked, base):
             if not any(_is_part(less, each) for each in offered):
                 yield _why(judge, less, like, proposal), less
-    for look in (_parts, _odd):
+    for variants in (_parts, _odd):
         for like, base in every:
-            yield from ((_why(judge, less, like, proposal), less) for less in look(asked, base))
+            yield from ((_why(judge, less, like, proposal), less) for less in variants(asked, base))
 
 
 def _changed_in_one_thing(asked: CachedJudge, like: Proposal) -> Candidates:
@@ -149,7 +149,7 @@ def _less(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
 
 
 def _parts(asked: CachedJudge, base: Proposal) -> Iterator[Proposal]:
-    """Also what is part of something that is offered already: from the same start shorter, or fewer."""
+    """Also parts of proposals that are offered already: shorter from the same start, or fewer GPUs."""
     for count in sorted({base.count, 1}, reverse=True):
         for found in _apart(asked, _least(asked, base, count)):
             yield from islice(_shorter(asked, _begun(asked, base, found)), MOST)
@@ -183,7 +183,7 @@ def _why(judge: Judge, less: Proposal, like: Proposal, proposal: Proposal) -> Wh
     return "earlier" if less.start < proposal.start else "later"
 
 
-# --- from when on it is looked for, and of which models --------------------------------------------------
+# --- where the search begins, and for which models -------------------------------------------------------
 
 
 def _may_ask(case: RuleContext) -> bool:
@@ -199,7 +199,7 @@ def _may_lie_elsewhere(judge: Judge, proposal: Proposal) -> bool:
 
 
 def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
-    """As much of a wish as the limits leave; and if that begins later than it must, the same from now on."""
+    """As much of the request as the limits leave; if that begins too late, also the same from now on."""
     like, case = _within_limits(judge, proposal), judge.case(proposal)
     soon = _within_limits(
         judge, changed(proposal, start=judge.now, end=durations.after(judge.now, case.length, case.limits.tz))
@@ -208,9 +208,9 @@ def _bases(judge: Judge, proposal: Proposal) -> tuple[Proposal, ...]:
 
 
 def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
-    """As much of the wish as limits on its shape leave: not in the past, not too long, not too large.
+    """As much of the request as limits on its shape leave: not in the past, not too long, not too large.
 
-    What runs stays where it begins.
+    A running booking keeps its start.
     """
     case = judge.case(proposal)
     had = case.changing
@@ -231,13 +231,13 @@ def _within_limits(judge: Judge, proposal: Proposal) -> Proposal:
 
 
 def _is_any_left(asked: CachedJudge, bases: tuple[Proposal, ...]) -> bool:
-    """Whether anything at all can be had: if not, nothing need be looked for. A change may give back."""
+    """Whether anything at all is available: if not, the search can be skipped. A change may give back."""
     soonest = bases[-1]
     is_change = asked.judge.case(soonest).changing is not None
     return is_change or asked.first(_least(asked, soonest, 1), soonest.start) is not None
 
 
-# --- what it is made of ----------------------------------------------------------------------------------
+# --- building blocks -------------------------------------------------------------------------------------
 
 
 def _apart(asked: CachedJudge, proposal: Proposal) -> Iterator[Proposal]:
@@ -311,5 +311,5 @@ def _least(asked: CachedJudge, proposal: Proposal, count: int) -> Proposal:
 
 
 def _begun(asked: CachedJudge, proposal: Proposal, found: Proposal) -> Proposal:
-    """The whole wish, begun when another can be, and for as many GPUs."""
+    """The whole request, with the start and the GPU count of another proposal."""
     return begun_at(changed(proposal, count=found.count), found.start, asked.judge.case(proposal))

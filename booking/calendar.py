@@ -1,7 +1,7 @@
 """Load over time: step profiles of half-open intervals. Pure.
 
-Load rises at starts alone, so what is true at ``start`` and at every start inside ``[start, end)`` is true
-in all of it. Whoever keeps the load within the devices at each instant can give every booking the same
+Load rises only at starts, so a condition that holds at ``start`` and at every start inside ``[start, end)``
+holds in all of it. If the load stays within the devices at each instant, every booking can have the same
 devices for its whole life (interval graphs are perfect), so devices are chosen when a booking is used.
 """
 
@@ -59,14 +59,14 @@ def peak(loads: Iterable[Load], start: datetime, end: datetime) -> int:
 def availability(
     loads: Iterable[Load], start: datetime, end: datetime, *, capacity: int, lost: Iterable[Load] = ()
 ) -> tuple[Step, ...]:
-    """What is free in ``[start, end)``: steps without gaps.
+    """The free devices in ``[start, end)``: steps without gaps.
 
     Args:
-        loads: what is booked.
+        loads: the bookings.
         start: of the span.
         end: of the span.
-        capacity: devices that there are.
-        lost: those of them that cannot be had for some time.
+        capacity: existing devices.
+        lost: those of them that are unavailable for some time.
     """
     booked, gone = dict(_profile(loads, start)), dict(_profile(lost, start))
     turns = sorted(moment for moment in booked.keys() | gone.keys() if moment < end)

@@ -50,7 +50,7 @@ from cluster.process.settings import SettingsError, load
 
 
 def main() -> int:
-    """Run until told to stop; the exit code."""
+    """Run until a signal stops it; the exit code."""
     try:
         settings = load(ControllerSettings, os.environ)
         logs.configure(level=settings.log_level, style=settings.log_style)
@@ -100,7 +100,7 @@ def build(settings: ControllerSettings, clock: Clock, registry: CollectorRegistr
 
 @dataclass(frozen=True, kw_only=True)
 class _Base:
-    """What webhook and reclaimer stand on."""
+    """What webhook and reclaimer share."""
 
     settings: ControllerSettings
     clock: Clock
@@ -185,7 +185,7 @@ def _reclaim(base: _Base) -> Reclaimer:
         base.cache,
         guards=Guards(leads=elector.leads, unready_reason=base.unready_reason),
         leaving=departure,
-        tell=_telling(events),
+        tell=_event_writer(events),
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,
@@ -208,14 +208,14 @@ def _answer_maia(base: _Base, reclaimer: Reclaimer) -> None:
     base.process.closing("maia", serve(door, settings.maia_host, settings.maia_port).close)
 
 
-def _telling(events: EventRecorder) -> WriteEvent:
-    """Events on pods: a warning, unless nothing is lost by what it says."""
+def _event_writer(events: EventRecorder) -> WriteEvent:
+    """Writes Events on pods: warnings, unless the reason is one by which nothing is lost."""
 
-    def tell(pod: Pod, reason: str, message: str) -> None:
+    def write(pod: Pod, reason: str, message: str) -> None:
         good = reason in {names.GPUS_KEPT, names.EVICTION_WITHDRAWN}
         (events.normal if good else events.warning)(pod, reason, message)
 
-    return tell
+    return write
 
 
 def _terms(settings: ControllerSettings) -> EvictionSettings:

@@ -34,7 +34,7 @@ class Duration(msgspec.Struct, frozen=True):
     seconds: int = 0
 
     def __post_init__(self) -> None:
-        """Refuse what is less than nothing."""
+        """Refuse negative lengths."""
         if self.days < 0 or self.seconds < 0:
             raise ValueError("A length is not less than nothing.")
 
@@ -138,7 +138,7 @@ def wall_of(instant: datetime, zone: tzinfo) -> datetime:
 
 
 def _days_on(instant: datetime, days: int, zone: tzinfo) -> datetime:
-    """The same time of day so many days on; what is beyond the calendar is its last instant, or first."""
+    """The same time of day so many days later; clamped to the calendar's first and last instant."""
     if not days:
         return instant.astimezone(UTC)
     try:

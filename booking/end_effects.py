@@ -1,6 +1,7 @@
-"""What becomes of pods when their booking is over, by the settings: in the words of people. Pure.
+"""What happens to pods when their booking is over, by the settings, as messages for people. Pure.
 
-The controller tells it to the owner of each pod before the end, the booking server to whoever ends a booking.
+The controller reports it to the owner of each pod before the end, the booking server to the user who ends a
+booking.
 """
 
 from collections.abc import Mapping
@@ -36,22 +37,22 @@ _AND_THEN: Final[Mapping[tuple[bool, EndAction], str]] = {
 
 
 def of_one(action: EndAction, *, is_owned: bool) -> str:
-    """What its owner is told of one pod before the end of its booking, and what to do.
+    """The message to a pod's owner before the end of its booking: what will happen, and what to do.
 
     Args:
-        action: what the settings say about this pod.
+        action: what the settings do with this pod.
         is_owned: whether it is a controller's.
     """
     return _ONE_STAYS if action == "demote" else _OF_ONE[is_owned, action]
 
 
 def before(terms: EvictionSettings) -> str:
-    """What becomes of a booking's pods if it ends now, told before it does: sentences."""
+    """What will happen to a booking's pods if it ends now, shown before it does: sentences."""
     return _of_all(terms, "end with it", ": save your work first.")
 
 
 def after(terms: EvictionSettings) -> str:
-    """What becomes of a booking's pods, told when it has ended: sentences."""
+    """What happens to a booking's pods, shown when it has ended: sentences."""
     return _of_all(terms, "end now", ".")
 
 

@@ -8,7 +8,7 @@ from booking.records import Violation
 
 
 class RefusedError(Exception):
-    """The wish cannot be granted; nothing was changed."""
+    """The request cannot be granted; nothing was changed."""
 
     def __init__(
         self,
@@ -22,7 +22,7 @@ class RefusedError(Exception):
         self.earliest_start = earliest_start
         """When a booking of this size and length could start; None if never, or if that is not the matter."""
         self.alternatives = tuple(alternatives)
-        """Wishes that would be granted now."""
+        """Requests that would be granted now."""
 
 
 class UnknownError(Exception):

@@ -1,7 +1,7 @@
 """The one decision about a request: create, change, dry run, page and command line all ask here. Pure.
 
-What is accepted can be honoured (law L5): ``Decision.plan`` is where it stands in the witness plan, and
-``Decision.moved`` what has to be rewritten in the same transaction.
+An accepted booking can be honoured (law L5): ``Decision.plan`` is its place in the witness plan, and
+``Decision.moved`` must be rewritten in the same transaction.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,8 +25,8 @@ from cluster.objects.bookings import Topology
 LimitsFor = Callable[[str], Limits]
 """Model (label form) -> the limits of this user on it: ``policy.limits_for`` with all but the model given."""
 RoomFor = Callable[[str], FreeCapacity]
-"""Model (label form) -> its room, without the booking that is being changed. Other models than the one that
-is asked for are asked about only when alternatives are looked for."""
+"""Model (label form) -> its room, without the booking that is being changed. Models other than the requested
+one are queried only when alternatives are searched for."""
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,17 +43,17 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     violations: tuple[Violation, ...] = ()
     """Empty: accepted."""
     earliest_start: datetime | None = None
-    """The first instant at which a booking of this size would keep every rule and fit, asked for then.
+    """The first instant at which a booking of this size, requested then, would keep every rule and fit.
 
-    It is as long as was asked for, or as the limits allow. None: never, or the request makes no sense, or a
-    running booking is changed; or nothing is wrong, and whoever asks wants to know nothing else.
+    It has the requested length, or the longest that the limits allow. None: never, or the request makes no
+    sense, or a running booking is changed; or nothing is wrong and the caller asked for nothing else.
     """
     alternatives: tuple[Alternative, ...] = ()
-    """Up to three other wishes that would be accepted now; none for what is accepted itself."""
+    """Up to three other requests that would be accepted now; none if this one is accepted."""
     is_searched: bool = False
-    """Whether alternatives were looked for: not for what is accepted, nor for what is no wish at all."""
+    """Whether alternatives were searched for: not if it is accepted, nor if the request makes no sense."""
     plan: tuple[Place, ...] = ()
-    """Where it stands in the witness plan; empty where it is refused, or the room keeps none."""
+    """Its place in the witness plan; empty if it is refused, or the room keeps no plan."""
     moved: Mapping[str, tuple[Place, ...]] = {}
     """Booking id -> its new plan, of others that have to move for it."""
 
@@ -78,22 +78,22 @@ def evaluate(
     """Judge a request, or the change of a booking.
 
     A start up to ``limits.tolerance`` in the past becomes now. The booking then loses those minutes, but is
-    judged by the length that was asked for: "a day from now" does not fail because the answer took a second.
+    judged by the requested length: "a day from now" does not fail because the answer took a second.
 
-    A change that only gives back (later start, earlier end, fewer GPUs) needs no room: it is accepted under a
-    full calendar, too, and under limits that have been tightened since.
+    A change that only gives back (later start, earlier end, fewer GPUs) needs no room: it is accepted even if
+    the calendar is full or limits have been tightened since.
 
     Args:
         now: aware UTC.
         limits_for: the user's limits.
         history: the user's own records, of every state; ``changing`` may be among them.
         room_for: what can be promised, without ``changing``.
-        capacity: the models and devices that there are.
-        request: what is asked for; of a change, the whole booking as it should become.
+        capacity: the existing models and devices.
+        request: the request; for a change, the whole booking as it should become.
         changing: the booking that is changed; None: a new one.
-        with_alternatives: whether to look for what else there could be, which costs some searches: the
-            alternatives of a refusal, the earliest start of what is accepted.
-        deadline: by which the alternatives end; there are some also for what is accepted, but ends later.
+        with_alternatives: whether to search for the alternatives of a refusal, and for the earliest start of
+            an accepted request; this costs some searches.
+        deadline: by which the alternatives end; an accepted request that ends later has some, too.
     """
     inquiry = _Inquiry(
         now.replace(microsecond=0),
@@ -111,7 +111,7 @@ def evaluate(
     if decision.is_accepted and (deadline is None or decision.end <= deadline):
         return decision
     proposal = _proposal(decision, decision.start, decision.end)
-    # A namespace that cannot be would be refused with every other wish as well.
+    # An impossible namespace would be refused with every other request as well.
     if any(request_validation.of_namespace(request.namespace)) or not alternatives.is_meant(proposal):
         return decision
     return msgspec.structs.replace(
@@ -128,10 +128,10 @@ def instead_of(
     room_for: RoomFor,
     capacity: Capacity,
 ) -> tuple[Alternative, ...]:
-    """What its owner could have at once in place of a booking that cannot be kept; none where it can.
+    """What its owner could have at once in place of a booking that cannot be kept; none if it can be kept.
 
-    By changing it; a planned one also by cancelling it and booking anew, on several nodes or of another
-    model. A running one is neither cancelled nor moved, and whoever releases it waits before they book again.
+    By changing it; a planned one also by cancelling it and booking again, on several nodes or another model.
+    A running one is neither cancelled nor moved, and a user who releases it waits before booking again.
 
     Args:
         lost: planned or running.
@@ -169,7 +169,7 @@ class _Inquiry:
     capacity: Capacity
     changing: Record | None
     is_curious: bool
-    """Whether an accepted wish asks for its earliest start, too."""
+    """Whether an accepted request gets its earliest start, too."""
     needs_room: bool = False
     """Whether there must be room even for what has been promised already: it was lost."""
     deadline: datetime | None = None
@@ -236,7 +236,7 @@ class _Inquiry:
         return capacity.largest(model) if topology == "single-node" else capacity.total(model)
 
     def case(self, proposal: Proposal) -> RuleContext:
-        """The wish as the rules see it."""
+        """The request as the rules see it."""
         return self._case(proposal.model, _request(proposal))
 
     def free_capacity(self, model: str) -> FreeCapacity:
@@ -266,16 +266,16 @@ class _Inquiry:
 
 @dataclass(frozen=True, slots=True)
 class _Instead:
-    """Judges what could become of a planned booking: what it can be changed to, or what is booked anew."""
+    """Judges what could replace a planned booking: what it can be changed to, or a new booking."""
 
     lost: Record
     changed: _Inquiry
-    anew: _Inquiry
+    fresh: _Inquiry
 
     @property
     def now(self) -> datetime:
         """The instant."""
-        return self.anew.now
+        return self.fresh.now
 
     @property
     def deadline(self) -> None:
@@ -284,19 +284,19 @@ class _Instead:
     @property
     def models(self) -> tuple[str, ...]:
         """Those that there are."""
-        return self.anew.models
+        return self.fresh.models
 
     def there(self, model: str, topology: Topology) -> int:
         """Of all nodes, or of the largest."""
-        return self.anew.there(model, topology)
+        return self.fresh.there(model, topology)
 
     def case(self, proposal: Proposal) -> RuleContext:
-        """The wish as the rules see it."""
+        """The request as the rules see it."""
         return self._of(proposal).case(proposal)
 
     def free_capacity(self, model: str) -> FreeCapacity:
         """What there is of a model."""
-        return self.anew.free_capacity(model)
+        return self.fresh.free_capacity(model)
 
     def is_accepted(self, proposal: Proposal, *, thoroughly: bool = True) -> bool:
         """Whether nothing is wrong with it."""
@@ -304,7 +304,7 @@ class _Instead:
 
     def _of(self, proposal: Proposal) -> _Inquiry:
         is_change = proposal.model == self.lost.model and proposal.topology == self.lost.topology
-        return self.changed if is_change else self.anew
+        return self.changed if is_change else self.fresh
 
 
 def _decided(
@@ -332,14 +332,14 @@ def _decided(
 def _wrong(
     case: RuleContext, free_capacity: FreeCapacity | None, want: CapacityRequest
 ) -> Iterator[Violation]:
-    """What is wrong with a case: its instants, the rules that it breaks, the room that is lacking."""
+    """The violations of a case: impossible instants, broken rules, missing room."""
     yield from _broken(case)
     if free_capacity and _is_room_asked(case):
         yield from start_rules.shortage(case, free_capacity, want)
 
 
 def _broken(case: RuleContext) -> Iterator[Violation]:
-    """What is wrong with a case whatever room there is."""
+    """The violations of a case that do not depend on room."""
     yield from request_validation.of_span(case)
     yield from start_rules.broken(case)
 
@@ -350,7 +350,7 @@ def _is_room_asked(case: RuleContext, *, needs_room: bool = False) -> bool:
 
 
 def _placing(case: RuleContext, free_capacity: FreeCapacity, want: CapacityRequest) -> Placement:
-    """Where it stands: what only gives back stays where it was, though the calendar may be overfull."""
+    """Its place; a change that only gives back stays where it was, even if the calendar is overfull."""
     if case.gives_back and case.changing is not None:
         return Placement(plan=_trimmed(case.changing.plan, case.count))
     placing = free_capacity.place(want, max(case.start, case.now), case.end)

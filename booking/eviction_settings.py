@@ -25,15 +25,15 @@ class EvictionSettings:
     queue_gate: bool = False
     """Whether pods without a booking for which no GPU is free wait behind our scheduling gate."""
     notice_seconds: float = 0
-    """Between telling a victim and evicting it."""
+    """Between the notice to a victim and its eviction."""
     longest_notice_seconds: float = 600
-    """A pod's own wish for notice counts up to this."""
+    """A pod's own request for notice counts up to this."""
     longest_grace_seconds: int = 120
     """A pod's own termination grace counts up to this."""
     restart_cost_seconds: float = 0
-    """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
+    """What starting again costs a victim, besides its lost work: seconds of each of its GPUs."""
     budget_override_seconds: float | None = None
-    """How long a booked pod waits for disruption budgets before it overrides one; None: for ever."""
+    """How long a booked pod waits for disruption budgets before it overrides one; None: indefinitely."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """For bare pods."""
     end_action_with_controller: EndAction = "demote"

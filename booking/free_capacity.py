@@ -20,7 +20,7 @@ class CapacityRequest(msgspec.Struct, frozen=True, kw_only=True):
     count: int
     topology: Topology
     spared: int = 0
-    """Devices that must stay unbooked beside these: the policy's buffer."""
+    """Devices that must stay unbooked in addition: the policy's buffer."""
 
 
 class Shortage(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,11 +31,11 @@ class Shortage(msgspec.Struct, frozen=True, kw_only=True):
     total: int
     """How many there are at present."""
     message: str
-    """For people: what there is and what is lacking, complete with its full stop."""
+    """For people: what exists and what is missing, complete with its full stop."""
 
 
 class Placement(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a booking stands in the witness plan, and which others have to move for it."""
+    """A booking's place in the witness plan, and which others have to move for it."""
 
     plan: tuple[Place, ...] = ()
     moved: Mapping[str, tuple[Place, ...]] = {}
@@ -63,7 +63,7 @@ class Timetable(Protocol):
 
 
 class FreeCapacity(Protocol):
-    """The devices of one model over time: what there is, minus what is booked, blocked and not to be had."""
+    """The devices of one model over time, minus those that are booked, blocked or unavailable."""
 
     def lacking(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Shortage | None:
         """Why they cannot be had in all of ``[start, end)``; None when they can."""
@@ -74,5 +74,5 @@ class FreeCapacity(Protocol):
         ...
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Where they stand in the witness plan; None when ``lacking`` has something to say."""
+        """Their place in the witness plan; None when ``lacking`` reports something."""
         ...

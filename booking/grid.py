@@ -1,4 +1,4 @@
-"""Steps of a day: which instants stand on them, by the clocks of a zone. Pure."""
+"""Steps of a day: which instants are on them, by the clocks of a zone. Pure."""
 
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
@@ -33,7 +33,7 @@ def at_or_after(instant: datetime, step: Duration, zone: tzinfo) -> datetime:
 
 
 def is_multiple(length: Duration, step: Duration) -> bool:
-    """Whether a length is made of whole steps; calendar days always are."""
+    """Whether a length is a whole number of steps; calendar days always are."""
     return length.seconds % _seconds(step) == 0
 
 

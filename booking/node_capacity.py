@@ -1,4 +1,4 @@
-"""What the booking server promises from: the capacity of the cluster, out of the picture that it follows."""
+"""The capacity of the cluster that the booking server promises from, computed from its cluster cache."""
 
 import threading
 from collections.abc import Callable, Mapping
@@ -13,7 +13,7 @@ from cluster.process.clock import Clock
 
 
 class NodeCapacity:
-    """What can be booked now. Any thread may ask; it is made anew only when something has changed."""
+    """The devices that can be booked now. For many threads; recomputed only when something has changed."""
 
     def __init__(
         self,
@@ -23,12 +23,12 @@ class NodeCapacity:
         *,
         unready_reason: Callable[[], str | None],
     ) -> None:
-        """Before anything is told to the picture; unready_reason: why the picture is not to be trusted."""
+        """Create it before the cache receives anything; unready_reason: why the cache cannot be trusted."""
         self._cache, self._clock, self._terms = cache, clock, terms
         self.unready_reason = unready_reason
         """Why the capacity is not known now, None when it is."""
         self._lock = threading.Lock()
-        self._news = 0
+        self._changes = 0
         self._known: tuple[object, ...] = ()
         self._capacity = Capacity()
         cache.on_change(self._changed)
@@ -36,16 +36,16 @@ class NodeCapacity:
     def capacity(self) -> Capacity:
         """What can be booked now; nothing while ``unready_reason`` says something."""
         with self._lock:
-            news, instant = self._news, self._instant()
+            changes, instant = self._changes, self._instant()
             minute = instant.now.replace(second=0, microsecond=0)
-            # A pod that is told to go begins to hang, and a grant ends, by themselves: minutes are enough.
-            known = (news, instant.quiet, instant.gone, minute, _covered(instant.cover))
+            # Terminating pods start to hang and grants end with time alone: checking each minute is enough.
+            known = (changes, instant.quiet, instant.gone, minute, _covered(instant.cover))
             if known != self._known:
                 self._capacity, self._known = supply(instant, self._terms), known
             return self._capacity
 
     def blocked(self) -> Mapping[str, str]:
-        """Node -> what stands on it of maintenance, of every node."""
+        """Node -> the maintenance that is written on it, for every node."""
         with self._cache.locked():
             return {name: self._cache.blocked.get(name, "") for name in self._cache.nodes}
 
@@ -67,7 +67,7 @@ class NodeCapacity:
             return self._cache.instant(now, self._cache.cover(now))
 
     def _changed(self) -> None:
-        self._news += 1
+        self._changes += 1
 
 
 def _covered(cover: Mapping[str, Booking]) -> frozenset[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Keeps the stored witness true while nodes change, and maintenance written on the Nodes. One thread.
 
-Level-triggered: each round looks at what is stored and at what can be had, and writes what must be another.
-While the cluster is not known nothing is moved (law L6).
+Level-triggered: each round compares what is stored with what is available, and writes the difference.
+While the state of the cluster is not known nothing is moved (law L6).
 """
 
 import threading
@@ -32,7 +32,7 @@ EVERY: Final = 2.0
 
 
 class Cluster(Protocol):
-    """What is known of the cluster."""
+    """The known state of the cluster."""
 
     def capacity(self) -> Capacity:
         """What can be had."""
@@ -43,13 +43,13 @@ class Cluster(Protocol):
         ...
 
     def blocked(self) -> Mapping[str, str]:
-        """Node -> what stands on it of maintenance, of every node."""
+        """Node -> the maintenance that is written on it, for every node."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class PlanStatus:
-    """How promises stand."""
+    """The state of the promises."""
 
     at_risk: int
     """Bookings that cannot be kept as things are."""
@@ -65,13 +65,13 @@ class PlanController:
     def __init__(
         self, kube: Kube, store: Store, clock: Clock, cluster: Cluster, *, moved: Callable[[], None]
     ) -> None:
-        """Args: moved: told when plans have changed: the mirror must write them."""
+        """Args: moved: called when plans have changed: the mirror must write them."""
         self._kube, self._store, self._clock, self._cluster = kube, store, clock, cluster
         self._moved = moved
         self._calendars = Calendars()
         self._seen: tuple[object, ...] = ()
         self.outlook: PlanStatus | None = None
-        """As of the last look, at most a minute ago; None while that is not known."""
+        """As of the last round, at most a minute ago; None while it is not known."""
 
     def run(self, stop: threading.Event) -> None:
         """One round after the other until ``stop`` is set."""
@@ -79,7 +79,7 @@ class PlanController:
             self.round()
 
     def round(self) -> None:
-        """Look once, and write what must be written."""
+        """Reconcile once."""
         if self._cluster.unready_reason():
             self._forget()
             return
@@ -105,7 +105,7 @@ class PlanController:
         self._seen, self.outlook = seen, outlook
 
     def _forget(self) -> None:
-        """Nobody knows how promises stand; the next look is at everything."""
+        """The state of the promises is unknown; the next round checks everything."""
         self._seen, self.outlook = (), None
 
     def _judged(

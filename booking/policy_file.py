@@ -1,8 +1,8 @@
 """The policy of an installation: read from its file, and read again when the file changes.
 
-A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened anew each
-time, and its bytes are compared: dates and inodes say nothing for certain. A file that is broken, or gone for
-a moment, changes nothing: the last good policy stays in force, over restarts, too, and it is told.
+A ConfigMap that is mounted as a volume changes by swapping a symbolic link; so the file is opened again each
+time, and its bytes are compared: dates and inodes prove nothing. A file that is broken, or missing for a
+moment, changes nothing: the last good policy stays in force, across restarts, too. The problem is reported.
 """
 
 import threading
@@ -19,7 +19,7 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 PERIOD: Final = 5.0
-"""Seconds between two looks at the file."""
+"""Seconds between two reads of the file."""
 
 
 class PolicyFileError(ValueError):
@@ -51,7 +51,7 @@ class PolicyFile:
         self._clock = clock
         self._history = history
         self._unkept: bytes | None = None
-        """What is in force and not written down yet."""
+        """The policy in force that is not recorded in the audit yet."""
         self._seen: bytes | None = None
         """What was read last; None when that was not possible."""
         self._problem: str | None = None
@@ -73,7 +73,7 @@ class PolicyFile:
         return self._problem
 
     def run(self, stop: threading.Event) -> None:
-        """Look at the file from time to time until ``stop`` is set."""
+        """Read the file every ``PERIOD`` until ``stop`` is set."""
         while not self._clock.wait(stop, PERIOD):
             self.reconcile()
 

@@ -1,7 +1,7 @@
 """Which policies were in force: entries of the audit, so that the last good one survives a restart.
 
-Whoever starts with a broken policy file goes on with the policy that was in force last; and a booking names
-the version of the policy under which it was accepted, whose text is found here.
+A server that starts with a broken policy file goes on with the policy that was in force last. A booking names
+the version of the policy under which it was accepted; the text of that version is found here.
 """
 
 from typing import Final

@@ -53,7 +53,7 @@ class Judge(Protocol):
         ...
 
     def case(self, proposal: Proposal) -> RuleContext:
-        """The wish as the rules see it."""
+        """The request as the rules see it."""
         ...
 
     def free_capacity(self, model: str) -> FreeCapacity:
@@ -98,7 +98,7 @@ class CachedJudge:
         return self._first[key]
 
     def fewer(self, proposal: Proposal) -> int:
-        """The most GPUs that are fewer than those of a wish, and that there are."""
+        """The highest existing number of GPUs below that of the proposal."""
         return min(proposal.count - 1, self.judge.there(proposal.model, proposal.topology))
 
     def _found(self, proposal: Proposal, not_before: datetime) -> Proposal | None:
@@ -130,7 +130,7 @@ class CachedJudge:
 
 @dataclass(frozen=True, slots=True)
 class Lengths:
-    """Bookings from one start on that last whole units, from the shortest up to one as long as a wish."""
+    """Bookings from one start that last whole units, from the shortest up to the requested length."""
 
     proposal: Proposal
     limits: Limits
@@ -143,7 +143,7 @@ class Lengths:
 
     @classmethod
     def of(cls, judge: Judge, proposal: Proposal, unit: int = 0) -> "Lengths":
-        """Units are days where bookings last days, else hours or steps, unless they are told."""
+        """Units are days where bookings last days, else hours or steps, unless ``unit`` is given."""
         case = judge.case(proposal)
         limits, unit = case.limits, unit or _unit_of(case.limits)
         passed = durations.between(case.since, judge.now, limits.tz)

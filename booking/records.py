@@ -21,7 +21,7 @@ _VERSION_LETTERS: Final = 16
 
 
 class BookingRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What somebody asks for, as it came in; ``booking.evaluate`` says what is wrong with it."""
+    """A request as it came in; ``booking.evaluate`` validates it."""
 
     model: str
     """Any spelling: ``NVIDIA A100-SXM4-80GB`` or ``NVIDIA-A100-SXM4-80GB``."""
@@ -79,9 +79,9 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def version(self) -> str:
-        """What people have made of it, in a few letters: who decides on it says which one they saw.
+        """A short digest of all that people decide about it; a change names the version it is based on.
 
-        Its place in the witness is none of that: the plan moves by itself.
+        Its place in the witness is not part of it: the plan moves by itself.
         """
         made = msgspec.structs.replace(self, plan=(), change=0)
         return sha256(msgspec.json.encode(made)).hexdigest()[:_VERSION_LETTERS]
@@ -105,7 +105,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
     message: str
     """One sentence for people."""
     limit: str | int | None = None
-    """What is allowed. Durations are ISO 8601, instants RFC 3339."""
+    """The allowed value. Durations are ISO 8601, instants RFC 3339."""
     actual: str | int | None = None
     """What was asked for, in the same form."""
     earliest_start: datetime | None = None
@@ -113,7 +113,7 @@ class Violation(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What shall become of a booking; what is not given stays as it is."""
+    """A change of a booking; fields that are not given stay as they are."""
 
     start: Instant | UnsetType = UNSET
     end: Instant | UnsetType = UNSET

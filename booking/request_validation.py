@@ -1,6 +1,6 @@
-"""What is wrong with a request whatever the rules say: amounts, models and instants that cannot be. Pure.
+"""Validation of a request apart from the rules: impossible amounts, models and instants. Pure.
 
-``booking.evaluate`` asks here first; the answers stand in the same list as broken rules.
+``booking.evaluate`` asks here first; the answers go into the same list as broken rules.
 """
 
 import re
@@ -79,9 +79,9 @@ def unknown_model(model: str, capacity: Capacity) -> Violation:
 def _nearest(model: str, models: tuple[str, ...]) -> str | None:
     """The known model that was meant, perhaps."""
     folded = {known.casefold(): known for known in models}
-    wish = model[:_LONGEST_MODEL].casefold()
-    containing = [known for known in folded if wish and wish in known]
-    close = containing or get_close_matches(wish, folded, n=1)
+    wanted = model[:_LONGEST_MODEL].casefold()
+    containing = [known for known in folded if wanted and wanted in known]
+    close = containing or get_close_matches(wanted, folded, n=1)
     return folded[close[0]] if close else None
 
 

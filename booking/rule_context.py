@@ -1,4 +1,4 @@
-"""One wish as the rules see it: what is asked for, by whom, under which limits, at which instant. Pure."""
+"""One request as the rules see it: what is requested, by whom, under which limits, at which instant. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -66,5 +66,5 @@ class RuleContext:
         return soon is not None and durations.is_within(self.now, self.start, soon, zone=self.limits.tz)
 
     def at(self, start: datetime, end: datetime, *, now: datetime | None = None) -> "RuleContext":
-        """The same wish at another time, and perhaps asked for at another."""
+        """The same request at another time, perhaps also made at another."""
         return replace(self, now=now or self.now, start=start, since=start, end=end)

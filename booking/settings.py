@@ -85,7 +85,7 @@ class ServerSettings(msgspec.Struct, frozen=True, kw_only=True):
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods is a promise; the controller needs the same."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
-    """What becomes of a bare pod whose booking is over, as people are told; the controller needs the same."""
+    """What happens to a bare pod whose booking is over, as people read it; the controller needs the same."""
     end_action_with_controller: EndAction = "demote"
     """The same for pods of controllers."""
     namespace: str = names.NAMESPACE
@@ -110,7 +110,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     webhook_port: Port = 9443
     """Port of the webhook."""
     webhook_service: str = names.WEBHOOK_SERVICE
-    """The Service by whose name the API server knows the webhook; it stands in the certificate."""
+    """The Service by whose name the API server knows the webhook; the certificate names it."""
     probe_host: str = "0.0.0.0"
     """Where ``/healthz``, ``/readyz`` and ``/metrics`` are served."""
     probe_port: Port = 9444
@@ -131,7 +131,7 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     maia: bool = False
     """Whether MAIA's `terminate-at` on pods of trusted creators is honoured, and its tools are answered."""
     maia_host: str = "0.0.0.0"
-    """Where MAIA's tools reach us, if `maia` is set: what was the pod terminator's HTTP API."""
+    """Where MAIA's tools reach us, if `maia` is set: the former pod terminator's HTTP API."""
     maia_port: Port = 8080
     """Port of that."""
     service_account: str = f"system:serviceaccount:{names.NAMESPACE}:{names.CONTROLLER}"
@@ -142,15 +142,15 @@ class ControllerSettings(msgspec.Struct, frozen=True, kw_only=True):
     """Where we run, e.g. the pod's name: no two controllers that live share it. One that is killed and
     started again there leads at once; by default it waits until its Lease has run out."""
     notice_seconds: Annotated[float, msgspec.Meta(ge=0)] = 0
-    """Between telling a victim and evicting it."""
+    """Between the notice to a victim and its eviction."""
     longest_notice_seconds: Annotated[float, msgspec.Meta(ge=0)] = 600
-    """A pod's own wish for notice counts up to this."""
+    """A pod's own request for notice counts up to this."""
     longest_grace_seconds: Annotated[int, msgspec.Meta(ge=1)] = 120
     """A victim's own termination grace counts up to this."""
     restart_cost_seconds: Annotated[float, msgspec.Meta(ge=0)] = 60
-    """What starting again costs a victim, beside its lost work: seconds of each of its GPUs."""
+    """What starting again costs a victim, besides its lost work: seconds of each of its GPUs."""
     budget_override_seconds: Annotated[float, msgspec.Meta(ge=0)] | None = None
-    """How long a booked pod waits for disruption budgets before it overrides one; by default for ever."""
+    """How long a booked pod waits for disruption budgets before it overrides one; by default indefinitely."""
     end_action_without_controller: EndAction = "recreate-without-gpu"
     """What becomes of a bare pod whose booking is over: recreate-without-gpu, demote or delete."""
     end_action_with_controller: EndAction = "demote"

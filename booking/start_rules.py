@@ -1,4 +1,4 @@
-"""When a wish could be granted: the first start at which every rule and the room agree. Pure."""
+"""When a request could be granted: the first start at which every rule and the room agree. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -164,7 +164,7 @@ class _Allowed:
 
 
 def _can_wait(case: RuleContext) -> bool:
-    """Whether it is a wish that makes sense and may begin at another time."""
+    """Whether the request makes sense and may begin at another time."""
     has_begun = case.changing is not None and case.changing.state(case.now) != "planned"
     return not has_begun and case.since < case.end
 

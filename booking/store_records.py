@@ -1,4 +1,4 @@
-"""What the booking database keeps beside bookings, and how these are looked for: words of store and service.
+"""What the booking database keeps besides bookings, and the filters for bookings: types of store and service.
 
 Instants are aware UTC in whole seconds.
 """
@@ -19,9 +19,9 @@ class Guard(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     since: datetime
-    """The transaction's now: what lies before it was not judged, and what is over by then is settled."""
+    """The transaction's now: time before it was not judged, and bookings over by then are settled."""
     devices: int | None = None
-    """Devices of the model that there are, maintenance included; None: the database does not look."""
+    """Existing devices of the model, maintenance included; None: the database does not check."""
     live: int | None = None
     """How many planned and active bookings of all models the user may have; None: no such number."""
 
@@ -63,7 +63,7 @@ class Exemption(msgspec.Struct, frozen=True, kw_only=True):
     id: str
     user: str
     limits: Mapping[str, Any]
-    """What differs, as the policy file would say it; ``booking.policy`` says what may stand here."""
+    """The limits that differ, as in the policy file; ``booking.policy`` defines which are allowed."""
     model: str | None = None
     """For this model alone, in label form; None means all."""
     start: datetime
@@ -118,7 +118,7 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
     digest: str
     """SHA-256 of the request that was answered: the same key with another one is refused."""
     status: int
-    """``ANSWERED``; or ``NOT_GRANTED``: it was refused, and is judged anew when it comes again."""
+    """``ANSWERED``; or ``NOT_GRANTED``: it was refused, and is judged again when it is repeated."""
     body: bytes
     """The answer; empty where there is none."""
     headers: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""Spans, instants and lists as people read them in sentences, and as programs read them beside those."""
+"""Spans, instants and lists, as people read them in messages and as programs read them next to those."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -46,7 +46,7 @@ def instant(moment: datetime) -> str:
 
 
 def retold(message: str, tell: Callable[[datetime], str]) -> str:
-    """A sentence with its instants (``instant``) told otherwise: by the clocks of its reader."""
+    """A message with its instants (``instant``) rewritten for the clocks of its reader."""
     return _INSTANT.sub(lambda found: tell(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), message)
 
 
