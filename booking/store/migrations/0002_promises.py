@@ -135,7 +135,7 @@ INDEXES_BEFORE: Final = (
 )
 
 # The second line of law L5, in the rows as they are after the write: the load of the model in the span that
-# was judged. A span that the booking had before with as many GPUs is not checked: devices may have gone since.
+# was judged. The span that it had before with as many GPUs is not checked: devices may have gone since.
 PARTS: Final = {
     "<total>": """
         SELECT sum(gpus) FROM bookings
