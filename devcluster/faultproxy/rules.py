@@ -1,12 +1,13 @@
 """What becomes of which call: rules as values, their counting, and the record of everything. Pure.
 
 A rule has a match and an action. It acts on the matching calls that it is meant for: ``after`` so many of
-them, on every ``every``-th, ``times`` times. Of all rules that would act on a call the first does; the others
-have counted it all the same.
+them, on every ``every``-th, ``times`` times; they are counted together, or each kind of call (``per``) by
+itself. Of all rules that would act on a call the first does; the others have counted it all the same.
 """
 
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -18,6 +19,11 @@ Meanwhile = Callable[[Call], object]
 
 def nothing(_call: Call) -> None:
     """Do nothing meanwhile."""
+
+
+def altogether(_call: Call) -> Hashable:
+    """Count all calls together."""
+    return None
 
 
 @dataclass(frozen=True)
@@ -125,6 +131,8 @@ class Rule:
     """Of those that follow, the first and then every so-manieth; with 2.6 no loop can keep step."""
     times: int | None = 1
     """How often it acts, None for ever."""
+    per: Callable[[Call], Hashable] = altogether
+    """Calls for which this is the same are counted together, apart from all others."""
 
     def acts_on(self, number: int) -> bool:
         """Whether it acts on the matching call with this number; the first is 1."""
@@ -147,7 +155,7 @@ class Rules:
 
     def __init__(self, rules: Iterable[Rule] = ()) -> None:
         self._lock = threading.Lock()
-        self._counts: list[tuple[Rule, int]] = []
+        self._counts: list[tuple[Rule, Counter[Hashable]]] = []
         self._acted: list[Rule] = []
         self._records: list[Record] = []
         self.set(*rules)
@@ -155,15 +163,14 @@ class Rules:
     def set(self, *rules: Rule) -> None:
         """These rules and no others, counting from the start; what was recorded is forgotten."""
         with self._lock:
-            self._counts = [(rule, 0) for rule in rules]
+            self._counts = [(rule, Counter()) for rule in rules]
             self._acted.clear()
             self._records.clear()
 
     def decide(self, call: Call) -> Record:
         """What shall become of a call; it is on record from now on."""
         with self._lock:
-            self._counts = [(rule, count + rule.match(call)) for rule, count in self._counts]
-            acting = [r for r, count in self._counts if r.match(call) and r.acts_on(count)]
+            acting = [rule for rule, counts in self._counts if _counted(rule, counts, call)]
             self._acted += acting[:1]
             record = Record(call, acting[0].action if acting else PASS)
             self._records.append(record)
@@ -185,6 +192,15 @@ class Rules:
         """Everything that was asked since the rules were set, in the order in which it came."""
         with self._lock:
             return tuple(self._records)
+
+
+def _counted(rule: Rule, counts: Counter[Hashable], call: Call) -> bool:
+    """Whether a rule would act on a call, which is counted where it matches."""
+    if not rule.match(call):
+        return False
+    kind = rule.per(call)
+    counts[kind] += 1
+    return rule.acts_on(counts[kind])
 
 
 PASS: Final = Pass()

@@ -80,6 +80,15 @@ def test_calls_that_do_not_match_are_not_counted() -> None:
     assert nodes == [PASS, CONFLICT, PASS]
 
 
+def test_calls_of_each_kind_are_counted_by_themselves_where_a_rule_says_so() -> None:
+    rule = Rule(match=Match(), action=CONFLICT, every=2, times=2, per=lambda call: call.place.name)
+    rules = Rules([rule])
+    order = ["a", "b", "b", "a", "a", "a", "a", "c"]
+    names = [name for name in order if rules.decide(call(target=f"{PODS}/{name}")).action is CONFLICT]
+    assert names == ["a", "b", "a", "c"]
+    assert rules.times(rule) == 4
+
+
 def test_of_two_rules_for_one_call_the_first_acts_and_both_have_counted_it() -> None:
     refuse, lose = Refuse(), Lose()
     first = Rule(match=Match(), action=refuse)

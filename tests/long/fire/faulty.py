@@ -4,7 +4,7 @@ Controller, extender and booking server have cases of their own, and node agents
 neighbours, have others: these ask so rarely that what they have to do belongs to the case.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Final
 
 from cluster import names
@@ -27,7 +27,7 @@ LATE: Final = Slow(seconds=0.7)
 IRREGULAR: Final = 3 + 5**0.5
 """About every fifth call; no loop of ours keeps step with it, which would fail at the same call for ever."""
 OFTEN: Final = (3 + 5**0.5) / 2
-"""Two of about five: of two loops that take turns none always fails."""
+"""About two of five, which no loop keeps step with either."""
 REFUSABLE: Final = ("POST pods/eviction", "POST podtemplates")
 """Refused once each: when the eviction of a pod is refused for the third time, another one has to go."""
 UNREFUSABLE: Final = frozenset({*REFUSABLE, "PATCH pods +notice +comeback +finalizers"})
@@ -92,15 +92,10 @@ def begins_anew(call: Call) -> bool:
 
 
 def watches(
-    action: Fault | Cut | Stall,
-    *,
-    callers: frozenset[str] = OURS,
-    also: Callable[[Call], bool] = is_resumed,
-    after: int = 0,
-    every: float = 1,
+    action: Fault | Cut | Stall, *, callers: frozenset[str] = OURS, after: int = 0, every: float = 1
 ) -> Rule:
-    """Watches of theirs, those that go on unless something else is said."""
-    match = Match(callers=callers, watch=True, also=also)
+    """Watches of theirs that go on."""
+    match = Match(callers=callers, watch=True, also=is_resumed)
     return Rule(match=match, action=action, after=after, every=every, times=None)
 
 
@@ -113,16 +108,25 @@ def gaps(*, callers: frozenset[str] = OURS, seconds: float = 0.0) -> tuple[Rule,
 
 
 def openings(fault: Fault, first: Fault | None = None, *, callers: frozenset[str] = OURS) -> tuple[Rule, ...]:
-    """Watches do not open.
+    """No watch opens at once.
 
-    None goes on where it was: it does not open, or must begin anew; and of those that begin anew some do not
-    open, because of another fault where one is named.
+    One that would go on does not open, then must begin anew, then does not open once more, because of another
+    fault where one is named. So it goes with each of them: by chance one would fail many times in a row, and
+    wait half a minute for its next attempt.
     """
+    resumed = Match(callers=callers, watch=True, also=is_resumed)
+    anew = Match(callers=callers, watch=True, also=begins_anew)
     return (
-        watches(fault, callers=callers, every=OFTEN),
-        watches(GONE, callers=callers),
-        watches(first or fault, callers=callers, also=begins_anew, every=OFTEN),
+        Rule(match=resumed, action=fault, every=2, times=None, per=one_watch),
+        Rule(match=resumed, action=GONE, times=None),
+        Rule(match=anew, action=first or fault, every=2, times=None, per=one_watch),
     )
+
+
+def one_watch(call: Call) -> Hashable:
+    """Whose watch of what it is, wherever it begins."""
+    selectors = (call.query.get("fieldSelector"), call.query.get("labelSelector"))
+    return (call.caller, call.place, *selectors)
 
 
 WATCHES: Final[Mapping[str, tuple[Rule, ...]]] = {

@@ -42,13 +42,15 @@ def test_watches_of_ours_that_begin_and_that_go_on_meet_every_fault(caller: str,
     assert {action.code for action in met if isinstance(action, Answer)} == {429, 500}
 
 
-def test_no_watch_goes_on_where_it_was_and_most_open_that_begin_anew() -> None:
+def test_no_watch_goes_on_where_it_was_and_each_opens_at_its_second_attempt_to_begin_anew() -> None:
     fault = Refuse()
     rules = openings(fault)
-    watches = [("GET", RESUMED)] * 4
-    assert actions(rules, watches, names.EXTENDER) == [fault, GONE, GONE, fault]
-    assert actions(rules, [("GET", ANEW)] * 4, names.EXTENDER) == [fault, PASS, PASS, fault]
-    assert actions(rules, watches, "kubectl") == [PASS] * 4
+    other = RESUMED.replace("nodes", "pods")
+    resumed = [("GET", target) for target in (RESUMED, other, RESUMED, other)]
+    assert actions(rules, resumed, names.EXTENDER) == [fault, fault, GONE, GONE]
+    anew = [("GET", target) for target in (ANEW, ANEW, f"{ANEW}&fieldSelector=a", ANEW)]
+    assert actions(rules, anew, names.EXTENDER) == [fault, PASS, fault, fault]
+    assert actions(rules, resumed, "kubectl") == [PASS] * 4
 
 
 @pytest.mark.parametrize("rules", [rules for name, rules in ANSWERS.items() if name.startswith("every")])
