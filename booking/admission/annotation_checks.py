@@ -1,4 +1,4 @@
-"""Wishes on a new pod that nobody can read: told to its creator, since they count for nothing."""
+"""Annotations of a new pod that cannot be parsed: its creator gets a warning, since they are ignored."""
 
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime, timedelta
@@ -12,12 +12,12 @@ from cluster.objects.device_selector import mebibytes
 from cluster.objects.quantity import QuantityError
 
 ON_EVICT: Final = ("recreate-without-gpu", "requeue", "delete")
-"""What may be wished to become of an evicted pod."""
+"""What a pod may request for its eviction."""
 
 
 def unreadable(annotations: Mapping[str, str]) -> Iterator[str]:
-    """A sentence about each wish that means nothing."""
-    for key, (is_good, form) in _WISHES.items():
+    """A warning for each annotation that cannot be parsed."""
+    for key, (is_good, form) in _CHECKS.items():
         text = annotations.get(key)
         if text is not None and not is_good(text.strip()):
             yield f"{key} is {form}, not {quoted(text)}: ignored."
@@ -51,7 +51,7 @@ def _is_memory(text: str) -> bool:
 
 
 _INSTANT: Final = "an instant such as 2026-11-27T17:00:00Z"
-_WISHES: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
+_CHECKS: Final[Mapping[str, tuple[Callable[[str], bool], str]]] = {
     names.CHECKPOINT_AT: (_is_checkpoint, _INSTANT),
     names.CHECKPOINT_DONE: (_is_instant, _INSTANT),
     names.MIN_MEMORY: (_is_memory, "a number of MiB such as 40960 or an amount such as 40Gi"),

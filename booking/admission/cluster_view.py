@@ -1,4 +1,4 @@
-"""What the webhook sees of the cluster: the picture, asked for what a new pod needs to know."""
+"""The webhook's view of the cluster: the cache, queried for what matters to a new pod."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
@@ -18,7 +18,7 @@ class CachedClusterView:
     def __init__(
         self, cache: ClusterCache, *, rules: tuple[Rule, ...] = DEFAULT_RULES, known: Iterable[str] = ()
     ) -> None:
-        """Args: known: raw names of JupyterHub's users, beside those who have bookings."""
+        """Args: known: raw names of JupyterHub's users, besides those who have bookings."""
         self._cache = cache
         self._rules = rules
         self._known = tuple(known)
@@ -36,7 +36,7 @@ class CachedClusterView:
         return self._cache.user_coverage(pod, now)
 
     def users_by_label(self) -> UsersOf:
-        """The known users of each label of JupyterHub; made anew when the bookings have changed."""
+        """The known users of each label of JupyterHub; rebuilt when the bookings have changed."""
         bookings, made = self._cache.bookings, self._labels
         if made is None or made[0] is not bookings:
             users = {booking.spec.user for booking in bookings.values()}

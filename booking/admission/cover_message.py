@@ -1,4 +1,4 @@
-"""What the creator of a pod is told about its cover: the verdict in words."""
+"""The message about a pod's cover, for its creator: the verdict in words."""
 
 from datetime import UTC, datetime
 from typing import Final

@@ -20,8 +20,8 @@ from cluster.objects.quantity import QuantityError
 from cluster.objects.scheduling_gates import other_gates
 
 FreeGpus = Literal["free", "full", "unknown"]
-_WISHES: Final = (names.MODEL, names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
-"""Whose wishes are spelled alike wishes the same; that of two spellings is one wish matters little here."""
+_REQUESTS: Final = (names.MODEL, names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
+"""Pods with equal values request the same; two spellings of one request may be treated as different."""
 Seen = tuple[Node, NodeView, AgentState]
 """A node, its devices, and how its agent is doing."""
 
@@ -77,7 +77,7 @@ def is_spoken_for(pod: Pod, nodes: Iterable[Seen], waiting: Iterable[Pod]) -> bo
 
 def _waits_for_the_same(other: Pod, pod: Pod) -> bool:
     mine, theirs = pod.metadata.annotations or {}, other.metadata.annotations or {}
-    return is_live(other) and not other_gates(other) and all(theirs.get(k) == mine.get(k) for k in _WISHES)
+    return is_live(other) and not other_gates(other) and all(theirs.get(k) == mine.get(k) for k in _REQUESTS)
 
 
 def _is_short(request: GpuRequest, view: NodeView) -> bool:

@@ -1,8 +1,8 @@
-"""The webhook's keys as they stand in their Secret, and when which of them is made anew: pure.
+"""The webhook's keys as stored in their Secret, and when each of them is renewed: pure.
 
 The Secret is of type ``kubernetes.io/tls``: ``tls.crt``, ``tls.key``, and our authority in ``ca.crt``,
-``ca.key``. ``ca.crt`` begins with the authority that signs. Authorities change over without a moment in which
-somebody is not believed::
+``ca.key``. ``ca.crt`` begins with the authority that signs. Authorities change over without a moment in
+which a certificate is not trusted::
 
     ca.crt          A ──A is due──> A, B ──B is known everywhere──> B, A
     next.key                        of B
@@ -29,7 +29,7 @@ from booking.admission.certificate_authority import (
 from cluster.process.certificates import KeyPair
 
 KNOWN_AFTER: Final = timedelta(minutes=10)
-"""Until then every API server has been told of a new authority, and every replica has read it."""
+"""By then every API server trusts a new authority, and every replica has read it."""
 OF_TYPE: Final = "kubernetes.io/tls"
 """``type`` of the Secret."""
 

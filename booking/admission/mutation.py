@@ -23,7 +23,7 @@ _CLASSES: Final = frozenset({names.BOOKED_CLASS, names.OPPORTUNISTIC_CLASS})
 _OF_CLASS: Final = frozenset({"priority", "preemptionPolicy"})
 """Computed for another class, these two would make the API server refuse the pod."""
 _STALE: Final = frozenset({names.USER, names.BOOKING, names.TERMINATE_AT})
-"""Written anew, on pods of our reclaimer too."""
+"""Always rewritten, on pods of our reclaimer too."""
 _VOID: Final = {"name": names.VISIBLE_DEVICES_VARIABLE, "value": "void"}
 """NVIDIA's runtime then leaves the container alone, whatever its image says."""
 
@@ -97,10 +97,10 @@ def _seeing_its_own(spec: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _seeing(container: dict[str, Any]) -> dict[str, Any]:
-    """What a container's own variable says would win over what the node agent says for it.
+    """A container's own variable would override the one that the node agent sets for it.
 
-    A container without a GPU is told void, where the variable is in its environment or may come from an
-    object that is named there; what the container's own environment says wins over such objects.
+    A container without a GPU gets the value void, where the variable is in its environment or may come from
+    an object that is named there; the container's own environment overrides such objects.
     """
     env: list[dict[str, Any]] = container.get("env") or []
     others = [one for one in env if one.get("name") != _VOID["name"]]

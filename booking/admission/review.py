@@ -79,7 +79,7 @@ class Outcome:
     warnings: tuple[str, ...] = ()
     """Sentences for whoever created the pod."""
     forged: tuple[str, ...] = ()
-    """Keys that are ours alone, which the pod brought and which were removed: administrators are told."""
+    """Keys that are ours alone, which the pod brought and which were removed: reported to administrators."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,7 +89,7 @@ class _Case:
     pod: Json
     """Without what is ours on it."""
     stored: Pod
-    """As it will stand among the others."""
+    """As the API server will store it among the others."""
     whose: Ownership
     place: Place
     found: Coverage | None
@@ -147,21 +147,21 @@ class Review:
         bare = asked.pod if until is None else with_annotation(asked.pod, names.TERMINATE_AT, None)
         ours = our_keys(bare)
         forged = () if from_us else tuple(ours)
-        told = (_ignored(ours),) if forged else ()
+        notes = (_ignored(ours),) if forged else ()
         kept = bare if from_us else without_ours(bare)
         if not asks_for_gpus(pod):
-            if not told:
+            if not notes:
                 return Outcome(kind="untouched")
             after = kept if until is None else with_annotation(kept, names.TERMINATE_AT, until)
-            return Outcome(kind="cleaned", patch=patch(asked.pod, after), warnings=told, forged=forged)
+            return Outcome(kind="cleaned", patch=patch(asked.pod, after), warnings=notes, forged=forged)
         case = self._case(asked, kept, view, now, is_certain=is_certain, until=until)
-        told = (*told, *unreadable(pod.metadata.annotations or {}))
+        notes = (*notes, *unreadable(pod.metadata.annotations or {}))
         strips, queues = self._strips(asked, case, now), self._queues(case, now)
         room = view.room(case.stored) if is_certain and (strips or queues) else "unknown"
         if strips and room == "full":
-            return replace(self._stripped(asked, case, told), forged=forged)
+            return replace(self._stripped(asked, case, notes), forged=forged)
         is_queued = queues and (room == "full" or (room == "free" and view.is_spoken_for(case.stored)))
-        return replace(self._stamped(asked, case, now, told, is_queued=is_queued), forged=forged)
+        return replace(self._stamped(asked, case, now, notes, is_queued=is_queued), forged=forged)
 
     def _is_maias(self, asked: ReviewRequest) -> bool:
         """Whether its ``terminate-at`` may be MAIA's; what our reclaimer creates again was stamped before."""
@@ -204,26 +204,26 @@ class Review:
         is_promised = case.granted(now) or (case.found and case.found.cover)
         return self.queue_gate and not is_promised and not case.stored.spec.node_name
 
-    def _stripped(self, asked: ReviewRequest, case: _Case, told: tuple[str, ...]) -> Outcome:
+    def _stripped(self, asked: ReviewRequest, case: _Case, notes: tuple[str, ...]) -> Outcome:
         message = f"{case.why}, and no GPU that it may have is free: it was created without a GPU."
         after = stripped(case.pod, message, self.scheduler)
         if case.until is not None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
-        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(message, HINT, *told))
+        return Outcome(kind="stripped", patch=patch(asked.pod, after), warnings=(message, HINT, *notes))
 
     def _stamped(
-        self, asked: ReviewRequest, case: _Case, now: datetime, told: tuple[str, ...], *, is_queued: bool
+        self, asked: ReviewRequest, case: _Case, now: datetime, notes: tuple[str, ...], *, is_queued: bool
     ) -> Outcome:
         booking = case.found.cover if case.found else None
         after = stamped(case.pod, case.whose, booking, self.scheduler, is_queued=is_queued)
         if case.until is not None and booking is None:
             after = with_annotation(after, names.TERMINATE_AT, case.until)
         kind: Kind = "booked" if booking else "opportunistic"
-        warnings = (_told(case, now), *([IN_LINE] if is_queued else []), *told)
+        warnings = (_cover_warning(case, now), *([IN_LINE] if is_queued else []), *notes)
         return Outcome(kind=kind, patch=patch(asked.pod, after), warnings=warnings)
 
 
-def _told(case: _Case, now: datetime) -> str:
+def _cover_warning(case: _Case, now: datetime) -> str:
     """What the pod gets."""
     granted = case.granted(now)
     if case.found and case.found.cover:
@@ -236,7 +236,7 @@ def _told(case: _Case, now: datetime) -> str:
 
 
 def _as_stored(pod: Pod, namespace: str, kept: Json, now: datetime) -> Pod:
-    """The pod as it will stand among the others: newest, last, its owner's."""
+    """The pod as it will be stored among the others: newest, last, its owner's."""
     meta = msgspec.structs.replace(
         pod.metadata,
         uid=UNBORN,

@@ -1,8 +1,8 @@
 """The webhook's answer to one request: from bytes to bytes.
 
 While the cluster has never been read it answers 503, and the API server refuses the pod (``failurePolicy:
-Fail``). Once it has been read, an answer always comes: while the picture is too old (law L6) nobody new
-counts as booked.
+Fail``). Once it has been read, an answer always comes: while the cache is too old (law L6) no new
+pod counts as booked.
 """
 
 from collections.abc import Callable
@@ -68,8 +68,7 @@ class Webhook:
             clock: for what is booked now.
             metrics: count what was answered.
             unready_reason: why what is seen cannot be trusted now, None when it can.
-            read_bookings: brings into sight what the watch of the bookings may not have told of yet; raises
-                ApiError.
+            read_bookings: reads bookings that the watch may not have reported yet; raises ApiError.
         """
         self._review = review
         self._view = view
@@ -80,7 +79,7 @@ class Webhook:
         self._complete = False
 
     def problem(self) -> str | None:
-        """Why nothing can be answered yet: for the readiness probe. None from the first whole picture on."""
+        """Why nothing can be answered yet: for the readiness probe. None once the cache has synced."""
         why = self._unready_reason()
         self._complete = self._complete or why is None
         return None if self._complete else why

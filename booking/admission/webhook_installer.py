@@ -1,7 +1,7 @@
-"""Keeps the webhook installed: keys in their Secret, the API server believing them, the server serving them.
+"""Keeps the webhook installed: keys in their Secret, trusted by the API server, served by the webhook server.
 
-Level-triggered; every replica runs it. The order of a round matters: a certificate is served only after the
-API server has been told to believe its authority.
+Level-triggered; every replica runs it. The order of a round matters: a certificate is served only after its
+authority is in the webhook's configuration, where the API server reads it.
 """
 
 import base64

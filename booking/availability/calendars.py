@@ -14,7 +14,7 @@ from booking.records import Record
 from cluster.decide.booking_plan import Block, ModelPlan, Placed, PlannedBooking, Timeline, is_whole
 
 FEW: Final = 250
-"""A calendar is read anew, and what is over is forgotten, after as many changes as it had bookings then,
+"""A calendar is rebuilt, without bookings that are over, after as many changes as it had bookings then,
 though not after fewer than these: so it is never much larger than what is booked."""
 
 
@@ -64,7 +64,7 @@ class Calendar:
         return any(end > now and key != without for key, end in reversed(self.wholes.items()))
 
     def plan(self, devices: Mapping[str, int], blocks: tuple[Block, ...]) -> ModelPlan:
-        """Where everything stands on these devices."""
+        """The places of all bookings on these devices."""
         key = (tuple(devices.items()), blocks)
         found = self.boards.get(key)
         if found is None:

@@ -1,4 +1,4 @@
-"""Where all bookings of a model stand at this instant: as planned, corrected by what pods say. Pure."""
+"""The places of all bookings of a model at this instant: as planned, corrected by running pods. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -32,14 +32,14 @@ SETTLED: Final = timedelta(seconds=60)
 
 @dataclass(frozen=True, slots=True)
 class CurrentPlan:
-    """What stands."""
+    """The places as they are."""
 
     model_plan: ModelPlan
     calendar: Calendar
     fixed: frozenset[Item]
     """Where pods run; nobody moves them."""
     placed: Mapping[str, Sequence[Placed]]
-    """Booking id -> its items, of bookings that stand elsewhere than the store says."""
+    """Booking id -> its items, of bookings whose place differs from the store's."""
     fixed_until: int
     pods: Mapping[str, int]
     """Node -> devices that pods of the booking have there that is being changed."""
@@ -76,7 +76,7 @@ class CurrentPlan:
         ]
 
     def moved(self, places: Mapping[Item, str]) -> dict[str, tuple[Place, ...]]:
-        """Booking id -> its new plan, of all that stand elsewhere than the store says."""
+        """Booking id -> its new plan, of all whose place differs from the store's."""
         found = {key: dict(placed) for key, placed in self.placed.items()}
         for item, node in places.items():
             if item.key not in found:
@@ -97,14 +97,14 @@ def current_plan_of(
     *,
     changing: Record | None = None,
 ) -> CurrentPlan:
-    """What stands at this instant.
+    """The places at this instant.
 
     Args:
         model_plan: everything where the store says that it is.
         calendar: what it was made from.
         pins: booking id -> node -> devices that its pods have there.
         now: this instant.
-        changing: a booking that is left out, but for pods of it beside its node.
+        changing: a booking that is left out, except for its pods that run outside its node.
     """
     shift = PlanAttempt(model_plan, fixed_until=seconds(now + SETTLED), steps=STEPS)
     if changing is not None and changing.id in calendar.records:
@@ -151,13 +151,13 @@ def _find_lost(
 ) -> set[Item]:
     """Places for bookings that have none: those of before the first single-node booking, or of a lost node.
 
-    One that finds none is at risk; it stands in nobody's way but in the sum, and where its pods run. One that
-    is over needs none.
+    A booking that finds none is at risk; it takes no room except in the sum, and where its pods run. A
+    booking that is over needs none.
 
     Returns:
         Pods that run where their booking has no place.
     """
-    beside: set[Item] = set()
+    off_plan: set[Item] = set()
     of: dict[str, list[Item]] = {}
     for item in model_plan.lost:
         of.setdefault(item.key, []).append(item)
@@ -179,8 +179,8 @@ def _find_lost(
             if shift.node_plan(node) is not None:
                 shift.put(item, node)
                 shift.fix([item])
-                beside.add(item)
-    return beside
+                off_plan.add(item)
+    return off_plan
 
 
 def _note(item: Item, node: str, calendar: Calendar, found: dict[str, dict[Item, str]]) -> None:

@@ -126,7 +126,7 @@ class PlannedCapacity:
         return certain
 
     def place(self, wanted: CapacityRequest, start: datetime, end: datetime) -> Placement | None:
-        """Where they stand in the witness plan; None when ``lacking`` has something to say."""
+        """Their places in the witness plan; None when ``lacking`` reports a problem."""
         if self.lacking(wanted, start, end) is not None:
             return None
         if self._needs_witness(wanted):
@@ -154,8 +154,8 @@ class PlannedCapacity:
         return self._is_watched or is_whole(wanted.count, wanted.topology)
 
     def _certain(self, wanted: CapacityRequest, timetable: Timetable) -> datetime | None:
-        """A start that needs no search: one node has room as all stands; or nothing is booked any more."""
-        node = OneNode(self._stands().model_plan, wanted.count)
+        """A start that needs no search: one node has room without moves, or nothing is booked any more."""
+        node = OneNode(self._current().model_plan, wanted.count)
         begin = timetable.start_at(timetable.not_before)
         found = first_start(node, timetable, begin)
         while found is not None:
@@ -173,7 +173,7 @@ class PlannedCapacity:
     ) -> datetime | None:
         return start if self.lacking(wanted, start, timetable.end_of(start)) is None else None
 
-    def _stands(self) -> CurrentPlan:
+    def _current(self) -> CurrentPlan:
         if self._current_plan is None:
             model_plan = self._calendar.plan(self._capacity.devices.get(self._model, {}), self._blocks)
             self._current_plan = current_plan_of(
@@ -192,16 +192,16 @@ class PlannedCapacity:
         self, wanted: CapacityRequest, start: datetime, end: datetime, steps: int
     ) -> tuple[Placement | None, int]:
         """Where they could be, and how many more places may be tried."""
-        current_plan, promise = self._stands(), self._promise(wanted, start, end)
+        current_plan, promise = self._current(), self._promise(wanted, start, end)
         items = [item for item, _ in promise.placed()]
         for only in current_plan.bounds(promise):
             shift = current_plan.shift(steps)
-            beside = current_plan.beside(promise, only)
-            if not all(_has_room(shift, item, node) for item, node in beside):
+            off_node = current_plan.beside(promise, only)
+            if not all(_has_room(shift, item, node) for item, node in off_node):
                 continue
-            for item, node in beside:
+            for item, node in off_node:
                 shift.put(item, node)
-            shift.fix(item for item, _ in beside)
+            shift.fix(item for item, _ in off_node)
             if shift.place_all(items, only):
                 placing = _placing(shift, current_plan, items)
                 if not self._is_strained or self._is_kept(wanted, start, end, placing):
@@ -213,7 +213,7 @@ class PlannedCapacity:
     @cached_property
     def _is_strained(self) -> bool:
         """Whether pods run where their bookings cannot stay."""
-        return next(self._stands().model_plan.overfull(seconds(self._now)), None) is not None
+        return next(self._current().model_plan.overfull(seconds(self._now)), None) is not None
 
     def _is_kept(self, wanted: CapacityRequest, start: datetime, end: datetime, placing: Placement) -> bool:
         """Whether the booking, accepted like this, puts nobody at risk, itself included."""
@@ -288,7 +288,7 @@ class PlannedCapacity:
 
     def _apart(self, wanted: CapacityRequest, free: int, start: datetime, end: datetime) -> Shortage:
         """The sum would do, the places do not."""
-        node_plans = self._stands().model_plan.node_plans.values()
+        node_plans = self._current().model_plan.node_plans.values()
         rooms = [max(0, node_plan.room(seconds(start), seconds(end))) for node_plan in node_plans]
         when = f"all the time from {wording.instant(start)} to {wording.instant(end)}"
         if is_whole(wanted.count, wanted.topology):

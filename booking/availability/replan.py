@@ -100,7 +100,7 @@ class _Keeping:
         return Outcome(at_risk=frozenset(lost))
 
     def watched(self) -> Outcome:
-        """Every booking needs a place: as they stand, or with few of them moved, or all ranked anew."""
+        """Find a place for every booking: as they are, or with few of them moved, or all ranked again."""
         model_plan = self.calendar.plan(self._devices, self.loads)
         current_plan = current_plan_of(model_plan, self.calendar, self.capacity.pins, self.now)
         lifted = self._lifted(current_plan)

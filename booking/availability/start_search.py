@@ -54,7 +54,7 @@ class Sum:
 
 @dataclass(frozen=True, slots=True)
 class OneNode:
-    """Some node, as everything stands."""
+    """Some node, without moving any booking."""
 
     plan: ModelPlan
     size: int

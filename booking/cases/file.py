@@ -1,7 +1,7 @@
 """Case files: a policy, what is there and booked, what somebody asks for and should be answered. Pure.
 
-YAML. Devices, bookings and maintenance that several cases share stand once at the top; a case may have more
-bookings and maintenance of its own.
+YAML. Devices, bookings and maintenance that several cases share are listed once at the top; a case may have
+more bookings and maintenance of its own.
 """
 
 from collections.abc import Mapping
@@ -82,7 +82,7 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user: str
     groups: tuple[str, ...] = ()
     history: tuple[Booked, ...] = ()
-    """Bookings beside those of the whole file."""
+    """Bookings besides those of the whole file."""
     maintenance: tuple[Maintained, ...] = ()
     """Beside that of the whole file."""
     exemptions: tuple[Exempted, ...] = ()
@@ -92,7 +92,7 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     expect: tuple[str, ...] = ()
     """Rules that are broken, in any order; none: it is accepted."""
     earliest_start: Instant | None = None
-    """What is told as the earliest start, where that matters."""
+    """The expected earliest start, where that matters."""
 
 
 class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,4 +1,4 @@
-"""Cases asked of a policy: what evaluation answers, beside what was expected. Pure."""
+"""Cases run against a policy: the evaluation's answer next to the expected one. Pure."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -169,7 +169,7 @@ def _blocks(maintenance: Sequence[Maintained], capacity: Capacity) -> Iterator[B
 def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list[Record]:
     """The bookings that are there, each with a place, as they would have been stored one after the other.
 
-    Maintenance stands in nobody's way here: it may have been planned after all of them.
+    Maintenance does not block them here: it may have been planned after all of them.
     """
     records: list[Record] = []
     for record in _records(booked, capacity):
@@ -191,7 +191,7 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
 def _kept(
     records: list[Record], capacity: Capacity, now: datetime, blocks: Sequence[Block]
 ) -> Sequence[Record]:
-    """The bookings as the server keeps them beside maintenance: moved, or at risk where they are."""
+    """The bookings as the server keeps them under maintenance: moved, or at risk where they are."""
     if not blocks:
         return records
     plans = {

@@ -1,4 +1,4 @@
-"""The cluster now, for people: out of the picture that the server follows. Any thread may ask."""
+"""The cluster now, for people: from the cache that the server keeps. Thread-safe."""
 
 import re
 from collections.abc import Callable
@@ -43,11 +43,11 @@ class ClusterStatus:
 
         Args:
             cache: of the cluster.
-            kube: asked for pods that the picture leaves out: ended ones, and those without GPUs.
+            kube: reads pods that the cache leaves out: ended ones, and those without GPUs.
             clock: the time.
             terms: the administrator's settings.
             visibility: what people see of others.
-            unready_reason: why the picture is not to be trusted now.
+            unready_reason: why the cache cannot be trusted now.
         """
         self._cache, self._kube, self._clock, self._terms = cache, kube, clock, terms
         self._witness = BookingPlans(cache)

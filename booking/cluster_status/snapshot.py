@@ -1,4 +1,4 @@
-"""One instant of the cluster, as people are shown it: taken from the picture under its lock."""
+"""One instant of the cluster, as it is shown to people: taken from the cache under its lock."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,7 +31,7 @@ class StatusSnapshot:
     places: BookedNodes = EVERYWHERE
     """Where booked pods may be placed."""
     lasting: PermanentPods | None = None
-    """Where pods may be placed that stay for ever."""
+    """Where pods that stay indefinitely may be placed."""
     nodes: Mapping[str, Node] = field(default_factory=dict)
     namespaces: Mapping[str, Namespace] = field(default_factory=dict)
     uses: Mapping[str, str] = field(default_factory=dict)
@@ -71,7 +71,7 @@ def take(
         cache: of the cluster.
         clock: the time.
         terms: the administrator's settings.
-        witness: over the same picture, where it matters what is promised to whom.
+        witness: over the same cache, where it matters what is promised to whom.
     """
     now = clock.now()
     with cache.locked() as ledger:
@@ -98,7 +98,7 @@ def about(pod: Pod, snapshot: StatusSnapshot, witness: BookingPlans) -> StatusSn
     Args:
         pod: that is asked about.
         snapshot: of now.
-        witness: over the same picture.
+        witness: over the same cache.
     """
     if never_evicted_reason(pod, namespaces=snapshot.namespaces, home=snapshot.terms.namespace) is None:
         return snapshot

@@ -10,7 +10,7 @@ from booking.cluster_status.viewer import Viewer
 from cluster.objects.device_usage import DeviceUsage, NodeUsage, Squatter, UseError, decode_use
 
 OLD_AFTER: Final = timedelta(seconds=90)
-"""What was measured before then is not shown: agents tell it every ten seconds, or each minute at least."""
+"""Older measurements are not shown: agents report every ten seconds, or each minute at least."""
 
 
 class UseNow(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,7 +38,7 @@ class SquatterNow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Used:
-    """What the agent of one node has told."""
+    """The last report of one node's agent."""
 
     def __init__(self, text: str | None, now: datetime, viewer: Viewer) -> None:
         """Args: text: of the annotation; one that is old or cannot be read says nothing."""

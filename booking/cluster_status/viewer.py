@@ -24,7 +24,7 @@ class Viewer:
         return is_told(self.who, user, self.visibility)
 
     def may_ask_about(self, pod: Pod) -> bool:
-        """Whether they are told why it is so: who knows the name of nobody's pod may, it is nobody else's."""
+        """Whether the viewer may see the reason: also for a pod without an owner, if they know its name."""
         return self.may_name(pod) or self.user_of(pod) is None
 
     @staticmethod

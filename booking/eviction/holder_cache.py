@@ -1,7 +1,7 @@
-"""What each node has of each model, and who holds it: kept from pass to pass, made anew where it has changed.
+"""The devices of each model on each node, and their holders: cached between passes, rebuilt where changed.
 
-Nothing here grows old by itself: costs are kept as the instants from which they grow. What is looked at is
-values alone, so that the same instant gives the same stocks, whatever was kept before.
+Nothing here goes stale with time: costs are kept as the instants from which they grow. All inputs are values,
+so the same instant gives the same result, whatever was cached before.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -36,7 +36,7 @@ class Holder:
     """All its devices, of whichever model."""
     work: Work
     leaves: bool
-    """It has been told to go, and does not hang."""
+    """It is terminating, and does not hang."""
     evictable: bool
 
 
@@ -81,7 +81,7 @@ class NodeHolders:
     pods: tuple[Pod | None, ...] = ()
     booked: frozenset[str] = frozenset()
     until: datetime | None = None
-    """From then on somebody may be evicted who may not now, or who was told to go hangs."""
+    """From then on a pod may become evictable, or a terminating pod may count as hanging."""
     shelves: Mapping[str, ModelHolders] = field(default_factory=dict)
     """Model -> what there is of it."""
 

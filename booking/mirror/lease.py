@@ -35,7 +35,7 @@ class MirrorLease:
 
     @property
     def place(self) -> str:
-        """Which Lease it is, as kubectl is told."""
+        """The Lease, as an argument of kubectl."""
         return f"{names.MIRROR_LEASE} -n {self._namespace}"
 
     def written(self, store_id: str) -> int | None:

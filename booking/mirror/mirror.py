@@ -105,7 +105,7 @@ class Mirror:
         self._poked.set()
 
     def written(self, change: int, timeout: float) -> bool:
-        """Wait until this change stands in the cluster; whether it does.
+        """Wait until this change is written to the cluster; returns whether it is.
 
         Args:
             change: ``Record.change`` of what was stored.
@@ -174,7 +174,7 @@ class Mirror:
 
     def _write_all(self) -> None:
         self._store.check()
-        # The cluster first: whatever stands there was stored before, so the database must know it.
+        # The cluster first: its objects were stored before they were mirrored, so the database has them.
         there = self._there()
         written = self._lease.written(self._store.store_id)
         change = self._store.change()

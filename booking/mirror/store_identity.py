@@ -38,11 +38,11 @@ def unknown_among(there: Iterable[Booking], known: Collection[str]) -> str | Non
 def older_than_written(change: int, written: int | None, *, lease: str) -> str | None:
     """What is wrong when the database's newest change is older than one that was mirrored, None when not.
 
-    A release or a cancellation leaves no object behind that could tell of it: the number does.
+    A release or a cancellation leaves no object behind that could show it: the number does.
 
     Args:
         change: the database's newest.
-        written: the newest of this database that stands in the cluster; None where nobody has said.
+        written: the newest of this database that is written in the cluster; None where there is none.
         lease: what a person deletes to go on without what is forgotten: its name, and ``-n`` its namespace.
     """
     if written is None or change >= written:

@@ -16,7 +16,7 @@ _DAY: Final = 86400
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True):
-    """The limits. Made anew they are the manual's, which an installation without a policy file gets.
+    """The limits. The defaults are the manual's, which an installation without a policy file gets.
 
     Raises:
         ValueError: limits that nobody could keep; the sentence names them.

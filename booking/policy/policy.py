@@ -75,7 +75,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
         Args:
             user: user id.
-            groups: names of groups that the user is in beside those that the policy lists.
+            groups: names of groups that the user is in besides those that the policy lists.
             model: in label form.
             now: aware UTC.
             exemptions: the user's; those that do not hold now, or not for this model, are left out.

@@ -1,4 +1,4 @@
-"""A policy file's text, read strictly: every mistake is told at once, with its line and key. Pure.
+"""A policy file's text, read strictly: all mistakes are reported together, with line and key. Pure.
 
 YAML, but only what a policy needs: no tags, no aliases, no key twice.
 """
@@ -97,7 +97,7 @@ def _refuse_what_is_not_needed(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A key of a mapping, and what stands there."""
+    """A key of a mapping, and its value."""
 
     key: str
     path: str
@@ -111,7 +111,7 @@ class _Reader:
 
     mistakes: list[Mistake] = field(default_factory=list)
     scopes: list[tuple[_Entry, tuple[Values, ...]]] = field(default_factory=list)
-    """Where a scope stands, and its layers over the defaults, wide to narrow."""
+    """Where a scope is in the file, and its layers over the defaults, wide to narrow."""
 
     def policy(self, root: yaml.Node | None) -> Policy:
         """All of it."""
@@ -233,7 +233,7 @@ class _Reader:
 
     # --- nodes ------------------------------------------------------------------------------------------
     def _entries(self, node: yaml.Node | None, path: str) -> Iterator[_Entry]:
-        """What stands in a mapping, in order; nothing in one that is left empty."""
+        """The entries of a mapping, in order; none for one that is left empty."""
         if node is None or _is_null(node):
             return
         if not isinstance(node, yaml.MappingNode):
@@ -286,7 +286,7 @@ def _is_null(node: yaml.Node) -> bool:
 
 
 def _meant(node: yaml.ScalarNode) -> Any:
-    """A plain value: decimal number, true or false, nothing, else the text as it stands."""
+    """A plain value: decimal number, true or false, nothing, else the text unchanged."""
     text = str(node.value)
     if node.style is not None:
         return text

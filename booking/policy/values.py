@@ -27,7 +27,7 @@ _OTHER_WORDS: Final = {
     "extension": "may_extend",
 }
 _BESIDE: Final = ("pools", "members")
-"""What may stand beside limits."""
+"""Keys that are allowed next to limits."""
 _SETTINGS: Final = {
     "warn_before": "warn_before",
     "end_action": "end_action_without_controller",

@@ -1,4 +1,4 @@
-"""Whose names somebody is told, on every page and in every answer alike. Pure."""
+"""Whose names a user may see, on every page and in every response alike. Pure."""
 
 from typing import Literal
 

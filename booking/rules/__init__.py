@@ -41,4 +41,4 @@ RULES: Final[tuple[Rule, ...]] = (
 """The manual's five first; the others say nothing unless a policy gives them a limit."""
 
 OF_THE_ASKER: Final[tuple[Rule, ...]] = (no_active_overlap, one_planned)
-"""Those that look at nothing that is asked for: while they are broken no other wish helps."""
+"""Rules that do not depend on the request: while they are broken no other request helps."""

@@ -15,7 +15,7 @@ class Cleanup:
     """Leaves nothing behind."""
 
     def __init__(self, kube: Kube, *, namespace: str, keeps_bookings: bool, say: Say) -> None:
-        """Args: namespace: of the release; say: tells people."""
+        """Args: namespace: of the release; say: prints a line for the person who uninstalls."""
         self._kube = kube
         self._namespace = namespace
         self._keeps_bookings = keeps_bookings

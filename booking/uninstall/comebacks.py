@@ -1,7 +1,7 @@
-"""Pods that were being taken away when we were told to go: each comes back, or need not leave (law L4).
+"""Pods whose eviction was in progress at the uninstall: each comes back, or need not leave (law L4).
 
-The controller is gone. Its own table of steps is gone through here, with nobody left who wants a GPU back:
-who has not been told to go is spared, who has goes and comes back.
+The controller is gone. Its state table is run here, with no pod left that needs a GPU back: a victim that is
+not terminating is spared, one that is goes and comes back.
 """
 
 from typing import Final
@@ -27,7 +27,7 @@ class ComebackDrain:
     """Carries every comeback to its end."""
 
     def __init__(self, kube: Kube, clock: Clock, events: EventWriter, *, say: Say, random: Random) -> None:
-        """Args: events: tells the pods' owners; say: tells whoever uninstalls; random: spreads attempts."""
+        """Args: events: for the pods' owners; say: prints for who uninstalls; random: spreads attempts."""
         self._kube = kube
         self._say = say
         self._told = _Told(events, say)
@@ -97,7 +97,7 @@ class _Told:
 
 
 def _is_leaving(pod: Pod) -> bool:
-    """Whether it leaves by our hand, or says so; from any other our finalizer may be taken as it stands."""
+    """Whether we evict the pod, or its condition says so; from any other pod our finalizer may be removed."""
     by_us = has_condition(pod, names.DISRUPTION_TARGET)
     return is_guarded(pod) and by_us and origin_of(pod) is None
 

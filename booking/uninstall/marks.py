@@ -1,8 +1,8 @@
-"""What of ours stands on an object and must go before we do: pure.
+"""Our marks on an object that must be removed before the product is: pure.
 
-Of a pod, what tells its story stays: whose it is, what it was given, what it was before. It harms nobody,
-ends with the pod, and whoever installs the product again finds running pods as they were. What orders, waits
-or holds goes: nobody is left to obey it, and it must not be obeyed years later.
+A pod keeps the marks of its history: whose it is, its assignment, what it was before. They are harmless, end
+with the pod, and a new installation finds running pods as they were. Orders, gates and holds are removed: no
+component is left to obey them, and they must not be obeyed years later.
 """
 
 from collections.abc import Iterable

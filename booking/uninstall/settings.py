@@ -27,6 +27,6 @@ class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):
     kube_token_file: Path | None = None
     """The token that we show it, read again when it changes; by default the ServiceAccount's."""
     log_level: Level = "warning"
-    """The least important lines that are written beside the sentences."""
+    """The lowest log level that is written next to the messages."""
     log_style: Style = "json"
     """One JSON object per line, or text for people."""

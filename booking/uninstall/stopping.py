@@ -31,7 +31,7 @@ class Stopping:
     """Stops parts, and sees whether they have stopped."""
 
     def __init__(self, kube: Kube, clock: Clock, *, namespace: str, say: Say) -> None:
-        """Args: namespace: of the release; say: tells people."""
+        """Args: namespace: of the release; say: prints a line for the person who uninstalls."""
         self._kube = kube
         self._clock = clock
         self._namespace = namespace
