@@ -1,1 +1,1 @@
-"""The node agent: the node's GPUs, seen through NVML, handed to the kubelet and told to the cluster."""
+"""The node agent: serves the node's GPUs, read from NVML, to the kubelet and publishes them."""

@@ -1,8 +1,8 @@
-"""The node agent: finds the node's GPUs, hands them to the kubelet, and says what there is.
+"""The node agent: finds the node's GPUs, serves them to the kubelet, and publishes them on the Node.
 
-``python -m deviceplugin``, and with the word ``doctor`` only what is wrong; settings in
-``deviceplugin/settings.py``. The composition root: adapters are chosen here and nowhere else. Exit code 2
-means settings that cannot be used, 1 from the doctor that something is wrong.
+``python -m deviceplugin`` runs it; with the argument ``doctor`` it only reports what is wrong. Settings are
+in ``deviceplugin/settings.py``. The composition root: adapters are chosen here and nowhere else. Exit code 2:
+the settings cannot be used. Exit code 1 from the doctor: something is wrong.
 """
 
 import os
@@ -80,7 +80,7 @@ BAD_SETTINGS = 2
 
 
 def main() -> int:
-    """Run until SIGTERM; the exit code."""
+    """Run until SIGTERM; return the exit code."""
     use_one_malloc_arena()
     try:
         settings = load(Settings, os.environ)
@@ -95,7 +95,7 @@ def main() -> int:
 
 
 def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> int:
-    """Say what is wrong; the exit code.
+    """Report what is wrong; return the exit code.
 
     Raises:
         BadConnectionError: the API server's address or token is missing.
@@ -114,7 +114,7 @@ def diagnose(settings: Settings, environ: Mapping[str, str], clock: Clock) -> in
 def build(
     settings: Settings, environ: Mapping[str, str], clock: Clock, registry: CollectorRegistry | None = None
 ) -> Process:
-    """The whole agent, its probes served already, its threads not started; ``registry`` is for its metrics.
+    """Build the agent, its probes served already, its threads not started; ``registry`` is for its metrics.
 
     Raises:
         BadConnectionError: the API server's address or token is missing.
@@ -218,7 +218,7 @@ def _measurer(
 
 
 def _each(*takers: Callable[[NvmlReport], None]) -> Callable[[NvmlReport], None]:
-    """All of them, one after the other: what the kubelet is told comes last."""
+    """Call each in turn; the kubelet's list is updated last."""
 
     def update(report: NvmlReport) -> None:
         for taker in takers:
@@ -273,7 +273,7 @@ def _lease(
 def _until_followed(
     orders: DeviceOrdersHandler, following: Reflector[Node], measurer: UsageMonitor
 ) -> Callable[[Node], None]:
-    """Before its own news come: what is cordoned is never published as healthy by an agent that starts."""
+    """Apply the cordons of the first Node read: a starting agent publishes no cordoned GPU as healthy."""
 
     def observe(node: Node) -> None:
         measurer.observe(node)

@@ -1,8 +1,7 @@
-"""Which devices are handed out, and how they are told to the kubelet: pure.
+"""Which devices are advertised to the kubelet, and under which resources: pure.
 
-Used by the agent whenever NVML reports something. First what the inventory says of the devices
-(``advertised``, ``with_absent``, ``with_cordons``), then which of them are listed under which resource
-(``listed``).
+Used by the agent for every NVML report. First the state of each device (``advertised``, ``with_absent``,
+``with_cordons``), then the list of each resource (``listed``).
 """
 
 from collections.abc import Iterable, Mapping
@@ -23,14 +22,14 @@ TAKEN_WHOLE = "A pod has the whole GPU that it is a part of"
 TAKEN_IN_PARTS = "A pod has a MIG device of it that does not exist any more"
 IN_ITS_PLACE = "A pod has an earlier MIG device in its place"
 MIG_UUID = "MIG-"
-"""How the UUID of a MIG device begins."""
+"""Prefix of a MIG device's UUID."""
 UNKNOWN_MODEL = "unknown"
-"""Model of a GPU of which only its id is left."""
+"""Model of a GPU of which only the id is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class AdvertisingOptions:
-    """How devices are handed out: what the settings say."""
+    """How devices are advertised, as the settings have it."""
 
     strategy: Strategy = Strategy.CDI
     mig: MigStrategy = MigStrategy.NONE
@@ -44,16 +43,16 @@ def advertised(
 ) -> tuple[Device, ...]:
     """The devices of the node, unhealthy where they cannot be given to a container.
 
-    Where MIG devices are not handed out they are left out, and the GPU that they are parts of is unhealthy:
-    it was handed out as a whole once perhaps, and a known device is never dropped. A MIG device that does not
-    exist any more is listed as long as somebody has it. Device nodes stay in a container for its life:
-    nothing is given away that they reach, whatever the GPU has become meanwhile.
+    MIG devices that the strategy does not advertise are left out, and their GPU is unhealthy: it may have
+    been advertised as a whole earlier, and a known device is never dropped. A MIG device that no longer
+    exists is listed as long as a pod holds it. A container keeps its device nodes for its life, so a device
+    that they give access to is unhealthy for everybody else, however the GPU has been repartitioned since.
 
     Args:
-        devices: all that NVML's side knows.
-        nodes: those that exist.
-        way: how devices are handed out.
-        held: those that pods have.
+        devices: all that are known from NVML.
+        nodes: the device nodes that exist.
+        way: how devices are advertised.
+        held: ids of devices that pods hold.
     """
     found = tuple(device for device in devices if device.uuid in held or _is_offered(device, way))
     parents = {device.published.parent for device in found if not device.gone}
@@ -63,14 +62,14 @@ def advertised(
         if device.partitioned:
             return _uncut(device, way, parents)
         missing = _missing_node(device, nodes, way)
-        # Whoever has a device keeps it: its containers may start again.
+        # A pod keeps the devices that it holds: its containers may restart.
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
     return tuple(_named(_sick_for(device.published, obstacle(device)), way) for device in found)
 
 
 def partitioned_of(devices: Iterable[NodeDevice], way: AdvertisingOptions) -> frozenset[str]:
-    """The GPUs in whose place their MIG devices are handed out, even if they have none."""
+    """GPUs whose MIG devices are advertised in their place, even if they have none."""
     is_cut = way.mig is not MigStrategy.NONE
     return frozenset(device.uuid for device in devices if is_cut and device.partitioned)
 
@@ -78,16 +77,16 @@ def partitioned_of(devices: Iterable[NodeDevice], way: AdvertisingOptions) -> fr
 def with_absent(
     devices: tuple[Device, ...], held: Mapping[str, Iterable[str]], before: Iterable[Device]
 ) -> tuple[Device, ...]:
-    """The devices, and after them those that are gone though somebody knows them: unhealthy.
+    """The devices, followed by those that are gone but still known, as unhealthy.
 
-    Within one life of the agent NVML's side remembers what is gone. After a restart with a GPU missing it is
-    the kubelet's record that still knows it: a device that vanishes from the list counts as healthy in the
+    While the agent runs, the NVML thread remembers devices that are gone. After a restart with a GPU missing,
+    only the kubelet's record still has it: a device that vanishes from the list counts as healthy in the
     status of the pod that holds it.
 
     Args:
-        devices: what NVML's side reports; nothing is added where it reports nothing.
+        devices: as the NVML thread reports them; with none, nothing is added.
         held: resource -> ids in the kubelet's record.
-        before: what was told last.
+        before: the devices that were advertised last.
     """
     if not devices:
         return ()
@@ -104,13 +103,13 @@ def with_absent(
 
 
 def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tuple[Device, ...]:
-    """The devices, those unhealthy that an administrator takes out of use: alone, or with their GPU.
+    """The devices, unhealthy where an administrator has cordoned them or their GPU.
 
-    A device that is sick anyhow keeps its own reason.
+    A device that is unhealthy anyway keeps its own reason.
 
     Args:
         devices: all of the node.
-        cordoned: uuid -> who does so, and why.
+        cordoned: uuid -> who cordoned it, and why.
     """
     return tuple(
         msgspec.structs.replace(device, health="unhealthy", reason=f"Cordoned by {why}")
@@ -123,14 +122,14 @@ def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tu
 def listed(
     devices: tuple[Device, ...], cut: AbstractSet[str], held: Mapping[str, AbstractSet[str]]
 ) -> dict[str, tuple[Device, ...]]:
-    """Resource -> what the kubelet is told under this name; no resource without devices.
+    """Resource -> the devices advertised under this name; resources without devices are left out.
 
-    A device is listed under its name of today. Under another name, and a GPU that has been cut, it is listed
-    unhealthy while a pod has it by that name, and not given to anybody under its new one.
+    A device is listed under its current resource. If a pod holds it under another one, or holds a GPU that
+    has been partitioned since, it stays listed there as unhealthy, and is unavailable under the current one.
 
     Args:
         devices: as they are published.
-        cut: GPUs in MIG mode whose MIG devices are handed out in their place.
+        cut: GPUs in MIG mode whose MIG devices are advertised in their place.
         held: resource -> ids in the kubelet's record.
     """
     found: dict[str, list[Device]] = {}
@@ -153,14 +152,14 @@ def _is_offered(device: NodeDevice, way: AdvertisingOptions) -> bool:
 
 
 def _sick_for(device: Device, why: str | None) -> Device:
-    """The device, unhealthy where there is a reason; one that it has already stays."""
+    """The device, unhealthy if there is a reason; a reason that it has already stays."""
     if why is None or not device.is_healthy:
         return device
     return msgspec.structs.replace(device, health="unhealthy", reason=why)
 
 
 def _named(device: Device, way: AdvertisingOptions) -> Device:
-    """The device, with its resource where that does not follow from what it is."""
+    """The device, with its resource if that differs from the default for its kind."""
     if way.mig is MigStrategy.SINGLE and device.parent is not None:
         return msgspec.structs.replace(device, resource=names.GPU_RESOURCE)
     return device
@@ -172,7 +171,7 @@ def _unknown(uuid: str, resource: str) -> Device:
 
 
 def _uncut(device: NodeDevice, way: AdvertisingOptions, parents: AbstractSet[str | None]) -> str | None:
-    """Why nothing of a GPU in MIG mode is handed out."""
+    """Why neither a GPU in MIG mode nor its MIG devices are advertised."""
     if way.mig is MigStrategy.NONE:
         return NOT_HANDED_OUT
     return None if device.uuid in parents else EMPTY
@@ -190,7 +189,7 @@ def _missing_node(device: NodeDevice, nodes: DeviceNodes, way: AdvertisingOption
 
 
 def _reached(device: NodeDevice, known: tuple[NodeDevice, ...], held: AbstractSet[str]) -> str | None:
-    """Why the device nodes of a pod reach the device, though the pod has another one."""
+    """Why the device nodes of a pod that holds another device give access to this one."""
     if device.published.parent in held:
         return TAKEN_WHOLE
     ghosts = [other.scope for other in known if other.gone and other.scope.gpu == device.scope.gpu]

@@ -1,8 +1,8 @@
-"""The three questions of the kubelet, from what is read now to the answer: for ``plugin``.
+"""Answers the kubelet's three calls from a current snapshot: for ``plugin``.
 
-Within the first two the kubelet admits no other pod of the node, without any time limit, and an error fails
-the pod for good. So there is no NVML here, no lock that a thread in the driver could hold, no API server (but
-for the first pods after a kubelet start), and whatever goes wrong in here ends in an answer.
+During the first two the kubelet admits no other pod of the node, without any time limit, and an error fails
+the pod for good. So this module uses no NVML, no lock that a thread in the driver could hold, and no API
+server (except for the first pods after a kubelet start), and every failure in it still ends in an answer.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -39,7 +39,7 @@ log = structlog.get_logger(__name__)
 T = TypeVar("T")
 
 MOST_SERVED: Final = 1000
-"""So many pods are remembered to have got their devices: many times what a node has in two minutes."""
+"""How many pods with devices are remembered: many times the number that a node gets in two minutes."""
 
 
 def first_devices(
@@ -52,23 +52,23 @@ def first_devices(
 
 @dataclass(frozen=True, kw_only=True)
 class AllocatorSources:
-    """What is read while the kubelet waits."""
+    """The sources that are read while the kubelet waits."""
 
     resource: str
     device_cache: DeviceCache
     record: CheckpointReader
     pods: PodSource
     pick: DevicePick = first_devices
-    """Chooses where nobody has decided."""
+    """Chooses without an assignment."""
 
 
 class Allocator:
-    """Answers the kubelet. The first two questions come one after the other, the third in parallel."""
+    """Answers the kubelet. It makes the first two calls one at a time, the third in parallel."""
 
     def __init__(self, sources: AllocatorSources, *, metrics: AgentMetrics, clock: Clock) -> None:
         self._sources = sources
         self._served: dict[str, None] = {}
-        """Uids that were in the record, the latest last."""
+        """Uids that were in the checkpoint, the latest last."""
         self._metrics = metrics
         self._clock = clock
 
@@ -90,7 +90,7 @@ class Allocator:
         return choice
 
     def held(self, devices: frozenset[str]) -> str | None:
-        """Why these devices may not be allocated, as a sentence; None when they may."""
+        """Why these devices may not be allocated, as a message; None if they may."""
         message = _in_any_case(lambda: self._held(devices), lambda: None)
         self._metrics.allocations.labels("refused" if message else "given").inc()
         if message:
@@ -122,7 +122,7 @@ class Allocator:
         return decision
 
     def _blind(self, question: AllocationRequest) -> Decision:
-        """Where nothing can be known."""
+        """The answer without any knowledge."""
         return choose(question, NodeState(self._sources.resource, None, None))
 
     def _choose(self, question: AllocationRequest) -> Decision:
@@ -151,7 +151,7 @@ class Allocator:
         )
 
     def _without_replaced(self, seen: PodsSnapshot, holdings: PodDevices | None) -> tuple[Pod, ...] | None:
-        """The pods, but those that were served, are gone, and whose name another has: they have ended."""
+        """The pods, without those that had devices, are gone and have a namesake now: they have ended."""
         if seen.pods is None:
             return None
         for uid in holdings.uids if holdings is not None else ():
@@ -166,7 +166,7 @@ class Allocator:
         return self._sources.pick(self._sources.device_cache.now.by_uuid, free, chosen, count)
 
     def _held(self, devices: frozenset[str]) -> str | None:
-        """As ``held``; the pods are asked for only where one of the devices is in the record already."""
+        """As ``held``; the pods are read only if one of the devices is in the checkpoint already."""
         holdings = self._holdings()
         if holdings is None or not holdings.holders(devices):
             return None
@@ -194,7 +194,7 @@ def _level(verdict: Verdict) -> int:
 
 
 def _in_any_case(question: Callable[[], T], otherwise: Callable[[], T]) -> T:
-    """The answer, or the other one where finding it failed in a way that nobody foresaw."""
+    """The answer, or the other one after an unexpected failure."""
     try:
         return question()
     except Exception:

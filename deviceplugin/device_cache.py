@@ -1,8 +1,7 @@
-"""What the agent knows of its devices now: one immutable value that threads exchange.
+"""The agent's current devices: one immutable value that threads exchange.
 
-The thread that watches NVML puts it here, after device nodes and CDI were looked after; gRPC calls, the
-registration and the publisher read it. Reading takes no lock, so that nothing that hangs in the driver can
-hold up the kubelet.
+The thread that watches NVML stores it once device nodes and CDI are prepared; gRPC calls, the registration
+and the publisher read it. Reading takes no lock: a thread that hangs in the driver cannot block the kubelet.
 """
 
 import threading
@@ -19,22 +18,22 @@ from deviceplugin.device_nodes import DeviceNodes
 
 @dataclass(frozen=True)
 class AdvertisedDevices:
-    """The devices of this node that are handed out, sick ones too."""
+    """The devices of this node that are advertised, unhealthy ones too."""
 
     devices: tuple[Device, ...] = ()
     nodes: DeviceNodes = field(default_factory=DeviceNodes)
     problem: str | None = None
-    """A sentence: why there are no devices, or what is wrong with all of them."""
+    """A message: why there are no devices, or what is wrong with all of them."""
     cordoned: frozenset[str] = frozenset()
-    """Unhealthy by an administrator's word alone: what has them already may start again."""
+    """Unhealthy only because an administrator cordoned them: pods that hold them may restart."""
     lists: Mapping[str, tuple[Device, ...]] | None = None
-    """Resource -> what the kubelet is told under this name; None: each device under its own."""
+    """Resource -> the devices advertised under this name; None: each device under its own."""
     reported: bool = False
-    """Whether NVML has been asked at all: before that nothing follows from there being no devices."""
+    """Whether NVML has been read at all: before that an empty list means nothing."""
 
     @cached_property
     def listed(self) -> Mapping[str, tuple[Device, ...]]:
-        """Resource -> what the kubelet is told under this name; no resource without devices."""
+        """Resource -> the devices advertised under this name; resources without devices are left out."""
         if self.lists is not None:
             return self.lists
         found: dict[str, tuple[Device, ...]] = {}
@@ -43,7 +42,7 @@ class AdvertisedDevices:
         return found
 
     def other_resources(self, resource: str) -> frozenset[str]:
-        """Devices that are listed under other names alone."""
+        """Devices that are advertised under other resources only."""
         ours = {device.uuid for device in self.listed.get(resource, ())}
         return frozenset(device.uuid for some in self.listed.values() for device in some) - ours
 
@@ -54,7 +53,7 @@ class AdvertisedDevices:
 
     @cached_property
     def startable(self) -> dict[str, Device]:
-        """UUID -> device, as they count for a container of a pod that has them already."""
+        """UUID -> device, with the health for a pod that holds it already: a cordon alone does not count."""
         return {
             device.uuid: msgspec.structs.replace(device, health="healthy", reason=None)
             if device.uuid in self.cordoned
@@ -64,7 +63,7 @@ class AdvertisedDevices:
 
 
 class DeviceCache:
-    """Holds the newest ``AdvertisedDevices`` and wakes whoever listens."""
+    """Holds the newest ``AdvertisedDevices`` and wakes its listeners."""
 
     def __init__(self) -> None:
         self._now = AdvertisedDevices()
@@ -77,7 +76,7 @@ class DeviceCache:
         return self._now
 
     def put(self, devices: AdvertisedDevices) -> bool:
-        """Replace the devices; whether they differ from those before."""
+        """Replace the devices; return whether they have changed."""
         with self._lock:
             if devices == self._now:
                 return False
@@ -88,7 +87,7 @@ class DeviceCache:
 
     @contextmanager
     def listening(self, listener: threading.Event) -> Iterator[None]:
-        """Within this context the event is set at every change."""
+        """Set the event at every change, as long as the context lasts."""
         with self._lock:
             self._listeners.add(listener)
         try:

@@ -17,9 +17,9 @@ class DeviceNodes:
     """The device nodes of this machine."""
 
     of_device: Mapping[str, tuple[DeviceNode, ...]] = field(default_factory=dict)
-    """UUID -> its own: of a GPU one, of a MIG device that of its GPU and those that give access to the
-    part."""
+    """UUID -> its own nodes: one for a GPU; for a MIG device that of its GPU and those of its
+    capabilities."""
     common: tuple[DeviceNode, ...] = ()
     """Control nodes that every container with a GPU needs."""
     cdi_names: Mapping[str, str] = field(default_factory=dict)
-    """UUID -> its qualified name in a CDI specification that the host has already; the others are in ours."""
+    """UUID -> its qualified name in an existing CDI specification of the host; the others are in ours."""

@@ -1,7 +1,7 @@
-"""Says what is wrong with a node, or with what the agent is allowed: ``python -m deviceplugin doctor``.
+"""Checks a node and the agent's permissions: ``python -m deviceplugin doctor``.
 
-It changes nothing. Each check answers with a sentence, and where something is wrong with what to do.
-``examine`` is everything; what it looks with is given to it.
+It changes nothing. Each check reports one finding and, if something is wrong, what to do. ``examine`` runs
+all of them with the tools that it is given.
 """
 
 import os
@@ -25,7 +25,7 @@ from deviceplugin.settings import Settings
 from deviceplugin.usage.processes import Processes
 
 PATIENCE: Final = 30.0
-"""Seconds for NVML: without persistence mode a driver takes seconds for each GPU."""
+"""Seconds for NVML: without persistence mode the driver takes seconds for each GPU."""
 
 RIGHTS: Final = (
     Permission("get", "nodes"),
@@ -35,21 +35,21 @@ RIGHTS: Final = (
     Permission("watch", "pods"),
     Permission("create", "events", namespace=NAMESPACE_OF_NODES),
 )
-"""What the agent needs, beside Leases."""
+"""Permissions that the agent needs, besides those for Leases."""
 LEASE_RIGHTS: Final = ("get", "create", "patch")
-"""What it needs with Leases of its own namespace."""
+"""Permissions that it needs for Leases in its own namespace."""
 
 _RUNTIMES: Final = {"containerd": (1, 7), "cri-o": (1, 23)}
-"""From which version a runtime understands what a device plugin says of CDI."""
+"""The first version of each runtime that understands the CDI devices of a device plugin."""
 _SWITCHED: Final = (2, 0)
-"""Before this version of containerd CDI must be switched on in its configuration."""
+"""Before this version of containerd, CDI must be enabled in its configuration."""
 
 Severity = Literal["fine", "warning", "wrong"]
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What was found out about one thing."""
+    """The result of one check."""
 
     about: str
     severity: Severity
@@ -58,18 +58,18 @@ class Finding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tools:
-    """What the doctor looks with."""
+    """What the checks read from."""
 
     nvml: Nvml
     node: Callable[[], Node]
-    """This node at the API server; raises ApiError."""
+    """This Node from the API server; raises ApiError."""
     may: Callable[[Permission], bool]
-    """Whether the agent may do something; raises ApiError."""
+    """Whether the agent has a permission; raises ApiError."""
     patience: float = PATIENCE
 
 
 def examine(settings: Settings, tools: Tools) -> Iterator[Finding]:
-    """Every finding, in the order in which one thing needs the other."""
+    """Every finding, in the order in which the things checked depend on each other."""
     minors: dict[str, int | None] = {}
     yield _driver(tools, minors)
     yield from _device_nodes(settings.dev_root, minors)
@@ -89,7 +89,7 @@ def report(findings: Iterable[Finding]) -> tuple[str, bool]:
 
 
 def _driver(tools: Tools, minors: dict[str, int | None]) -> Finding:
-    """In a thread of its own, which is left behind where the driver hangs."""
+    """In a thread of its own, which is abandoned if the driver hangs."""
     about, found, done = "driver", list[Finding](), threading.Event()
 
     def ask() -> None:
@@ -198,7 +198,7 @@ def _api(settings: Settings, tools: Tools) -> Iterator[Finding]:
 
 
 def runtime(version: str) -> Finding:
-    """Whether a container runtime understands CDI, by what the kubelet says of it (``containerd://2.1.4``)."""
+    """Whether a container runtime understands CDI, by its version in the Node (``containerd://2.1.4``)."""
     about = "container runtime"
     name, _, numbers = version.partition("://")
     found = re.match(r"v?(\d+)\.(\d+)", numbers)

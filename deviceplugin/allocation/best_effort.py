@@ -1,10 +1,10 @@
-"""The GPUs that go best together: pure.
+"""Which GPUs are best linked with each other: pure.
 
-Best is first what is linked best among each other and with what the container has already; then what leaves
-the best linked ones behind; then what comes first. Up to ``EXACT`` GPUs to choose from the answer is the best
-there is, in a time that does not depend on how they are linked: every set of one half of them meets every set
-of the other half, and sums of lists say what they are worth together. Beyond that each GPU in turn is the
-first one, and those that add most follow.
+Sets are ranked by the links among their GPUs and with those that the container has already, then by the links
+that remain among the other GPUs, then by their order. With up to ``EXACT`` GPUs to choose from, the answer is
+optimal, in a time that does not depend on the links: every set of one half of the GPUs is combined with every
+set of the other half, and sums of lists give the worth of each pair. Beyond that the search is greedy: it
+starts once from every GPU and adds the one that gains most.
 """
 
 from collections.abc import Iterable, Sequence
@@ -23,13 +23,13 @@ Places = tuple[int, ...]
 
 
 class Worth(NamedTuple):
-    """What sets are worth, as one number: the sum over their GPUs and over their pairs of GPUs."""
+    """The worth of a set as one number: the sum over its GPUs and over its pairs of GPUs."""
 
     alone: list[int]
     pairs: list[list[int]]
 
     def of(self, places: Iterable[int]) -> int:
-        """What this set is worth."""
+        """The worth of this set."""
         chosen = tuple(places)
         return sum(self.alone[one] for one in chosen) + sum(
             self.pairs[one][other] for one, other in combinations(chosen, 2)
@@ -37,7 +37,7 @@ class Worth(NamedTuple):
 
 
 class _State(NamedTuple):
-    """A set of the first half, and what it is worth with every set of the second half."""
+    """A set of the first half, and its worth with every set of the second half."""
 
     chosen: Places
     worth: int
@@ -46,7 +46,7 @@ class _State(NamedTuple):
 
 
 def best_effort(scores: Scores, free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
-    """So many of the free GPUs (all, where there are not more), in their order; see ``caller.Pick``."""
+    """``count`` of the free GPUs (all if there are fewer), in their order."""
     if count >= len(free):
         return free
     if not any(scores.get(gpu) for gpu in free):
@@ -74,19 +74,19 @@ def exactly(worth: Worth, count: int) -> Places:
 
 
 def nearly(worth: Worth, count: int) -> Places:
-    """A good set of this size: the best of those that grow from one GPU by what adds most."""
+    """A good set of this size: the best of those that grow greedily from one GPU."""
     grown = [_grown(worth, place, count) for place in range(len(worth.alone))]
     return max(grown, key=worth.of, default=())
 
 
 def _worth(scores: Scores, free: Sequence[str], taken: frozenset[str]) -> Worth:
-    """The worth by which the best set has the highest.
+    """The worth, highest for the best set.
 
-    Links torn apart are those of its GPUs to all free ones, less twice those among each other: so that counts
-    by GPU and by pair, too, and one link inside outweighs all that may be torn.
+    The links that a set breaks are those of its GPUs to all free ones, less twice those among each other. So
+    they count by GPU and by pair, too, and one link inside the set outweighs all that it may break.
     """
     of = [scores.get(one, {}) for one in free]
-    unit = gcd(*(link for links in of for link in links.values())) or 1  # small numbers are added faster
+    unit = gcd(*(link for links in of for link in links.values())) or 1  # adding small numbers is faster
     among = [[links.get(other, 0) // unit for other in free] for links in of]
     to_taken = [sum(links.get(other, 0) for other in taken) // unit for links in of]
     outweighs = 1 + sum(map(sum, among)) // 2
@@ -96,7 +96,7 @@ def _worth(scores: Scores, free: Sequence[str], taken: frozenset[str]) -> Worth:
 
 @cache
 def _sets(size: int) -> tuple[tuple[int, ...], ...]:
-    """The sets of so many places, as masks: by how many are in them, each in the order of places."""
+    """The sets of ``size`` places as bit masks: by how many are in them, each in the order of places."""
     return tuple(
         tuple(sum(1 << place for place in one) for one in combinations(range(size), chosen))
         for chosen in range(size + 1)
@@ -104,7 +104,7 @@ def _sets(size: int) -> tuple[tuple[int, ...], ...]:
 
 
 def _sums(row: Sequence[int]) -> list[int]:
-    """What is added by each set of places, in the order of masks."""
+    """The sum of each set of places, in the order of masks."""
     sums = [0]
     for value in row:
         sums += [value + before for before in sums]
@@ -116,7 +116,7 @@ def _by_size(worths: Sequence[int], size: int) -> list[list[int]]:
 
 
 def _second_half(worth: Worth, half: int) -> list[list[int]]:
-    """What each set of the second half is worth by itself."""
+    """The worth of each set of the second half by itself."""
     sums = [0]
     for place in range(half, len(worth.alone)):
         more = map(add, sums, _sums(worth.pairs[place][half:place]))
@@ -127,7 +127,7 @@ def _second_half(worth: Worth, half: int) -> list[list[int]]:
 def _with_and_without(
     states: Iterable[_State], place: int, worth: Worth, *, half: int, count: int
 ) -> list[_State]:
-    """Each set of the first half so far with this place and without it, where ``count`` can still be met."""
+    """Each set of the first half with this place and without it, if ``count`` can still be met."""
     pairs = worth.pairs[place]
     size = len(worth.alone) - half
     links = _by_size(_sums(pairs[half:]), size)

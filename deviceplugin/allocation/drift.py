@@ -1,7 +1,7 @@
-"""Pods that have other devices than they were assigned: what the Node's drift annotation says, pure.
+"""Pods that have other devices than assigned, for the Node's drift annotation: pure.
 
-Used by ``publish``. Where the kubelet has given other devices than the extender chose, what is written on the
-pod is wrong, and cannot be corrected there: the Node's annotation wins over it (law L1).
+Used by ``publish``. If the kubelet has allocated other devices than the extender chose, the pod's annotation
+is wrong and cannot be corrected there: the Node's annotation wins over it (law L1).
 """
 
 from collections.abc import Iterable
@@ -12,9 +12,9 @@ from deviceplugin.allocation.pod_devices import PodDevices
 
 
 def drift(pods: Iterable[Pod], holdings: PodDevices) -> dict[str, Assignment]:
-    """Pod uid -> what the pod really has, for living pods where that differs from the assignment.
+    """Pod uid -> the devices that the pod really has, for live pods where they differ from the assignment.
 
-    A container that has not been served yet is taken to get what was assigned to it.
+    A container without devices yet is assumed to get those assigned to it.
     """
     return {
         pod.metadata.uid: real
@@ -31,7 +31,7 @@ def _real(pod: Pod, holdings: PodDevices) -> Assignment:
     }
     assigned = readable_assignment_of(pod)
     for container, uuids in assigned.items():
-        # Containers are served one resource after the other: what has not come yet is taken to come.
+        # The kubelet allocates one resource after the other: devices not allocated yet are assumed to follow.
         if len(served.get(container, ())) < len(uuids):
             served[container] = tuple(sorted({*served.get(container, ()), *uuids}))
     return dict(sorted(served.items()))

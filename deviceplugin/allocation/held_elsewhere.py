@@ -1,4 +1,4 @@
-"""Law L1 at Allocate: devices that another living pod has are given to nobody else. Pure."""
+"""Law L1 at Allocate: a device that a live pod holds is not given to another pod. Pure."""
 
 from collections.abc import Collection
 
@@ -6,11 +6,11 @@ from deviceplugin.allocation.preferred import AllocationRequest, NodeState, cand
 
 
 def held_elsewhere(devices: Collection[str], view: NodeState) -> str | None:
-    """Why these devices may not be given to the container that is being admitted; None when they may.
+    """Why the container that is being admitted may not have these devices; None if it may.
 
-    A device in the checkpoint is no obstacle when the pod that it stands under has ended, or is the one that
-    is being admitted (an app container takes over the devices of a regular init container). Where the pod
-    cannot be told, the devices are given: PreStartContainer sees both pods, and a refusal there is not final.
+    A device in the checkpoint is free if the pod of its entry has ended, or is the one that is being admitted
+    (an app container takes over the devices of a regular init container). If it is unknown which pod is being
+    admitted, the devices are allocated: PreStartContainer sees both pods, and a refusal there is not final.
     """
     if view.holdings is None or view.pods is None:
         return None

@@ -1,7 +1,7 @@
-"""How well two GPUs of a node are linked, as a number: pure.
+"""Scores for the link between two GPUs of a node: pure.
 
-The numbers are those of NVIDIA's allocator: 100 for every NVLink, and 10 to 60 for how near they are on the
-PCI bus. Where the driver does not say the latter, the NUMA nodes do.
+The numbers are those of NVIDIA's allocator: 100 for every NVLink, and 10 to 60 for the distance on the PCI
+bus. If the driver does not report that distance, the NUMA nodes decide.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,13 +11,13 @@ from typing import Final
 from cluster.objects.inventory import Device
 
 Scores = Mapping[str, Mapping[str, int]]
-"""GPU -> other GPU -> how well they are linked: the same in both directions, missing where they are not."""
+"""GPU -> other GPU -> score of their link: the same in both directions, missing without a link."""
 
 NVLINK: Final = 100
 """For each link."""
 NEAREST: Final = 60
-"""On one board. NVML's number for the way between two GPUs is taken off: 10 one PCI switch, 20 several,
-30 a host bridge, 40 one NUMA node, 50 the link between processors."""
+"""On one board. NVML's topology level of the two GPUs is subtracted: 10 one PCI switch, 20 several, 30 a host
+bridge, 40 one NUMA node, 50 the link between processors."""
 SAME_NODE: Final = 20
 OTHER_NODE: Final = 10
 
@@ -27,7 +27,8 @@ def scores(devices: Iterable[Device], ways: Mapping[str, Mapping[str, int]]) -> 
 
     Args:
         devices: with their NVLinks and NUMA nodes.
-        ways: GPU -> other GPU -> NVML's number for the way between them on the PCI bus, where it is known.
+        ways: GPU -> other GPU -> NVML's topology level of the path between them on the PCI bus, where it is
+            known.
     """
     found: dict[str, dict[str, int]] = {}
     for one, other in permutations(devices, 2):

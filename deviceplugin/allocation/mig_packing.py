@@ -1,8 +1,8 @@
-"""In which order MIG devices are given where nobody has decided: packed on few GPUs or distributed, pure.
+"""The order of MIG devices without an assignment: packed on few GPUs, or distributed. Pure.
 
-As NVIDIA's device plugin does it for devices that share a GPU: one after the other, each time from the GPU of
-which the fewest (or the most) are taken already, those counted that are taken now. Where GPUs are equal the
-one from which none was taken in this call comes first, so that two devices of one pod are on two GPUs.
+As NVIDIA's device plugin does for devices that share a GPU: one after the other, each time from the GPU with
+the fewest (or the most) devices in use, counting those chosen in this call. Of equal GPUs one without a
+device chosen in this call comes first: two devices of one pod then come from two GPUs.
 """
 
 from collections import Counter
@@ -12,29 +12,29 @@ from enum import StrEnum
 from cluster.objects.inventory import Device
 
 DevicePick = Callable[[Mapping[str, Device], Sequence[str], frozenset[str], int], Sequence[str]]
-"""``(uuid -> device, free ones, got already, how many)`` -> so many of the free ones."""
+"""``(uuid -> device, free ids, ids chosen already, count)`` -> ``count`` of the free ids."""
 
 
 class Packing(StrEnum):
-    """From which GPU the next MIG device is."""
+    """Which GPU the next MIG device comes from."""
 
     DISTRIBUTED = "distributed"
-    """From the one of which the fewest are taken."""
+    """The one with the fewest devices in use."""
     PACKED = "packed"
-    """From the one of which the most are taken: other GPUs stay free to be cut anew."""
+    """The one with the most devices in use: other GPUs stay free to be repartitioned."""
 
 
 def packed(
     gpu_of: Mapping[str, str], free: Sequence[str], *, chosen: Collection[str], count: int, packing: Packing
 ) -> list[str]:
-    """So many of the free devices.
+    """``count`` of the free devices.
 
     Args:
-        gpu_of: MIG device -> its GPU, of all that there are; those that are not free are taken.
-        free: what may be chosen, in stable order.
-        chosen: what the container gets already.
+        gpu_of: MIG device -> its GPU, for all that exist; those that are not free are in use.
+        free: ids to choose from, in stable order.
+        chosen: ids that the container gets already.
         count: how many.
-        packing: from which GPU.
+        packing: which GPU is preferred.
     """
     taken = Counter(gpu for device, gpu in gpu_of.items() if device not in free)
     now = Counter(gpu_of.get(device, device) for device in chosen)
@@ -54,7 +54,7 @@ def packed(
 
 
 def by_parts(packing: Packing, otherwise: DevicePick) -> DevicePick:
-    """The choice where the free devices are MIG devices, and the other one where they are whole GPUs."""
+    """A pick that packs MIG devices and leaves whole GPUs to ``otherwise``."""
 
     def pick(
         known: Mapping[str, Device], free: Sequence[str], chosen: frozenset[str], count: int

@@ -10,20 +10,19 @@ Entries = Mapping[tuple[str, str], frozenset[str]]
 
 @dataclass(frozen=True)
 class PodDevices:
-    """Which container of which pod has which devices of one resource, and what is held of the others."""
+    """The devices of one resource that each container of each pod holds, and those of other resources."""
 
     entries: Entries = field(default_factory=dict)
     """(pod uid, container name) -> device ids."""
     others: Mapping[str, Entries] = field(default_factory=dict)
-    """The same for every other resource of GPUs. A device that a pod has is its own, whatever it is
-    called."""
+    """The same for every other GPU resource. A pod holds a device under whichever resource it got it."""
 
     def has(self, uid: str, container: str) -> bool:
-        """Whether the container has been served with devices of the resource."""
+        """Whether the container has devices of the resource."""
         return (uid, container) in self.entries
 
     def of(self, uid: str) -> frozenset[str]:
-        """Every device of a pod, whichever of its containers has it."""
+        """Every device of a pod, in any of its containers."""
         return self.of_any({uid})
 
     def of_any(self, uids: AbstractSet[str]) -> frozenset[str]:
@@ -47,14 +46,14 @@ class PodDevices:
 
     @property
     def of_containers(self) -> Entries:
-        """Everything that each container has, whatever it is called."""
+        """All devices of each container, of every resource."""
         merged: dict[tuple[str, str], frozenset[str]] = {}
         for place, ids in self._all():
             merged[place] = merged.get(place, frozenset()) | ids
         return merged
 
     def of_pods(self, uids: AbstractSet[str]) -> "PodDevices":
-        """What these pods have."""
+        """The part of the record about these pods."""
 
         def theirs(entries: Entries) -> Entries:
             return {place: ids for place, ids in entries.items() if place[0] in uids}
@@ -64,7 +63,7 @@ class PodDevices:
         )
 
     def by_resource(self, resource: str) -> dict[str, frozenset[str]]:
-        """Resource -> devices that stand under it, the record being one of ``resource``; none without."""
+        """Resource -> devices recorded under it; ``resource`` is this record's. None without devices."""
         everything = {resource: self.entries, **self.others}
         return {name: frozenset().union(*entries.values()) for name, entries in everything.items() if entries}
 

@@ -1,9 +1,9 @@
-"""Which pod is being admitted, and which devices the kubelet should give it: the algorithm, pure.
+"""Which pod is being admitted, and which devices the kubelet should allocate to it: the algorithm, pure.
 
-Used by ``allocator`` inside GetPreferredAllocation. The kubelet does not say which pod it asks for, but it
-admits one pod at a time, has put it among its Pods API's pods before it asks, and has written the devices
-of every container served before into its checkpoint. So the pod that is being admitted is the one live pod
-whose first container without devices needs as many as are asked for.
+Used by ``allocator`` inside GetPreferredAllocation. The kubelet does not say which pod a call is for. But it
+admits one pod at a time, lists it in its Pods API before it calls, and has written the devices of every
+earlier container into its checkpoint. So the pod that is being admitted is the one live pod whose first
+container without devices needs as many as the call asks for.
 
 Source: kubelet 1.37.1 (HandlePodAdditions, devicemanager.devicesToAllocate). Laws L1, L6.
 """
@@ -20,35 +20,35 @@ from cluster.objects.quantity import QuantityError
 from deviceplugin.allocation.pod_devices import PodDevices
 
 DeviceOrder = Callable[[Sequence[str], frozenset[str], int], Sequence[str]]
-"""Which so many of these devices, all as good as each other by assignment and use, go best with those that
-the container gets already: ``(devices in stable order, got already, how many)`` -> exactly so many."""
+"""Picks among devices that are equal by assignment and use those that go best with the ones that the
+container gets already: ``(ids in stable order, ids chosen already, count)`` -> exactly ``count`` ids."""
 
 
 def in_order(free: Sequence[str], taken: frozenset[str], count: int) -> Sequence[str]:
-    """The pick of whoever knows nothing about devices: those that come first."""
+    """The pick without any knowledge of the devices: the first ones."""
     del taken
     return free[:count]
 
 
 class Verdict(StrEnum):
-    """What was found out; each is a label value of the metric."""
+    """The outcome; each is a label value of the metric."""
 
     ASSIGNED = "assigned"
     """The pod is known and gets exactly what was assigned to this container."""
     PARTLY_ASSIGNED = "partly-assigned"
-    """The pod is known, but not everything that it was assigned can be had: something else fills the gap."""
+    """The pod is known, but some devices assigned to it are unavailable: others fill the gap."""
     UNASSIGNED = "unassigned"
-    """The pod is known and nothing was assigned to the container: it gets what is assigned to nobody."""
+    """The pod is known and the container has no assignment: it gets devices that are assigned to no pod."""
     NO_MATCH = "no-match"
-    """No pod is known that waits for so many devices: what is assigned to nobody."""
+    """No known pod waits for so many devices: it gets devices that are assigned to no pod."""
     AMBIGUOUS = "ambiguous"
-    """More than one pod may be the one: what is assigned to nobody."""
+    """More than one pod matches: it gets devices that are assigned to no pod."""
     PODS_UNAVAILABLE = "pods-unavailable"
-    """The pods of the node could not be had: what is not in the checkpoint comes first."""
+    """The pods of the node could not be read: devices that are not in the checkpoint come first."""
     NO_CHECKPOINT = "no-checkpoint"
-    """The checkpoint could not be read: what is assigned to nobody."""
+    """The checkpoint could not be read: it gets devices that are assigned to no pod."""
     REFUSED = "refused"
-    """The kubelet offers only devices that other living pods hold (its double allocation)."""
+    """The kubelet offers only devices that other live pods hold (its double allocation)."""
 
 
 @dataclass(frozen=True)
@@ -65,31 +65,32 @@ class AllocationRequest:
 
 @dataclass(frozen=True)
 class NodeState:
-    """What can be known while the kubelet waits."""
+    """What is known while the kubelet waits."""
 
     resource: str
     holdings: PodDevices | None
     """None: the checkpoint could not be read."""
     pods: tuple[Pod, ...] | None
-    """The pods that the kubelet knows; None: they could not be had."""
+    """The pods that the kubelet knows; None: they could not be read."""
     remembered: bool = False
-    """The pods were had for an earlier container: good for its assignment, not for who lives."""
+    """The pods were read for an earlier container: their assignments hold, but some may have ended."""
     from_watch: bool = False
-    """By our own watch: the one that is being admitted is among them; for who lives nothing is refused."""
+    """They come from our own watch: the pod that is being admitted is among them, but no pod is refused
+    because another seems to be alive."""
 
     pick: DeviceOrder = in_order
-    """Chooses where nobody has decided: links between whole GPUs, packing of MIG devices."""
+    """Chooses without an assignment: by links between whole GPUs, by packing of MIG devices."""
     other_resources: frozenset[str] = frozenset()
-    """Devices of the node that are of another resource: a container's assignment may name both."""
+    """Devices of the node under another resource: a container's assignment may name both."""
 
     @cached_property
     def living(self) -> tuple[Pod, ...]:
-        """Pods that have not ended; those that are being deleted live as long as their containers do."""
+        """Pods that have not ended; a pod that is being deleted is alive as long as its containers are."""
         return tuple(pod for pod in self.pods or () if not is_terminal(pod))
 
     @cached_property
     def unserved(self) -> tuple[tuple["UnservedContainer", ...], ...]:
-        """Of each living pod the containers that need devices and have none, in the kubelet's order."""
+        """For each live pod the containers that need devices and have none, in the kubelet's order."""
         holdings = self.holdings or PodDevices()
         found = (_unserved(pod, self.resource, holdings) for pod in self.living)
         return tuple(waiting for waiting in found if waiting)
@@ -116,21 +117,21 @@ class Decision:
     verdict: Verdict
     devices: tuple[str, ...]
     pod: Pod | None = None
-    """The pod that is being admitted, where it is known."""
+    """The pod that is being admitted, if it is known."""
     container: str | None = None
     message: str = ""
-    """For people, where the answer is not simply what was assigned."""
+    """For people, if the answer is not just the assignment."""
 
 
 def choose(question: AllocationRequest, view: NodeState) -> Decision:
     """The devices that the container which is being admitted should get.
 
-    Never a device that another living pod holds, where it is known who lives and what they hold. Where it is
-    not known who lives (``PODS_UNAVAILABLE``, or pods that are only remembered), everything in the checkpoint
-    comes last, but is taken where nothing else is left: its pod may have ended. In ``NO_CHECKPOINT`` nobody's
-    devices are known. Before the container starts, PreStartContainer looks again. Apart from ``REFUSED`` the
-    answer always has ``size`` devices: a short one would be filled up by the kubelet at random, with a device
-    of somebody else perhaps.
+    Never a device that another live pod holds, if it is known which pods are alive and what they hold. If it
+    is unknown which are alive (``PODS_UNAVAILABLE``, or pods remembered from earlier), devices in the
+    checkpoint come last, but are used if nothing else is left: their pods may have ended. With
+    ``NO_CHECKPOINT`` no pod's devices are known. PreStartContainer checks again before the container starts.
+    Except for ``REFUSED`` the answer always has ``size`` devices: the kubelet would fill up a shorter one at
+    random, perhaps with a device of another pod.
     """
     busy = busy_devices(view) - question.must_include
     if _is_certain(view) and len(question.available - busy) < question.size:
@@ -144,11 +145,11 @@ def choose(question: AllocationRequest, view: NodeState) -> Decision:
 
 
 def candidates(question: AllocationRequest, view: NodeState) -> tuple[UnservedContainer, ...]:
-    """The pods that may be the one that is being admitted: exactly one, as far as ever observed.
+    """The pods that may be the one that is being admitted: in all observations exactly one.
 
-    A pod that was admitted while the resource was not registered runs without devices and would be a
-    candidate for ever; it has been started, which the one that is being admitted has not. Devices taken over
-    from an init container prove the pod by themselves: they are in the checkpoint under its uid.
+    A pod that was admitted while the resource was not registered runs without devices and would remain a
+    candidate indefinitely; but it has started, and the pod that is being admitted has not. Devices taken over
+    from an init container identify the pod by themselves: they are in the checkpoint under its uid.
     """
     if view.holdings is None:
         return ()
@@ -162,7 +163,7 @@ def candidates(question: AllocationRequest, view: NodeState) -> tuple[UnservedCo
 
 
 def busy_devices(view: NodeState) -> frozenset[str]:
-    """Devices of living pods, by the checkpoint; all in the checkpoint where it is unknown who lives."""
+    """Devices of live pods, by the checkpoint; all of its devices if it is unknown which are alive."""
     if view.holdings is None:
         return frozenset()
     if not _knows_who_lives(view):
@@ -171,14 +172,14 @@ def busy_devices(view: NodeState) -> frozenset[str]:
 
 
 def busy_available(question: AllocationRequest, view: NodeState) -> frozenset[str]:
-    """Devices of other living pods among those that the kubelet offers: it may (double allocation)."""
+    """Devices of other live pods among those that the kubelet offers: it may do so (double allocation)."""
     if not _is_certain(view):
         return frozenset()
     return question.available & (busy_devices(view) - question.must_include)
 
 
 def unserved_assignments(view: NodeState, *, but: tuple[str, str] | None = None) -> frozenset[str]:
-    """Devices assigned to containers of living pods that have none yet, but (uid, container) not counted."""
+    """Devices assigned to containers of live pods that have none yet, except ``but`` (uid, container)."""
     return frozenset(
         device
         for waiting in chain.from_iterable(view.unserved)
@@ -192,7 +193,7 @@ def _knows_who_lives(view: NodeState) -> bool:
 
 
 def _is_certain(view: NodeState) -> bool:
-    """Whether a pod may be refused for it: that is for good."""
+    """Whether the knowledge is good enough to refuse a pod: a refusal is final."""
     return _knows_who_lives(view) and not view.from_watch
 
 
@@ -237,7 +238,7 @@ def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
 def _filled(
     wanted: Iterable[str], tiers: Iterable[Sequence[str]], question: AllocationRequest, pick: DeviceOrder
 ) -> tuple[str, ...]:
-    """What must be in, what is wanted, and then of each tier all, or as many as are missing still."""
+    """The required ids, the wanted ones, then tier by tier as many as are still missing."""
     chosen = dict.fromkeys([*sorted(question.must_include), *wanted])
     for tier in tiers:
         left = [device for device in tier if device not in chosen]
@@ -285,7 +286,7 @@ def _refused(devices: frozenset[str], view: NodeState) -> Decision:
 
 
 def held_message(devices: frozenset[str], view: NodeState) -> str:
-    """Who holds the devices that may not be given away a second time."""
+    """Which pods hold the devices that may not be allocated a second time."""
     holders = view.holdings.holders(devices) if view.holdings else frozenset()
     keys = sorted(pod.key for pod in view.living if pod.metadata.uid in holders)
     return (

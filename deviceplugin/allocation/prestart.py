@@ -1,8 +1,8 @@
-"""Whether a container may start with the devices that it has: the gate, pure.
+"""The gate before a container starts: may it start with the devices that it has? Pure.
 
-Used by ``allocator`` in PreStartContainer: before every start of a container with devices the kubelet asks
-with the ids alone, when its checkpoint already says which pod holds them. A refusal does not fail the pod: it
-stays Pending with our sentence in its status, and the kubelet asks again some seconds later. Laws L1, L8.
+Used by ``allocator`` in PreStartContainer: before every start of a container with devices the kubelet calls
+it with the ids alone; by then its checkpoint names the pod that holds them. A refusal does not fail the pod:
+it stays Pending with our message in its status, and the kubelet asks again some seconds later. Laws L1, L8.
 """
 
 from collections.abc import Mapping
@@ -17,15 +17,16 @@ from deviceplugin.allocation.pod_devices import PodDevices
 
 
 class StartVerdict(StrEnum):
-    """What was found; each is a label value of the metric."""
+    """The outcome; each is a label value of the metric."""
 
     AS_ASSIGNED = "as-assigned"
     OTHER_DEVICES = "other-devices"
-    """The pod has other devices than assigned, which do for it: reported as drift, not refused."""
+    """The pod has other devices than assigned, and they satisfy its request: reported as drift, not
+    refused."""
     UNASSIGNED = "unassigned"
-    """Nothing was assigned to the pod, or the pod's annotations could not be had."""
+    """Nothing was assigned to the pod, or its annotations could not be read."""
     UNCHECKED = "unchecked"
-    """The checkpoint could not be read: the kubelet's own accounts must do."""
+    """The checkpoint could not be read: the kubelet's own accounting is trusted."""
     UNHEALTHY = "unhealthy"
     TWO_PODS = "two-pods"
     UNKNOWN_POD = "unknown-pod"
@@ -53,7 +54,7 @@ class StartDecision:
 
 @dataclass(frozen=True)
 class _Facts:
-    """What a decision rests on."""
+    """The input of a decision."""
 
     pods: Mapping[str, Pod]
     known: Mapping[str, Device]
@@ -71,17 +72,17 @@ def decide(
     """Whether the container that has exactly these devices may start.
 
     Args:
-        devices: what the kubelet says the container has.
-        holdings: the kubelet's checkpoint; None where it cannot be read.
-        pods: uid -> the pods that hold any of these devices; None where they could not be had. Where several
-            pods hold them by the checkpoint, one that is missing here is gone.
+        devices: ids that the container has, as the kubelet passes them.
+        holdings: the kubelet's checkpoint; None if it cannot be read.
+        pods: uid -> the pods that hold any of these devices; None if they could not be read. If several pods
+            hold them by the checkpoint, one that is missing here is gone.
         known: uuid -> the devices of this node.
-        other_resources: those of other resources, which are asked for by themselves.
+        other_resources: devices of other resources; the kubelet makes a call of its own for each resource.
     """
     if sick := [uuid for uuid in sorted(devices) if uuid not in known or not known[uuid].is_healthy]:
         return StartDecision(StartVerdict.UNHEALTHY, message=_sick(sick[0], known))
     if holdings is None or not (holdings.entries or holdings.others):
-        # Without an entry it is gone: the kubelet writes this container's before it asks.
+        # A pod without an entry is gone: the kubelet writes this container's entry before it calls.
         return StartDecision(
             StartVerdict.UNCHECKED, message="The kubelet's checkpoint cannot be read: not checked."
         )
@@ -109,7 +110,7 @@ def _against_assignment(
         name: frozenset(uuids) - facts.other_resources for name, uuids in readable_assignment_of(pod).items()
     }
     containers = [container for holder, container in _places(devices, holdings) if holder == uid]
-    # First of all: the wish was for the extender to read, and its owner may have changed it since.
+    # Checked first: the extender has read the request already, and its owner may have changed it since.
     if any(devices == assignment.get(container) for container in containers):
         return StartDecision(StartVerdict.AS_ASSIGNED, uid)
     asked = device_selector_of(pod)
