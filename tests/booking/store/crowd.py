@@ -283,10 +283,14 @@ def unfounded(scene: Scene, told: Told) -> list[Refusal]:
     ]
 
 
-def overbooked(records: Iterable[Record], scene: Scene) -> list[Record]:
-    """Bookings in whose time more is booked than there is."""
-    kept = list(records)
-    return [record for record in kept if peak(kept, record.start, record.end) > scene.gpus]
+def overbooked(records: Iterable[Record], scene: Scene, since: datetime) -> list[Record]:
+    """Bookings in whose time, from an instant on, more is booked than there is.
+
+    What was before says nothing: a booking that gets another GPU while it runs has the new count in its
+    record, for its whole span.
+    """
+    kept = [record for record in records if record.end > since]
+    return [record for record in kept if peak(kept, max(record.start, since), record.end) > scene.gpus]
 
 
 def spoilt(records: Iterable[Record], scene: Scene, now: datetime) -> str | None:
