@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 from tests.architecture.checkout import ROOT, python_of, tree_of
@@ -77,3 +78,23 @@ def test_every_test_on_a_whole_cluster_finds_its_fixtures() -> None:
     ]
     planned = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert planned.returncode == 0, planned.stdout[-5_000:]
+
+
+def test_a_file_that_asks_for_another_cluster_is_played_on_it() -> None:
+    """A fixture of tests/e2e/session.py that a file defines again, for nobody, changes nothing."""
+    usual = {name for name, _ in _functions(ROOT / "tests/e2e/session.py") if not name.startswith("_")}
+    unused = {
+        f"{path}: {name}"
+        for path in (ROOT / "tests/long").rglob("test_*.py")
+        for name in usual & {name for name, _ in _functions(path)}
+        if name != "testbed" and not any(name in arguments for _, arguments in _functions(path))
+    }
+    assert len(usual) > 5
+    assert unused == set[str]()
+
+
+def _functions(path: Path) -> Iterator[tuple[str, set[str]]]:
+    """Each function of a file with the names of its arguments."""
+    for node in ast.walk(tree_of(path)):
+        if isinstance(node, ast.FunctionDef):
+            yield node.name, {argument.arg for argument in node.args.args}

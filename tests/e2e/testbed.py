@@ -48,6 +48,7 @@ class Design:
         mode: whose kube-scheduler asks the extender.
         server: environment of the booking server that differs from the usual one.
         controller: the same of the controller.
+        kubelet: fields of every kubelet's configuration that differ from the usual ones.
         resources: whose devices no two pods may have.
         beside: what runs as long as the parts do.
     """
@@ -56,6 +57,7 @@ class Design:
     mode: Mode = "dedicated"
     server: Mapping[str, str] = field(default_factory=dict)
     controller: Mapping[str, str] = field(default_factory=dict)
+    kubelet: Mapping[str, str] = field(default_factory=dict)
     resources: tuple[str, ...] = (names.GPU_RESOURCE,)
     beside: Callable[[Cluster, Parts], AbstractContextManager[object]] = lambda _cluster, _parts: (
         nullcontext()
@@ -67,7 +69,7 @@ class _Standing:
 
     def __init__(self, design: Design, stack: ExitStack) -> None:
         nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
-        spec = ClusterSpec(name=own(design.name), nodes=nodes)
+        spec = ClusterSpec(name=own(design.name), nodes=nodes, kubelet=design.kubelet)
         self.cluster = stack.enter_context(Cluster.start(spec))
         self.parts = Parts(self.cluster)
         self.parts.deploy(mode=design.mode, server=design.server, controller=design.controller)

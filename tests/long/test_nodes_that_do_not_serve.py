@@ -4,6 +4,7 @@ The kubelets write their Node's status as seldom as they do by default, every 10
 an agent looks free to everybody who asks the Node alone.
 """
 
+import dataclasses
 import itertools
 import signal
 import threading
@@ -16,18 +17,14 @@ from cluster.kube.resources import PODS
 from cluster.objects.pods import Pod, is_terminal
 from cluster.process.clock import SystemClock
 from devcluster import probe
-from devcluster.cluster import Cluster
-from devcluster.fakenvml import default_gpus
 from devcluster.product import Parts
-from devcluster.spec import ClusterSpec, NodeSpec
-from tests.clusters import own
 from tests.e2e.playground import Playground
+from tests.e2e.session import DESIGN
+from tests.e2e.testbed import NODES, Testbed
 
 pytestmark = pytest.mark.e2e
 
-NODES = ("node-a", "node-b")
-NODE = "node-a"
-GPUS = 4
+NODE = NODES[0]
 ROUNDS = 20
 WAITING = 60
 """Pods that wait or run at any time."""
@@ -37,10 +34,12 @@ DEFAULT_PACE = {"nodeStatusUpdateFrequency": "10s", "nodeStatusReportFrequency":
 
 
 @pytest.fixture(scope="session")
-def cluster() -> Iterator[Cluster]:
-    nodes = tuple(NodeSpec(name=name, gpus=default_gpus(index)) for index, name in enumerate(NODES))
-    with Cluster.start(ClusterSpec(name=own("serving"), nodes=nodes, kubelet=DEFAULT_PACE)) as started:
-        yield started
+def testbed() -> Iterator[Testbed]:
+    bed = Testbed(dataclasses.replace(DESIGN, name="serving", kubelet=DEFAULT_PACE))
+    try:
+        yield bed
+    finally:
+        bed.close()
 
 
 class Failed:
