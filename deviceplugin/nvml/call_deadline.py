@@ -1,8 +1,9 @@
-"""A deadline for every call about one GPU: one that hangs the driver never keeps the others waiting.
+"""A deadline for every call about one GPU: a GPU that hangs the driver never keeps the others waiting.
 
-``DeadlineNvml`` stands before the port and knows which GPU is being asked. A call cannot be interrupted: when
-one is overdue its thread is left behind, the GPU is not asked any more, and another thread goes on with the
-others (``hung_driver``). The call that comes back at last lets its GPU be asked again, and ends its thread.
+``DeadlineNvml`` wraps an ``Nvml`` and records which GPU each call is about. A call cannot be interrupted:
+when one is overdue its thread is abandoned, calls about its GPU fail, and another thread goes on with the
+other GPUs (``hung_driver``). When the overdue call returns at last, its thread ends and its GPU is called
+again.
 """
 
 import threading
@@ -29,7 +30,7 @@ T = TypeVar("T")
 
 
 class AbandonedError(Exception):
-    """This thread was left behind, and another one goes on: it must end."""
+    """This thread was abandoned and another one goes on: it must end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +40,7 @@ class _Asking:
 
 
 class DeadlineNvml:
-    """The port, for one thread at a time: the one that has opened it since the last one was left behind."""
+    """An ``Nvml`` for one thread at a time: the first that opens it after the last one was abandoned."""
 
     def __init__(self, nvml: Nvml, clock: Clock, deadline: float = DEADLINE_SECONDS) -> None:
         """Args: deadline: seconds for a call about one GPU."""
@@ -53,7 +54,7 @@ class DeadlineNvml:
         self._uuids: dict[int, str] = {}
 
     def abandon_overdue(self) -> bool:
-        """Leave the thread behind whose call is overdue; whether there was one. By any other thread."""
+        """Abandon the thread whose call is overdue. Returns whether there was one. For any other thread."""
         with self._lock:
             asking = self._asking
             if asking is None or self._clock.monotonic() - asking.since < self._deadline:
@@ -62,10 +63,10 @@ class DeadlineNvml:
             self._owner = self._asking = None
         return True
 
-    # --- the port ---------------------------------------------------------------------------------------
+    # --- Nvml -------------------------------------------------------------------------------------------
 
     def open(self) -> None:
-        """See the port. Whoever opens it first after somebody was left behind is the one who may ask."""
+        """See ``Nvml``. The first thread that opens it after another was abandoned becomes the owner."""
         with self._lock:
             if self._owner is None:
                 self._owner = threading.get_ident()
@@ -73,67 +74,67 @@ class DeadlineNvml:
         self._nvml.open()
 
     def close(self) -> None:
-        """See the port. While a call hangs NVML stays open: it must not end beneath it."""
+        """See ``Nvml``. While a call hangs NVML stays open: it must not be shut down under that call."""
         with self._lock:
             if self._owner != threading.get_ident() or self._hung:
                 return
         self._nvml.close()
 
     def driver_version(self) -> str:
-        """See the port."""
+        """See ``Nvml``."""
         self._mine()
         return self._nvml.driver_version()
 
     def cuda_version(self) -> tuple[int, int] | None:
-        """See the port."""
+        """See ``Nvml``."""
         self._mine()
         return self._nvml.cuda_version()
 
     def count(self) -> int:
-        """See the port."""
+        """See ``Nvml``."""
         self._mine()
         return self._nvml.count()
 
     def uuid(self, index: int) -> str:
-        """See the port."""
+        """See ``Nvml``."""
         found = self._about(self._uuids.get(index, f"number {index}"), lambda: self._nvml.uuid(index))
         self._uuids[index] = found
         return found
 
     def facts(self, uuid: str) -> GpuFacts:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.facts(uuid))
 
     def links(self, uuid: str) -> Sequence[str]:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.links(uuid))
 
     def topology_level(self, uuid: str, other: str) -> int | None:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.topology_level(uuid, other))
 
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.mig(uuid))
 
     def recovery_action(self, uuid: str) -> int:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.recovery_action(uuid))
 
     def rows(self, uuid: str) -> RemappedRows:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.rows(uuid))
 
     def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
-        """See the port."""
+        """See ``Nvml``."""
         return self._about(uuid, lambda: self._nvml.load(uuid, parts))
 
     def touch(self, uuid: str) -> None:
-        """See the port."""
+        """See ``Nvml``."""
         self._about(uuid, lambda: self._nvml.touch(uuid))
 
     def events(self, uuids: Sequence[str]) -> EventStream:
-        """See the port."""
+        """See ``Nvml``."""
         self._mine()
         return self._nvml.events(uuids)
 

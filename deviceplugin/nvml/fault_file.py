@@ -1,9 +1,9 @@
-"""What an agent must not forget when it ends: faults that only a reset mends, in a file of the node.
+"""The state that outlives the agent: faults that only a reset clears, in a file on the node.
 
-They count for one *era*: a boot of the node and a load of the driver. Beside them the places of MIG devices:
-a pod may have one that goes while no agent is there, and its device nodes reach what comes after. The file
-is beside the kubelet's checkpoint, not on the Node object: an agent that starts while the API server is away
-must know them, too.
+The faults are valid for one *era*: one boot of the node and one load of the driver. The file also records the
+MIG devices: a pod may hold one that is destroyed while no agent runs, and its device nodes then lead to the
+next MIG device in that place. The file is next to the kubelet's checkpoint, not on the Node object: an agent
+that starts while the API server is unreachable needs it, too.
 """
 
 import os
@@ -23,43 +23,43 @@ from deviceplugin.nvml.health import Scope
 from deviceplugin.nvml.inventory import NodeDevice
 
 MOST_PARTS: Final = 512
-"""MIG devices in the file: those that there are, 112 at most, and of those that are gone the latest."""
+"""MIG devices in the file: the existing ones, 112 at most, and the latest of those that are gone."""
 
 log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is remembered."""
+    """The stored state."""
 
     era: str = ""
     """To which the faults belong."""
     faults: Mapping[Scope, str] = field(default_factory=dict)
-    """With their sentences."""
+    """Scope -> message."""
     obeyed: Mapping[str, str] = field(default_factory=dict)
-    """GPU -> the last order to clear it that was obeyed: it is on the Node still, and counts once."""
+    """GPU -> the last order to clear it that was carried out: it is still on the Node, and counts once."""
     parts: tuple[NodeDevice, ...] = ()
-    """MIG devices that there are or were, without what was wrong with them."""
+    """MIG devices that exist or existed, without their faults."""
 
 
 class FaultStore(Protocol):
-    """What ``watch`` asks."""
+    """The store that ``watch`` uses."""
 
     def era(self, driver: str) -> str:
-        """What is another after a boot of the node or a new load of the driver (of this version)."""
+        """A key that changes with each boot of the node and each load of the driver (of this version)."""
         ...
 
     def recall(self) -> Known:
-        """What was kept last."""
+        """The state that was stored last."""
         ...
 
     def keep(self, known: Known) -> None:
-        """Remember this and nothing else. Never raises."""
+        """Store this in place of the last state. Never raises."""
         ...
 
 
 class NoFaultStore:
-    """A memory of nothing: every process begins with healthy GPUs."""
+    """Stores nothing: every process begins with healthy GPUs."""
 
     def era(self, driver: str) -> str:
         """See ``FaultStore``."""
@@ -103,18 +103,18 @@ class Faults(Versioned, frozen=True, kw_only=True):
 
 
 class FaultFile:
-    """The memory of a node."""
+    """A ``FaultStore`` in a file of the node."""
 
     def __init__(self, folder: Path, *, proc_root: Path, sys_root: Path) -> None:
-        """Args: folder: of the file; proc_root, sys_root: where the kernel tells of its boot and driver."""
-        # A kubelet that starts removes the sockets in this folder, and no files.
+        """Args: folder: of the file; proc_root, sys_root: with the kernel's boot id and modules."""
+        # A kubelet that starts removes the sockets in this folder, but no files.
         self._path = folder / names.FAULTS_FILE
         self._boot = proc_root / "sys/kernel/random/boot_id"
         self._module = sys_root / "module/nvidia"
         self._kept: Faults | None = None
 
     def era(self, driver: str) -> str:
-        """See ``FaultStore``. The kernel gives the module's folder another number at each load."""
+        """See ``FaultStore``. The kernel gives the module's folder another inode at each load."""
         try:
             boot = self._boot.read_text(encoding="ascii").strip()
         except OSError:
@@ -126,7 +126,7 @@ class FaultFile:
         return f"{boot} {driver} {load}"
 
     def recall(self) -> Known:
-        """See ``FaultStore``. A file that cannot be read is said, and counts as none."""
+        """See ``FaultStore``. A file that cannot be read is logged, and counts as missing."""
         try:
             kept = msgspec.json.decode(self._path.read_bytes(), type=Faults)
         except FileNotFoundError:
@@ -143,8 +143,8 @@ class FaultFile:
     def keep(self, known: Known) -> None:
         """See ``FaultStore``. Written only when it changes; tried again with the next report."""
         wanted = _filed(known)
-        says = wanted.faults or wanted.obeyed or wanted.parts
-        if wanted == self._kept or (self._kept is None and not says):
+        has_content = wanted.faults or wanted.obeyed or wanted.parts
+        if wanted == self._kept or (self._kept is None and not has_content):
             return
         fresh = self._path.with_suffix(f".{os.getpid()}")
         try:

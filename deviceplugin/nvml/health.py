@@ -1,11 +1,12 @@
-"""Whether a GPU may be given to new pods: a table of states and signs, and what is remembered beside it.
+"""Whether a GPU may be given to new pods: a table of states and signals, and the record of each GPU.
 
-Every physical GPU has one state; a fault that names a MIG instance has one for that instance alone, so that
-its siblings go on. What is said about the GPU concerns all its MIG devices. GPU instance and compute instance
-are compared each for itself. Only what is healthy is given to new pods; nothing is taken from running ones.
+Every physical GPU has one state. A fault that names a MIG instance gives that instance a state of its own,
+and its siblings stay healthy. A fault of the GPU concerns all its MIG devices. GPU instance and compute
+instance are compared separately. Only healthy devices are given to new pods; nothing is taken from running
+ones.
 
-A fault that only a reset mends (``xids.NEEDS_RESET``) stands until the node is booted or the driver loaded
-anew (``renewed``), or until an administrator clears the GPU: neither answers nor quiet heal it.
+A fault that only a reset clears (``xids.NEEDS_RESET``) remains until the node is booted or the driver loaded
+again (``renewed``), or until an administrator clears the GPU: neither successful probes nor time clear it.
 Instants are seconds of a monotonic clock.
 """
 
@@ -20,11 +21,11 @@ from deviceplugin.nvml.xids import DEFAULT, XidPolicy, xid_message
 
 RECOVERY_SECONDS: Final = 60.0
 PATIENCE: Final = 3
-"""Probes that may fail in a row before a GPU that says nothing else is unhealthy."""
+"""Probes that fail in a row before a GPU without any other fault is unhealthy."""
 
 
 class State(StrEnum):
-    """What a GPU is in."""
+    """The health of a GPU."""
 
     HEALTHY = "healthy"
     """It may be given to new pods."""
@@ -33,37 +34,37 @@ class State(StrEnum):
     UNHEALTHY = "unhealthy"
     """It has a fault, or the driver asks for something to be done about it."""
     RECOVERING = "recovering"
-    """It answers and nothing is asked for: it is healthy after a quiet time."""
+    """Probes succeed and no action is wanted: it is healthy after a quiet time."""
 
 
 class HealthSignal(StrEnum):
-    """What can be seen of a GPU."""
+    """What an event or a probe shows of a GPU."""
 
     FAULT = "fault"
     """A critical event: an XID, an uncorrectable memory error, the GPU unavailable."""
     REFUSED = "refused"
-    """A probe has failed: the GPU is lost, or NVML answers an error."""
+    """A probe has failed: the GPU is lost, or NVML returns an error."""
     DEAD = "dead"
     """Probes have failed three times in a row."""
     WANTED = "wanted"
-    """A probe was answered, but the driver asks for a recovery action, or memory rows cannot be replaced."""
+    """A probe succeeded, but the driver asks for a recovery action, or memory rows cannot be replaced."""
     LOCKED = "locked"
-    """A probe found nothing wrong, but a fault stands that only a reset mends."""
+    """A probe found nothing wrong, but a fault remains that only a reset clears."""
     PENDING = "pending"
-    """A probe found nothing wrong but memory rows that are replaced at the next reset."""
+    """A probe found nothing wrong except memory rows that the next reset replaces."""
     EARLY = "early"
-    """A probe found nothing wrong; the last bad sign is more recent than the quiet time."""
+    """A probe found nothing wrong; the last bad signal is more recent than the quiet time."""
     QUIET = "quiet"
-    """A probe found nothing wrong, and no bad sign has come for the quiet time."""
+    """A probe found nothing wrong, and there was no bad signal during the quiet time."""
     CLEARED = "cleared"
-    """An administrator says that it is mended, or the driver or the node has started anew."""
+    """An administrator has cleared it, or the driver or the node was started again."""
 
 
 _H, _S, _U, _R = State.HEALTHY, State.SUSPECT, State.UNHEALTHY, State.RECOVERING
 TABLE: Final[Mapping[State, Mapping[HealthSignal, State]]] = MappingProxyType(
     {
         state: MappingProxyType(dict(zip(HealthSignal, row, strict=True)))
-        # sign:   FAULT REFUSED DEAD WANTED LOCKED PENDING EARLY QUIET CLEARED
+        # signal: FAULT REFUSED DEAD WANTED LOCKED PENDING EARLY QUIET CLEARED
         for state, row in {
             _H: (_U, _S, _U, _U, _U, _H, _H, _H, _H),
             _S: (_U, _S, _U, _U, _U, _H, _H, _H, _S),
@@ -72,7 +73,7 @@ TABLE: Final[Mapping[State, Mapping[HealthSignal, State]]] = MappingProxyType(
         }.items()
     }
 )
-"""State -> sign -> state."""
+"""State -> signal -> state."""
 
 RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -85,7 +86,7 @@ RECOVERY_ACTIONS: Final[Mapping[int, str]] = MappingProxyType(
         7: "a reboot of the system",
     }
 )
-"""What the driver can ask for (NVML field 230); 0 is nothing."""
+"""Actions that the driver can ask for (NVML field 230); 0 is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +99,7 @@ class EventSeen:
 
 @dataclass(frozen=True, slots=True)
 class ProbeFailed:
-    """A probe of a GPU failed: it is lost, or NVML refuses; the reason is a sentence."""
+    """A probe of a GPU failed: it is lost, or NVML returned an error. ``reason`` is for people."""
 
     gpu: str
     reason: str
@@ -107,7 +108,7 @@ class ProbeFailed:
 
 @dataclass(frozen=True, slots=True)
 class ProbeAnswered:
-    """A probe of a GPU was answered: the recovery action that the driver asks for, and its memory rows."""
+    """A probe of a GPU succeeded: the recovery action that the driver asks for, and its memory rows."""
 
     gpu: str
     action: int
@@ -117,7 +118,7 @@ class ProbeAnswered:
 
 @dataclass(frozen=True, slots=True)
 class FaultCleared:
-    """An administrator says that a GPU is mended."""
+    """An administrator has cleared a GPU."""
 
     gpu: str
 
@@ -127,14 +128,14 @@ Observation = EventSeen | ProbeFailed | ProbeAnswered | FaultCleared
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What a sign is about: a GPU, or with instances a part of it."""
+    """What a signal is about: a GPU, or with instances a part of it."""
 
     gpu: str
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
     def covers(self, other: "Scope") -> bool:
-        """Whether what is said about this concerns the other, too."""
+        """Whether a signal about this concerns the other, too."""
         return (
             self.gpu == other.gpu
             and self.gpu_instance in (None, other.gpu_instance)
@@ -144,43 +145,43 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class GpuHealth:
-    """What is known of a GPU or an instance. A healthy one has none."""
+    """The record of a GPU or an instance. A healthy one has none."""
 
     state: State = State.HEALTHY
     fault: str | None = None
-    """The last critical event, as a sentence."""
+    """The last critical event, for people."""
     lock: str | None = None
-    """The last one of those that only a reset mends."""
+    """The last one of those that only a reset clears."""
     probe: str | None = None
-    """What the last probe found wrong, as a sentence."""
+    """What the last probe found wrong, for people."""
     failures: int = 0
     """Probes that have failed in a row."""
     bad_at: float | None = None
-    """When the last bad sign came; a probe that fails once or twice is none."""
+    """Time of the last bad signal; one or two failed probes do not count."""
 
     @property
     def reason(self) -> str:
-        """Why it is not healthy, as a sentence. It changes with the state alone, as each text is written."""
+        """Why it is not healthy, for people. It changes only with the state: it is written at each change."""
         if self.lock is not None:
             return f"{self.lock}; it needs a reset"
-        said = self.fault or self.probe or "It was reported sick"
-        return f"{said}; recovering" if self.state is State.RECOVERING else said
+        cause = self.fault or self.probe or "It was reported unhealthy"
+        return f"{cause}; recovering" if self.state is State.RECOVERING else cause
 
-    def after(self, sign: HealthSignal) -> "GpuHealth":
-        """The record in the state that the table says."""
-        return replace(self, state=TABLE[self.state][sign])
+    def after(self, signal: HealthSignal) -> "GpuHealth":
+        """The record in the next state by the table."""
+        return replace(self, state=TABLE[self.state][signal])
 
 
 @dataclass(frozen=True, slots=True)
 class HealthState:
-    """What is wrong with which GPU. Nothing known is healthy."""
+    """The records of all GPUs that are not healthy. A GPU without a record is healthy."""
 
     recovery_seconds: float = RECOVERY_SECONDS
     xid_policy: XidPolicy = DEFAULT
     records: Mapping[Scope, GpuHealth] = field(default_factory=dict)
 
     def apply(self, seen: Observation) -> "HealthState":
-        """The state after something was seen."""
+        """The state after an observation."""
         match seen:
             case EventSeen(event, at):
                 return self._after_event(event, at)
@@ -192,11 +193,11 @@ class HealthState:
                 return self.renewed(gpu)
 
     def state(self, scope: Scope) -> State:
-        """The state of a GPU or a MIG device: the worst of what concerns it."""
+        """The state of a GPU or a MIG device: the worst of the records that concern it."""
         return max((record.state for record in self._about(scope)), key=_WORSE.index, default=State.HEALTHY)
 
     def reason(self, scope: Scope) -> str | None:
-        """Why this GPU or MIG device is not healthy, as a sentence; None when it is."""
+        """Why this GPU or MIG device is not healthy, for people; None when it is."""
         worst = sorted(self._about(scope), key=lambda record: _WORSE.index(record.state))
         return worst[-1].reason if worst else None
 
@@ -207,15 +208,15 @@ class HealthState:
 
     @property
     def locks(self) -> dict[Scope, str]:
-        """The faults that only a reset mends: what a restart of the agent must not forget."""
+        """The faults that only a reset clears: a restart of the agent must not forget them."""
         return {scope: record.lock for scope, record in self.records.items() if record.lock is not None}
 
     def locked(self, locks: Mapping[Scope, str]) -> "HealthState":
-        """The state in which these faults stand, too."""
+        """The state with these faults added."""
         return self._changed({at: GpuHealth(State.UNHEALTHY, lock=why) for at, why in locks.items()})
 
     def renewed(self, gpu: str | None = None) -> "HealthState":
-        """The state after a new start of the driver (or the clearing of one GPU): the next probe decides."""
+        """The state after the driver was loaded again (or one GPU was cleared): the next probe decides."""
         cleared = HealthSignal.CLEARED
         return self._changed(
             {
@@ -262,16 +263,15 @@ class HealthState:
     def _after_failure(self, scope: Scope, seen: ProbeFailed) -> GpuHealth:
         record = self.records.get(scope, GpuHealth())
         failures = record.failures + 1
-        sign = HealthSignal.DEAD if failures >= PATIENCE else HealthSignal.REFUSED
-        worse = record.after(sign)
+        worse = record.after(HealthSignal.DEAD if failures >= PATIENCE else HealthSignal.REFUSED)
         bad_at = record.bad_at if worse.state is State.SUSPECT else seen.at
         return replace(worse, probe=seen.reason, failures=failures, bad_at=bad_at)
 
     def _after_answer(self, scope: Scope, seen: ProbeAnswered) -> GpuHealth:
         record = replace(self.records.get(scope, GpuHealth()), failures=0)
-        wish = _wish(seen)
-        if wish is not None:
-            return replace(record, probe=wish, bad_at=seen.at).after(HealthSignal.WANTED)
+        wanted = _wanted_action(seen)
+        if wanted is not None:
+            return replace(record, probe=wanted, bad_at=seen.at).after(HealthSignal.WANTED)
         if record.lock is None and seen.rows.pending:
             pending = replace(record, probe="Memory rows wait for a reset to be replaced").after(
                 HealthSignal.PENDING
@@ -289,7 +289,7 @@ class HealthState:
 _WORSE: Final = (State.HEALTHY, State.SUSPECT, State.RECOVERING, State.UNHEALTHY)
 
 
-def _wish(seen: ProbeAnswered) -> str | None:
+def _wanted_action(seen: ProbeAnswered) -> str | None:
     if seen.action:
         asked = RECOVERY_ACTIONS.get(seen.action, f"recovery action {seen.action}")
         return f"The driver asks for {asked}"

@@ -1,7 +1,7 @@
-"""Goes on, and ends the agent, although the driver hangs: its thread cannot be stopped, so it is left behind.
+"""Lets the agent go on, and end, while the driver hangs: a hung thread cannot be stopped, only abandoned.
 
-``__main__`` wraps the watching thread's target with it. A process that is told to end would otherwise wait
-its whole grace for a call that does not come back.
+``__main__`` wraps the watching thread's target with it. Without it a process that is to end would wait its
+whole grace period for a call that does not return.
 """
 
 import threading
@@ -16,33 +16,33 @@ from cluster.process.clock import Clock
 log = structlog.get_logger(__name__)
 
 PATIENCE: Final = 5.0
-"""Seconds that the driver has to give control back when the agent ends."""
-LOOK_EVERY: Final = 1.0
-"""Seconds between two looks whether the thread still lives."""
+"""Seconds that a call to the driver has to return when the agent ends."""
+CHECK_EVERY: Final = 1.0
+"""Seconds between two checks whether the thread is still alive."""
 
 Target = Callable[[threading.Event], None]
 
 
 class HangingDriverError(Exception):
-    """The driver did not give control back at the end; a sentence."""
+    """A call to the driver did not return when the agent ended."""
 
 
 def abandoning_a_hung_driver(target: Target, clock: Clock, overdue: Callable[[], bool]) -> Target:
-    """The target in a daemon thread of its own, which is left behind where it does not end.
+    """A target that runs the given one in a daemon thread of its own, and abandons that thread if it hangs.
 
-    What it returns ends as the target does, with its error; and after ``PATIENCE`` at the latest once it is
-    told to stop, then with a HangingDriverError.
+    It ends as the given target does, and raises that target's error. Once its stop event is set it ends
+    within ``PATIENCE`` at the latest, then with a HangingDriverError.
 
     Args:
         target: the thread's body.
-        clock: for the waiting.
-        overdue: asked now and then whether the thread has to be left behind at once: then another one begins.
+        clock: for the waits.
+        overdue: called every ``CHECK_EVERY``: whether to abandon the thread now and start another one.
     """
 
     def run(stop: threading.Event) -> None:
         attempt = _Attempt(target, stop)
         while not attempt.ended.is_set() and not stop.is_set():
-            clock.wait(stop, LOOK_EVERY)
+            clock.wait(stop, CHECK_EVERY)
             if overdue():
                 log.warning(
                     "the driver hangs on a GPU", message="Its thread is left behind, another goes on."
@@ -57,7 +57,7 @@ def abandoning_a_hung_driver(target: Target, clock: Clock, overdue: Callable[[],
 
 
 class _Attempt:
-    """The target in a thread, begun at once."""
+    """The target in a thread, which starts immediately."""
 
     def __init__(self, target: Target, stop: threading.Event) -> None:
         self.ended = threading.Event()
@@ -72,7 +72,7 @@ class _Attempt:
         threading.Thread(target=body, name="nvml-driver", daemon=True).start()
 
     def _keep(self, _kind: object, error: BaseException | None, _trace: object) -> bool:
-        """It is raised again in the thread that is watched."""
+        """The error is raised again in the thread that waits for this one."""
         if error is not None:
             self.errors.append(error)
         return True

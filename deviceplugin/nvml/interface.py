@@ -1,8 +1,7 @@
-"""What the node agent asks of NVML, and the errors it can get: the port behind which pynvml stands.
+"""The interface of NVML as the node agent uses it, and its errors.
 
-``real.RealNvml`` is the adapter for the driver, tests have a fake. Nobody but the watching thread
-(``watch.py``) calls it: an implementation need not be safe for several threads, and a driver that hangs
-stops that thread alone.
+``real.RealNvml`` implements it with pynvml, tests have a fake. Only the watching thread (``watch.py``) calls
+it: an implementation need not be thread-safe, and a driver that hangs blocks only that thread.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,7 +21,7 @@ class NvmlError(Exception):
 
 
 class LibraryMissingError(NvmlError):
-    """There is no ``libnvidia-ml.so.1`` where the loader, or the setting, looks."""
+    """There is no ``libnvidia-ml.so.1`` on the loader's path, or none at the path of the setting."""
 
 
 class DriverMissingError(NvmlError):
@@ -30,22 +29,22 @@ class DriverMissingError(NvmlError):
 
 
 class GpuLostError(NvmlError):
-    """The GPU does not answer any more: it has fallen off the bus."""
+    """The GPU no longer responds: it has fallen off the bus."""
 
 
 @dataclass(frozen=True, slots=True)
 class Versions:
-    """Of the driver that answers."""
+    """Of the loaded driver."""
 
     driver: str
     """``580.159.04``."""
     cuda: tuple[int, int] | None
-    """The newest CUDA that it can run; None = not said."""
+    """The newest CUDA that it can run; None: not reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class GpuFacts:
-    """One physical GPU. ``pci`` is its name in sysfs, in lower case (``0000:07:00.0``); None = not said."""
+    """One physical GPU. ``pci`` is its name in sysfs, lower case (``0000:07:00.0``); None: not reported."""
 
     name: str
     pci: str
@@ -87,12 +86,12 @@ class MigFacts:
 
 @dataclass(frozen=True, slots=True)
 class RemappedRows:
-    """Memory rows that were replaced by spare ones; a card that cannot do that has none."""
+    """Whether damaged memory rows wait for their replacement; a card without spare rows has none."""
 
     pending: bool = False
-    """Some are replaced at the next reset; until then what is damaged is not used."""
+    """Some are replaced at the next reset; until then the damaged ones are not used."""
     failed: bool = False
-    """Some could not be replaced: there are no spare ones left."""
+    """Some could not be replaced: no spare rows are left."""
 
 
 UNTOUCHED: Final = RemappedRows()
@@ -104,23 +103,23 @@ class GpuProcess:
     """A process with a context on a GPU; instances are None where it is on the whole GPU."""
 
     pid: int
-    """In the PID namespace of whoever asks: from another one than the node's NVML lists none."""
+    """In the caller's PID namespace. NVML lists processes only in the node's own namespace."""
     memory: int | None
-    """Bytes; None where the driver does not say."""
+    """Bytes; None where the driver does not report it."""
     gpu_instance: int | None = None
     compute_instance: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GpuUsage:
-    """How a GPU is used at this moment; None = it does not say (one in MIG mode knows no utilisation)."""
+    """How a GPU is used at this moment; None: not reported (a GPU in MIG mode has no utilisation)."""
 
     utilisation: int | None = None
     """Percent of the time in which something ran on it, over the driver's last period (a second or less)."""
     memory_activity: int | None = None
     """Percent of the time in which its memory was read or written."""
     memory_used: int | None = None
-    """Bytes that programs hold; what the driver keeps for itself is not among them where it says so."""
+    """Bytes that programs hold, without the driver's own memory where NVML reports that separately."""
     memory_total: int | None = None
     temperature: int | None = None
     """Degrees Celsius."""
@@ -156,7 +155,7 @@ class GpuEvent:
 
 
 class EventStream(Protocol):
-    """Events of the GPUs it was made for, from the moment it was made."""
+    """Events of the GPUs that it was created for, from the moment of its creation."""
 
     @property
     def events_unavailable(self) -> Mapping[str, NvmlError]:
@@ -167,26 +166,26 @@ class EventStream(Protocol):
         """The next event, or None when the time is over.
 
         Raises:
-            NvmlError: NVML cannot wait, at once: whoever repeats must pause.
+            NvmlError: NVML cannot wait. It is raised immediately: pause before the next attempt.
         """
         ...
 
     def rebound(self) -> bool:
-        """Whether a GPU was bound to the driver or taken from it since this was asked last. Never raises.
+        """Whether a GPU was bound to the driver or taken from it since the last call. Never raises.
 
-        Drivers that do not tell are asked in vain: what has changed is seen when NVML is initialised anew.
+        Always False for drivers without such events: the next initialisation of NVML shows the change.
         """
         ...
 
     def close(self) -> None:
-        """Give the events up. Never raises."""
+        """Unregister from the events. Never raises."""
         ...
 
 
 class Nvml(Protocol):
     """NVML between ``open`` and ``close``. Every call may raise NvmlError.
 
-    The number of GPUs is frozen by ``open``: new ones are seen after ``close`` and ``open``.
+    ``open`` fixes the number of GPUs: new ones are visible only after ``close`` and another ``open``.
     """
 
     def open(self) -> None:
@@ -200,7 +199,7 @@ class Nvml(Protocol):
         ...
 
     def close(self) -> None:
-        """Shut down; nothing happens when it is not open. Never raises."""
+        """Shut down; does nothing when it is not open. Never raises."""
         ...
 
     def driver_version(self) -> str:
@@ -212,7 +211,7 @@ class Nvml(Protocol):
         ...
 
     def count(self) -> int:
-        """How many physical GPUs there were when it was opened."""
+        """The number of physical GPUs at the time of ``open``."""
         ...
 
     def uuid(self, index: int) -> str:
@@ -220,7 +219,7 @@ class Nvml(Protocol):
         ...
 
     def facts(self, uuid: str) -> GpuFacts:
-        """What does not change while the GPU lives."""
+        """The properties that do not change while the driver has the GPU."""
         ...
 
     def links(self, uuid: str) -> Sequence[str]:
@@ -236,19 +235,19 @@ class Nvml(Protocol):
         ...
 
     def recovery_action(self, uuid: str) -> int:
-        """What the driver asks for: 0 nothing (or it does not know the question), see ``health.py``."""
+        """The action that the driver asks for (``health.RECOVERY_ACTIONS``); 0: none, or not supported."""
         ...
 
     def rows(self, uuid: str) -> RemappedRows:
-        """How its replaced memory rows stand."""
+        """The state of its replaced memory rows."""
         ...
 
     def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
-        """How it is used now, and so each of its MIG devices ``parts``."""
+        """How it is used now, with the memory of each of its MIG devices ``parts``."""
         ...
 
     def touch(self, uuid: str) -> None:
-        """Ask what only a GPU that is there can answer; every driver knows the question.
+        """Make a call that succeeds only if the GPU is present; every driver supports it.
 
         Raises:
             GpuLostError: it is lost.

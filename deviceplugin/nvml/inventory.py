@@ -1,7 +1,7 @@
-"""The devices of this node, read through the NVML port.
+"""The devices of this node, read through NVML.
 
-A sick GPU never hides the others, and a device that was known is never left out: it is listed unhealthy, with
-the reason (the kubelet forgets what a device plugin stops listing, and with it who holds it).
+An unhealthy GPU never hides the others, and a known device is never left out: it is listed unhealthy, with
+the reason. The kubelet forgets a device that its plugin no longer lists, and with it the pod that holds it.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,12 +17,13 @@ from deviceplugin.nvml.interface import GpuFacts, MigFacts, Nvml, NvmlError
 _GONE: Final = "NVML does not list this GPU any more"
 MIG_GONE: Final = "This MIG device does not exist any more"
 MOST_GONE: Final = 4_000
-"""MIG devices that are gone and still known, the latest: each cutting of a GPU makes new ones, up to 112 on a
-node. A pod may hold one that is gone, so that a few cuttings must not be enough to forget it."""
+"""The number of MIG devices that are gone and still remembered, the latest ones. Each partitioning of a GPU
+creates new ones, up to 112 on a node. A pod may hold one that is gone: a few partitionings must not be enough
+to forget it."""
 
 
 class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
-    """A device as the agent needs it: what is published, and what injects it into a container."""
+    """A device as the agent needs it: what it publishes, and what the injection into a container needs."""
 
     published: Device
     minor: int | None
@@ -33,15 +34,15 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
     partitioned: bool = False
     """A GPU in MIG mode: its MIG devices are given to pods, never the GPU itself."""
     gone: bool = False
-    """A MIG device that does not exist any more: it is of interest only while a pod has it."""
+    """A MIG device that no longer exists: it matters only while a pod holds it."""
     listed: bool = True
     """Whether NVML lists it now; one whose calls fail is listed."""
     facts: GpuFacts | None = None
-    """What NVML says of the GPU, for a MIG device of its parent."""
+    """NVML's properties of the GPU, for a MIG device those of its parent."""
     part: MigFacts | None = None
-    """What NVML says of the MIG device."""
+    """NVML's properties of the MIG device."""
     state: State = State.HEALTHY
-    """In the words of ``health``; what cannot be read is unhealthy."""
+    """By ``health``; a device that cannot be read is unhealthy."""
 
     @property
     def uuid(self) -> str:
@@ -50,7 +51,7 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def scope(self) -> Scope:
-        """What health is asked for."""
+        """The scope by which ``health`` knows it."""
         return Scope(self.published.parent or self.uuid, self.gpu_instance, self.compute_instance)
 
     def as_unhealthy(self, reason: str, state: State = State.UNHEALTHY) -> "NodeDevice":
@@ -62,10 +63,10 @@ class NodeDevice(msgspec.Struct, frozen=True, kw_only=True):
 def read_inventory(
     nvml: Nvml, numa_of: Callable[[str], int | None], known: Sequence[NodeDevice] = ()
 ) -> tuple[NodeDevice, ...]:
-    """All devices in NVML's order: each GPU, after it its MIG devices; at the end those that are gone.
+    """All devices in NVML's order: each GPU, then its MIG devices; at the end those that are gone.
 
-    ``known`` is the previous inventory. A GPU whose calls fail keeps what was known of it and is unhealthy;
-    one that fails before anything was known is not listed.
+    ``known`` is the previous inventory. A GPU whose calls fail keeps its known properties and is unhealthy;
+    one that fails before anything is known of it is not listed.
 
     Raises:
         NvmlError: the number of GPUs cannot be read.
@@ -87,7 +88,7 @@ def with_earlier(devices: tuple[NodeDevice, ...], earlier: Sequence[NodeDevice])
 
 
 def with_health(devices: Iterable[NodeDevice], health: HealthState) -> tuple[NodeDevice, ...]:
-    """The devices, unhealthy where the health state says so; a reason that is there already stays."""
+    """The devices, unhealthy where the health state is; an earlier reason is kept."""
     return tuple(
         device.as_unhealthy(reason, health.state(device.scope))
         if device.published.is_healthy and (reason := health.reason(device.scope))
@@ -142,9 +143,9 @@ def _mig_device(whole: NodeDevice, facts: GpuFacts, part: MigFacts) -> NodeDevic
 
 
 def _linked(nvml: Nvml, found: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
-    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read is listed without.
+    """The devices with their NVLinks. Links only rank: a GPU whose links cannot be read has none.
 
-    A GPU in MIG mode has none: the driver lets its parts talk to no other GPU.
+    A GPU in MIG mode has none: the driver does not connect MIG devices to other GPUs.
     """
     ends: dict[str, Sequence[str]] = {}
     for uuid in physical(device for device in found if not device.partitioned):
@@ -165,7 +166,7 @@ def _linked(nvml: Nvml, found: Sequence[NodeDevice]) -> tuple[NodeDevice, ...]:
 def _peers(
     uuid: str, far: Sequence[str], *, at: Mapping[str, str], switched: Mapping[str, int]
 ) -> dict[str, int]:
-    """Links per peer: the direct ones, and those through a switch, which reach every GPU on the switch."""
+    """Links per peer: direct ones, and those through a switch, which connect to every GPU on that switch."""
     peers: dict[str, int] = {}
     for end in far:
         if end in at:
@@ -186,7 +187,7 @@ def _with_links(device: NodeDevice, peers: dict[str, int]) -> NodeDevice:
 def _missing(
     known: Sequence[NodeDevice], found: Sequence[NodeDevice], faults: Mapping[int, str]
 ) -> tuple[NodeDevice, ...]:
-    """Those that were known before: those that went last come first."""
+    """The devices that were known before and are missing now, the latest first."""
     present = {device.uuid for device in found}
     missing = [
         msgspec.structs.replace(

@@ -1,9 +1,9 @@
-"""The name of a MIG device's profile (``3g.40gb``), from what NVML says about the device.
+"""The name of a MIG device's profile (``3g.40gb``), from NVML's properties of the device.
 
-NVML has no call for it. The rule is the one by which NVIDIA's tools name profiles: the share of the GPU's
-memory, rounded up to eighths, of the GPU's memory in whole GiB; ``1c.`` in front where a compute instance
-has only a part of its GPU instance; ``+me`` and the like behind, where the profile has another set of engines
-than the plain one of its size.
+NVML has no call for it. The rule is that of NVIDIA's tools: the device's share of the GPU's memory, rounded
+up to eighths, times the GPU's memory in whole GiB; a prefix ``1c.`` where a compute instance has only a part
+of its GPU instance; a suffix such as ``+me`` where the profile has another set of engines than the plain one
+of its size.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""Under which names the MIG devices of a node are handed out: NVIDIA's three strategies, pure."""
+"""The resource names of a node's MIG devices: NVIDIA's three strategies, pure."""
 
 from collections.abc import Iterable
 from enum import StrEnum
@@ -8,14 +8,14 @@ from deviceplugin.nvml.inventory import NodeDevice
 
 
 class MigStrategy(StrEnum):
-    """What becomes of GPUs in MIG mode."""
+    """How GPUs in MIG mode are advertised."""
 
     NONE = "none"
-    """They are not handed out, and neither are their MIG devices."""
+    """Neither they nor their MIG devices are advertised."""
     SINGLE = "single"
-    """All GPUs of the node are cut alike, and their MIG devices are handed out as ``nvidia.com/gpu``."""
+    """All GPUs of the node are partitioned alike; their MIG devices are advertised as ``nvidia.com/gpu``."""
     MIXED = "mixed"
-    """Each profile is a resource of its own, ``nvidia.com/mig-1g.10gb``, beside GPUs that are whole."""
+    """Each profile is a resource of its own, ``nvidia.com/mig-1g.10gb``, next to whole GPUs."""
 
 
 NOT_HANDED_OUT: Final = "The GPU is in MIG mode, and MIG devices are not handed out"
@@ -23,9 +23,9 @@ EMPTY: Final = "The GPU is in MIG mode, and there is no MIG device on it"
 
 
 def unequal(devices: Iterable[NodeDevice]) -> str | None:
-    """Why strategy ``single`` hands none of these devices out; None where all are cut alike, or not at all.
+    """Why strategy ``single`` advertises none of these devices; None if all are partitioned alike or none is.
 
-    A GPU in MIG mode without a MIG device has nothing to hand out, and is no obstacle for the others.
+    A GPU in MIG mode without a MIG device has nothing to advertise, and does not affect the others.
     """
     present = [device for device in devices if not device.gone]
     profiles = sorted({device.published.profile for device in present if device.published.profile})

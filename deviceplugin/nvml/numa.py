@@ -1,4 +1,4 @@
-"""The NUMA node of a PCI device, from sysfs: NVML answers only for GPUs that are a NUMA node themselves."""
+"""The NUMA node of a PCI device, from sysfs. NVML has it only for GPUs that are a NUMA node themselves."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,8 +1,8 @@
-"""How far the GPUs of a node are from each other on the PCI bus, as NVML says it. It only ranks.
+"""NVML's distances between the GPUs of a node on the PCI bus. They only rank.
 
-It is asked once for each pair, after the GPUs have been reported: NVML may take its time (10 ms on an H200),
-and the kubelet is waiting for the devices. Which of the two hangs where a question hangs is not known, so
-that nothing is asked any more after one that has hung.
+NVML is called once for each pair, after the GPUs have been reported: a call may take 10 ms (on an H200), and
+the kubelet is waiting for the devices. When a call hangs, it is unknown which of the two GPUs hangs, and no
+further pair is read.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,7 +13,7 @@ from deviceplugin.nvml.interface import Nvml, NvmlError
 
 
 class PciTopology:
-    """What is known of the pairs."""
+    """The distances that are known."""
 
     def __init__(self, nvml: Nvml) -> None:
         self._nvml = nvml
@@ -23,11 +23,11 @@ class PciTopology:
 
     @property
     def known(self) -> Mapping[str, Mapping[str, int]]:
-        """GPU -> other GPU -> NVML's number, for one direction of each pair that it knows."""
+        """GPU -> other GPU -> NVML's number, for one direction of each known pair."""
         return {one: dict(others) for one, others in self._known.items()}
 
     def learn(self, gpus: Sequence[str]) -> bool:
-        """Ask for the pairs of these GPUs that were never asked for; whether there were any."""
+        """Read the pairs of these GPUs that were never read before. Returns whether there were any."""
         new = [pair for pair in combinations(gpus, 2) if pair not in self._asked]
         if not new or self._is_asking:
             return False

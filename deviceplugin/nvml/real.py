@@ -1,7 +1,7 @@
-"""The NVML port over NVIDIA's own binding: the only module that imports pynvml.
+"""``Nvml`` over NVIDIA's own binding: the only module that imports pynvml.
 
-Every call goes through ``_ask``, which turns NVML's errors into those of the port. Answers that a card does
-not support are None. Strings are decoded whatever the version of the binding gives.
+Every call goes through ``_ask``, which turns NVML's errors into those of ``interface``. Values that a card
+does not support are None. Strings are decoded whether the binding returns text or bytes.
 """
 
 import ctypes
@@ -37,9 +37,9 @@ KINDS: Final[Mapping[int, str]] = MappingProxyType(
     {7: "+me", 8: "+me", 10: "+gfx", 11: "+gfx", 12: "+gfx", 17: "+gfx"}
     | {13: "-me", 14: "-me", 15: "+me.all", 16: "+me.all"}
 )
-"""Number of a profile of GPU instances (``NVML_GPU_INSTANCE_PROFILE_...``) -> what stands behind its name."""
+"""Number of a profile of GPU instances (``NVML_GPU_INSTANCE_PROFILE_...``) -> the suffix of its name."""
 _SYSTEM_EVENTS: Final = 8
-"""Events about binding that are taken at once: one is enough to look."""
+"""Events about binding that one call reads: a single one is enough to take the inventory again."""
 
 _MIB: Final = 1 << 20
 _UNANSWERED: Final = frozenset({pynvml.NVML_ERROR_NOT_SUPPORTED, pynvml.NVML_ERROR_FUNCTION_NOT_FOUND})
@@ -67,7 +67,7 @@ class RealNvml:
         self._kinds: dict[str, Mapping[int, str]] = {}
 
     def open(self) -> None:
-        """See the port."""
+        """See ``Nvml``."""
         if self._open:
             return
         if self._library is not None:
@@ -76,7 +76,7 @@ class RealNvml:
         self._open = True
 
     def close(self) -> None:
-        """See the port."""
+        """See ``Nvml``."""
         self._handles.clear()
         self._kinds.clear()
         if self._open:
@@ -84,11 +84,11 @@ class RealNvml:
             _quietly(pynvml.nvmlShutdown)
 
     def driver_version(self) -> str:
-        """See the port."""
+        """See ``Nvml``."""
         return _text(_ask(pynvml.nvmlSystemGetDriverVersion))
 
     def cuda_version(self) -> tuple[int, int] | None:
-        """See the port."""
+        """See ``Nvml``."""
         try:
             number = int(_ask(pynvml.nvmlSystemGetCudaDriverVersion_v2))
         except NvmlError as error:
@@ -98,18 +98,18 @@ class RealNvml:
         return number // 1000, number % 1000 // 10
 
     def count(self) -> int:
-        """See the port."""
+        """See ``Nvml``."""
         return int(_ask(pynvml.nvmlDeviceGetCount))
 
     def uuid(self, index: int) -> str:
-        """See the port."""
+        """See ``Nvml``."""
         handle = _ask(pynvml.nvmlDeviceGetHandleByIndex, index)
         uuid = _text(_ask(pynvml.nvmlDeviceGetUUID, handle))
         self._handles[uuid] = handle
         return uuid
 
     def facts(self, uuid: str) -> GpuFacts:
-        """See the port."""
+        """See ``Nvml``."""
         handle = self._handle(uuid)
         memory = _answer(pynvml.nvmlDeviceGetMemoryInfo, handle, device=uuid)
         return GpuFacts(
@@ -117,12 +117,12 @@ class RealNvml:
             pci=_address(_ask(pynvml.nvmlDeviceGetPciInfo, handle, device=uuid)),
             minor=_answer(pynvml.nvmlDeviceGetMinorNumber, handle, device=uuid),
             memory_mib=None if memory is None else int(memory.total) // _MIB,
-            compute=_told(pynvml.nvmlDeviceGetCudaComputeCapability, handle, device=uuid),
-            can_mig=_told(pynvml.nvmlDeviceGetMigMode, handle, device=uuid) is not None,
+            compute=_optional(pynvml.nvmlDeviceGetCudaComputeCapability, handle, device=uuid),
+            can_mig=_optional(pynvml.nvmlDeviceGetMigMode, handle, device=uuid) is not None,
         )
 
     def links(self, uuid: str) -> Sequence[str]:
-        """See the port."""
+        """See ``Nvml``."""
         handle = self._handle(uuid)
         ends: list[str] = []
         for link in range(pynvml.NVML_NVLINK_MAX_LINKS):
@@ -144,13 +144,13 @@ class RealNvml:
         return tuple(ends)
 
     def topology_level(self, uuid: str, other: str) -> int | None:
-        """See the port."""
+        """See ``Nvml``."""
         ends = self._handle(uuid), self._handle(other)
         found = _answer(pynvml.nvmlDeviceGetTopologyCommonAncestor, *ends, device=uuid)
         return None if found is None else int(found)
 
     def mig(self, uuid: str) -> Sequence[MigFacts] | None:
-        """See the port."""
+        """See ``Nvml``."""
         handle = self._handle(uuid)
         mode = _answer(pynvml.nvmlDeviceGetMigMode, handle, device=uuid)
         if mode is None or mode[0] == 0:
@@ -165,7 +165,7 @@ class RealNvml:
                 device = _ask(pynvml.nvmlDeviceGetMigDeviceHandleByIndex, handle, slot, device=uuid)
             except NvmlError as error:
                 if error.code == pynvml.NVML_ERROR_NOT_FOUND:
-                    continue  # places may be empty in between
+                    continue  # slots in between may be empty
                 raise
             instance = int(_ask(pynvml.nvmlDeviceGetGpuInstanceId, device, device=uuid))
             kind = _kind_of(handle, instance, self._kinds[uuid], uuid)
@@ -173,7 +173,7 @@ class RealNvml:
         return tuple(found)
 
     def recovery_action(self, uuid: str) -> int:
-        """See the port."""
+        """See ``Nvml``."""
         handle = self._handle(uuid)
         fields = _answer(pynvml.nvmlDeviceGetFieldValues, handle, [RECOVERY_ACTION_FIELD], device=uuid)
         # The call succeeds even where each field has an error of its own, a lost GPU among them.
@@ -184,23 +184,23 @@ class RealNvml:
         return int(fields[0].value.uiVal)
 
     def rows(self, uuid: str) -> RemappedRows:
-        """See the port."""
+        """See ``Nvml``."""
         found = _answer(pynvml.nvmlDeviceGetRemappedRows, self._handle(uuid), device=uuid)
         return UNTOUCHED if found is None else RemappedRows(pending=bool(found[2]), failed=bool(found[3]))
 
     def load(self, uuid: str, parts: Sequence[str]) -> GpuUsage:
-        """See the port."""
+        """See ``Nvml``."""
         handle = self._handle(uuid)
-        rates = _told(pynvml.nvmlDeviceGetUtilizationRates, handle, device=uuid)
+        rates = _optional(pynvml.nvmlDeviceGetUtilizationRates, handle, device=uuid)
         memory = _memory(handle, uuid)
-        power = _told(pynvml.nvmlDeviceGetPowerUsage, handle, device=uuid)
+        power = _optional(pynvml.nvmlDeviceGetPowerUsage, handle, device=uuid)
         of_parts = {part: self._used(part, uuid) for part in parts}
         return GpuUsage(
             utilisation=None if rates is None else int(rates.gpu),
             memory_activity=None if rates is None else int(rates.memory),
             memory_used=None if memory is None else int(memory.used),
             memory_total=None if memory is None else int(memory.total),
-            temperature=_told(
+            temperature=_optional(
                 pynvml.nvmlDeviceGetTemperature, handle, pynvml.NVML_TEMPERATURE_GPU, device=uuid
             ),
             power=None if power is None else power / 1000,
@@ -209,7 +209,7 @@ class RealNvml:
         )
 
     def _used(self, part: str, parent: str) -> int | None:
-        """Bytes in use of a MIG device; None for one that went while it was asked."""
+        """Bytes in use of a MIG device; None for one that was destroyed meanwhile."""
         try:
             memory = _memory(self._handle(part), parent)
         except GpuLostError:
@@ -219,7 +219,7 @@ class RealNvml:
         return None if memory is None else int(memory.used)
 
     def touch(self, uuid: str) -> None:
-        """See the port. The UUID would not do: the library may remember it."""
+        """See ``Nvml``. Asking for the UUID would prove nothing: the library may have it cached."""
         try:
             _answer(pynvml.nvmlDeviceGetMemoryInfo, self._handle(uuid), device=uuid)
         except NvmlError as error:
@@ -227,7 +227,7 @@ class RealNvml:
                 raise
 
     def events(self, uuids: Sequence[str]) -> EventStream:
-        """See the port."""
+        """See ``Nvml``."""
         return _Events({uuid: self._handle(uuid) for uuid in uuids})
 
     def _handle(self, uuid: str) -> Any:
@@ -237,7 +237,7 @@ class RealNvml:
 
 
 class _Events:
-    """An event set, and which handle belongs to which GPU: a lost GPU cannot be asked for its UUID."""
+    """An event set, and the GPU of each handle: the UUID of a lost GPU can no longer be read."""
 
     def __init__(self, handles: Mapping[str, Any]) -> None:
         self._gpu_of = {ctypes.cast(handle, ctypes.c_void_p).value: uuid for uuid, handle in handles.items()}
@@ -255,7 +255,7 @@ class _Events:
         _ask(pynvml.nvmlDeviceRegisterEvents, handle, kinds, self._set, device=uuid)
 
     def wait(self, seconds: float) -> GpuEvent | None:
-        """See the port. The binding lets other threads run meanwhile."""
+        """See ``EventStream``. The binding releases the GIL meanwhile."""
         try:
             event = _ask(pynvml.nvmlEventSetWait, self._set, round(seconds * 1000))
         except NvmlError as error:
@@ -272,7 +272,7 @@ class _Events:
         )
 
     def rebound(self) -> bool:
-        """See the port. The set has no device of its own, so that nothing that hangs is asked."""
+        """See ``EventStream``. The set belongs to no device, so a GPU that hangs cannot block the call."""
         if self._system is None:
             return False
         room = (pynvml.c_nvmlSystemEventData_v1_t * _SYSTEM_EVENTS)()
@@ -285,7 +285,7 @@ class _Events:
             return False
 
     def close(self) -> None:
-        """See the port."""
+        """See ``Nvml``."""
         self._forget_system()
         _quietly(pynvml.nvmlEventSetFree, self._set)
 
@@ -296,7 +296,7 @@ class _Events:
 
 
 def _system_events() -> Any:
-    """A set that hears of GPUs that are bound and unbound; None where the driver does not tell."""
+    """A set for events of GPUs that are bound and unbound; None where the driver has no such events."""
     kinds = pynvml.nvmlSystemEventTypeGpuDriverBind | pynvml.nvmlSystemEventTypeGpuDriverUnbind
     try:
         found = _ask(pynvml.nvmlSystemEventSetCreate, pynvml.nvmlSystemEventSetCreateRequest_v1)
@@ -310,8 +310,8 @@ def _system_events() -> Any:
     return found
 
 
-def _told(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
-    """The answer to a question that may be left open: None, too, where this process may not be told."""
+def _optional(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
+    """The value of an optional property: None, too, where this process lacks the permission to read it."""
     try:
         return _answer(function, *arguments, device=device)
     except NvmlError as error:
@@ -321,38 +321,38 @@ def _told(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
 
 
 def _memory(handle: Any, device: str) -> Any:
-    """In the version that does not count as used what the driver keeps for itself, where there is one."""
-    found = _told(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
-    return found or _told(pynvml.nvmlDeviceGetMemoryInfo, handle, device=device)
+    """Version 2 where the driver has it: it does not count the driver's own memory as used."""
+    found = _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, pynvml.nvmlMemory_v2, device=device)
+    return found or _optional(pynvml.nvmlDeviceGetMemoryInfo, handle, device=device)
 
 
 def _processes(handle: Any, device: str) -> tuple[GpuProcess, ...]:
-    """Each once: who computes through MPS is in two lists, who computes and draws as well."""
+    """Each process once: NVML lists a process twice that computes through MPS, or computes and draws."""
     found: dict[tuple[int, int | None, int | None], GpuProcess] = {}
     for ask in _PROCESS_LISTS:
-        for one in _told(ask, handle, device=device) or ():
+        for one in _optional(ask, handle, device=device) or ():
             where = (int(one.pid), _instance(one.gpuInstanceId), _instance(one.computeInstanceId))
             before = found.get(where)
             sizes = [one.usedGpuMemory, before.memory if before else None]
-            told = [int(size) for size in sizes if size is not None]
-            found[where] = GpuProcess(where[0], max(told, default=None), where[1], where[2])
+            reported = [int(size) for size in sizes if size is not None]
+            found[where] = GpuProcess(where[0], max(reported, default=None), where[1], where[2])
     return tuple(found[where] for where in sorted(found, key=lambda place: (place[0], str(place))))
 
 
 def _kinds_of(handle: Any, uuid: str) -> dict[int, str]:
-    """Id of a GPU instance's profile -> what stands behind its name, of those where something does."""
+    """Id of a GPU instance's profile -> the suffix of its name, for the profiles that have one."""
     found: dict[int, str] = {}
     for number, suffix in KINDS.items():
-        info = _told(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number, device=uuid)
+        info = _optional(pynvml.nvmlDeviceGetGpuInstanceProfileInfo, handle, number, device=uuid)
         if info is not None:
             found[int(info.id)] = suffix
     return found
 
 
 def _kind_of(handle: Any, instance: int, kinds: Mapping[int, str], uuid: str) -> str:
-    """What stands behind the name of an instance's profile; nothing where this process may not be told."""
-    known = _told(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid) if kinds else None
-    info = None if known is None else _told(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
+    """The suffix of the name of an instance's profile; empty where this process may not read the instance."""
+    known = _optional(pynvml.nvmlDeviceGetGpuInstanceById, handle, instance, device=uuid) if kinds else None
+    info = None if known is None else _optional(pynvml.nvmlGpuInstanceGetInfo, known, device=uuid)
     return "" if info is None else kinds.get(int(info.profileId), "")
 
 
@@ -403,7 +403,7 @@ def _ask(function: Callable[..., Any], *arguments: Any, device: str | None = Non
 
 
 def _answer(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
-    """The answer, or None where the card or the driver does not know the question."""
+    """The value, or None where the card or the driver does not support the call."""
     try:
         return _ask(function, *arguments, device=device)
     except NvmlError as error:
@@ -413,7 +413,7 @@ def _answer(function: Callable[..., Any], *arguments: Any, device: str) -> Any:
 
 
 def _quietly(function: Callable[..., Any], *arguments: Any) -> None:
-    """For what is given up anyway."""
+    """For the release of something that is given up anyway: errors are ignored."""
     try:
         function(*arguments)
     except pynvml.NVMLError:

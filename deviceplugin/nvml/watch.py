@@ -1,8 +1,8 @@
 """The thread that owns NVML: it finds the GPUs, waits for events, probes, and reports what has changed.
 
 The node agent gives it a callback and otherwise never calls NVML, so a driver that is slow or hangs stops
-nothing but this thread; ``unresponsive_for`` tells for how long. Whatever is missing (library, driver, GPUs)
-is said once as a sentence and looked for again; the thread ends only when it is told to.
+nothing but this thread; ``unresponsive_for`` reports for how long. A missing library, driver or GPU is
+reported once, with a message, and tried again; the thread ends only when its stop event is set.
 """
 
 import threading
@@ -21,39 +21,39 @@ from deviceplugin.nvml.pci_topology import PciTopology
 
 @dataclass(frozen=True, slots=True)
 class NvmlReport:
-    """What the agent is told: all known devices with their health, and what is wrong as a whole."""
+    """All known devices with their health, and the problem of the node as a whole."""
 
     devices: tuple[NodeDevice, ...]
     problem: str | None = None
-    """A sentence: no library, no driver, no GPU, or a driver that does not answer. None when all is well."""
+    """No library, no driver, no GPU, or a driver that does not respond. None: there is no problem."""
     events_unavailable: tuple[str, ...] = ()
-    """Sentences: GPUs whose events NVML does not tell. They are probed all the same."""
+    """One message for each GPU whose events NVML does not report. Such a GPU is probed all the same."""
     versions: Versions | None = None
-    """None: no driver answers."""
+    """None: no driver responds."""
     ways: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     """How far GPUs are from each other (``ways.py``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Periods:
-    """How often the thread does what, in seconds."""
+    """The periods of the thread's work, in seconds."""
 
     wait: float = 0.5
-    """The longest wait for one event, and the pause after a wait that failed: an administrator's word to
-    clear a GPU is heard in between."""
+    """The longest wait for one event, and the pause after a wait that failed: an administrator's order to
+    clear a GPU is carried out in between."""
     probe: float = 5.0
     """Between two probes of every GPU."""
     measure: float = 10.0
-    """Between two looks at how every GPU is used."""
+    """Between two measurements of how every GPU is used."""
     retry: float = 10.0
     """Between two attempts to find a library, a driver or a GPU."""
     reread: float = 60.0
-    """Between two looks at the devices that there are, to see MIG devices of which no event has told."""
+    """Between two inventories, to find MIG devices that no event has reported."""
     revive: float = 60.0
-    """Between two initialisations while a GPU does not answer: some come back only then."""
+    """Between two initialisations while a GPU does not respond: some recover only then."""
     rescan: float = 3600.0
-    """The same while all answer, to see new GPUs of which the driver does not tell. Rarely: events in between
-    are not heard, and a driver without persistence mode starts an idle GPU afresh, which takes seconds."""
+    """The same while all respond, to find new GPUs that the driver does not report. Rarely: events in between
+    are lost, and a driver without persistence mode starts an idle GPU again, which takes seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +71,11 @@ def _unheard(_loads: UsageReport) -> None:
 
 
 class NoGpusError(Exception):
-    """There is no driver or no GPU, and nobody wants to wait for one; a sentence."""
+    """There is no driver or no GPU, and the settings say not to wait for one."""
 
 
 class GpuWatch:
-    """The owner of NVML. ``report`` is called in its thread, at once and then whenever something changed."""
+    """The owner of NVML. ``report`` is called in its thread, first immediately and then at every change."""
 
     def __init__(
         self,
@@ -90,16 +90,16 @@ class GpuWatch:
         patient: bool = True,
         measured: Callable[[UsageReport], None] = _unheard,
     ) -> None:
-        """Nothing is asked yet.
+        """NVML is not called yet.
 
         Args:
-            nvml: asked by the thread alone.
+            nvml: called only by the thread.
             numa_of: PCI address -> NUMA node.
             report: called when something has changed.
             clock: for the periods.
-            periods: how often what is done.
-            health: what is known of faults, and which XIDs count.
-            memory: keeps what only a reset mends beyond the end of this process.
+            periods: of the thread's work.
+            health: the known faults, and which XIDs count.
+            memory: stores the faults that only a reset clears, beyond the end of this process.
             patient: see run.
             measured: called with every measurement, in the thread.
         """
@@ -120,36 +120,36 @@ class GpuWatch:
         self._obeyed: dict[str, str] = {}
         self._devices: tuple[NodeDevice, ...] = ()
         self._earlier: tuple[NodeDevice, ...] = ()
-        self._told: NvmlReport | None = None
-        self._deaf: tuple[str, ...] = ()
+        self._reported: NvmlReport | None = None
+        self._events_unavailable: tuple[str, ...] = ()
         self._rebound = False
         self._read_at = clock.monotonic()
         self._alive_at = self._probed_at = clock.monotonic()
 
     def run(self, stop: threading.Event) -> None:
-        """Watch until told to stop.
+        """Watch until the stop event is set.
 
         Raises:
-            NoGpusError: none was found at the start, and this is to end it.
+            NoGpusError: none was found at the start, and the watch is not patient.
         """
         while not stop.is_set():
             problem = self._one_session(stop)
             if problem is not None:
-                self._tell(problem)
+                self._report_changes(problem)
                 if not self._patient and not self._devices:
                     raise NoGpusError(problem)
                 self._clock.wait(stop, self._periods.retry)
 
     def unresponsive_for(self) -> float:
-        """Seconds since NVML last gave control back: large means that the driver hangs."""
+        """Seconds since an NVML call last returned: large means that the driver hangs."""
         return self._clock.monotonic() - self._alive_at
 
     def clear(self, gpu: str, order: str) -> None:
-        """Forget what is wrong with a GPU, and probe it; each order once. May be called by any thread."""
+        """Forget the faults of a GPU and probe it; each order is carried out once. Safe from any thread."""
         self._cleared.append((gpu, order))
 
     def _one_session(self, stop: threading.Event) -> str | None:
-        """From initialisation to shutdown; the sentence that says why there is nothing to watch, or None."""
+        """From initialisation to shutdown. Returns why there is nothing to watch, or None."""
         self._versions = None
         try:
             self._nvml.open()
@@ -170,14 +170,14 @@ class GpuWatch:
         return None
 
     def _read(self) -> None:
-        """See what devices there are now."""
+        """Read which devices there are now."""
         self._devices = read_inventory(self._nvml, self._numa_of, self._devices)
         if physical(self._devices):
             self._devices, self._earlier = with_earlier(self._devices, self._earlier), ()
         self._read_at = self._clock.monotonic()
 
     def _recall(self) -> None:
-        """Faults that only a reset mends stand as long as the node's boot and the driver's are the same."""
+        """A fault that only a reset clears remains until the node is booted or the driver loaded again."""
         era = self._memory.era(self._nvml.driver_version())
         if self._era is None:
             known = self._memory.recall()
@@ -188,23 +188,23 @@ class GpuWatch:
         self._era = era
 
     def _watch(self, stop: threading.Event) -> None:
-        """Until it is time to initialise anew."""
+        """Until it is time to initialise again."""
         begun = self._clock.monotonic()
         while not self._over(begun, stop):
             answering = self._answering()
             stream = self._nvml.events(answering)
-            self._deaf = tuple(
+            self._events_unavailable = tuple(
                 f"Events of {gpu} cannot be had: {why}" for gpu, why in stream.events_unavailable.items()
             )
             try:
-                self._tell(None)
+                self._report_changes(None)
                 if self._ways.learn(answering):
-                    self._tell(None)
+                    self._report_changes(None)
                 while answering == self._answering() and not self._over(begun, stop):
                     self._step(stream)
                     self._beat()
             except NvmlError:
-                # Which GPU it was is for the probe to say; then the others are listened to afresh.
+                # The probe finds out which GPU it was; then events of the others are registered again.
                 self._probe()
                 self._clock.wait(stop, self._periods.wait)
             finally:
@@ -215,7 +215,7 @@ class GpuWatch:
         return stop.is_set() or self._rebound or self._clock.monotonic() - begun >= period
 
     def _answering(self) -> tuple[str, ...]:
-        """The GPUs to listen to: one that is lost would fail every wait of the others."""
+        """The GPUs whose events to register: a lost one would fail every wait for the others' events."""
         return tuple(gpu for gpu in physical(self._devices) if gpu not in self._health.unresponsive)
 
     def _step(self, stream: EventStream) -> None:
@@ -229,7 +229,7 @@ class GpuWatch:
             self._probe()
         if self._clock.monotonic() - self._read_at >= self._periods.reread:
             self._read()
-            self._tell(None)
+            self._report_changes(None)
         self._measure()
 
     def _clear(self) -> None:
@@ -247,7 +247,7 @@ class GpuWatch:
         self._probe()
 
     def _probe(self) -> None:
-        """Ask every GPU; one that answers again although the inventory could not read it is read afresh."""
+        """Probe every GPU. One that responds again after the inventory failed to read it is read again."""
         for gpu in physical(self._devices):
             self._health = self._health.apply(self._ask(gpu))
             self._beat()
@@ -255,10 +255,10 @@ class GpuWatch:
         unread = {device.uuid for device in self._devices if not device.published.is_healthy}
         if unread.intersection(self._answering()):
             self._read()
-        self._tell(None)
+        self._report_changes(None)
 
     def _measure(self) -> None:
-        """Now and then. A GPU that cannot say is left out: whether it is ill is for the probe to find."""
+        """Once a period. A GPU whose measurement fails is left out: the probe finds out what is wrong."""
         now = self._clock.monotonic()
         if self._measured_at is not None and now - self._measured_at < self._periods.measure:
             return
@@ -280,16 +280,16 @@ class GpuWatch:
             return ProbeFailed(gpu, str(error), self._clock.monotonic())
         return ProbeAnswered(gpu, action, self._clock.monotonic(), rows)
 
-    def _tell(self, problem: str | None) -> None:
+    def _report_changes(self, problem: str | None) -> None:
         self._beat()
         if self._era is not None:
             parts = tuple(d for d in (*self._devices, *self._earlier) if d.published.parent is not None)
             self._memory.keep(Known(self._era, self._health.locks, dict(self._obeyed), parts))
         known = with_health(self._devices, self._health)
-        news = NvmlReport(known, problem, self._deaf, self._versions, self._ways.known)
-        if news != self._told:
-            self._told = news
-            self._report(news)
+        current = NvmlReport(known, problem, self._events_unavailable, self._versions, self._ways.known)
+        if current != self._reported:
+            self._reported = current
+            self._report(current)
 
     def _beat(self) -> None:
         self._alive_at = self._clock.monotonic()

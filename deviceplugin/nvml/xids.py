@@ -1,9 +1,9 @@
-"""Which XID errors make a GPU unfit for new pods, and what they mean in a few words.
+"""The XID errors that make a GPU unfit for new pods, and a short meaning of each.
 
-Source of the facts: NVIDIA's XID catalogue and the driver's own error texts. What a program does to itself
-is ignored: it harms nobody else, and the GPU goes on. What only announces something is ignored too, because
-the recovery action (``health.py``) says whether anything must be done. A number that is not here counts as
-critical: NVML sends events of this type for critical errors only.
+Source of the facts: NVIDIA's XID catalogue and the driver's own error texts. Errors of a single program are
+ignored: they harm no other program, and the GPU goes on. Announcements are ignored too, because the recovery
+action (``health.py``) shows whether anything must be done. An unlisted number counts as critical: NVML sends
+events of this type only for critical errors.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ ANNOUNCEMENTS: Final[Mapping[int, str]] = MappingProxyType(
         160: "a channel was retired",
     }
 )
-"""Events after which the GPU works on; a wanted reset is seen by the recovery action."""
+"""Events after which the GPU goes on; the recovery action shows whether a reset is wanted."""
 
 CRITICAL: Final[Mapping[int, str]] = MappingProxyType(
     {
@@ -70,17 +70,17 @@ NEEDS_RESET: Final = frozenset({46, 62, 64, 79, 95, 110, 119, 120, 140, 143, 157
 
 
 class ContradictionError(ValueError):
-    """A number is to be both ignored and critical; a sentence."""
+    """The settings name a number both as ignored and as critical."""
 
 
 @dataclass(frozen=True, slots=True)
 class XidPolicy:
-    """Which XIDs count, after what an administrator has added to the table and taken from it."""
+    """The critical XIDs: the table with an administrator's additions and exceptions."""
 
     ignored: frozenset[int] = frozenset()
-    """Not critical, whatever the table says."""
+    """Not critical, even if the table says otherwise."""
     added: frozenset[int] = frozenset()
-    """Critical, whatever the table says."""
+    """Critical, even if the table says otherwise."""
 
     def __post_init__(self) -> None:
         """Refuse a contradiction.
@@ -104,13 +104,13 @@ class XidPolicy:
 
 
 DEFAULT: Final = XidPolicy()
-"""As the table is."""
+"""The table without additions or exceptions."""
 
 
 def xid_message(xid: int) -> str:
     """The error for people.
 
-    >>> sentence(79)
+    >>> xid_message(79)
     'XID 79: GPU has fallen off the bus'
     """
     meaning = CRITICAL.get(xid) or APPLICATION.get(xid) or ANNOUNCEMENTS.get(xid) or "critical GPU error"
