@@ -129,16 +129,16 @@ def build(
     bound = BoundPods(clock)
     linked, labelling = Linked(), _labelling(settings)
     sources = _sources(settings, device_cache, kube, bound, pick=linked.pick, clock=clock)
-    rounds = {name: WatchedClock(name, clock) for name in ("handout", "resources", "publisher")}
-    handout = _handout(settings, sources, metrics, clock=rounds["handout"])
+    rounds = {name: WatchedClock(name, clock) for name in ("preparation", "resources", "publisher")}
+    preparation = _preparation(settings, sources, metrics, clock=rounds["preparation"])
     nvml = DeadlineNvml(RealNvml(_library(settings)), clock, settings.nvml_deadline_seconds)
     recorder = EventRecorder(kube, clock, component=names.NODE_AGENT, registry=registry)
     measurer = _measurer(settings, sources, recorder, registry, clock=clock)
-    report = _each(linked.update, labelling.update, handout.update)
+    report = _each(linked.update, labelling.update, preparation.update)
     watch = _watch(settings, nvml, report, measurer, clock=clock)
     registrations = _registrations(settings, sources, SocketNames(instance, started), metrics, clock=clock)
     resources = Registrations(device_cache, registrations, rounds["resources"])
-    orders, following = _orders(settings, handout, watch, kube=kube, clock=clock)
+    orders, following = _orders(settings, preparation, watch, kube=kube, clock=clock)
     facts = PublisherSources(
         device_cache=device_cache,
         record=sources.record,
@@ -159,7 +159,7 @@ def build(
     last = GracefulShutdown(lease.release_lease, clock)
     process = Process(names.NODE_AGENT, clock)
     process.thread("nvml", abandoning_a_hung_driver(watch.run, clock, nvml.abandon_overdue))
-    process.thread("handout", partial(handout.run, unresponsive_for=watch.unresponsive_for))
+    process.thread("preparation", partial(preparation.run, unresponsive_for=watch.unresponsive_for))
     process.thread("registration", last.body(resources.run))
     follow_pods = _bound_pods(settings, sources.pods, bound, resources, kube=kube, clock=clock).run
     process.thread("pods", last.body(follow_pods))
@@ -169,7 +169,7 @@ def build(
     process.thread("events", recorder.run)
     process.thread("lease", lease.run)
     process.closing("probes", server.close)
-    process.closing("goodbye", last.leave)
+    process.closing("release", last.leave)
     return process
 
 
@@ -177,7 +177,7 @@ def _library(settings: Settings) -> Path | None:
     return settings.nvml_library or library_under(settings.driver_root)
 
 
-def _handout(
+def _preparation(
     settings: Settings, sources: AllocatorSources, metrics: AgentMetrics, *, clock: Clock
 ) -> Preparation:
     return Preparation(
@@ -248,9 +248,9 @@ def _watch(
 
 
 def _orders(
-    settings: Settings, handout: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
+    settings: Settings, preparation: Preparation, watch: GpuWatch, *, kube: Kube, clock: Clock
 ) -> tuple[DeviceOrdersHandler, Reflector[Node]]:
-    orders = DeviceOrdersHandler(handout.cordon, watch.clear)
+    orders = DeviceOrdersHandler(preparation.cordon, watch.clear)
     mine = f"metadata.name={settings.node_name}"
     return orders, Reflector(kube, NODES, orders, clock, field_selector=mine)
 
@@ -294,7 +294,7 @@ def _bound_pods(
 ) -> BoundPodsWatch:
     mine = f"spec.nodeName={settings.node_name}"
     watch = Reflector(kube, PODS, bound, clock, field_selector=mine)
-    return BoundPodsWatch(watch.run, lambda: resources.is_registered and pods.are_not_told, clock)
+    return BoundPodsWatch(watch.run, lambda: resources.is_registered and pods.needs_watch, clock)
 
 
 def _labelling(settings: Settings) -> Labelling:

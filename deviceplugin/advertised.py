@@ -91,12 +91,12 @@ def with_absent(
     if not devices:
         return ()
     listed_now = {device.uuid for device in devices}
-    told = {device.uuid: device for device in before}
+    earlier = {device.uuid: device for device in before}
     named = {uuid: resource for resource, uuids in held.items() for uuid in uuids}
-    known = named.keys() | {uuid for uuid in told if not uuid.startswith(MIG_UUID)}
+    known = named.keys() | {uuid for uuid in earlier if not uuid.startswith(MIG_UUID)}
     return devices + tuple(
         msgspec.structs.replace(
-            told.get(uuid) or _unknown(uuid, named[uuid]), health="unhealthy", reason=ABSENT
+            earlier.get(uuid) or _unknown(uuid, named[uuid]), health="unhealthy", reason=ABSENT
         )
         for uuid in sorted(known - listed_now)
     )

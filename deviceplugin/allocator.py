@@ -137,7 +137,7 @@ class Allocator:
 
     def _view(self, question: AllocationRequest) -> NodeState:
         seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))
-        for message in seen.sentences:
+        for message in seen.messages:
             log.warning("the kubelet's Pods API cannot be used", message=message)
         holdings = self._holdings()
         return NodeState(
@@ -179,7 +179,7 @@ class Allocator:
             return self._sources.record.read()
         except CheckpointError as error:
             self._metrics.checkpoint_errors.inc()
-            log.error("the kubelet's checkpoint cannot be read", message=str(error))  # noqa: TRY400 - it is a sentence
+            log.error("the kubelet's checkpoint cannot be read", message=str(error))  # noqa: TRY400 - no traceback
             return None
 
 

@@ -81,7 +81,7 @@ class AgentMetrics(KubeletMetrics):
 
     def __init__(self, registry: CollectorRegistry) -> None:
         super().__init__(registry)
-        self._told: frozenset[tuple[str, ...]] = frozenset()
+        self._shown: frozenset[tuple[str, ...]] = frozenset()
         self.devices: Final = Gauge(
             "agent_devices",
             "Devices of this node, by health: healthy, unhealthy.",
@@ -111,21 +111,21 @@ class AgentMetrics(KubeletMetrics):
         )
 
     def set_states(self, devices: Iterable[Device], states: Mapping[str, str]) -> None:
-        """Each device with its state and reason, and nothing of what was told before.
+        """Show each device with its state and reason, and remove the series shown before.
 
         Args:
             devices: as they are published.
-            states: uuid -> state; one that is missing here is as its health says.
+            states: uuid -> state; a device that is missing here has the state of its health.
         """
-        told = frozenset(
+        current = frozenset(
             (device.uuid, str(device.index), _state(device, states), device.reason or "")
             for device in devices
         )
-        for gone in self._told - told:
+        for gone in self._shown - current:
             self._states.remove(*gone)
-        for new in told - self._told:
+        for new in current - self._shown:
             self._states.labels(*new).set(1)
-        self._told = told
+        self._shown = current
 
 
 def _state(device: Device, states: Mapping[str, str]) -> str:

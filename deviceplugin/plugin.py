@@ -23,7 +23,7 @@ from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 log = structlog.get_logger(__name__)
 
 HEARTBEAT = 5.0
-"""Seconds after which an idle ListAndWatch stream looks whether it is still wanted."""
+"""Seconds after which an idle ListAndWatch stream checks whether it is still wanted."""
 
 
 class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
@@ -110,14 +110,14 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def _lists(
         self, context: grpc.ServicerContext, wake: threading.Event
     ) -> Iterator[api_pb2.ListAndWatchResponse]:
-        told: tuple[Device, ...] | None = None
+        sent: tuple[Device, ...] | None = None
         while context.is_active() and not self._streams.is_closing:
             wake.clear()
             devices = self._device_cache.now.listed.get(self._resource, ())
-            if devices != told:
-                told = devices
+            if devices != sent:
+                sent = devices
                 yield listed(devices)
-                # Only now: a generator goes on when what it gave has been sent.
+                # Only now: a generator resumes when the value that it yielded has been sent.
                 self._streams.listed(wake)
                 healthy = sum(device.is_healthy for device in devices)
                 log.info(

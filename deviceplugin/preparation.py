@@ -1,8 +1,8 @@
 """Makes what NVML reports ready to be handed out: device nodes, the CDI specification, the board.
 
-The thread that watches NVML calls it with every report. What depends on the machine's files (nodes that
-appear late, a specification that somebody deletes) is looked at again now and then, in a thread of its own,
-which also notices that the driver hangs and nothing can be reported. The kubelet's calls read the board.
+The thread that watches NVML calls it with every report. A thread of its own checks the machine's files
+regularly (device nodes that appear late, a specification that was deleted), and also notices when the driver
+hangs and nothing can be reported. The kubelet's calls read the device cache.
 """
 
 import threading
@@ -38,7 +38,7 @@ from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.mig_strategy import MigStrategy
 from deviceplugin.nvml.watch import NvmlReport
 
-LOOK_AGAIN_EVERY = 10.0
+RECHECK_EVERY = 10.0
 """Seconds."""
 UNRESPONSIVE_AFTER = 60.0
 """Seconds after which a driver that does not answer has its GPUs called unhealthy."""
@@ -113,20 +113,20 @@ class Preparation:
             self._apply(report)
 
     def cordon(self, cordoned: Mapping[str, str]) -> None:
-        """Keep these devices from new pods, uuid -> who says so and why, and no others. By any thread."""
+        """Keep exactly these devices from new pods: uuid -> by whom and why. Safe from any thread."""
         with self._lock:
             self._cordoned = cordoned
             if self._shown is not None:
                 self._apply(self._shown)
 
     def run(self, stop: threading.Event, unresponsive_for: Callable[[], float]) -> None:
-        """Look at the machine's files again now and then, until told to stop.
+        """Check the machine's files regularly, until the stop event is set.
 
         Args:
             stop: ends it.
             unresponsive_for: seconds since the driver last answered.
         """
-        while not self._clock.wait(stop, LOOK_AGAIN_EVERY):
+        while not self._clock.wait(stop, RECHECK_EVERY):
             with self._lock:
                 if unresponsive_for() >= UNRESPONSIVE_AFTER:
                     self._apply(as_unresponsive(self._last))
@@ -143,22 +143,22 @@ class Preparation:
             devices = self._with_cdi(devices, nodes)
             nodes = self._with_names_of_the_host(nodes, devices)
         if self._way.strategy is not Strategy.ENVIRONMENT and nodes.of_device:
-            self._look_for_unified_memory(nodes)
+            self._check_unified_memory(nodes)
         healthy = {device.uuid for device in devices if device.is_healthy}
         devices = with_cordons(devices, self._cordoned)
         cordoned = healthy - {device.uuid for device in devices if device.is_healthy}
         self._count(devices)
         self._metrics.set_states(devices, _states(report, cordoned))
         lists = listed(devices, partitioned_of(report.devices, self._way), held)
-        news = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
-        if self._device_cache.put(news):
-            self._tell(devices, report.problem)
+        new = AdvertisedDevices(devices, nodes, report.problem, frozenset(cordoned), lists, reported=True)
+        if self._device_cache.put(new):
+            self._log(devices, report.problem)
 
     def _held(self) -> dict[str, frozenset[str]]:
-        """Resource -> devices in the kubelet's record; where that is lost, as it was last.
+        """Resource -> devices in the kubelet's record; if that cannot be read, as it was last.
 
-        Pods that have ended stay in the record until the kubelet next allocates. Of GPUs that were cut anew
-        it never would, if what they had counted: who lives is asked there.
+        Pods that have ended stay in the record until the kubelet next allocates. After GPUs were partitioned
+        again it would never allocate if the devices of ended pods counted: there the living pods are read.
         """
         try:
             found = self._record.read()
@@ -201,7 +201,7 @@ class Preparation:
             changed = cdi.write(self._folders.cdi, text)
         except OSError as error:
             reason = f"The CDI specification cannot be written to {self._folders.cdi}: {error}"
-            log.error("the CDI specification could not be written", message=reason)  # noqa: TRY400 - it is a sentence
+            log.error("the CDI specification could not be written", message=reason)  # noqa: TRY400 - no traceback
             return tuple(
                 msgspec.structs.replace(device, health="unhealthy", reason=device.reason or reason)
                 for device in devices
@@ -226,11 +226,11 @@ class Preparation:
         }
         root = self._folders.driver_root
         return replace(
-            nodes, cdi_names=self._host.look(own, lambda: driver.driver_version(driver.find(root)))
+            nodes, cdi_names=self._host.read(own, lambda: driver.driver_version(driver.find(root)))
         )
 
-    def _look_for_unified_memory(self, nodes: DeviceNodes) -> None:
-        """Told once: the GPU is not ill, and the next container after the remedy has the node."""
+    def _check_unified_memory(self, nodes: DeviceNodes) -> None:
+        """Logged once: the GPU is healthy, and the first container after the remedy has the node."""
         before, self._cuda_works = self._cuda_works, cdi.has_unified_memory(nodes)
         if before and not self._cuda_works:
             log.warning(
@@ -244,7 +244,7 @@ class Preparation:
         self._metrics.devices.labels("healthy").set(healthy)
         self._metrics.devices.labels("unhealthy").set(len(devices) - healthy)
 
-    def _tell(self, devices: tuple[Device, ...], problem: str | None) -> None:
+    def _log(self, devices: tuple[Device, ...], problem: str | None) -> None:
         if problem:
             log.warning("NVML reports a problem", message=problem, devices=len(devices))
         for device in devices:

@@ -1,7 +1,7 @@
 """What the Node says about its GPUs: the inventory and the drift, kept as they should be.
 
 The thread ``Publisher`` writes both annotations with a merge patch when they change, tries again with growing
-pauses, and looks at the Node now and then, in case somebody has removed or changed them (law L9).
+pauses, and reads the Node regularly, in case the annotations were removed or changed (law L9).
 """
 
 import threading
@@ -31,7 +31,7 @@ from deviceplugin.metrics import AgentMetrics
 
 log = structlog.get_logger(__name__)
 
-LOOK_AT_NODE_EVERY: Final = 60.0
+READ_NODE_EVERY: Final = 60.0
 """Seconds."""
 WRITE_EVERY: Final = 1.0
 """Seconds between two writes at least: a device that comes and goes costs the API server no more."""
@@ -63,8 +63,8 @@ def _wanted_inventory(devices: AdvertisedDevices, node: Node) -> Annotations:
         return {names.INVENTORY: encode_inventory(devices.devices)}
     had = _published(node)
     reason = devices.problem or "The node agent sees no GPUs"
-    sick = tuple(msgspec.structs.replace(device, health="unhealthy", reason=reason) for device in had)
-    return {names.INVENTORY: encode_inventory(sick) if sick else None}
+    unhealthy = tuple(msgspec.structs.replace(device, health="unhealthy", reason=reason) for device in had)
+    return {names.INVENTORY: encode_inventory(unhealthy) if unhealthy else None}
 
 
 def changes(want: Annotations, node: Node) -> dict[str, str | None]:
@@ -86,11 +86,11 @@ class PublisherSources:
     device_cache: DeviceCache
     record: CheckpointReader
     pods: Callable[[], tuple[Pod, ...] | None]
-    """The pods that the kubelet knows; None where it does not say."""
+    """The pods that the kubelet knows; None where it gives none."""
     observe: Callable[[Node], None] = lambda _: None
-    """Told the Node whenever it was read, before anything is written: what stands on it may count."""
+    """Gets the Node whenever it was read, before anything is written."""
     label: Callable[[Node], Node] = lambda node: node
-    """Sees to the labels of the Node; it as it is afterwards."""
+    """Writes the labels of the Node; returns the Node after the change."""
     report: Callable[[Node, tuple[Device, ...]], None] = lambda _node, _devices: None
     """Told the devices when the Node says what it should."""
 
@@ -108,7 +108,7 @@ class Publisher:
         self._clock = clock
         self._backoff = Backoff()
         self._node: Node | None = None
-        self._looked_at = 0.0
+        self._read_at = 0.0
         self._wrote_at = -WRITE_EVERY
         self._drift: Mapping[str, Assignment] | None = None
         self._compared: PodDevices | None = None
@@ -118,11 +118,11 @@ class Publisher:
 
     @property
     def problem(self) -> str | None:
-        """Why the Node does not say what it should, as a sentence; None when it does."""
+        """Why the Node's annotations are not up to date, for people; None when they are."""
         return self._problem
 
     def run(self, stop: threading.Event) -> None:
-        """Keep the annotations right until told to stop."""
+        """Keep the annotations up to date until the stop event is set."""
         wake = threading.Event()
         wake_at(stop, wake)
         with self._facts.device_cache.listening(wake):
@@ -176,10 +176,10 @@ class Publisher:
         self._node = self._facts.label(self._node or node)
 
     def _current(self) -> Node:
-        """The Node as last seen, read again now and then."""
+        """The Node as last seen, read again every ``READ_NODE_EVERY``."""
         now = self._clock.monotonic()
-        if self._node is None or now - self._looked_at >= LOOK_AT_NODE_EVERY:
+        if self._node is None or now - self._read_at >= READ_NODE_EVERY:
             self._node = self._kube.get(NODES, self._name)
-            self._looked_at = now
+            self._read_at = now
             self._facts.observe(self._node)
         return self._node

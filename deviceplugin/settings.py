@@ -33,7 +33,7 @@ LONGEST_KUBELET_ROOT: Final = 54
 
 
 class PathError(ValueError):
-    """Settings name paths that nobody can use; a sentence for each."""
+    """The settings name paths that cannot be used; a message for each."""
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE
     """Under which names MIG devices are handed out: not at all, all as ``nvidia.com/gpu`` (``single``), or
-    each profile as a resource of its own beside whole GPUs (``mixed``)."""
+    each profile as a resource of its own next to whole GPUs (``mixed``)."""
     mig_packing: Packing = Packing.DISTRIBUTED
     """From which GPU a pod's MIG device is taken where nobody has decided: that of which the fewest are taken
     (``distributed``), or the most (``packed``)."""
@@ -80,13 +80,13 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     nvml_library: Path | None = None
     """``libnvidia-ml.so.1``; by default that under ``driver_root``, or else wherever the loader finds it."""
     on_missing_gpus: Literal["wait", "fail"] = "wait"
-    """What becomes of an agent that finds no driver or no GPU at its start: it looks again, or it ends."""
+    """What an agent does that finds no driver or no GPU at its start: it tries again, or it ends."""
     nvml_deadline_seconds: Annotated[float, msgspec.Meta(ge=1, le=50)] = DEADLINE_SECONDS
     """How long the driver may take to answer about one GPU before that GPU counts as hanging, in seconds."""
     recovery_seconds: Annotated[float, msgspec.Meta(ge=0, le=86400)] = RECOVERY_SECONDS
     """How long a GPU must be without a critical sign to be healthy again, in seconds."""
     ignore_xids: Xids = ()
-    """Numbers of XID errors that leave a GPU healthy, beside those of the table."""
+    """Numbers of XID errors that leave a GPU healthy, in addition to those of the table."""
     critical_xids: Xids = ()
     """Numbers of XID errors that make a GPU unhealthy although the table says that they do not."""
     node_labels: bool = True

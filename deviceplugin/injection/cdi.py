@@ -101,7 +101,7 @@ def write(folder: Path, text: bytes) -> bool:
         unfinished.write_bytes(text)
         unfinished.replace(path)
     except OSError:
-        # Half of it would stand there for ever, on a disk that is full.
+        # On a full disk half of the file would stay there indefinitely.
         unfinished.unlink(missing_ok=True)
         raise
     return True

@@ -57,7 +57,7 @@ class Found:
     """A file under the driver's root."""
 
     path: str
-    """Where it stands, absolute as seen from that root."""
+    """Its absolute path as seen from that root."""
     target: str
     """The file that it leads to (itself, unless it is a link), likewise absolute."""
 

@@ -56,7 +56,7 @@ class Fit:
     qualified: Mapping[str, str] = field(default_factory=dict)
     """UUID -> qualified name of the device: ``nvidia.com/gpu=GPU-...``."""
     problem: str | None = None
-    """A sentence, where there are specifications of the host that are not used."""
+    """Why the host's specifications are not used, where there are any."""
 
 
 NOTHING: Final = Fit()

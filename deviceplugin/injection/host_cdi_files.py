@@ -19,11 +19,11 @@ class HostFolders:
     """Looks for a specification that does; used by one thread."""
 
     def __init__(self, folders: Iterable[Path]) -> None:
-        """Args: folders: as the runtime has them: what stands in a later one wins. None: never look."""
+        """Args: folders: as the runtime has them: a later one wins. None: the host's files are never read."""
         self._folders = tuple(folders)
-        self._told: str | None = None
+        self._reported: str | None = None
 
-    def look(
+    def read(
         self, own_nodes: Mapping[str, frozenset[str]], driver: Callable[[], str | None]
     ) -> Mapping[str, str]:
         """UUID -> qualified name, for all of these devices or for none of them.
@@ -33,10 +33,10 @@ class HostFolders:
             driver: its version, asked only where there is a specification.
         """
         found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
-        if found.problem != self._told and found.problem is not None:
+        if found.problem != self._reported and found.problem is not None:
             message = f"{found.problem}: ours is used."
             log.warning("the host's CDI specification cannot be used", message=message)
-        self._told = found.problem
+        self._reported = found.problem
         return found.qualified
 
     def _fits(

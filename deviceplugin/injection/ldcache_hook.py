@@ -5,8 +5,8 @@ search. Before the container starts the runtime runs the host's ``ldconfig`` ins
 (``-r`` is a chroot: no link of an image leads out of it), and the folders are in the loader's cache. It makes
 no links (``-X``), and a container starts also where it does not succeed, as one without ``/etc``.
 
-It is told to a shell of the host, so that no program of ours has to lie on the node. Nothing is written where
-the host has none, or cannot be seen.
+A shell of the host runs it, so no program of ours has to be installed on the node. There is no hook where the
+host has no shell, or its files cannot be seen.
 
 Sources: Open Container Initiative runtime specification 1.2 (``createContainer``, state on standard input);
 Container Device Interface specification 0.6.0; ldconfig(8) of glibc 2.36.
@@ -22,7 +22,7 @@ from deviceplugin.injection.driver import Mount
 
 SHELL: Final = "/bin/sh"
 LOADERS: Final = ("/sbin/ldconfig.real", "/sbin/ldconfig")
-"""Ubuntu's ``ldconfig`` is a script about packages; the program is beside it."""
+"""Ubuntu's ``ldconfig`` is a script for packages; the program is next to it."""
 
 _SCRIPT: Final = """\
 IFS= read -r state
@@ -40,7 +40,7 @@ shift
 [ -d "$root/etc" ] && "$loader" -X -r "$root" "$@" > /dev/null 2>&1
 exit 0
 """
-"""Both texts are one line each, and what users have a say in stands behind, or has its quotes escaped."""
+"""Both texts are one line each; text that users can choose comes after it, or has its quotes escaped."""
 
 
 def hooks(mounts: Iterable[Mount], *, root: Path, host_root: Path) -> list[dict[str, Any]]:

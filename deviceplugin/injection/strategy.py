@@ -35,16 +35,16 @@ class ContainerInjection:
 def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNodes) -> ContainerInjection:
     """How the container gets these devices (UUIDs)."""
     ordered = sorted(devices)
-    told = {names.DEVICES_VARIABLE: ",".join(ordered)}
+    variables = {names.DEVICES_VARIABLE: ",".join(ordered)}
     match strategy:
         case Strategy.CDI:
-            return ContainerInjection(told, cdi_devices=_qualified(ordered, nodes))
+            return ContainerInjection(variables, cdi_devices=_qualified(ordered, nodes))
         case Strategy.ENVIRONMENT:
-            return ContainerInjection(told | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
+            return ContainerInjection(variables | {names.VISIBLE_DEVICES_VARIABLE: ",".join(ordered)})
         case Strategy.DEVICE_NODES:
             # Two parts of one GPU share its node, and the kubelet passes the same one twice to the runtime.
             own = dict.fromkeys(node for uuid in ordered for node in nodes.of_device.get(uuid, ()))
-            return ContainerInjection(told, nodes=(*own, *nodes.common))
+            return ContainerInjection(variables, nodes=(*own, *nodes.common))
 
 
 def _qualified(devices: Collection[str], nodes: DeviceNodes) -> tuple[str, ...]:

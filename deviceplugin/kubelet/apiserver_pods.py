@@ -1,7 +1,7 @@
 """The pods of this node as the API server has them, within a deadline.
 
-Used by ``pod_source`` for the first pods after a kubelet start, while the kubelet waits: so that a slow API
-server costs a known time.
+Used by ``pod_source`` for the first pods after a kubelet start, while the kubelet waits: the deadline bounds
+the cost of a slow API server.
 """
 
 from concurrent.futures import ThreadPoolExecutor
@@ -30,7 +30,7 @@ class ApiServerPods:
         """The pods, ended ones too.
 
         Raises:
-            StoredPodsError: refused, away, or slower than the deadline.
+            StoredPodsError: the API server refuses, is unreachable, or is slower than the deadline.
         """
         answer = self._asking.submit(self._kube.list, PODS, self._selection)
         try:

@@ -1,10 +1,10 @@
-"""What our own watch of this node's pods has shown, the ones that are gone included, for a while.
+"""A cache of this node's pods from our own watch, which also keeps pods that are gone for a while.
 
-The kubelet admits a pod that was deleted meanwhile all the same, and asks for its devices; the API server
-knows nothing of it any more.
+The kubelet admits a pod even if it was deleted meanwhile, and asks for its devices, when the API server no
+longer has it.
 
 Source: kubelet 1.36.4 (HandlePodAdditions): pods are admitted in the order of their Bindings, which is that
-of a watch. So whoever sees here the pod that is being admitted has seen the ends of earlier ones, too.
+of a watch. So when this cache has the pod that is being admitted, it has the ends of earlier ones, too.
 """
 
 import threading
@@ -18,11 +18,11 @@ from cluster.objects.pods import Pod
 from cluster.process.clock import Clock
 
 KEPT_SECONDS: Final = 120.0
-"""How long a pod is remembered that is gone."""
+"""Seconds for which a pod that is gone is kept."""
 
 
 class BoundPods:
-    """A handler of ``cluster.kube.reflector``, read by the threads that answer the kubelet."""
+    """A handler of ``cluster.kube.reflector``, read by the threads that serve the kubelet's calls."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -33,32 +33,32 @@ class BoundPods:
 
     @property
     def is_synced(self) -> bool:
-        """Whether the watch has shown the whole truth once."""
+        """Whether the watch has delivered its first full list."""
         return self._synced
 
     @property
     def present(self) -> tuple[Pod, ...]:
-        """The pods that are there."""
+        """The pods that exist."""
         with self._lock:
             return tuple(self._pods.values())
 
     @property
     def gone(self) -> tuple[Pod, ...]:
-        """The last states of those that were there a short time ago."""
+        """The last states of the pods that existed a short time ago."""
         with self._lock:
             self._forget()
             return tuple(pod for _, pod in self._gone.values())
 
     def by_uid(self) -> Mapping[str, Pod]:
-        """All of them, by the kubelet's uids."""
+        """All pods, present and gone, by the kubelet's uids."""
         return {pod.metadata.uid: pod for pod in (*self.gone, *self.present)}
 
     def learn(self, read: Callable[[], Iterable[Pod]]) -> None:
-        """Read all pods by themselves: the watch may be behind. What the reading raises is raised."""
+        """List all pods apart from the watch, which may be behind. Raises what ``read`` raises."""
         before = frozenset(self._pods)
         pods = {pod.metadata.uid: pod for pod in map(as_the_kubelet_knows_it, read())}
         with self._lock:
-            # One that the watch has shown meanwhile may be newer than the list.
+            # A pod that the watch has delivered meanwhile may be newer than the list.
             for uid in before & self._pods.keys() - pods.keys():
                 self._bury(self._pods[uid])
             for pod in pods.values():
@@ -67,7 +67,7 @@ class BoundPods:
     # --- the handler ------------------------------------------------------------------------------------
 
     def replace(self, items: Sequence[Pod], version: str, /) -> None:
-        """The whole truth; who is not in it is gone."""
+        """A full list; a pod that is not in it is gone."""
         del version
         pods = {pod.metadata.uid: pod for pod in map(as_the_kubelet_knows_it, items)}
         with self._lock:
@@ -98,7 +98,7 @@ class BoundPods:
         self._pods[uid] = pod
 
     def _is_dead(self, pod: Pod) -> bool:
-        """Whether it was seen to go. A static pod lives on without its mirror; the kubelet makes another."""
+        """Whether its end was seen. A static pod lives on without its mirror; the kubelet creates another."""
         _, gone = self._gone.get(pod.metadata.uid, (0.0, None))
         if gone is None:
             return False

@@ -22,7 +22,7 @@ NAME = "kubelet_internal_checkpoint"
 
 
 class CheckpointError(ValueError):
-    """A checkpoint in a form that we do not know: another kubelet version, or a damaged file."""
+    """A checkpoint in an unknown form: another kubelet version, or a damaged file."""
 
 
 class _Entry(
@@ -44,7 +44,7 @@ class _File(msgspec.Struct):
 
 
 def decode(content: bytes, resource: str) -> PodDevices:
-    """The holdings of one resource in a checkpoint's bytes, and beside them those of other GPU resources.
+    """The holdings of one resource in a checkpoint's bytes, and separately those of other GPU resources.
 
     Raises:
         CheckpointError: the form is unknown.
@@ -87,7 +87,7 @@ class CheckpointFile:
 
 
 class CheckpointReader(Protocol):
-    """The port of ``checkpoint.CheckpointFile``."""
+    """The interface of ``checkpoint.CheckpointFile``."""
 
     def read(self) -> PodDevices:
         """The kubelet's record now; raises CheckpointError."""

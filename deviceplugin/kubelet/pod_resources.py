@@ -1,7 +1,7 @@
 """The kubelet's PodResources API: names of the pods that it has accepted.
 
-Source: kubelet 1.37.1, apis/podresources. ``List`` is not read-only: called during somebody's Allocate it can
-make the kubelet give one device to two pods. Its one use here is inside GetPreferredAllocation, when nothing
+Source: kubelet 1.37.1, apis/podresources. ``List`` is not read-only: called during another Allocate it can
+make the kubelet give one device to two pods. Its only use here is inside GetPreferredAllocation, when nothing
 is in flight: no other call of it may be added (law L1).
 """
 
@@ -17,7 +17,7 @@ DEADLINE = 2.0
 
 
 class PodResourcesError(Exception):
-    """The list could not be had; a sentence."""
+    """The list could not be read."""
 
 
 class PodResources:
@@ -27,10 +27,10 @@ class PodResources:
         self._socket = socket
 
     def names(self) -> frozenset[tuple[str, str]]:
-        """(namespace, name) of every pod that the kubelet counts as active. Changes the kubelet's accounts.
+        """(namespace, name) of every pod that the kubelet counts as active. Changes the kubelet's accounting.
 
         Raises:
-            PodResourcesError: no answer.
+            PodResourcesError: the kubelet did not respond, or refused.
         """
         with channel(self._socket) as connection:
             stub = api_pb2_grpc.PodResourcesListerStub(connection)

@@ -1,8 +1,8 @@
-"""The pods of this node while the kubelet waits: its own, or where it cannot say the API server's.
+"""The pods of this node while the kubelet waits: the kubelet's own list, or else the API server's.
 
-Used by ``allocator``. The kubelet's Pods API is silent while the first pods after a kubelet start are
-admitted, may be flooded by other clients, and is off before Kubernetes 1.37: there our own watch of the
-node's pods (``bound``) is asked, with the kubelet's list of accepted names.
+Used by ``allocator``. The kubelet's Pods API does not respond while the first pods after a kubelet start are
+admitted, may be flooded by other clients, and is off before Kubernetes 1.37: then our own watch of the node's
+pods (``bound``) is read, with the kubelet's list of accepted names.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,19 +17,19 @@ from deviceplugin.kubelet.pods_api import PodsApiError
 
 
 class PodsApiReader(Protocol):
-    """The port of ``podsapi.PodsApi``."""
+    """The interface of ``pods_api.PodsApi``."""
 
     def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
         """The pods that the kubelet knows, all or those that may hold GPUs; raises PodsApiError."""
         ...
 
     def is_missing(self) -> bool:
-        """Whether nobody tells them."""
+        """Whether the kubelet has no Pods API."""
         ...
 
 
 class AcceptedNames(Protocol):
-    """The port of ``podresources.PodResources``."""
+    """The interface of ``pod_resources.PodResources``."""
 
     def names(self) -> frozenset[tuple[str, str]]:
         """(namespace, name) of the pods that the kubelet has accepted; raises PodResourcesError."""
@@ -37,7 +37,7 @@ class AcceptedNames(Protocol):
 
 
 class StoredPodsError(Exception):
-    """The API server could not be asked for the pods of this node; a sentence."""
+    """The pods of this node could not be listed from the API server."""
 
 
 Names = frozenset[tuple[str, str]]
@@ -48,22 +48,22 @@ StoredPods = Callable[[], tuple[Pod, ...]]
 
 @dataclass(frozen=True)
 class PodsSnapshot:
-    """The pods, and how they were had."""
+    """The pods, and how they were read."""
 
     pods: tuple[Pod, ...] | None
-    """None: not at all."""
+    """None: they could not be read."""
     remembered: bool = False
-    """They were had for an earlier container, perhaps of another pod."""
+    """They were read for an earlier container, perhaps of another pod."""
     from_watch: bool = False
-    """By our own watch alone: which of them still live the kubelet may know better."""
-    sentences: tuple[str, ...] = ()
-    """What went wrong on the way."""
+    """From our own watch only: the kubelet may know that some of them have ended."""
+    messages: tuple[str, ...] = ()
+    """The errors on the way."""
     replaced: frozenset[str] = frozenset()
     """Uids of pods that are gone from the API server, and whose name a later one has."""
 
 
 class PodSource:
-    """Asks the sources in their order. One admission at a time; ``at_once`` and ``of`` beside it."""
+    """Asks the sources in their order. One admission at a time; ``at_once`` and ``of`` run in parallel."""
 
     def __init__(
         self,
@@ -81,16 +81,16 @@ class PodSource:
         self._by_uid: Mapping[str, Pod] = {}
 
     @property
-    def are_not_told(self) -> bool:
-        """Whether the kubelet does not tell them: our own watch is needed."""
+    def needs_watch(self) -> bool:
+        """Whether the kubelet has no Pods API, and our own watch is needed."""
         return self._kubelet.is_missing()
 
     def for_admission(self, *, in_flight: bool) -> PodsSnapshot:
         """The pods that the kubelet knows, the one that is being admitted among them.
 
         Args:
-            in_flight: the kubelet has chosen devices for this container already (``must_include``): then its
-                list of accepted pods must not be asked for, and the pods of our own watch, or else those had
+            in_flight: the kubelet has already chosen devices for this container (``must_include``): then its
+                list of accepted pods must not be called, and the pods of our own watch, or else those read
                 last, are the next best.
         """
         try:
@@ -101,18 +101,18 @@ class PodSource:
         if in_flight and watched is not None:
             return PodsSnapshot((*watched.gone, *watched.present), from_watch=True)
         if in_flight:
-            return PodsSnapshot(self._last, remembered=True, sentences=(why,))
+            return PodsSnapshot(self._last, remembered=True, messages=(why,))
         try:
             accepted = self._accepted.names()
         except PodResourcesError as error:
-            return PodsSnapshot(None, sentences=(why, str(error)))
+            return PodsSnapshot(None, messages=(why, str(error)))
         return self._named(accepted, why) if watched is None else self._found(accepted, watched)
 
     def caught_up(self) -> bool:
-        """After nobody was found to be the one: whether our own watch is asked, and may show more by now.
+        """After no pod has matched: refresh our own watch. Returns whether there is one and may show more.
 
-        A new pod may have the name of an old one, so that the accepted names do not say that it is missing.
-        Whether this reading brought anything does not matter: the watch itself may have, since it was asked.
+        A new pod may have the name of an old one; then the accepted names do not show that it is missing.
+        It does not matter whether this list brought anything: the watch itself may have, meanwhile.
         """
         watched = self._watched
         if watched is None:
@@ -122,24 +122,24 @@ class PodSource:
         return True
 
     def at_once(self) -> tuple[Pod, ...] | None:
-        """The pods that the kubelet knows, asked once and without a fallback; None where it does not say."""
+        """The pods that the kubelet knows, with one call and no fallback; None where it gives none."""
         try:
             return self._remember(self._kubelet.list(patient=False)).pods
         except PodsApiError:
             return None if self._watched is None else self._watched.present
 
     def everybody(self) -> tuple[Pod, ...]:
-        """All pods of the node, those without GPUs too: for whoever names them. Nothing is decided by it."""
+        """All pods of the node, those without GPUs too. Only for naming them: no decision uses it."""
         try:
             return self._kubelet.list(patient=False, gpus_only=False)
         except PodsApiError:
             return () if self._watched is None else self._watched.present
 
     def of(self, uids: Iterable[str]) -> Mapping[str, Pod] | None:
-        """The pods with these uids, as far as they exist; None where the kubelet does not say.
+        """The pods with these uids, as far as they exist; None where the kubelet gives none.
 
-        One pod alone may be an older view of it: assignment and wishes of a bound pod do not change. Several
-        pods are always looked at afresh: one of them may have ended.
+        A single pod may be an older state of it: assignment and requests of a bound pod do not change.
+        Several pods are always read again: one of them may have ended.
         """
         wanted = tuple(uids)
         known = self._by_uid
@@ -150,7 +150,7 @@ class PodSource:
         except PodsApiError:
             return None if self._watched is None else self._of_watched(wanted, self._watched)
         self._remember(pods)
-        # Not from what is remembered: another thread may have put an older list there meanwhile.
+        # Not from the remembered pods: another thread may have put an older list there meanwhile.
         return {pod.metadata.uid: pod for pod in pods if pod.metadata.uid in wanted}
 
     @property
@@ -158,21 +158,21 @@ class PodSource:
         return self._bound if self._bound is not None and self._bound.is_synced else None
 
     def _named(self, accepted: Names, why: str) -> PodsSnapshot:
-        """The accepted pods, by the API server: where nobody watches."""
+        """The accepted pods, by the API server: for when there is no watch."""
         try:
             pods = tuple(map(as_the_kubelet_knows_it, self._stored()))
         except StoredPodsError as error:
-            return PodsSnapshot(None, sentences=(why, str(error)))
+            return PodsSnapshot(None, messages=(why, str(error)))
         return self._remember(_with_names(pods, accepted), why)
 
     def _found(self, accepted: Names, watched: BoundPods) -> PodsSnapshot:
-        """The accepted pods, by our own watch; the API server is asked only where that is behind."""
+        """The accepted pods, by our own watch; the API server is asked only if the watch is behind."""
         if not accepted <= {_name(pod) for pod in watched.present}:
             try:
                 watched.learn(self._stored)
             except StoredPodsError as error:
                 pods = _with_names((*watched.gone, *watched.present), accepted)
-                return PodsSnapshot(pods, remembered=True, sentences=(str(error),))
+                return PodsSnapshot(pods, remembered=True, messages=(str(error),))
         known = (*watched.gone, *watched.present)
         last = {_name(pod): pod.metadata.uid for pod in known}
         replaced = frozenset(pod.metadata.uid for pod in known if last[_name(pod)] != pod.metadata.uid)
@@ -180,7 +180,7 @@ class PodSource:
         return PodsSnapshot(self._last, replaced=replaced)
 
     def _of_watched(self, wanted: tuple[str, ...], watched: BoundPods) -> Mapping[str, Pod] | None:
-        """As ``of``: one pod may be gone and is known still, of several each must be known to live or not."""
+        """As ``of``: a single pod may be one that is gone; of several each must be known to exist or not."""
         known = watched.by_uid()
         if len(wanted) == 1:
             return {uid: known[uid] for uid in wanted if uid in known}
@@ -191,10 +191,10 @@ class PodSource:
                 return None
         return {pod.metadata.uid: pod for pod in watched.present if pod.metadata.uid in wanted}
 
-    def _remember(self, pods: tuple[Pod, ...], *sentences: str) -> PodsSnapshot:
+    def _remember(self, pods: tuple[Pod, ...], *messages: str) -> PodsSnapshot:
         self._last = pods
         self._by_uid = {pod.metadata.uid: pod for pod in pods}
-        return PodsSnapshot(pods, sentences=sentences)
+        return PodsSnapshot(pods, messages=messages)
 
 
 def _name(pod: Pod) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """The kubelet's Pods API: the pods that it knows now, the one that is being admitted among them.
 
-Source: kubelet 1.37.1, apis/pods: on by default since Kubernetes 1.37; answers FAILED_PRECONDITION until the
+Source: kubelet 1.37.1, apis/pods: on by default since Kubernetes 1.37; returns FAILED_PRECONDITION until the
 first pods after its start are admitted; 100 calls/s for all clients together. It has no side effects.
 """
 
@@ -20,20 +20,20 @@ from deviceplugin.kubeletapi.core_v1 import api_pb2 as core
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2, api_pb2_grpc
 
 DEADLINE = 2.0
-"""Seconds for one question, however many calls it takes: the kubelet admits no pod meanwhile."""
+"""Seconds for one list, with all its retries: the kubelet admits no pod meanwhile."""
 SHORT_DEADLINE = 0.5
-"""Seconds for a question whose call is not repeated."""
+"""Seconds for a list whose call is not repeated."""
 RETRY_EVERY = 0.005
 """Seconds between two calls, where the first was rejected by the rate limit."""
 RETRIES = 40
-"""How often at most."""
+"""Retries at most."""
 PATIENCE = 0.2
 """Seconds since the first rejection after which a rejected call is not repeated."""
 _GPU, _MIG = names.GPU_RESOURCE.encode(), names.MIG_RESOURCE_PREFIX.encode()
 
 
 class PodsApiError(Exception):
-    """The pods could not be had; a sentence."""
+    """The pods could not be read. ``code`` is the status of the call."""
 
     def __init__(self, message: str, *, code: grpc.StatusCode) -> None:
         super().__init__(message)
@@ -51,14 +51,14 @@ class PodsApi:
         self._last: Mapping[bytes, Pod] = {}
 
     def list(self, *, patient: bool = True, gpus_only: bool = True) -> tuple[Pod, ...]:
-        """The pods that the kubelet knows. By any thread.
+        """The pods that the kubelet knows. Safe from any thread.
 
         Args:
             patient: repeat a call that the rate limit rejects.
-            gpus_only: pass over those that cannot hold a GPU, unread.
+            gpus_only: leave out pods that cannot hold a GPU, without decoding them.
 
         Raises:
-            PodsApiError: the kubelet is initializing, does not serve this API, is flooded or away.
+            PodsApiError: the kubelet is initializing, does not serve this API, is flooded or unreachable.
         """
         if not self._socket.exists():
             message = f"The kubelet has no Pods API: there is no {self._socket}."
@@ -90,7 +90,7 @@ class PodsApi:
                 return self._decoded(answer.pods) if gpus_only else tuple(map(decode, answer.pods))
 
     def _decoded(self, contents: Iterable[bytes]) -> tuple[Pod, ...]:
-        """From one answer to the next few pods change; what has not is not decoded again."""
+        """From one response to the next few pods change: a pod that has not is not decoded again."""
         last = self._last
         new = {
             content: last.get(content) or decode(content)
@@ -105,7 +105,7 @@ class PodsApi:
         return api_pb2_grpc.PodsStub(used).ListPods(api_pb2.ListPodsRequest(), timeout=left)
 
     def is_missing(self) -> bool:
-        """Whether nobody serves this API: a kubelet before 1.37, one that was told not to, or none at all."""
+        """Whether this API is not served: a kubelet before 1.37, one with the API off, or none at all."""
         try:
             self.list(patient=False)
         except PodsApiError as error:
@@ -113,7 +113,7 @@ class PodsApi:
         return False
 
     def _reconnect(self, used: grpc.Channel) -> None:
-        """A channel that has met a dead socket waits before it tries again; a new one does not."""
+        """A channel that found a dead socket waits before it tries again; a new one does not."""
         with self._renewing:
             if used is not self._channel:
                 return
@@ -122,7 +122,7 @@ class PodsApi:
 
 
 class _Patience:
-    """With the rate limit that rejects the calls of one question: bounded by number and by time."""
+    """The retries of one list that the rate limit rejects: bounded in number and in time."""
 
     def __init__(self, clock: Clock, *, retries: int, ends: float) -> None:
         self._clock = clock
@@ -132,7 +132,7 @@ class _Patience:
         self._never = threading.Event()
 
     def has_waited(self) -> bool:
-        """After a rejection: wait, and say whether the call may be repeated."""
+        """After a rejection: wait. Returns whether the call may be repeated."""
         now = self._clock.monotonic()
         if self._ends is None:
             self._ends = now + PATIENCE
@@ -144,7 +144,7 @@ class _Patience:
 
 
 def _may_ask_for_gpus(content: bytes) -> bool:
-    """Whether a GPU resource is named in a pod: to decode all pods takes longer than all the rest."""
+    """Whether a pod names a GPU resource: decoding all pods would take longer than everything else."""
     return _GPU in content or _MIG in content  # a loop takes longer than both, for each pod of the node
 
 

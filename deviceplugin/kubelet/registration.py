@@ -1,10 +1,10 @@
-"""Being known to the kubelet: when to register, under which name, and the loop that does it.
+"""Registration with the kubelet: when to register, under which name, and the loop that does it.
 
 Source: kubelet 1.37.1, cm/devicemanager and plugin/v1beta1. The kubelet keeps its clients by socket path. A
 second registration of a path that it still counts as connected is refused and makes it forget the first: it
 then never notices that the plugin is gone. So every registration has a socket name of its own, and there is
-none while our ListAndWatch stream is open. When the kubelet starts it deletes every socket and forgets
-everybody; the end of the stream tells us.
+none while our ListAndWatch stream is open. A kubelet that starts deletes every socket and forgets every
+plugin; we notice by the end of the stream.
 """
 
 import hashlib
@@ -32,7 +32,7 @@ log = structlog.get_logger(__name__)
 
 KUBELET_SOCKET: Final = "kubelet.sock"
 POLL = 0.1
-"""Seconds between two looks: pods that the kubelet admits 0.8 s after its start need us."""
+"""Seconds between two checks: pods that the kubelet admits 0.8 s after its start need us."""
 STREAM_WITHIN = 2.0
 """Seconds after a registration within which the kubelet must have opened its stream."""
 REGISTER_DEADLINE = 12.0
@@ -53,16 +53,16 @@ class Step(Enum):
     """What to do now."""
 
     REST = auto()
-    """The kubelet listens."""
+    """The kubelet's stream is open."""
     WAIT = auto()
-    """Look again soon."""
+    """Check again soon."""
     REGISTER = auto()
     """Serve under a new name and register."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Situation:
-    """What is known at one moment. Instants are seconds of the monotonic clock."""
+    """The known state at one moment. Instants are seconds of the monotonic clock."""
 
     now: float
     kubelet_answers: bool
@@ -102,8 +102,8 @@ class SocketNames:
 
     The instance is a digest of our pod's uid, or of the process id: the path of a socket has 107 bytes, and
     some distributions keep the kubelet's folder far down. A container that restarts in the same pod must not
-    use a name again either, so that the numbers, hexadecimal, start at the time of the start. All resources
-    of an agent share them.
+    reuse a name either, so the numbers, hexadecimal, begin at the time of the start. All resources of an
+    agent share them.
     """
 
     LONGEST: Final = len(f"{names.SOCKET_PREFIX}{8 * 'f'}-{11 * 'f'}.sock")
@@ -126,16 +126,16 @@ class SocketNames:
         return name
 
     def done(self, name: str) -> None:
-        """The name is in use no longer."""
+        """The name is no longer in use."""
         with self._lock:
             self._in_use.discard(name)
 
     def is_left_over(self, name: str) -> bool:
-        """Whether a file name is one of ours that nobody uses: its socket may go."""
+        """Whether a file name is one of ours that is not in use: its socket may be removed."""
         return self.is_ours(name) and name not in self._in_use
 
     def is_ours(self, name: str) -> bool:
-        """Whether a file name is one of this instance's, from this life or an earlier one."""
+        """Whether a file name belongs to this instance, from this start or an earlier one."""
         return self._ours.fullmatch(name) is not None
 
 
@@ -187,11 +187,11 @@ class Registrar:
 
     @property
     def problem(self) -> str | None:
-        """Why we are not registered, as a sentence; None when we are."""
+        """Why we are not registered, for people; None when we are."""
         return None if self.is_registered else self._message
 
     def run(self, stop: threading.Event) -> None:
-        """Stay registered until told to stop; then calls in progress get a moment, and our sockets go."""
+        """Stay registered until the stop event is set; then let calls end, and remove our sockets."""
         try:
             while not stop.is_set():
                 if self._step() is not Step.REGISTER:
@@ -224,7 +224,7 @@ class Registrar:
         return step
 
     def _kubelet_answers(self) -> bool:
-        """Whether the kubelet's socket can be connected to; a gRPC channel that met a dead one pauses."""
+        """Whether the kubelet's socket accepts connections; a gRPC channel pauses after a dead one."""
         with socket.socket(socket.AF_UNIX) as probe:
             probe.settimeout(1.0)
             try:
@@ -244,7 +244,7 @@ class Registrar:
         try:
             self._remove_old_sockets()
             self._serve(name)
-            self._tell_kubelet(name)
+            self._register_with_kubelet(name)
         except (OSError, RuntimeError, grpc.RpcError) as error:
             self._metrics.registrations.labels("failed").inc()
             self._message = f"The kubelet did not accept the registration of {name}: {_brief(error)}."
@@ -272,7 +272,7 @@ class Registrar:
         server.start()
         self._server = server
 
-    def _tell_kubelet(self, name: str) -> None:
+    def _register_with_kubelet(self, name: str) -> None:
         with channel(self._place.folder / KUBELET_SOCKET) as connection:
             api_pb2_grpc.RegistrationStub(connection).Register(
                 api_pb2.RegisterRequest(
@@ -308,5 +308,5 @@ def _brief(error: Exception) -> str:
 
 
 def options() -> api_pb2.DevicePluginOptions:
-    """What we want of the kubelet."""
+    """The optional calls that we want from the kubelet."""
     return api_pb2.DevicePluginOptions(pre_start_required=True, get_preferred_allocation_available=True)

@@ -1,8 +1,8 @@
-"""The resources that the kubelet knows us by: they come and go with the devices that there are.
+"""The resources that are registered with the kubelet: they come and go with the devices.
 
-One registration for each, with a thread of its own. A resource of which no device is left is told so (an
-empty list) before its registration ends; five minutes later the kubelet forgets it. Devices that a pod has
-are listed, so that such a resource is held by nobody.
+Each has a registration with a thread of its own. When a resource has no device left, the kubelet gets an
+empty list before the registration ends; five minutes later it forgets the resource. Devices that a pod holds
+are listed, so no pod holds a device of a resource that ends.
 """
 
 import threading
@@ -18,31 +18,31 @@ from deviceplugin.device_cache import DeviceCache
 
 log = structlog.get_logger(__name__)
 
-LOOK_EVERY: Final = 1.0
-"""Seconds between two looks at resources that are about to end."""
+CHECK_EVERY: Final = 1.0
+"""Seconds between two checks of resources that are about to end."""
 LINGER: Final = 5.0
-"""Seconds for which a resource without devices is served still: its empty list must have been heard."""
+"""Seconds for which a resource without devices is still served: the kubelet must have got its empty list."""
 
 
 class RegistrationEndedError(Exception):
-    """A thread of ours is gone, and its resource with it; a sentence."""
+    """The thread of a registration has ended, and its resource with it."""
 
 
 class Registration(Protocol):
-    """The port of ``registration.Registrar``."""
+    """The interface of ``registration.Registrar``."""
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet has the devices, and listens."""
+        """Whether the kubelet has the devices, and its stream is open."""
         ...
 
     @property
     def problem(self) -> str | None:
-        """Why it does not, as a sentence."""
+        """Why not, for people; None when it is registered."""
         ...
 
     def run(self, stop: threading.Event) -> None:
-        """Stay registered until told to stop."""
+        """Stay registered until the stop event is set."""
         ...
 
 
@@ -60,7 +60,7 @@ class Registrations:
     def __init__(
         self, device_cache: DeviceCache, registration: Callable[[str], Registration], clock: Clock
     ) -> None:
-        """Args: registration: makes that of a resource."""
+        """Args: registration: creates the registration of a resource."""
         self._device_cache = device_cache
         self._registration = registration
         self._clock = clock
@@ -68,7 +68,7 @@ class Registrations:
 
     @property
     def is_registered(self) -> bool:
-        """Whether the kubelet has the list of every resource that has devices, and listens."""
+        """Whether the kubelet has the list of every resource that has devices, and its streams are open."""
         served, wanted = dict(self._served), self._device_cache.now.listed
         return bool(wanted) and all(
             name in served and served[name].registration.is_registered for name in wanted
@@ -76,7 +76,7 @@ class Registrations:
 
     @property
     def problem(self) -> str | None:
-        """Why one of them is not registered, as a sentence; None when all are."""
+        """Why one of them is not registered, for people; None when all are."""
         served = dict(self._served)
         for name in self._device_cache.now.listed:
             if name not in served:
@@ -86,19 +86,19 @@ class Registrations:
         return None
 
     def run(self, stop: threading.Event) -> None:
-        """Serve what has devices until told to stop."""
+        """Serve the resources that have devices until the stop event is set."""
         wake = threading.Event()
         wake_at(stop, wake)
         try:
             with self._device_cache.listening(wake):
                 while not stop.is_set():
-                    self._look()
-                    self._clock.wait(wake, LOOK_EVERY)
+                    self._reconcile()
+                    self._clock.wait(wake, CHECK_EVERY)
                     wake.clear()
         finally:
             self._end(tuple(self._served))
 
-    def _look(self) -> None:
+    def _reconcile(self) -> None:
         wanted, now = self._device_cache.now.listed, self._clock.monotonic()
         for name in wanted:
             if name not in self._served:

@@ -1,10 +1,10 @@
-"""The kubelet's ListAndWatch streams: the sign that it counts on us."""
+"""The kubelet's ListAndWatch streams: an open one shows that it uses our registration."""
 
 import threading
 
 
 class Streams:
-    """The ListAndWatch streams of one registration: the sign that the kubelet counts on us."""
+    """The ListAndWatch streams of one registration."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -16,17 +16,17 @@ class Streams:
 
     @property
     def is_listed(self) -> bool:
-        """Whether the kubelet listens and has been sent the devices."""
+        """Whether a stream is open and the devices have been sent on it."""
         return bool(self._listed)
 
     @property
     def is_open(self) -> bool:
-        """Whether the kubelet listens."""
+        """Whether a stream is open."""
         return self._open > 0
 
     @property
     def has_ended(self) -> bool:
-        """Whether the kubelet has listened and does not any more."""
+        """Whether there was a stream, and none is open any more."""
         return self._ever and self._open == 0
 
     @property
@@ -35,7 +35,7 @@ class Streams:
         return self._closing
 
     def opened(self, wake: threading.Event) -> None:
-        """A stream has opened; the event is set when it should look at this object again."""
+        """A stream has opened; the event is set when it should read this object's state again."""
         with self._lock:
             self._open += 1
             self._ever = True
@@ -48,7 +48,7 @@ class Streams:
                 self._listed.add(wake)
 
     def ended(self, wake: threading.Event) -> None:
-        """A stream has ended, whoever ended it. A second word about the same stream changes nothing."""
+        """A stream has ended, from either side. A second call for the same stream changes nothing."""
         with self._lock:
             self._listed.discard(wake)
             if wake in self._wakes:

@@ -1,1 +1,1 @@
-"""What is written on and read from the Node, beside the inventory: labels, Events, orders about devices."""
+"""Data on the Node besides the inventory: labels, Events, orders about devices."""

@@ -1,6 +1,6 @@
-"""Administrators' words about single GPUs, from the Node to those who act on them.
+"""Administrators' orders about single GPUs, read from the Node.
 
-``DeviceOrdersHandler`` is fed by a reflector of this one Node. What cannot be read changes nothing.
+A reflector of this one Node feeds ``DeviceOrdersHandler``. An annotation that cannot be read changes nothing.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -19,13 +19,13 @@ class DeviceOrdersHandler:
     def __init__(
         self, cordon: Callable[[Mapping[str, str]], None], clear: Callable[[str, str], None]
     ) -> None:
-        """Args: cordon: told uuid -> why, of all that are cordoned; clear: told a uuid and which order."""
+        """Args: cordon: gets uuid -> reason of all cordoned devices; clear: gets a uuid and its order."""
         self._cordon = cordon
         self._clear = clear
-        self._heard: object = None
+        self._last: object = None
 
     def replace(self, items: Sequence[Node], version: str, /) -> None:
-        """The Node, or none: then nothing is known of it, and all stays as it is."""
+        """The Node, or none: then nothing is known of it, and nothing changes."""
         del version
         for node in items:
             self.upsert(node)
@@ -37,9 +37,9 @@ class DeviceOrdersHandler:
         except DeviceOrdersError as error:
             log.warning("the device orders of this node cannot be read and are ignored", message=str(error))
             return
-        if orders == self._heard:
+        if orders == self._last:
             return
-        self._heard = orders
+        self._last = orders
         self._cordon({uuid: order.cordoned for uuid, order in orders.items() if order.cordoned is not None})
         for uuid, order in orders.items():
             if order.cleared is not None:
@@ -48,5 +48,5 @@ class DeviceOrdersHandler:
     def remove(self, node: Node, /) -> None:
         """It is gone: so are the orders on it."""
         del node
-        self._heard = None
+        self._last = None
         self._cordon({})

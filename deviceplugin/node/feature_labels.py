@@ -1,9 +1,9 @@
-"""What the Node's labels should say: names and values of NVIDIA's GPU feature discovery 0.20, pure.
+"""The Node's wanted labels: names and values of NVIDIA's GPU feature discovery 0.20, pure.
 
-Its labels know one model for each node. Where there are several they speak of the one of which there are most
-GPUs (of equal ones the first), and beside them every model that pods can be given has a label of ours,
-``names.MODEL_LABEL``, with how many. Not written: ``gfd.timestamp``, for another program writes here,
-``gpu.clique``, and what concerns virtual GPUs.
+Its labels describe one model for each node. Where there are several they describe the one with the most GPUs
+(of equal ones the first). In addition every model that pods can get has a label of ours,
+``names.MODEL_LABEL``, with its number. Not written: ``gfd.timestamp``, because it is another program that
+writes here, ``gpu.clique``, and the labels of virtual GPUs.
 """
 
 import re
@@ -46,24 +46,24 @@ _DISALLOWED: Final = re.compile(r"[^A-Za-z0-9-_. ]")
 
 @dataclass(frozen=True, kw_only=True)
 class LabelInputs:
-    """What the labels follow from."""
+    """The data that the labels follow from."""
 
     devices: tuple[NodeDevice, ...]
     versions: Versions
     strategy: MigStrategy = MigStrategy.NONE
     machine: str = UNKNOWN
-    """What the firmware says that the node is."""
+    """The machine's product name by its firmware."""
     pci_class: str | None = None
-    """Of the first GPU of which the kernel says it."""
+    """Of the first GPU for which the kernel reports it."""
 
     @property
     def whole(self) -> tuple[NodeDevice, ...]:
-        """The GPUs that NVML lists, cut ones too."""
+        """The GPUs that NVML lists, partitioned ones too."""
         return tuple(one for one in self.devices if one.listed and one.published.parent is None)
 
     @property
     def parts(self) -> tuple[NodeDevice, ...]:
-        """The MIG devices that there are."""
+        """The MIG devices that NVML lists."""
         return tuple(one for one in self.devices if one.listed and one.published.parent is not None)
 
 
@@ -134,7 +134,7 @@ def _cuda(version: tuple[int, int]) -> Labels:
 
 
 def _of_the_gpus(scene: LabelInputs) -> Labels:
-    """Of the model of which there are most."""
+    """Of the model with the most GPUs."""
     counts = Counter(one.published.model for one in scene.whole)
     model, count = counts.most_common(1)[0]
     alike = [one for one in scene.whole if one.published.model == model]
@@ -162,7 +162,7 @@ def _of_mig(scene: LabelInputs) -> Labels:
 
 
 def _of_a_single_profile(scene: LabelInputs) -> Labels:
-    """In the place of what is said of whole GPUs, where some are cut."""
+    """In place of the labels of whole GPUs, where some are partitioned."""
     cut = [one for one in scene.whole if one.partitioned]
     if not cut:
         return {}
@@ -216,7 +216,7 @@ def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
 
 
 def _of_models(scene: LabelInputs) -> Labels:
-    """How many of each model pods can be given, sick ones too."""
+    """The number of devices of each model that pods can get, unhealthy ones too."""
     parts = () if scene.strategy is MigStrategy.NONE else scene.parts
     given = (*(one for one in scene.whole if not one.partitioned), *parts)
     counts = Counter(label_value(one.published.model) for one in given)

@@ -9,21 +9,21 @@ from cluster.objects.nodes import Node
 
 
 class GpuEventReporter:
-    """Compares what is published with what was told before; used by the publisher's thread."""
+    """Compares the published devices with those reported before; used by the publisher's thread."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
-        self._told: dict[str, str | None] = {}
+        self._reported: dict[str, str | None] = {}
 
     def report(self, node: Node, devices: Iterable[Device]) -> None:
-        """Say what has changed since the last time. A healthy device that is new is no news."""
+        """Report changes since the last time. A healthy device that is new is not reported."""
         for device in devices:
             reason = None if device.is_healthy else (device.reason or "no reason is known")
-            if self._told.get(device.uuid) == reason:
+            if self._reported.get(device.uuid) == reason:
                 continue
-            self._told[device.uuid] = reason
-            who = f"GPU {device.index} ({device.uuid})"
+            self._reported[device.uuid] = reason
+            gpu = f"GPU {device.index} ({device.uuid})"
             if reason is None:
-                self._recorder.normal(node, names.GPU_HEALTHY, f"{who} is healthy again: it gets new pods.")
+                self._recorder.normal(node, names.GPU_HEALTHY, f"{gpu} is healthy again: it gets new pods.")
             else:
-                self._recorder.warning(node, names.GPU_UNHEALTHY, f"{who} gets no new pods. {reason}.")
+                self._recorder.warning(node, names.GPU_UNHEALTHY, f"{gpu} gets no new pods. {reason}.")

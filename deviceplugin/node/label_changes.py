@@ -1,7 +1,7 @@
-"""What to change so that the Node's labels say what they should: pure.
+"""The changes that give the Node its wanted labels: pure.
 
-We write what nobody else has written, and the Node remembers what it was. Where node feature discovery writes
-GPU feature discovery's labels they are left to it; where it takes them away ours come.
+We write only labels that no other program has written, and record their keys on the Node. Where node feature
+discovery writes GPU feature discovery's labels they are left to it; where it removes them we write ours.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ class Change(NamedTuple):
 
 
 def change(wanted: Mapping[str, str] | None, node: Node) -> Change:
-    """What to change so that the Node has the wanted labels; nothing where these are not known (None)."""
+    """The change that gives the Node the wanted labels; an empty one where these are not known (None)."""
     if wanted is None:
         return Change({}, {})
     there, before = node.metadata.labels or {}, written_labels(node.metadata)

@@ -1,4 +1,4 @@
-"""Writes the Node's labels, apart from the inventory: where they are refused everything else goes on."""
+"""Writes the Node's labels, separately from the inventory: if they are refused everything else goes on."""
 
 from collections.abc import Callable, Mapping
 from typing import Final
@@ -29,7 +29,7 @@ class LabelWriter:
         self._not_before = 0.0
 
     def write(self, node: Node) -> Node:
-        """Bring the labels of the Node in line, which is read afresh for it; the Node as it is then."""
+        """Bring the labels of the Node in line, after reading it again. Returns the Node after the change."""
         if not any(change(self._wanted(), node)) or self._clock.monotonic() < self._not_before:
             return node
         try:
@@ -46,7 +46,7 @@ class LabelWriter:
         labels, annotations = change(self._wanted(), node)
         if not labels and not annotations:
             return node
-        # Somebody else's label that has come this moment is not overwritten.
+        # A label that another program has just written is not overwritten.
         unchanged = {"resourceVersion": node.metadata.resource_version}
         metadata = {**unchanged, "labels": labels, "annotations": annotations}
         log.info("node labels written", node=node.metadata.name, keys=sorted(labels))

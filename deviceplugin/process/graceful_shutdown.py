@@ -24,7 +24,7 @@ class GracefulShutdown:
         self._over = threading.Event()
 
     def body(self, serve: Callable[[threading.Event], None]) -> Callable[[threading.Event], None]:
-        """A thread's body that goes on until ``leave`` lets it end, not until the process is told to stop."""
+        """A thread's body that goes on until ``leave`` lets it end, not until the process is to stop."""
         return lambda _stop: serve(self._over)
 
     def leave(self) -> None:

@@ -1,7 +1,7 @@
-"""Lines of the log are written by a thread of their own: nobody waits for whoever reads them.
+"""Writes the lines of the log in a thread of its own: no other thread waits for the reader of the log.
 
-A pipe that the container runtime does not empty blocks whoever writes to it. In the kubelet's calls that
-would stop every pod of the node from being admitted.
+A pipe that the container runtime does not empty blocks the thread that writes to it. In the kubelet's calls
+that would stop every pod of the node from being admitted.
 """
 
 import queue

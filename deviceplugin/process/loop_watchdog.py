@@ -27,7 +27,7 @@ class WatchedClock:
 
     @property
     def problem(self) -> str | None:
-        """A sentence when the loop is stuck in its work; None while it goes round or waits."""
+        """A message when the loop is stuck in its work; None while it goes round or waits."""
         if self._rests or self._clock.monotonic() - self._at < LONGEST_ROUND:
             return None
         return f"The loop {self.name!r} has not come round for {LONGEST_ROUND:g} s."
@@ -53,6 +53,6 @@ class WatchedClock:
 
 
 def alive(loops: Iterable[WatchedClock]) -> Check:
-    """A check of all loops: the first that is stuck, as a sentence."""
+    """A check of all loops: the message of the first that is stuck."""
     watched = tuple(loops)
     return lambda: next((message for one in watched if (message := one.problem)), None)

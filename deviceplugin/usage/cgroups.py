@@ -1,4 +1,4 @@
-"""To which pod a process belongs, from the text of its ``/proc/PID/cgroup``; pure.
+"""The pod to which a process belongs, from the text of its ``/proc/PID/cgroup``; pure.
 
 Forms, each with a pod's uid in the name of the pod's own cgroup, below which its containers' are:
 
@@ -9,7 +9,7 @@ Forms, each with a pod's uid in the name of the pod's own cgroup, below which it
 - below a root of the kubelet's (``--cgroup-root``): ``/kubelet.slice/kubelet-kubepods.slice/...``
 - read from a cgroup namespace of one's own: ``/../../kubepods-burstable-pod<uid>.slice/...``
 
-cgroup v1 has a line for each hierarchy, v2 one alone. The uid of a static pod has no dashes.
+cgroup v1 has a line for each hierarchy, v2 only one line. The uid of a static pod has no dashes.
 Source: kubelet 1.37.1, cm/cgroup_manager_linux.go and pod_container_manager_linux.go.
 """
 
@@ -37,8 +37,8 @@ class Place:
 def place_of(text: str) -> Place:
     """Where a process with this ``/proc/PID/cgroup`` runs.
 
-    Of several pods in one path the outermost counts: who may make cgroups inside a container's own may give
-    them any name. So may people who log in to the node, in their own slice: there is no pod.
+    Of several pods in one path the outermost counts: a process that may create cgroups below its container's
+    can give them any name. So can people who log in to the node, below their own slice, which has no pod.
     """
     paths = [path for line in text.splitlines() if (path := _path(line)) is not None]
     for path in paths:

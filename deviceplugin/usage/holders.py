@@ -1,4 +1,4 @@
-"""Who holds which device, from the kubelet's record, the pods of the node and what was assigned; pure.
+"""The holders of each device, from the kubelet's record, the pods of the node and their assignments; pure.
 
 Used by ``holders_page`` and ``measure``. The kubelet's record wins over an assignment (law L1); it keeps
 entries of pods that have ended, which hold nothing any more.
@@ -47,24 +47,24 @@ class HolderSnapshot:
     pods: tuple[Pod, ...] = ()
     """Of this node, as they are known: perhaps of a moment ago."""
     is_certain: bool = False
-    """Whether the kubelet's record could be read: before that nobody is said to hold nothing."""
+    """Whether the kubelet's record could be read: without it a pod that is missing here may hold a device."""
 
 
 NOBODY: Final = ("", "", "", "")
-"""Namespace, pod, user and booking of a device that nobody holds."""
+"""Namespace, pod, user and booking of a device that no pod holds."""
 
 
 def holders(
     devices: Iterable[Device], holdings: PodDevices | None, pods: Iterable[Pod], *, is_current: bool = True
 ) -> tuple[Holder, ...]:
-    """Who is on each device, in the devices' order.
+    """The holders of each device, in the devices' order.
 
     Args:
         devices: of this node.
         holdings: the kubelet's record; None where it cannot be read.
         pods: of this node.
-        is_current: whether the pods were asked for after the record was read: then one that is missing has
-            ended. Otherwise it may be new, and is told without its name.
+        is_current: whether the pods were read after the record: then a pod that is missing has ended.
+            Otherwise it may be new, and is listed without its name.
     """
     by_uid = {pod.metadata.uid: pod for pod in pods}
     living = {uid: pod for uid, pod in by_uid.items() if not is_terminal(pod)}
@@ -75,7 +75,7 @@ def holders(
             _note(found, (uid, container), uuids, "kubelet")
     for uid, pod in living.items():
         for container, assigned in readable_assignment_of(pod).items():
-            # Containers are served one resource after the other: what has not come yet is assigned still.
+            # The kubelet serves a container one resource after the other: the rest is still assigned.
             if len(served.get((uid, container), ())) < len(assigned):
                 _note(found, (uid, container), assigned, "assignment")
     return tuple(
@@ -87,7 +87,7 @@ def holders(
 
 
 def by_device(held: Iterable[Holder]) -> Mapping[str, tuple[Holder, ...]]:
-    """Device -> who is on it."""
+    """Device -> its holders."""
     found: dict[str, list[Holder]] = {}
     for holder in held:
         found.setdefault(holder.device, []).append(holder)

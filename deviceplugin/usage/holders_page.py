@@ -1,7 +1,7 @@
-"""``/holders``: who is on each device now, beside the probes, for whoever is on the same network namespace.
+"""``/holders``: the holders of each device now, on the port of the probes.
 
-It names pods, users and bookings, so it is answered on the loopback alone: to whoever may forward a port to
-the agent's pod, or run a command in it.
+It names pods, users and bookings, so it is served only on the loopback interface: to people who may forward a
+port to the agent's pod, or run a command in it.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 PATH: Final = "/holders"
 _LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "::ffff:127.0.0.1"})
 _FORBIDDEN: Final = (
-    "Who holds the GPUs is told on this node agent's own loopback only: kubectl port-forward to its pod, "
-    "and ask there.\n"
+    "The holders of the GPUs are served only on this node agent's own loopback: kubectl port-forward to its "
+    "pod, and ask there.\n"
 )
 
 
 class HoldersPage:
-    """A WSGI app before another one, which answers everything else."""
+    """A WSGI app in front of another one, which serves all other paths."""
 
     def __init__(self, otherwise: "WSGIApplication", snapshot: Callable[[], HolderSnapshot]) -> None:
-        """Args: snapshot: called for every answer, by any thread."""
+        """Args: snapshot: called for every response, by any thread."""
         self._otherwise = otherwise
         self._snapshot = snapshot
 
@@ -47,5 +47,5 @@ class HoldersPage:
         if environ["REQUEST_METHOD"] not in {"GET", "HEAD"}:
             return HTTPStatus.METHOD_NOT_ALLOWED, text, f"{PATH} can only be read.\n".encode()
         snapshot = self._snapshot()
-        told = {"certain": snapshot.is_certain, "holders": snapshot.held}
-        return HTTPStatus.OK, "application/json", msgspec.json.encode(told) + b"\n"
+        content = {"certain": snapshot.is_certain, "holders": snapshot.held}
+        return HTTPStatus.OK, "application/json", msgspec.json.encode(content) + b"\n"

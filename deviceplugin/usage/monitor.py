@@ -1,8 +1,8 @@
-"""The thread that makes of what NVML's thread has measured what people are told.
+"""The thread that turns the measurements of NVML's thread into metrics, Events and the text on the Lease.
 
-It calls no NVML: the watching thread hands its measurements over (``update``). Who holds what is looked at
-with each of them, and every ten seconds where none comes, so that metrics of holders do not grow old with a
-driver that hangs; measurements that are too old are shown no more.
+It does not call NVML: the watching thread hands its measurements over (``update``). The holders are read with
+each of them, and every ten seconds without one, so a driver that hangs does not make the holders' metrics
+stale. Measurements that are too old are no longer shown.
 """
 
 import threading
@@ -31,17 +31,17 @@ from deviceplugin.usage.squatters import (
 )
 from deviceplugin.usage.usage_metrics import UseMetrics
 
-LOOK_EVERY: Final = 1.0
-"""Seconds between two looks whether there is something new."""
+CHECK_EVERY: Final = 1.0
+"""Seconds between two checks for a new measurement."""
 ROUND_EVERY: Final = 10.0
-"""Seconds after which holders are looked at anyway."""
+"""Seconds after which the holders are read without a new measurement."""
 OLD_AFTER: Final = 30.0
-"""Seconds after which a measurement is shown no more."""
+"""Seconds after which a measurement is no longer shown."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options:
-    """What may differ between two nodes."""
+    """The settings of a node."""
 
     proc: Path = Path("/proc")
     tolerated: frozenset[str] = frozenset()
@@ -51,7 +51,7 @@ class Options:
 
 
 class UsageMonitor:
-    """Keeps the newest moment."""
+    """Keeps the newest snapshot."""
 
     def __init__(
         self,
@@ -66,11 +66,11 @@ class UsageMonitor:
         """Nothing is known yet.
 
         Args:
-            snapshot: says who holds what now.
-            metrics: shown every moment.
-            reporter: tells of squatters.
-            everybody: all pods of the node: who squats need not have asked for a GPU.
-            options: see there.
+            snapshot: reads the holders of all devices now.
+            metrics: updated with every snapshot.
+            reporter: writes Events about squatters.
+            everybody: all pods of the node: a squatter need not have requested a GPU.
+            options: of this node.
             clock: for ages.
         """
         self._holder_snapshot = snapshot
@@ -86,7 +86,7 @@ class UsageMonitor:
         self._loads: tuple[UsageReport, float] | None = None
         self._is_new = False
         self._round_at: float | None = None
-        self._told_at: float | None = None
+        self._text_at: float | None = None
         self._text: str | None = None
 
     def update(self, loads: UsageReport) -> None:
@@ -100,11 +100,11 @@ class UsageMonitor:
         self._reporter.observe(node)
 
     def annotations(self) -> Mapping[str, str | None]:
-        """What rides on the Lease."""
+        """The annotations for the Lease."""
         return {names.USE: self.text()}
 
     def snapshot(self) -> HolderSnapshot:
-        """Who holds what now; by any thread."""
+        """The holders of all devices now. Safe from any thread."""
         return self._holder_snapshot()
 
     def age(self) -> float | None:
@@ -113,17 +113,17 @@ class UsageMonitor:
             return None if self._loads is None else self._clock.monotonic() - self._loads[1]
 
     def text(self) -> str | None:
-        """What the booking server is told, for the Lease; None: nothing is known, or it is not to be told."""
+        """The usage for the Lease, which the booking server reads; None: not known, or not published."""
         age = self.age()
         return self._text if age is not None and age < OLD_AFTER else None
 
     def run(self, stop: threading.Event) -> None:
-        """Go on until told to stop."""
-        while not self._clock.wait(stop, LOOK_EVERY):
+        """Go on until the stop event is set."""
+        while not self._clock.wait(stop, CHECK_EVERY):
             self.once()
 
     def once(self) -> None:
-        """One look: a round, if it is time for one."""
+        """One check: a round, if it is due."""
         now = self._clock.monotonic()
         with self._lock:
             loads, is_new, self._is_new = self._loads, self._is_new, False
@@ -141,7 +141,7 @@ class UsageMonitor:
         places = processes_on_devices(loads.devices, loads.of)
         pids = {where.process.pid for where in places}
         seen = {pid: process for pid in pids if (process := self._processes.see(pid)) is not None}
-        # After the processes: one that runs has been given its device before.
+        # After the processes: a process that runs got its device before.
         snapshot = self._holder_snapshot()
         if is_new and snapshot.is_certain:
             found = squatting(
@@ -163,7 +163,7 @@ class UsageMonitor:
         )
 
     def _with_squatters(self, snapshot: HolderSnapshot) -> HolderSnapshot:
-        """The look, with the pods of squatters among those that are known."""
+        """The snapshot, with the squatters' pods added to its pods."""
         unknown = {one.seen.place.uid for one in self._squatting} - {
             pod.metadata.uid for pod in snapshot.pods
         }
@@ -176,6 +176,6 @@ class UsageMonitor:
         every = self._options.report_every
         if not every or not snapshot.loads:
             self._text = None
-        elif self._told_at is None or now - self._told_at >= every:
-            self._told_at = now
+        elif self._text_at is None or now - self._text_at >= every:
+            self._text_at = now
             self._text = encode_use(use_of(snapshot, self._clock.now()))

@@ -1,4 +1,4 @@
-"""What the kernel says of a process: its cgroup, its name, when it began. Read by pid below ``/proc``.
+"""The kernel's record of a process: its cgroup, name and start time. Read by pid below ``/proc``.
 
 The agent must be in the node's PID namespace: from another one NVML lists no process at all.
 """
@@ -11,7 +11,7 @@ from deviceplugin.usage.cgroups import Place, place_of
 
 _LONGEST: Final = 65536
 _OURS: Final = ("deviceplugin", "/pause")
-"""What the first process of a pod is called: the agent, or what holds the namespace that a pod shares."""
+"""Names of the first process of a pod: the agent, or the process that holds a namespace shared in the pod."""
 _NAME_ENDS: Final = ")"
 _STARTED: Final = 19
 """Place of the start in ``/proc/PID/stat`` after the name: its field 22."""
@@ -23,7 +23,7 @@ class LiveProcess:
 
     pid: int
     started: str
-    """In ticks since the node's boot: with the pid it names the process for ever."""
+    """In ticks since the node's boot: together with the pid it identifies the process."""
     command: str
     place: Place
 
@@ -43,7 +43,7 @@ class Processes:
         return not any(name in first for name in _OURS)
 
     def see(self, pid: int) -> LiveProcess | None:
-        """The process; None where it has ended, or where nothing may be known of it."""
+        """The process; None where it has ended or may not be read."""
         folder = self._proc / str(pid)
         try:
             before = _stat(folder)

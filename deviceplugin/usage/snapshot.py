@@ -1,4 +1,4 @@
-"""One moment of this node: devices, how each is used, who holds it and who should not be on it; pure."""
+"""A snapshot of this node: its devices, their usage, holders and squatters; pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +17,12 @@ _MIB: Final = 1 << 20
 
 @dataclass(frozen=True, kw_only=True)
 class UsageSnapshot:
-    """What is known at one moment."""
+    """The known state at one moment."""
 
     devices: tuple[NodeDevice, ...] = ()
     """Those that were measured, each GPU with its MIG devices."""
     loads: Mapping[str, GpuUsage] = field(default_factory=dict)
-    """Device -> how it is used; of a MIG device the memory alone."""
+    """Device -> its usage; of a MIG device only the memory."""
     held: tuple[Holder, ...] = ()
     pods: Mapping[str, Pod] = field(default_factory=dict)
     """Uid -> pod of this node, as far as they are known."""
@@ -39,7 +39,7 @@ def join(
     memory: Mapping[tuple[str, str], int],
     squatting: tuple[SquattingProcess, ...],
 ) -> UsageSnapshot:
-    """The moment, with a load of its own for each MIG device."""
+    """The snapshot, with a load of its own for each MIG device."""
     parts = {
         device.uuid: GpuUsage(memory_used=used, memory_total=(device.published.memory * _MIB) or None)
         for device in devices
@@ -60,7 +60,7 @@ def join(
 
 
 def use_of(snapshot: UsageSnapshot, at: datetime) -> NodeUsage:
-    """The moment as the booking server is told of it."""
+    """The snapshot in the form that the booking server reads."""
     ranked = sorted(snapshot.squatting, key=lambda one: (-(one.memory or 0), one.key))
     return NodeUsage(
         at=at.replace(microsecond=0),

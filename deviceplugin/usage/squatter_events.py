@@ -16,11 +16,11 @@ log = structlog.get_logger(__name__)
 
 _MIB: Final = 1 << 20
 MOST_AT_ONCE: Final = 10
-"""Events for one look; the metrics count them all."""
+"""Events for one snapshot; the metrics count all squatters."""
 
 
 def squatter_message(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
-    """Who uses which GPU, and whose it is."""
+    """The process, the GPU that it uses, and the pods that hold that GPU."""
     process = f"Process {one.seen.pid} ({one.seen.command})"
     used = "" if one.memory is None else f" and {one.memory // _MIB} MiB of its memory"
     held = _pods(one.held_by, pods)
@@ -29,25 +29,25 @@ def squatter_message(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:
 
 
 class SquatterReporter:
-    """Tells each squatter once. ``observe`` and ``report`` may be called by different threads."""
+    """Reports each squatter once. ``observe`` and ``report`` may be called by different threads."""
 
     def __init__(self, recorder: EventRecorder) -> None:
         self._recorder = recorder
         self._node: Node | None = None
-        self._told: frozenset[tuple[str, int, str]] = frozenset()
+        self._reported: frozenset[tuple[str, int, str]] = frozenset()
 
     def observe(self, node: Node) -> None:
-        """The Node on which Events are written; before it is known they wait."""
+        """The Node that Events are about; until it is known they wait."""
         self._node = node
 
     def report(self, snapshot: UsageSnapshot) -> None:
-        """Say what has changed since the last time."""
+        """Report the squatters that are new since the last time."""
         node = self._node
         if node is None:
             return
-        new = [one for one in snapshot.squatting if one.key not in self._told]
-        told = new[:MOST_AT_ONCE]
-        for one in told:
+        new = [one for one in snapshot.squatting if one.key not in self._reported]
+        now = new[:MOST_AT_ONCE]
+        for one in now:
             text = squatter_message(one, snapshot.pods)
             log.warning(
                 "a process uses a GPU that its pod does not hold",
@@ -57,7 +57,7 @@ class SquatterReporter:
             )
             self._recorder.warning(node, names.GPU_SQUATTED, text)
         present = {one.key for one in snapshot.squatting}
-        self._told = (self._told & present) | {one.key for one in told}
+        self._reported = (self._reported & present) | {one.key for one in now}
 
 
 def _owner(one: SquattingProcess, pods: Mapping[str, Pod]) -> str:

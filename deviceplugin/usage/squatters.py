@@ -1,9 +1,10 @@
-"""Who uses a GPU without holding it; pure.
+"""Processes that use a GPU which their pod does not hold; pure.
 
-A process is at its place if its pod holds the device that it is on; a process on a whole GPU may be that of a
-pod with any of its MIG devices, one on a part may be that of a pod with the whole. What is not known accuses
-nobody: a process that has ended or hides is not judged, and nobody is while the kubelet's record cannot be
-read (law L6). A pod's last process may outlive its pod for a moment, so only who is seen twice is told.
+A process is entitled to its device if its pod holds that device. On a whole GPU it may also belong to a pod
+with any of the GPU's MIG devices, on a MIG device to a pod with the whole GPU. Missing knowledge never makes
+a process a squatter: one that has ended or cannot be read is ignored, and all are while the kubelet's record
+cannot be read (law L6). A pod's last process may outlive the pod for a moment, so a process is reported only
+when it is found twice.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,7 +30,7 @@ class SquattingProcess:
 
     @property
     def key(self) -> tuple[str, int, str]:
-        """What is the same as long as the process lives."""
+        """Identifies the process on the device for as long as it lives."""
         return self.device, self.seen.pid, self.seen.started
 
 
@@ -44,7 +45,7 @@ class ProcessOnDevice:
 def processes_on_devices(
     devices: Sequence[NodeDevice], loads: Mapping[str, GpuUsage]
 ) -> tuple[ProcessOnDevice, ...]:
-    """Every process on every device: on a MIG device where the driver names one that is known."""
+    """Every process on every device: on a MIG device where the driver names a known one."""
     gpus = {device.uuid: device for device in devices if device.published.parent is None}
     return tuple(
         ProcessOnDevice(_part(process, gpus[gpu], devices), process)
@@ -62,12 +63,12 @@ def squatting(
     family: Mapping[str, frozenset[str]],
     tolerated: frozenset[str],
 ) -> tuple[SquattingProcess, ...]:
-    """The processes that are not at their place, as of now.
+    """The processes on devices that they are not entitled to, at this moment.
 
     Args:
-        places: the processes and where they are.
-        seen: pid -> what is known of the process.
-        held: who holds what.
+        places: the processes and their devices.
+        seen: pid -> the process, where it could be read.
+        held: the holders of all devices.
         family: device -> the devices whose holders may have processes on it: itself, its GPU, its parts.
         tolerated: names of processes of no pod that may use GPUs all the same (a display server).
     """
@@ -76,19 +77,19 @@ def squatting(
         holders.setdefault(holder.device, set()).add(holder.uid)
     found: list[SquattingProcess] = []
     for where in places:
-        who = seen.get(where.process.pid)
+        process = seen.get(where.process.pid)
         uuid = where.device.uuid
-        if who is None or (who.place.uid is None and who.command in tolerated):
+        if process is None or (process.place.uid is None and process.command in tolerated):
             continue
         entitled = {uid for kin in family.get(uuid, ()) for uid in holders.get(kin, ())}
-        if who.place.uid is None or who.place.uid not in entitled:
-            index = where.device.published.index
-            found.append(SquattingProcess(uuid, index, who, where.process.memory, tuple(sorted(entitled))))
+        if process.place.uid is None or process.place.uid not in entitled:
+            index, memory = where.device.published.index, where.process.memory
+            found.append(SquattingProcess(uuid, index, process, memory, tuple(sorted(entitled))))
     return tuple(found)
 
 
 def families(devices: Sequence[NodeDevice]) -> Mapping[str, frozenset[str]]:
-    """Device -> itself and whatever is part of it, or what it is part of."""
+    """Device -> itself, its MIG devices, and the GPU of which it is a part."""
     return {
         device.uuid: frozenset(
             other.uuid
@@ -102,25 +103,25 @@ def families(devices: Sequence[NodeDevice]) -> Mapping[str, frozenset[str]]:
 def used_by_pods(
     places: Iterable[ProcessOnDevice], seen: Mapping[int, LiveProcess]
 ) -> Mapping[tuple[str, str], int]:
-    """(Device, pod uid) -> bytes that the pod's processes use there, as far as the driver says it."""
+    """(Device, pod uid) -> bytes that the pod's processes use there, as far as the driver reports it."""
     used: dict[tuple[str, str], int] = {}
     for where in places:
-        who = seen.get(where.process.pid)
-        if who is None or who.place.uid is None or where.process.memory is None:
+        process = seen.get(where.process.pid)
+        if process is None or process.place.uid is None or where.process.memory is None:
             continue
-        place = (where.device.uuid, who.place.uid)
+        place = (where.device.uuid, process.place.uid)
         used[place] = used.get(place, 0) + where.process.memory
     return used
 
 
 class Suspects:
-    """Who was seen before."""
+    """The squatters that were found the last time."""
 
     def __init__(self) -> None:
         self._before: frozenset[tuple[str, int, str]] = frozenset()
 
     def confirmed(self, found: Sequence[SquattingProcess]) -> tuple[SquattingProcess, ...]:
-        """Those who were found the last time, too."""
+        """Those that were found the last time, too."""
         before, self._before = self._before, frozenset(one.key for one in found)
         return tuple(one for one in found if one.key in before)
 

@@ -1,8 +1,8 @@
 """How the GPUs are used, for ``/metrics``: a few series for each device, joined with who holds it.
 
-There are as many as devices and holders, some dozens for a node; those of a pod are gone with it. A device
-with several holders (its MIG devices have one each) says in its own series none; ``agent_device_holder`` and
-``agent_pod_memory_bytes`` have one for each.
+Their number is that of devices and holders, some dozens for a node; the series of a pod end with it. A device
+with several holders (its MIG devices have one each) names none in its own series; ``agent_device_holder`` and
+``agent_pod_memory_bytes`` have a series for each.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -20,7 +20,7 @@ _PERCENT: Final = 100
 
 
 class _Series:
-    """A gauge of which exactly those series stand that were shown last."""
+    """A gauge that has exactly the series that were shown last."""
 
     def __init__(self, gauge: Gauge) -> None:
         self._gauge = gauge
@@ -82,7 +82,7 @@ class UseMetrics:
         )
 
     def show(self, snapshot: UsageSnapshot) -> None:
-        """Exactly this moment."""
+        """Show exactly this snapshot."""
         index = {device.uuid: str(device.published.index) for device in snapshot.devices}
         self._holder.show(
             {(one.device, str(one.index), *self._whose(one), one.source): 1.0 for one in snapshot.held}
@@ -122,7 +122,7 @@ class UseMetrics:
 
 
 Reading = tuple[_Series, Callable[[GpuUsage], float | None]]
-"""A gauge, and what it shows of a load; None: the card does not say."""
+"""A gauge, and the value of a load that it shows; None: the card does not report it."""
 
 
 def _shares(registry: CollectorRegistry) -> Iterator[Reading]:
