@@ -24,7 +24,7 @@ from deviceplugin.metrics import AgentMetrics
 from deviceplugin.nvml.health import State
 from deviceplugin.nvml.inventory import NodeDevice
 from deviceplugin.nvml.watch import NvmlReport
-from deviceplugin.preparation import LOOK_AGAIN_EVERY, UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
+from deviceplugin.preparation import RECHECK_EVERY, UNRESPONSIVE, UNRESPONSIVE_AFTER, Folders, Preparation
 from tests.threads import running
 
 
@@ -76,7 +76,7 @@ class Machine:
     def look_again(self) -> None:
         """Let that thread look, and wait until it has."""
         self.clock.until_waiting()
-        self.clock.advance(LOOK_AGAIN_EVERY)
+        self.clock.advance(RECHECK_EVERY)
         self.clock.until_waiting()
 
     def state(self, uuid: str) -> dict[str, str]:

@@ -22,7 +22,7 @@ from deviceplugin.kubelet.checkpoint import CheckpointError
 from deviceplugin.metrics import AgentMetrics
 from deviceplugin.node.gpu_events import GpuEventReporter
 from deviceplugin.node.label_writer import LabelWriter
-from deviceplugin.publish import LOOK_AT_NODE_EVERY, WRITE_EVERY, Publisher, PublisherSources, changes, wanted
+from deviceplugin.publish import READ_NODE_EVERY, WRITE_EVERY, Publisher, PublisherSources, changes, wanted
 from tests.deviceplugin.pods import held, pod
 
 GPUS = tuple(Device(uuid=f"GPU-{i}", index=i, model="NVIDIA-A100") for i in range(2))
@@ -117,7 +117,7 @@ def test_an_inventory_that_somebody_removed_is_written_again() -> None:
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.publisher.once()
     bench.kube.patch(NODES, "node-a", {"metadata": {"annotations": {names.INVENTORY: None}}})
-    bench.clock.advance(LOOK_AT_NODE_EVERY)
+    bench.clock.advance(READ_NODE_EVERY)
     bench.publisher.once()
     assert inventory_of(bench.node) == GPUS
 
@@ -230,7 +230,7 @@ def test_labels_are_written_beside_the_inventory_and_again_where_somebody_took_t
     assert (inventory_of(bench.node), bench.node.metadata.labels) == (GPUS, bench.labels)
     assert bench.writes == 2
     bench.kube.patch(NODES, "node-a", {"metadata": {"labels": dict.fromkeys(bench.labels)}})
-    bench.clock.advance(LOOK_AT_NODE_EVERY)
+    bench.clock.advance(READ_NODE_EVERY)
     bench.publisher.once()
     assert bench.node.metadata.labels == bench.labels
 

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from cluster.fake.clock import FakeClock, eventually
-from deviceplugin.kubelet.bound_pods_watch import LOOK_AGAIN, LOOK_EVERY, LOOKS, BoundPodsWatch
+from deviceplugin.kubelet.bound_pods_watch import CHECK_EVERY, CHECKS, RECHECK_EVERY, BoundPodsWatch
 from tests.threads import running
 
 
@@ -33,7 +33,7 @@ class Kubelet:
         with running([partial(BoundPodsWatch(self.watch, self.is_silent, self.clock).run, stop)], stop):
             yield
 
-    def look(self, after: float = LOOK_AGAIN) -> None:
+    def look(self, after: float = RECHECK_EVERY) -> None:
         """Let it look once more."""
         before = self.looked
         self.clock.until_waiting()
@@ -54,7 +54,7 @@ def test_a_kubelet_that_tells_its_pods_is_asked_once_a_minute() -> None:
     with kubelet.followed():
         for _ in range(5):
             kubelet.clock.until_waiting()
-            kubelet.clock.advance(LOOK_AGAIN - 1)
+            kubelet.clock.advance(RECHECK_EVERY - 1)
             assert kubelet.looked == 1
             kubelet.look(1)
             kubelet.looked = 1
@@ -67,7 +67,7 @@ def test_a_kubelet_that_is_silent_for_a_moment_costs_none_either() -> None:
             kubelet.silent = True
             kubelet.look()
             kubelet.silent = False
-            kubelet.look(LOOK_EVERY)
+            kubelet.look(CHECK_EVERY)
         assert not kubelet.watching.is_set()
 
 
@@ -76,6 +76,6 @@ def test_one_that_stays_silent_has_its_pods_watched() -> None:
     with kubelet.followed():
         kubelet.silent = True
         kubelet.look()
-        for _ in range(LOOKS - 1):
-            kubelet.look(LOOK_EVERY)
+        for _ in range(CHECKS - 1):
+            kubelet.look(CHECK_EVERY)
         assert kubelet.watching.wait(60)

@@ -63,7 +63,7 @@ def test_a_kubelet_that_is_initializing_names_the_pods_that_the_api_server_knows
     sources = Sources()
     sources.accepted = frozenset({("default", "pod-b")})
     sources.in_store = (A, B)
-    assert sources.pods.for_admission(in_flight=False) == PodsSnapshot((B,), sentences=("initializing",))
+    assert sources.pods.for_admission(in_flight=False) == PodsSnapshot((B,), messages=("initializing",))
 
 
 @pytest.mark.parametrize("accepted", [None, frozenset[tuple[str, str]]()])
@@ -72,7 +72,7 @@ def test_when_nobody_answers_the_pods_are_unknown(accepted: frozenset[tuple[str,
     sources.accepted = accepted
     seen = sources.pods.for_admission(in_flight=False)
     assert seen.pods is None
-    assert len(seen.sentences) == 2
+    assert len(seen.messages) == 2
 
 
 def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> None:
@@ -81,7 +81,7 @@ def test_while_devices_are_in_flight_the_accepted_pods_are_not_asked_for() -> No
     sources.pods.for_admission(in_flight=False)
     sources.kubelet = None
     assert sources.pods.for_admission(in_flight=True) == PodsSnapshot(
-        (A,), remembered=True, sentences=("initializing",)
+        (A,), remembered=True, messages=("initializing",)
     )
     assert "accepted" not in sources.asked
 

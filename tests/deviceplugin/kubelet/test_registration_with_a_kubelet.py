@@ -17,7 +17,7 @@ from cluster.kube.node_lease import LeaseRenewer
 from cluster.kube.resources import LEASES
 from cluster.process.clock import SystemClock
 from deviceplugin.kubelet.registration import SocketNames
-from deviceplugin.kubelet.registrations import LOOK_EVERY
+from deviceplugin.kubelet.registrations import CHECK_EVERY
 from deviceplugin.kubelet.streams import Streams
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from tests.deviceplugin.agents import RunningAgent, devices, sockets
@@ -87,7 +87,7 @@ def test_an_agent_without_devices_looks_once_a_second_and_asks_the_kubelet_nothi
     with RunningAgent(kubelet, offers=(), clock=clock) as agent:
         for _ in range(10):
             clock.until_waiting()
-            clock.advance(LOOK_EVERY)
+            clock.advance(CHECK_EVERY)
         clock.until_waiting()
         assert clock.waits == [1.0] * 11
         assert agent.counted("registrations_total", result="failed") == 0

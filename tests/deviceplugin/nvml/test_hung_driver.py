@@ -8,7 +8,7 @@ import pytest
 
 from cluster.fake.clock import FakeClock
 from deviceplugin.nvml.hung_driver import (
-    LOOK_EVERY,
+    CHECK_EVERY,
     PATIENCE,
     HangingDriverError,
     Target,
@@ -67,7 +67,7 @@ def test_while_nobody_asks_for_the_end_it_may_hang_as_long_as_it_likes() -> None
         thread.start()
         for _ in range(20):
             clock.until_waiting()
-            clock.advance(LOOK_EVERY)
+            clock.advance(CHECK_EVERY)
         clock.until_waiting()
         assert thread.is_alive()
         stop.set()
