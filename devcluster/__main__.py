@@ -22,8 +22,8 @@ _named = click.option("--name", default=DEFAULT_NAME, show_default=True, help="W
 _BY_HAND = ".venv/bin/python -m devcluster"
 
 
-class _Sentences(click.Group):
-    """Turns the errors of clusters into their sentence and a non-zero exit."""
+class _ErrorMessages(click.Group):
+    """Turns the errors of clusters into their message and a non-zero exit."""
 
     def invoke(self, ctx: click.Context) -> Any:
         try:
@@ -32,7 +32,7 @@ class _Sentences(click.Group):
             raise click.ClickException(str(error)) from error
 
 
-@click.group(cls=_Sentences, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(cls=_ErrorMessages, context_settings={"help_option_names": ["-h", "--help"]})
 def main() -> None:
     """A real Kubernetes on this machine, with simulated GPUs."""
 
@@ -66,7 +66,7 @@ def up(name: str, nodes: int, *, gpus: bool, parts: bool, replace: bool) -> None
 
 @main.command()
 @_named
-@click.option("--all", "every", is_flag=True, help="Every cluster of this machine, whoever uses it.")
+@click.option("--all", "every", is_flag=True, help="Every cluster of this machine, even one in use.")
 def down(name: str, *, every: bool) -> None:
     """Stop a cluster and remove everything of it, whatever state it is in."""
     if every:

@@ -46,7 +46,7 @@ class Boot:
         self._api = Api(running.plan)
 
     def run(self) -> None:
-        """All steps; ClusterError with the log of whoever failed."""
+        """All steps; ClusterError with the log of the process that failed."""
         self._write_files()
         self._make_namespaces()
         start = self._running.start

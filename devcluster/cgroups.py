@@ -124,12 +124,12 @@ def processes_below(group: Path) -> set[int]:
     for folder in _folders(group):
         with contextlib.suppress(OSError):
             found.update(int(pid) for pid in (folder / _PROCESSES).read_text().split())
-    # A process of another PID namespace is told as 0, which to kill(2) means whoever calls it.
+    # A process of another PID namespace is listed as 0, which kill(2) takes for the caller's process group.
     return {pid for pid in found if pid > 0}
 
 
 def _folders(group: Path) -> Iterator[Path]:
-    # Unlike rglob this passes over folders that vanish while it looks.
+    # Unlike rglob this passes over folders that vanish meanwhile.
     yield from (Path(folder) for folder, _, _ in os.walk(group))
 
 

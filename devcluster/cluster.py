@@ -47,7 +47,7 @@ def silent(_line: str) -> None:
 
 
 class Cluster:
-    """A cluster that stands. As a context manager it is stopped at the end; an error keeps its logs."""
+    """A cluster that runs. As a context manager it is stopped at the end; an error keeps its logs."""
 
     def __init__(
         self, running: ClusterHandle, ownership: Lockfile | None = None, owner: OwnerPipe | None = None
@@ -71,8 +71,8 @@ class Cluster:
                 in `.devcluster/logs/NAME`.
 
         """
-        wished = checked(spec or ClusterSpec())
-        where = places(wished.name, root)
+        checked_spec = checked(spec or ClusterSpec())
+        where = places(checked_spec.name, root)
         requirements.check()
         limits.ensure(report)
         programs, images = requirements.programs(), requirements.images()
@@ -83,10 +83,10 @@ class Cluster:
             cleanup.clean(where, tree)
             where.state.mkdir(mode=0o711)
             addresses = network.reserve(where.mark)
-            plan = Plan(wished, where, addresses, programs, tree.version)
+            plan = Plan(checked_spec, where, addresses, programs, tree.version)
             running = ClusterHandle(plan, tree)
             Boot(running, images=images, report=report, owner=owner).run()
-            record = Record(wished, addresses.slot, programs)
+            record = Record(checked_spec, addresses.slot, programs)
             where.record.write_bytes(msgspec.json.encode(record))
             cluster = cls(running, ownership, owner)
             kubeconfig.write(where.administrator, cluster.kubeconfig_text())
@@ -100,7 +100,7 @@ class Cluster:
             if isinstance(error, ClusterError) and kept:
                 raise ClusterError(f"{error}\nAll logs are kept in {kept}.") from error
             raise
-        report(f"cluster {wished.name} is up after {watch.seconds:.1f} s")
+        report(f"cluster {checked_spec.name} is up after {watch.seconds:.1f} s")
         return cluster
 
     @classmethod
@@ -248,7 +248,7 @@ class Cluster:
             namespace: of the account.
             name: of the account.
             seconds: how long it is valid.
-            node: the Node that it is bound to: it says so, and ends with it.
+            node: the Node that it is bound to: the token names it, and ends with it.
         """
         words = ["create", "token", name, f"--namespace={namespace}", f"--duration={seconds}s"]
         bound = ["--bound-object-kind=Node", f"--bound-object-name={node}"] if node else []
@@ -303,9 +303,9 @@ class Cluster:
         """The same as the cluster's first process sees them: what each was started with, how it ended."""
         return self._running.control.processes()
 
-    def count_anew(self) -> None:
+    def reset_restarts(self) -> None:
         """Forget how often processes have ended by themselves and were started again."""
-        self._running.control.count_anew()
+        self._running.control.reset_restarts()
 
     def log(self, name: str) -> str:
         """What a process printed so far."""
@@ -332,13 +332,14 @@ class Cluster:
         """
         self._faults.restart(name, late=late)
 
-    def configure_scheduler(self, wished: Mapping[str, Any]) -> None:
+    def configure_scheduler(self, configuration: Mapping[str, Any]) -> None:
         """Give the cluster's own kube-scheduler another configuration and start it again with it.
 
         Args:
-            wished: like ``ClusterSpec.scheduler``, in whose place it comes.
+            configuration: like ``ClusterSpec.scheduler``, which it replaces.
         """
-        changed = replace(self._plan, spec=msgspec.structs.replace(self._plan.spec, scheduler=wished))
+        spec = msgspec.structs.replace(self._plan.spec, scheduler=configuration)
+        changed = replace(self._plan, spec=spec)
         file = self._plan.configuration(f"{scheduler.NAME}.json")
         file.write_text(scheduler.configuration(changed))
         self.restart(scheduler.NAME)
@@ -355,7 +356,7 @@ class Cluster:
 def _inherited() -> dict[str, str]:
     """The caller's environment without an administrator's rights and without proxies, which lead nowhere.
 
-    Nor is the name of the test told that happens to start a process: it is another for each.
+    Nor does it have the name of the test that starts the process: that differs from process to process.
     """
     left_out = {"kubeconfig", "http_proxy", "https_proxy", "all_proxy", "pytest_current_test"}
     return {key: value for key, value in os.environ.items() if key.lower() not in left_out}

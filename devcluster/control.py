@@ -97,9 +97,9 @@ class Control:
         """Make a node's mount namespace, prepared by a shell script."""
         self._ask({"do": "node", "name": name, "script": script})
 
-    def count_anew(self) -> None:
-        """From now on nobody has ended by itself so far."""
-        self._ask({"do": "count anew"})
+    def reset_restarts(self) -> None:
+        """Set the number of restarts of every process to 0."""
+        self._ask({"do": "reset restarts"})
 
     def outlive(self) -> None:
         """From now on the cluster stays when its owner ends."""

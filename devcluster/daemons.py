@@ -40,7 +40,7 @@ class Daemon:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether it stands where it is, by `pause`."""
+        """Whether it is stopped by `pause`."""
         fields = fields_of(self.pid)
         return fields is not None and fields[STATE] == "T"
 

@@ -7,11 +7,11 @@ _TAIL_BYTES = 16_384
 
 
 class ClusterError(Exception):
-    """Something about a cluster went wrong; the text is one or more sentences for a person."""
+    """Something about a cluster went wrong; the text is for people."""
 
 
 def tail(log: Path, lines: int = _TAIL_LINES) -> str:
-    """The last lines of a log file, indented; a sentence where there is no log."""
+    """The last lines of a log file, indented; a message where there is no log."""
     try:
         with log.open("rb") as stream:
             stream.seek(max(0, log.stat().st_size - _TAIL_BYTES))

@@ -1,4 +1,4 @@
-"""A cluster that stands: its plan and its PID 1, and what starting, faults and callers all do with them."""
+"""A cluster that runs: its plan and its PID 1, and the operations that boot, faults and callers share."""
 
 import shutil
 import subprocess

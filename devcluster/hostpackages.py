@@ -2,7 +2,7 @@
 
 The first thing that `make run` calls, with the system's Python and before any virtual environment
 exists: `python3 -m devcluster.hostpackages [venv|cluster]`. It uses nothing but the standard library and
-no syntax newer than Python 3.7, so that an old Python gets a sentence instead of a SyntaxError. When
+no syntax newer than Python 3.7, so that an old Python gets a message instead of a SyntaxError. When
 nothing is missing it is silent and fast; therefore slow modules are imported where they are used.
 
 `venv` is what tests without a cluster need; `cluster` (the default) is everything.
@@ -29,7 +29,7 @@ class Need(NamedTuple):
     kind: str
     """`command`, `file` or `module`."""
     name: str
-    """Of a file the path, with * for whatever may stand there."""
+    """Of a file the path, with * as a wildcard."""
     package: str
     """The Debian package that gives it; `{python}` stands for python3.11 and the like."""
 
@@ -79,7 +79,7 @@ class Facts(NamedTuple):
 
 
 class Plan(NamedTuple):
-    """What to do: install packages, refuse with a sentence, or (both empty) nothing."""
+    """What to do: install packages, refuse with a message, or (both empty) nothing."""
 
     install: tuple[str, ...] = ()
     refusal: str = ""

@@ -3,7 +3,7 @@
 Run as a script inside the new namespaces (`init.py SOCKET PIPE`), with the standard library alone, so that
 it is there at once. `devcluster.control` speaks to it: one JSON object per connection and direction, each a
 line. Its death ends the whole cluster, because the kernel then ends every process of the PID namespace. It
-ends when the other end of the pipe, its owner's, is closed, unless it was told to outlive the owner.
+ends when the other end of the pipe, its owner's, is closed, unless a request made it outlive the owner.
 """
 
 import contextlib
@@ -43,7 +43,7 @@ class Init:
                 self._start(crashed["request"])["restarted"] = crashed["restarted"] + 1
 
     def reap(self) -> None:
-        """Collect whoever ended; remember how, where it was one of ours."""
+        """Reap the processes that have ended; remember the exit status of our own."""
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
@@ -73,7 +73,7 @@ class Init:
                 return process
             case "node":
                 return self._make_node(request["name"], request["script"])
-            case "count anew" | "outlive":
+            case "reset restarts" | "outlive":
                 return self._remember(request["do"])
             case "list":
                 return {"processes": self._processes, "nodes": self._nodes}
@@ -133,13 +133,13 @@ class Init:
 
 
 def _serve_one(init: Init, connection: socket.socket) -> None:
-    """Answer one connection; whatever is wrong with it harms nobody but whoever opened it."""
+    """Answer one connection; an error in it harms only the client that opened it."""
     with connection, contextlib.suppress(OSError):
         connection.settimeout(_SECONDS)
         with connection.makefile("rb") as stream:
             line = stream.readline()
         if not line:
-            return  # somebody who only looked whether this process is there
+            return  # a client that only checked whether this process is there
         try:
             answer = init.answer(json.loads(line))
         except (OSError, ValueError, KeyError, TypeError) as error:

@@ -2,8 +2,8 @@
 
 The one that is met first is `fs.inotify.max_user_instances`: 128 by default, of which a cluster of two nodes
 takes 22. Beyond it a kubelet ends with `inotify_init: too many open files`, long after the start and far from
-the cause, so a start looks before anything of it runs. Where there is no room for some clusters it raises the
-limit; where it may not, and there is no room for one, it refuses.
+the cause, so a start checks the limit first. Where there is no room for some clusters it raises the limit;
+where it may not, and there is no room for one, it refuses.
 """
 
 import contextlib
@@ -87,7 +87,7 @@ ADDRESSES: Final = Limit("slots for addresses", 1, 0)
 GROUPS_AT_MOST: Final = 65_535
 """The kernel numbers them with 16 bits."""
 _LINK: Final = re.compile(rf"^\s*{LINKS}\d+:", re.MULTILINE)
-"""The host's end of a cluster's network (``Addresses.interface``), as /proc/net/dev tells it."""
+"""The host's end of a cluster's network (``Addresses.interface``), as in /proc/net/dev."""
 
 
 def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Report) -> None:
@@ -96,7 +96,7 @@ def make_room(states: Sequence[State], write: Callable[[Limit], int], report: Re
     Args:
         states: of every limit.
         write: raises a limit; the value that it has afterwards.
-        report: told what was raised.
+        report: gets the limits that were raised.
 
     Raises:
         ClusterError: there is no room for a cluster, and none could be made.
@@ -158,7 +158,7 @@ def _processes(groups: Iterable[Path]) -> Iterator[State]:
 
 
 def _threads(loadavg: Path) -> int:
-    """Of all processes, as /proc/loadavg tells it: three loads, running/all, the newest pid."""
+    """Of all processes, from /proc/loadavg: three loads, running/all, the newest pid."""
     return int(loadavg.read_text().split()[3].partition("/")[2])
 
 
@@ -188,7 +188,7 @@ def _inotify(proc: Path) -> tuple[int, int]:
 
 
 def _keys(lines: Iterable[str]) -> int:
-    """Root's keys, as /proc/key-users tells them: user, usage, keys, quota of keys, quota of bytes."""
+    """Root's keys, from /proc/key-users: user, usage, keys, quota of keys, quota of bytes."""
     for line in lines:
         user, _, rest = line.partition(":")
         if user.strip() == "0":
@@ -197,5 +197,5 @@ def _keys(lines: Iterable[str]) -> int:
 
 
 def _groups(lines: Iterable[str]) -> int:
-    """Memory's control groups, as /proc/cgroups tells them: subsystem, hierarchy, number, enabled."""
+    """Memory's control groups, from /proc/cgroups: subsystem, hierarchy, number, enabled."""
     return next((int(line.split()[2]) for line in lines if line.startswith("memory\t")), 0)

@@ -41,7 +41,7 @@ class Owner(msgspec.Struct, frozen=True):
         return self.born == _born(self.process)
 
     def __str__(self) -> str:
-        """For sentences."""
+        """For messages."""
         return f"process {self.process} ({self.command})"
 
 

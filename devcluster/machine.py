@@ -23,7 +23,7 @@ class Found:
 
     Args:
         places: of its files.
-        owner: who started it last; None where nothing says so.
+        owner: the process that started it last; None: not known.
         runs: whether its first process answers.
     """
 
@@ -70,10 +70,10 @@ def remove_left_behind(
     """Remove every cluster whose owner is dead.
 
     Args:
-        report: told each of them.
+        report: called for each of them.
         locks: folder of the locks.
         states: where state may be without a lock.
-        remove: removes one; InUseError where somebody starts or removes it at this moment.
+        remove: removes one; InUseError where another process starts or removes it at this moment.
     """
     for one in found(locks, states):
         if one.is_left_behind:
@@ -88,7 +88,7 @@ def remove_left_behind(
 
 
 def remove_all(report: Report) -> None:
-    """Remove every cluster of this machine, whoever uses it; report: told each of them."""
+    """Remove every cluster of this machine, used or not; report: called for each of them."""
     groups = CgroupTree()
     for one in found():
         cleanup.clean(one.places, groups)

@@ -19,7 +19,7 @@ _JOIN = 'echo $$ > "$1" && shift && exec "$@"'
 def start(*, join: Path, control: Path, log: Path, owner: OwnerPipe) -> None:
     """Start PID 1 of a cluster in new namespaces; it answers at `control` a moment later.
 
-    It ends with whoever holds the other end of the owner's pipe.
+    It ends with the process that holds the other end of the owner's pipe.
     """
     argv = [
         "sh", "-c", _JOIN, "sh", str(join),
@@ -68,7 +68,7 @@ def enter_node(namespace: Path, pid: int) -> list[str]:
 def host_pid(inner: int, *, init: int, candidates: set[int]) -> int | None:
     """The PID on the host of a process that the cluster calls `inner`; None where it is gone.
 
-    init: PID on the host of the cluster's first process. candidates: PIDs on the host to look at.
+    init: PID on the host of the cluster's first process. candidates: PIDs on the host to check.
     """
     space = namespace_of(init, "pid")
     for pid in candidates:

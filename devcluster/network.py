@@ -19,14 +19,14 @@ _INSIDE = "eth0"
 
 
 class Link(msgspec.Struct):
-    """An interface, as `ip -json link` tells it."""
+    """An interface, as `ip -json link` prints it."""
 
     ifname: str = ""
     address: str = ""
 
 
 class Route(msgspec.Struct):
-    """A route, as `ip -json route` tells it."""
+    """A route, as `ip -json route` prints it."""
 
     dst: str = ""
     dev: str = ""
@@ -68,7 +68,7 @@ def connect(addresses: Addresses, *, pid: int, nodes: int) -> None:
         f"route add default via {addresses.host}",
     ]
     for node in range(nodes):
-        # Bridges stand before the kubelets start: their addresses are the nodes'.
+        # Bridges exist before the kubelets start: their addresses are the nodes'.
         inside += [
             f"link add {bridge(node)} type bridge",
             f"addr add {addresses.node(node)}/24 dev {bridge(node)}",

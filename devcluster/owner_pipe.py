@@ -26,7 +26,7 @@ class OwnerPipe:
         self._close(self.reading)
 
     def close(self) -> None:
-        """Close what is open here; a first process that was not told otherwise ends the cluster."""
+        """Close both ends here; a first process that does not outlive its owner then ends the cluster."""
         for end in tuple(self._open):
             self._close(end)
 

@@ -45,7 +45,7 @@ class Paths:
 
     @property
     def lock(self) -> Path:
-        """Locked by whoever starts, stops or owns the cluster."""
+        """Locked by the process that starts, stops or owns the cluster."""
         return self.locks / f"{self.mark}.lock"
 
     @property
@@ -70,7 +70,7 @@ class Paths:
 
     @property
     def administrator(self) -> Path:
-        """The administrator's kubeconfig beside the cluster's other files, for our own kubectl."""
+        """The administrator's kubeconfig next to the cluster's other files, for our own kubectl."""
         return self.configuration / "administrator.kubeconfig"
 
     @property
@@ -95,7 +95,7 @@ class Paths:
 
     @property
     def kept_logs(self) -> Path:
-        """Where logs go when a start fails; those of a cluster elsewhere beside those of its name here."""
+        """Where logs go when a start fails; logs of clusters of one name in different roots stay apart."""
         return CHECKOUT / ".devcluster" / "logs" / (self.name if self._is_standard else self.mark)
 
     def remove_root_if_empty(self) -> None:
@@ -106,7 +106,7 @@ class Paths:
 
     @property
     def _is_standard(self) -> bool:
-        # With another folder for temporary files a cluster of this name may stand beside the usual one.
+        # With another folder for temporary files a cluster of this name may run next to the usual one.
         return self.root == _standard_root() and "TMPDIR" not in os.environ
 
     @property
@@ -144,9 +144,9 @@ def places(name: str, root: Path | None = None, locks: Path = LOCKS) -> Paths:
 
 
 def make_root(root: Path) -> None:
-    """Make a folder for state or locks; ClusterError where somebody else owns it.
+    """Make a folder for state or locks; ClusterError where another user owns it.
 
-    Tokens lie there, and what stands there is believed.
+    Tokens are stored there, and its content is trusted.
     """
     root.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not is_own(root):
@@ -156,5 +156,5 @@ def make_root(root: Path) -> None:
 
 
 def is_own(folder: Path) -> bool:
-    """Whether a folder is there and this user's, so that nobody else has written what stands in it."""
+    """Whether a folder exists and is this user's, so that no other user has written its content."""
     return folder.is_dir() and not folder.is_symlink() and folder.stat().st_uid == os.getuid()

@@ -1,4 +1,4 @@
-"""Keys, certificates and tokens of one cluster: made anew for every start, trusted by nobody else."""
+"""Keys, certificates and tokens of one cluster: created again at every start, trusted by no other cluster."""
 
 import secrets
 from dataclasses import dataclass

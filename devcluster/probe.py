@@ -1,4 +1,4 @@
-"""Pods that look around: the probe image prints what its container sees, and we read it.
+"""Probe pods: the probe image prints what its container sees, and we read it.
 
 Used by the story that ``make run`` plays and by the end-to-end tests.
 """
@@ -47,7 +47,7 @@ class Sight(msgspec.Struct, frozen=True):
 def container(
     name: str, *, gpus: int = 0, seconds: int | None = None, sidecar: bool = False
 ) -> dict[str, Any]:
-    """One container that looks around, then sleeps (for ever, or for the seconds given)."""
+    """One container that prints what it sees, then sleeps (indefinitely, or for the seconds given)."""
     spec: dict[str, Any] = {
         "name": name,
         "image": IMAGE,
@@ -75,7 +75,7 @@ def pod(
         name: of the pod.
         containers: app containers.
         init: regular init containers and sidecars.
-        model: the wish ``gpu-booking.io/model``.
+        model: the requested ``gpu-booking.io/model``.
         extra: further fields of ``spec``.
     """
     return {
@@ -103,7 +103,7 @@ def parse_sight(log: str) -> Sight | None:
         return None
 
 
-def look(
+def read_sight(
     kubectl: Callable[..., str], *, namespace: str, name: str, container_name: str = "main"
 ) -> Sight | None:
     """What a container has written; None when it has not written within a minute."""

@@ -1,4 +1,4 @@
-"""What must be there before a cluster can start, each with a sentence that says how to get it."""
+"""The requirements of a cluster's start, each with a message that says how to get it."""
 
 import os
 import sys

@@ -32,7 +32,7 @@ class NodeSpec(msgspec.Struct, frozen=True, kw_only=True):
 class ClusterSpec(msgspec.Struct, frozen=True, kw_only=True):
     """A whole cluster.
 
-    name: its name on this machine, at most 20 characters; two clusters of one name cannot stand together.
+    name: its name on this machine, at most 20 characters; two clusters of one name cannot run together.
     scheduler: a KubeSchedulerConfiguration (kubescheduler.config.k8s.io/v1) without its clientConnection's
         kubeconfig, or nothing for the default profile.
     apiserver_arguments: further command line arguments of kube-apiserver.

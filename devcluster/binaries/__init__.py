@@ -49,7 +49,7 @@ def ensure(report: Report = silent) -> Binaries:
     """Every executable that a cluster needs, built first if it is not in the cache.
 
     Raises:
-        BuildError: it could not be built; the sentence says what is missing and how to get it.
+        BuildError: it could not be built; the message names what is missing and how to get it.
 
     """
     folder = cache_folder()
@@ -71,7 +71,7 @@ def ensure_tool(tool: Tool, report: Report = silent) -> Path:
     """The folder with one tool's executables, built first if it is not in the cache.
 
     Raises:
-        BuildError: it could not be built; the sentence says what is missing and how to get it.
+        BuildError: it could not be built; the message names what is missing and how to get it.
 
     """
     folder = cache_folder()

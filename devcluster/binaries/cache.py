@@ -1,8 +1,8 @@
 """A folder of finished results, shared by all checkouts: made once, in one step, by one process at a time.
 
-Used for the binaries, the images and the Go toolchain. A result is made in a draft folder beside its place
-and renamed when it is whole, so that a killed build leaves nothing that looks finished. Results of other
-versions are kept: they are somebody else's, or this checkout's of tomorrow.
+Used for the binaries, the images and the Go toolchain. A result is built in a draft folder next to its final
+one and renamed when it is complete, so a killed build never leaves a half-finished result. Results of other
+versions are kept: another checkout may use them, or this one tomorrow.
 """
 
 import fcntl

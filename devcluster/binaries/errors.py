@@ -2,4 +2,4 @@
 
 
 class BuildError(Exception):
-    """Something could not be built; the sentence says what, why and what to do."""
+    """Something could not be built; the message says what, why and what to do."""

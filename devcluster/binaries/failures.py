@@ -30,12 +30,12 @@ ADVICE: Final = {
 
 
 def advice(output: str) -> str:
-    """What to do about a failed build, as far as its output tells; may be empty."""
+    """What to do about a failed build, as far as its output shows; may be empty."""
     return " ".join(message for pattern, message in ADVICE.items() if re.search(pattern, output))
 
 
 def message(what: str, status: int, lines: Sequence[str]) -> str:
-    """A failed build told whole: what, how it ended, what to do, and the end of what Go said."""
+    """The full report of a failed build: what, how it ended, what to do, and the end of Go's output."""
     said = list(dict.fromkeys(line for line in lines if line))
     todo = advice("\n".join(said))
     tail = "\n".join(f"    {line}" for line in said[-LINES_SHOWN:])

@@ -1,7 +1,7 @@
 """What is built from which pinned Go modules, and the key under which each tool's executables are kept.
 
-Versions stand in one place: `modules/<tool>/go.mod`, with its go.sum beside it. Every tool has modules of its
-own, because one common module graph would mix the versions that each of them was tested with. Pure, but for
+Versions are kept in one place: `modules/<tool>/go.mod`, with its go.sum. Every tool has modules of its own,
+because one common module graph would mix the versions that each of them was tested with. Pure, except for
 reading those files.
 """
 
@@ -96,7 +96,7 @@ TOOLS = (
 """In the order of building: the short ones first, so that a missing header shows within a minute."""
 
 KWOK = Tool(name="kwok", module="sigs.k8s.io/kwok", outputs=(("kwok", "kwok"),))
-"""Plays the kubelets of simulated nodes. No cluster needs it: whoever does asks for it alone."""
+"""Simulates the kubelets of many nodes. No cluster needs it: tests that do ask for it separately."""
 KIND = Tool(name="kind", module="sigs.k8s.io/kind", outputs=(("kind", "kind"),))
 """Makes clusters of Docker's containers. Here it reads `kind/cluster.yaml` for a test, and makes none."""
 

@@ -68,7 +68,7 @@ def ensure_go(folder: Path, report: Report, run: RunCommand = run_command) -> To
     """A Go that is new enough, installed into the cache folder if the machine has none.
 
     Raises:
-        BuildError: it had to be installed and could not be; the sentence names the ways out.
+        BuildError: it had to be installed and could not be; the message names the ways out.
 
     """
     oldest = oldest_go()

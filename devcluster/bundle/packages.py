@@ -38,9 +38,9 @@ def install(folder: Path, *, python: str, machine: str) -> None:
         ClusterError: a package is not to be had for it, or the version is none.
     """
     if not _VERSION.fullmatch(python):
-        raise ClusterError(f"{python!r} is no version of Python: it looks like 3.12.")
-    beside = folder.parent
-    testing = beside / "testing.txt"
+        raise ClusterError(f"{python!r} is no version of Python: it must be like 3.12.")
+    parent = folder.parent
+    testing = parent / "testing.txt"
     testing.write_text(chosen(CHECKOUT.joinpath("requirements/dev.txt").read_text(), TESTING))
     locks = [*(CHECKOUT / "requirements" / f"{part}.txt" for part in PARTS), testing]
     target = ("--target", str(folder), "--python-version", python, "--python-platform", f"{machine}-{LIBC}")
@@ -48,7 +48,7 @@ def install(folder: Path, *, python: str, machine: str) -> None:
     output(
         [*tool, "--only-binary", ":all:", "--require-hashes", *(f"--requirements={lock}" for lock in locks)]
     )
-    output([*tool, "--no-deps", str(_wheel(beside))])
+    output([*tool, "--no-deps", str(_wheel(parent))])
 
 
 def chosen(lock: str, names: tuple[str, ...]) -> str:

@@ -57,7 +57,7 @@ def write(pieces: Pieces, contents: Mapping[str, Path]) -> None:
 
     Args:
         pieces: where to.
-        contents: where each stands in the archive -> where it is.
+        contents: path in the archive -> path of the file.
     """
     with (
         io.BufferedWriter(pieces) as packed,

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""Plays tests/gpu on this machine and prints a report: ``./run``, as root, beside the files of the bundle.
+"""Runs tests/gpu on this machine and prints a report: ``./run``, as root, in the folder of the bundle.
 
-It is copied into the bundle and runs with the standard library alone. Nothing is fetched. It unpacks beside
-itself, changes no setting of a card, and takes away at the end what it lent to the system. Exit status: 0 all
-that was played is right, 1 something is not, 2 it cannot be played here, 3 nothing was tested on hardware.
+It is copied into the bundle and runs with only the standard library. Nothing is fetched. It unpacks next to
+itself, changes no setting of a card, and removes at the end what it added to the system. Exit status: 0 all
+tests that ran have passed, 1 one has failed, 2 they cannot run here, 3 nothing was tested on hardware.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 HERE = Path(__file__).resolve().parent
 WRONG, UNPLAYABLE, NOTHING_TESTED = 1, 2, 3
 COMMANDS = Path("/usr/local/sbin")
-"""Where lent commands are put: the cluster's daemons look there."""
+"""The folder for added commands: it is on the path of the cluster's daemons."""
 HIDDEN = ("/run", "/var/run", "/var/log", "/var/lib")
 """A node of the cluster sees empty folders of its own here."""
 PLAYS = {
@@ -45,7 +45,7 @@ OPTIONS = (
 
 
 class CannotPlayError(Exception):
-    """Why nothing can be played here; a sentence."""
+    """The tests cannot run here, and why."""
 
 
 class Played(NamedTuple):
@@ -93,7 +93,7 @@ def check(manifest: dict[str, Any], folder: Path, here: Path, *, root: bool) -> 
     if python != manifest["python"]:
         raise CannotPlayError(
             f"This is Python {python}, and the packages are for {manifest['python']}: run it by that one, or "
-            f"pack anew by `make gpu-bundle GPU_PYTHON={python}`."
+            f"pack again with `make gpu-bundle GPU_PYTHON={python}`."
         )
     if platform.machine() != manifest["machine"]:
         raise CannotPlayError(
@@ -109,7 +109,7 @@ def check(manifest: dict[str, Any], folder: Path, here: Path, *, root: bool) -> 
 
 
 def unpack(manifest: dict[str, Any], folder: Path, here: Path) -> None:
-    """Everything into a folder, which is made anew."""
+    """Unpack everything into a folder, which is created again."""
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     joined = io.BufferedReader(Joined([here / name for name in sorted(manifest["parts"])]))
@@ -184,8 +184,8 @@ def render(manifest: dict[str, Any], known: dict[str, str], played: dict[str, li
     for title, tests in played.items():
         lines += ["", f"## {title}", "", "| test | outcome | seconds |", "| --- | --- | --- |"]
         lines += [f"| {test.name} | {test.outcome} | {test.seconds:.1f} |" for test in tests]
-        told = sorted({f"{test.outcome}: {test.why}" for test in tests if test.why})
-        lines += ["", *(f"- {line}" for line in told)] if told else []
+        reasons = sorted({f"{test.outcome}: {test.why}" for test in tests if test.why})
+        lines += ["", *(f"- {line}" for line in reasons)] if reasons else []
     missing = [test.name for test in played.get("hardware", []) if test.outcome == "not tested"]
     lines += ["", f"**Not tested on hardware: {len(missing)}.** {', '.join(missing)}".rstrip()]
     return "\n".join(lines) + "\n"

@@ -1,4 +1,4 @@
-"""kubelet: one per node, telling the API server quickly what it sees."""
+"""kubelet: one per node, set up to report quickly to the API server."""
 
 import json
 from typing import Any
@@ -58,7 +58,7 @@ def configuration(node: NodePlan) -> str:
 
 
 def _resources(node: NodePlan) -> dict[str, Any]:
-    """Control groups and eviction; kubelets from 1.35 refuse version 1 of cgroups unless told otherwise."""
+    """Control groups and eviction; kubelets from 1.35 refuse version 1 of cgroups by default."""
     return {
         **({"failCgroupV1": False} if node.cluster.cgroup_version == 1 else {}),
         "cgroupDriver": "cgroupfs",
@@ -80,7 +80,7 @@ def _resources(node: NodePlan) -> dict[str, Any]:
 
 
 def _pace() -> dict[str, Any]:
-    """How often things are looked at and told, and no limits on telling."""
+    """Short periods of its checks and reports, and no rate limit on reports."""
     return {
         "syncFrequency": "5s",
         "nodeLeaseDurationSeconds": LEASE_SECONDS,

@@ -1,4 +1,4 @@
-"""kube-scheduler: the stock one, its profile given by whoever starts the cluster."""
+"""kube-scheduler: the stock one, with the profile of the cluster's specification."""
 
 import json
 
@@ -21,15 +21,15 @@ def command(plan: Plan) -> list[str]:
 
 
 def configuration(plan: Plan) -> str:
-    """KubeSchedulerConfiguration: the specification's, completed where it says nothing."""
-    wished = dict(plan.spec.scheduler)
-    client = {**_CLIENT, **wished.pop("clientConnection", {})}
+    """KubeSchedulerConfiguration: the specification's, with defaults for the fields that it lacks."""
+    given = dict(plan.spec.scheduler)
+    client = {**_CLIENT, **given.pop("clientConnection", {})}
     return json.dumps(
         {
             "apiVersion": "kubescheduler.config.k8s.io/v1",
             "kind": "KubeSchedulerConfiguration",
             "leaderElection": {"leaderElect": False},
-            **wished,
+            **given,
             "clientConnection": {**client, "kubeconfig": str(plan.configuration(f"{NAME}.kubeconfig"))},
         },
         indent=2,

@@ -11,7 +11,7 @@ from cluster import names
 from devcluster.binaries import BuildError
 from devcluster.cluster import Cluster
 from devcluster.demo import page
-from devcluster.demo.failure_dump import what_stands
+from devcluster.demo.failure_dump import cluster_state
 from devcluster.demo.play import Deployed, play
 from devcluster.demo.reporter import Reporter, StepError
 from devcluster.errors import ClusterError
@@ -47,7 +47,7 @@ def main(name: str, *, once: bool, processes: bool) -> None:
             try:
                 play(cluster, reporter, parts=parts, patience=_PATIENCE)
             except StepError as error:
-                raise ClusterError(f"{error}\n{what_stands(cluster)}") from error
+                raise ClusterError(f"{error}\n{cluster_state(cluster)}") from error
             reporter.say("parts", "the policy stays: bookings of 10 seconds and more, no time between two")
             reporter.chapter(f"REST API: {parts.booking_url}/api/v1\nexport KUBECONFIG={cluster.kubeconfig}")
             if not once:
@@ -67,8 +67,8 @@ def _stay(cluster: Cluster, reporter: Reporter, parts: Deployed) -> None:
             f"Page: {address}\nTo sign in as alice there, paste what this prints:"
             f" {_kubectl(cluster.name)} {token}"
         )
-        looks = f"{_kubectl(cluster.name)} get pods -A"
-        reporter.chapter(f"The cluster stays until Ctrl-C. Try in another terminal: {looks}")
+        example = f"{_kubectl(cluster.name)} get pods -A"
+        reporter.chapter(f"The cluster stays until Ctrl-C. Try in another terminal: {example}")
         threading.Event().wait()
 
 

@@ -33,6 +33,6 @@ def administrator(cluster: Cluster) -> KubeClient:
 
 
 def person(cluster: Cluster, token: str) -> KubeClient:
-    """A client with the rights of whoever has the token."""
+    """A client with the rights of the token's owner."""
     connection = Connection(server=cluster.api_server, ca_file=cluster.ca_file, credentials=_Bearer(token))
     return KubeClient(connection, SystemClock(), user_agent=names.DEVCLUSTER, timeouts=_TIMEOUTS)

@@ -62,7 +62,7 @@ class BookingClient:
         self._reporter.say("alice", f"{booking} is over")
 
     def _state(self, booking: str) -> str:
-        return str(self._expect(self._rest.show(booking), f"alice looks at {booking}")["state"])
+        return str(self._expect(self._rest.show(booking), f"alice reads {booking}")["state"])
 
     def _expect(self, answer: Answer, step: str) -> dict[str, Any]:
         if answer.is_refusal:

@@ -1,4 +1,4 @@
-"""What the story plays on, and how it is told."""
+"""The context of the story's steps, and the lines that report it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ class Context:
 
 
 class Narrator:
-    """Tells what happens to pods at the moment at which it does."""
+    """Reports what happens to pods as it happens."""
 
     def __init__(self, reporter: Reporter) -> None:
         self._reporter = reporter
@@ -74,8 +74,8 @@ class Narrator:
         """Devices by name, with their models."""
         return ", ".join(f"{u} ({self.model(u)})" for u in sorted(uuids)) or "no device"
 
-    def tell(self, milestone: str, pod: Pod) -> None:
-        """One line for one thing that happened."""
+    def report(self, milestone: str, pod: Pod) -> None:
+        """Write one line for one milestone of a pod."""
         name, now = pod.metadata.name, self._reporter.seconds
         if milestone == "returned":
             self._since[name] = now
@@ -87,7 +87,7 @@ class Narrator:
             "scheduled": f"is scheduled to {pod.spec.node_name} {took}",
             "bound": f"is bound with {self.devices(pod_status.devices(pod))}",
             "running": f"runs {took}",
-            "told": f"is told: {pod_status.notice(pod)}",
+            "notified": f"is notified: {pod_status.notice(pod)}",
             "leaving": "has to leave",
             "ended": f"has ended {took}",
         }

@@ -1,4 +1,4 @@
-"""What stands when a step of the story fails: for whoever reads why."""
+"""The state of the cluster when a step of the story fails, to find out why."""
 
 from pathlib import Path
 from typing import Final, Protocol
@@ -14,28 +14,28 @@ _ASKED: Final = (
 )
 
 
-class Stands(Protocol):
-    """A ``devcluster.cluster.Cluster``."""
+class Inspected(Protocol):
+    """The part of ``devcluster.cluster.Cluster`` that is used here."""
 
     def kubectl(self, *words: str) -> str:
         """What kubectl prints; ClusterError where it fails."""
         ...
 
     def keep_logs(self) -> Path | None:
-        """Where they are kept then."""
+        """Keep the logs. Returns their folder."""
         ...
 
 
-def what_stands(cluster: Stands) -> str:
+def cluster_state(cluster: Inspected) -> str:
     """Pods, nodes and the newest events of a cluster, and where its logs are kept."""
     said = [f"{words[0]}:\n{_asked(cluster, *words)}" for words in _ASKED]
     logs = cluster.keep_logs()
     return "\n".join([*said, *([f"All logs are kept in {logs}."] if logs else [])])
 
 
-def _asked(cluster: Stands, *words: str) -> str:
+def _asked(cluster: Inspected, *words: str) -> str:
     try:
-        told = cluster.kubectl("get", *words, "--request-timeout=5s")
+        output = cluster.kubectl("get", *words, "--request-timeout=5s")
     except ClusterError as error:
-        told = str(error)
-    return "\n".join(f"  {line.rstrip()}" for line in told.splitlines()[-_LINES:])
+        output = str(error)
+    return "\n".join(f"  {line.rstrip()}" for line in output.splitlines()[-_LINES:])

@@ -53,7 +53,7 @@ def play(
 
     Args:
         cluster: with two nodes of the usual simulated GPUs, and nothing of ours in it.
-        reporter: who tells.
+        reporter: writes the lines.
         parts: what is deployed; default: processes of the host.
         interlude: called with a name at the moments at which a test may want to do harm.
         patience: seconds that every step may take.
@@ -75,7 +75,7 @@ def play(
 def _context(cluster: Cluster, parts: Deployed, narrator: Narrator) -> Iterator[Context]:
     """Follow pods and nodes while the story plays."""
     kube, clock, stop = administrator(cluster), SystemClock(), threading.Event()
-    pods, nodes = PodCache(narrator.tell), ObjectCache[Node]()
+    pods, nodes = PodCache(narrator.report), ObjectCache[Node]()
     threads = [
         threading.Thread(target=follower.run, args=(stop,), daemon=True)
         for follower in (

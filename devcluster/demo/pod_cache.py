@@ -1,4 +1,4 @@
-"""The newest state of every pod and node, kept by reflectors, and waiting for it to become something."""
+"""Caches of every pod and node, fed by reflectors, and waits for conditions on them."""
 
 import threading
 from collections.abc import Callable, Iterable
@@ -50,29 +50,29 @@ class ObjectCache(Generic[T]):
 
 
 class PodCache(ObjectCache[Pod]):
-    """The newest version of each pod, and the moment at which each milestone was first seen."""
+    """The newest version of each pod; it reports each milestone of a pod once."""
 
-    def __init__(self, tell: Callable[[str, Pod], None]) -> None:
-        """Args: tell: called once per pod and milestone, with its name, in the order in which they happen."""
+    def __init__(self, report: Callable[[str, Pod], None]) -> None:
+        """Args: report: called once per pod and milestone, with the milestone's name, in their order."""
         super().__init__()
-        self._tell = tell
-        self._told: set[tuple[str, str]] = set()
+        self._report = report
+        self._reported: set[tuple[str, str]] = set()
 
     def replace(self, items: Iterable[Pod], version: str) -> None:
-        """All pods there are: what happened to them while nobody could follow is told now."""
+        """All pods: what happened to them while the watch was interrupted is reported now."""
         pods = tuple(items)
         super().replace(pods, version)
         for pod in pods:
-            self._look(pod)
+            self._check(pod)
 
     def upsert(self, obj: Pod) -> None:
         """A new or changed pod."""
         super().upsert(obj)
-        self._look(obj)
+        self._check(obj)
 
-    def _look(self, obj: Pod) -> None:
+    def _check(self, obj: Pod) -> None:
         for name, reached in MILESTONES.items():
             key = (obj.metadata.uid, name)
-            if key not in self._told and reached(obj):
-                self._told.add(key)
-                self._tell(name, obj)
+            if key not in self._reported and reached(obj):
+                self._reported.add(key)
+                self._report(name, obj)

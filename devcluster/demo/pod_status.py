@@ -1,4 +1,4 @@
-"""What has happened to a pod, read off the pod itself. Pure."""
+"""What has happened to a pod, from the pod object itself. Pure."""
 
 from collections.abc import Callable
 from datetime import datetime
@@ -33,22 +33,22 @@ def held(pod: Pod) -> frozenset[str]:
 
 
 def notice(pod: Pod) -> str | None:
-    """What a victim has been told."""
+    """The notice on a victim."""
     return pod.metadata.annotation(names.NOTICE)
 
 
 def is_evicted(pod: Pod) -> bool:
-    """Whether somebody has told it to go for another's sake."""
+    """Whether it was evicted for another pod."""
     return is_terminating(pod) and has_condition(pod, names.DISRUPTION_TARGET)
 
 
 def came_back_from(pod: Pod) -> str | None:
-    """Uid of the pod in whose place it stands."""
+    """Uid of the pod that it replaces."""
     return pod.metadata.annotation(names.RECREATED_FROM)
 
 
 def is_running(pod: Pod) -> bool:
-    """Whether the kubelet says that it runs."""
+    """Whether the kubelet reports that it runs."""
     return pod.status.phase == "Running"
 
 
@@ -71,7 +71,7 @@ def has_ended(pod: Pod) -> bool:
 
 
 def waiting_because(pod: Pod) -> str | None:
-    """The scheduler's sentence about a pod that it cannot place; None when it has none."""
+    """The scheduler's message about a pod that it cannot place; None when it has none."""
     for condition in pod.status.conditions or ():
         if condition.type == "PodScheduled" and condition.status == "False" and condition.message:
             return condition.message
@@ -79,7 +79,7 @@ def waiting_because(pod: Pod) -> str | None:
 
 
 def describe(pod: Pod | None) -> str:
-    """One line about where a pod stands, for the message of a step that did not happen."""
+    """The pod's state on one line, for the message of a step that did not happen."""
     if pod is None:
         return "there is no such pod"
     facts = [f"phase {pod.status.phase}", f"node {pod.spec.node_name or 'none'}"]
@@ -96,8 +96,8 @@ MILESTONES: Final[dict[str, Callable[[Pod], bool]]] = {
     "scheduled": lambda pod: node_of(pod) is not None,
     "bound": lambda pod: bool(devices(pod)),
     "running": is_running,
-    "told": lambda pod: notice(pod) is not None,
+    "notified": lambda pod: notice(pod) is not None,
     "leaving": is_evicted,
     "ended": has_ended,
 }
-"""What is told of every pod, in the order in which it happens."""
+"""The milestones that are reported of every pod, in the order in which they happen."""

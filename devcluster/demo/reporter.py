@@ -1,4 +1,4 @@
-"""How the story is told: a line per thing that happened, with the time it took."""
+"""Reports the story: a line for each step, with the time it took."""
 
 import sys
 import threading
@@ -12,7 +12,7 @@ from devcluster.wait import Stopwatch
 class StepError(Exception):
     """A step of the story did not happen.
 
-    step: which one. expected and seen: sentences without a full stop.
+    step: which one. expected and seen: messages without a full stop.
     """
 
     def __init__(self, step: str, *, expected: str, seen: str) -> None:

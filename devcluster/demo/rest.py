@@ -57,9 +57,9 @@ class Rest:
         """One booking."""
         return self.ask("GET", f"/bookings/{name}")
 
-    def change(self, name: str, **wish: object) -> Answer:
-        """Let a booking become something else: ``start``, ``end``, ``count``, ``namespace``."""
-        return self.ask("PATCH", f"/bookings/{name}", dict(wish))
+    def change(self, name: str, **fields: object) -> Answer:
+        """Change fields of a booking: ``start``, ``end``, ``count``, ``namespace``."""
+        return self.ask("PATCH", f"/bookings/{name}", dict(fields))
 
     def release(self, name: str) -> Answer:
         """End a running booking now."""

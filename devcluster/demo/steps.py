@@ -41,8 +41,8 @@ class Steps:
     def create(self, name: str, *, user: str, model: str | None) -> None:
         """Somebody creates a pod that asks for one GPU."""
         body = probe.pod(name, [probe.container("main", gpus=1)], model=model)
-        wish = f" of model {model}" if model else ""
-        self._reporter.say(name, f"is created by {user} and asks for one GPU{wish}")
+        of_model = f" of model {model}" if model else ""
+        self._reporter.say(name, f"is created by {user} and asks for one GPU{of_model}")
         self._narrator.begins(name)
         self._context.people[user].create(PODS, body, namespace=self._context.namespace)
 
@@ -62,7 +62,7 @@ class Steps:
                 f"{name} is bound with the right GPU", expected=wanted, seen=self._narrator.devices(given)
             )
         self.wait(name, lambda p: pod_status.has_started(p) or None, f"{name} runs")
-        self._look_inside(name, given)
+        self._check_inside(name, given)
         return given
 
     def waits(self, name: str) -> None:
@@ -73,8 +73,8 @@ class Steps:
     def checkpoint(self, name: str, *, user: str, others: tuple[str, ...]) -> None:
         """The pod's owner writes down that its work is safe up to now; what the others did is not safe.
 
-        It is not worth telling before they have done something: instants have whole seconds, and a pod that
-        began in this one has lost as little.
+        Not before the others have done some work: instants have whole seconds, and a pod that began in this
+        second has lost as little.
         """
         for other in others:
             self.wait(
@@ -90,7 +90,7 @@ class Steps:
         self._reporter.say(name, f"has written a checkpoint at {now}: an eviction would lose little")
 
     def comes_back(self, name: str, was: Pod) -> None:
-        """The pod was taken away and stands there again, under its name, without a GPU, and runs."""
+        """The pod was evicted and exists again, under its name, without a GPU, and runs."""
         uid = was.metadata.uid
 
         def back(pod: Pod) -> Pod | None:
@@ -102,7 +102,7 @@ class Steps:
             raise StepError(
                 f"{name} comes back without a GPU", expected="no GPU in it", seen="it asks for one"
             )
-        sight = probe.look(self._context.kubectl, namespace=self._context.namespace, name=name)
+        sight = probe.read_sight(self._context.kubectl, namespace=self._context.namespace, name=name)
         if sight is None or sight.gpu_minors or sight.env.get(names.VISIBLE_DEVICES_VARIABLE) != "none":
             raise StepError(
                 f"the container of {name} sees no GPU", expected="none", seen=str(sight or "no output")
@@ -135,8 +135,8 @@ class Steps:
             raise StepError(step, expected=f"this within {patience:.0f} s", seen=seen)
         return found
 
-    def _look_inside(self, name: str, given: frozenset[str]) -> None:
-        sight = probe.look(self._context.kubectl, namespace=self._context.namespace, name=name)
+    def _check_inside(self, name: str, given: frozenset[str]) -> None:
+        sight = probe.read_sight(self._context.kubectl, namespace=self._context.namespace, name=name)
         expected = (tuple(sorted(given)), tuple(sorted(self._devices[u].index for u in given)))
         if sight is None or (sight.uuids, sight.gpu_minors) != expected:
             raise StepError(

@@ -1,4 +1,4 @@
-"""The story: GPUs are taken by whoever comes, booked, given to whom they are booked for, and given back."""
+"""The story: GPUs are taken without a booking, booked, given to the booked pod, and given back."""
 
 from cluster import names
 from cluster.objects.pods import Pod
@@ -47,7 +47,7 @@ class Story:
         four = [f"bob-{n}" for n in range(1, 5)]
         for name in four:
             self._steps.create(name, user="bob", model=A100)
-        for name in four:  # whoever is served last waits: it shall be the fifth
+        for name in four:  # the pod that is served last waits: it shall be the fifth
             self._steps.wait(name, pod_status.node_of, f"{name} is scheduled")
         self._steps.create("bob-5", user="bob", model=A100)
         for name in four:

@@ -1,7 +1,7 @@
 """A simulated NVML: our own ``libnvidia-ml.so.1`` under the real pynvml, changed while programs run.
 
-``FakeNvml`` is what tests and the development cluster use; ``library`` compiles the C sources beside this
-file once per machine. What the library answers follows a survey of a real H200. Nothing shipped imports it.
+Tests and the development cluster use ``FakeNvml``; ``library`` compiles the C sources next to this file once
+per machine. The library's values follow a survey of a real H200. No shipped code imports it.
 """
 
 from devcluster.fakenvml.build import CompilerMissingError, library

@@ -1,6 +1,6 @@
 """`python -m devcluster.fakenvml FOLDER NODE LIBRARY`: lays simulated GPUs into a folder of their node.
 
-What stands there already stays: somebody may have changed the GPUs, and the node may have started again.
+Existing files stay: a test may have changed the GPUs, and the node may have started again.
 """
 
 import shutil

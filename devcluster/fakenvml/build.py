@@ -66,7 +66,7 @@ def _fingerprint(compiler: str) -> str:
 
 
 def _compile(compiler: str, target: Path) -> None:
-    """Write beside the target and rename: several processes may do this at once."""
+    """Write next to the target and rename: several processes may do this at the same time."""
     units = [str(path) for path in sources() if path.suffix == ".c"]
     with tempfile.TemporaryDirectory(dir=target.parent) as scratch:
         fresh = Path(scratch) / SONAME

@@ -111,7 +111,7 @@ static long now_ms(void) {
     return now.tv_sec * 1000L + now.tv_nsec / 1000000L;
 }
 
-/* TIMEOUT: nothing yet. Events come before the news that a GPU of the set is lost. */
+/* TIMEOUT: nothing yet. Events come before the error that a GPU of the set is lost. */
 static nvmlReturn look(EventSet *set, nvmlEventData_t *data) {
     Call call;
     Event event;

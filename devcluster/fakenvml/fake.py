@@ -156,17 +156,17 @@ class FakeNvml:
         """Bytes that programs hold on the GPU."""
         self._set(gpu, "used", used)
 
-    def mig(self, gpu: int | str, devices: Sequence[MigSpec], *, told: bool = True) -> None:
-        """Divide the GPU into these MIG devices (none: MIG off), and tell it as an event, or leave that out.
+    def mig(self, gpu: int | str, devices: Sequence[MigSpec], *, with_event: bool = True) -> None:
+        """Partition the GPU into these MIG devices (none: MIG off), with or without an event about it.
 
-        The driver's files and device nodes that give access to them are there before.
+        The driver's files and device nodes that give access to them are created first.
         """
         state = statefile.read(self.state)
         minor = int(state[f"gpu.{statefile.index_of(state, gpu)}.minor"])
         capabilities.lay_out(self.folder, minor, devices)
         with statefile.editing(self.state) as state:
             statefile.put_migs(state, statefile.index_of(state, gpu), tuple(devices))
-        if told:
+        if with_event:
             self.event(gpu, _MIG_CHANGE)
 
     def bound(self) -> None:
@@ -197,13 +197,13 @@ class FakeNvml:
     # --- faults ---------------------------------------------------------------------------------------
 
     def reload(self) -> None:
-        """The driver's kernel module is loaded anew."""
+        """The driver's kernel module is loaded again."""
         module = self.sys_root / "module/nvidia"
-        beside = module.with_name("nvidia.fresh")
-        beside.mkdir(parents=True)
+        fresh = module.with_name("nvidia.fresh")
+        fresh.mkdir(parents=True)
         if module.exists():
             module.rmdir()
-        beside.rename(module)
+        fresh.rename(module)
 
     def init_error(self, code: int) -> None:
         """What nvmlInit answers from now on: 0 success, 9 driver not loaded, 17 blocked by the system."""

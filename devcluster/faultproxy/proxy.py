@@ -38,7 +38,7 @@ class FaultProxy:
         self.ca_file: Final = identity.certificate
         """What a client must trust."""
         self.rules: Final = Rules()
-        """What becomes of calls; set it anew at any time."""
+        """The faults of calls; it can be set again at any time."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(identity.certificate, identity.key)
         self._streams = Streams()

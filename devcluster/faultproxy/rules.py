@@ -128,9 +128,9 @@ class Rule:
     after: int = 0
     """So many matching calls pass first."""
     every: float = 1
-    """Of those that follow, the first and then every so-manieth; with 2.6 no loop can keep step."""
+    """Of the following calls, the first and then every n-th; with 2.6 no loop can keep step."""
     times: int | None = 1
-    """How often it acts, None for ever."""
+    """How often it acts; None: without limit."""
     per: Callable[[Call], Hashable] = altogether
     """Calls for which this is the same are counted together, apart from all others."""
 

@@ -11,7 +11,7 @@ from cluster.process.clock import Clock
 from devcluster.faultproxy.calls import Call
 from devcluster.faultproxy.rules import Action, Cut, Stall
 
-_LOOK_EVERY = 0.2
+_CHECK_EVERY = 0.2
 
 
 @dataclass(eq=False)
@@ -21,7 +21,7 @@ class Stream:
     call: Call
     client: socket.socket
     stop_reading: Callable[[], None]
-    """Wakes whoever reads from the API server."""
+    """Wakes the thread that reads from the API server."""
     ended: threading.Event = field(default_factory=threading.Event)
 
     def end(self) -> None:
@@ -88,7 +88,7 @@ class Streams:
 
     def _notice(self) -> None:
         """A client of a watch has nothing to say: when it can be read from, it is gone."""
-        while not self.closed.wait(_LOOK_EVERY):
+        while not self.closed.wait(_CHECK_EVERY):
             streams = self.running(lambda _call: True)
             for stream in _readable(streams):
                 stream.end()

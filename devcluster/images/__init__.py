@@ -31,7 +31,7 @@ def ensure(report: Report = silent) -> tuple[Image, ...]:
     """Every image that a cluster needs, made first if it is not in the cache.
 
     Raises:
-        BuildError: it could not be made; the sentence says what is missing and how to get it.
+        BuildError: it could not be built; the message names what is missing and how to get it.
 
     """
     folder = cache_folder()

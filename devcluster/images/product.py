@@ -1,6 +1,6 @@
 """The product's images, as `make image` builds them and the end-to-end tests run them: one for each part.
 
-They are made anew when anything that gets into them has changed, and kept beside the binaries.
+They are rebuilt when anything that gets into them has changed, and kept next to the binaries.
 """
 
 import hashlib
@@ -38,11 +38,11 @@ def build(version: str, report: Report = silent, *, builder: Builder | None = No
 
     Args:
         version: their tag.
-        report: told how far it is.
+        report: gets the progress.
         builder: default: Docker or buildah, whichever there is.
 
     Raises:
-        BuildError: it could not be made; the sentence says why.
+        BuildError: it could not be built; the message says why.
     """
     folder = cache_folder() / "images"
     made = tuple(Image(tag(target, version), Path(f"{target}.tar")) for target in TARGETS)

@@ -1,8 +1,8 @@
 """Our parts in a development cluster: host processes with ServiceAccount tokens and the chart's RBAC.
 
-A node agent runs inside its node's mount namespace, the extender beside the GPU profile's kube-scheduler,
+A node agent runs inside its node's mount namespace, the extender next to the GPU profile's kube-scheduler,
 booking server and controller behind the chart's Services. None of them has an administrator's token.
-`people.py` has those who use them.
+`people.py` has their users.
 """
 
 from devcluster.product.deploy import Parts

@@ -48,12 +48,12 @@ class Administration(Protocol):
 
 
 def external(address: str, port: int) -> dict[str, Any]:
-    """The value of a part that runs as a process of the host beside the API server."""
+    """The value of a part that runs as a process of the host, like the API server."""
     return {"external": {"address": address, "port": port}}
 
 
-def beside_the_api_server(address: str) -> dict[str, Any]:
-    """What a cluster is told in which every part of ours is a process of the host: the chart makes no pod."""
+def external_values(address: str) -> dict[str, Any]:
+    """The values for a cluster in which every part of ours is a process of the host: the chart has no pod."""
     return {
         "server": external(address, booking_server.PORT),
         "controller": external(address, booking_controller.PORT),
@@ -111,8 +111,8 @@ def render(
         program: Helm.
         folder: for what it keeps.
         values: of the chart.
-        served: kinds of API that the cluster has beside those that Helm takes for granted.
-        kubernetes: version of the cluster, as its API server says it; default: Helm's own.
+        served: kinds of API that the cluster has besides those that Helm takes for granted.
+        kubernetes: version of the cluster, as its API server reports it; default: Helm's own.
     """
     kinds = [f"--api-versions={kind}" for kind in served]
     version = [f"--kube-version={kubernetes}"] if kubernetes else []

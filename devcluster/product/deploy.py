@@ -69,7 +69,7 @@ class Parts:
         """Chart, people, and every part; returns when all of them are ready.
 
         Args:
-            report: told what stands.
+            report: called for each part that is ready.
             mode: whose kube-scheduler asks the extender; of two extenders of mode `existing` one gets ready.
             server: environment of the booking server that differs from the usual one.
             controller: the same of the controller.
@@ -186,7 +186,7 @@ class Parts:
         return answering, self._start(part)
 
     def of_extender(self) -> dict[str, str]:
-        """The environment of an extender that stands in the place of the usual one."""
+        """The environment of an extender that runs in place of the usual one."""
         return self._account(extender.ACCOUNT) | extender.election(elects=self._elects)
 
     @contextmanager
@@ -227,8 +227,8 @@ class Parts:
         return identity.environment(self._cluster, self.folder, account, node=node)
 
     def _values(self) -> dict[str, object]:
-        """What the chart is told: the parts run beside the API server."""
-        values = chart.beside_the_api_server(self._cluster.address)
+        """The chart's values: the parts run as processes of the host."""
+        values = chart.external_values(self._cluster.address)
         by = {"mode": "existing", "name": existing.SCHEDULER} if self._mode == "existing" else {}
         return {**values, "scheduler": by, "server": {**values["server"], "url": self.booking_url}}
 

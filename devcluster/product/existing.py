@@ -1,7 +1,7 @@
 """Mode ``existing`` in a development cluster: two extenders, asked by the cluster's own kube-scheduler.
 
-What a kubelet and the endpoint controller do for pods is not done for processes of the host: whoever tests
-this writes the endpoints of the Service himself (``endpoints``).
+A kubelet and the endpoint controller do nothing for processes of the host: a test of this mode writes the
+endpoints of the Service itself (``endpoints``).
 """
 
 from collections.abc import Mapping

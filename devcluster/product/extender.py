@@ -14,7 +14,7 @@ PORT: Final = 8880
 
 
 def scheduler(number: int) -> str:
-    """Of the kube-scheduler beside an extender: the name of its daemon and, by itself, of its host."""
+    """The name of an extender's kube-scheduler: of its daemon and of its host."""
     return f"gpu-scheduler-{number}" if number else "gpu-scheduler"
 
 

@@ -1,4 +1,4 @@
-"""The stock kube-scheduler of the profile `gpu-booking`, beside the extender that it asks."""
+"""The stock kube-scheduler of the profile `gpu-booking`, next to the extender that it calls."""
 
 import json
 from pathlib import Path

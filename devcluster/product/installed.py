@@ -34,9 +34,9 @@ class Installed:
     """Our chart's pods in one cluster."""
 
     def __init__(self, cluster: Cluster, values: Mapping[str, Any] | None = None) -> None:
-        """Args: values: of the chart, beside those that a development cluster needs; given before these."""
+        """Args: values: of the chart, besides those that a development cluster needs; they have priority."""
         self._cluster = cluster
-        self._wished = values or {}
+        self._given = values or {}
         self.folder = cluster.state / "parts"
         self.folder.mkdir(mode=0o700, exist_ok=True)
         self.people = People(cluster, self.folder)
@@ -99,7 +99,7 @@ class Installed:
                 raise ClusterError(f"{error}\n{seen}\n{said}") from error
 
     def _workloads(self) -> tuple[str, ...]:
-        mode = self._wished.get("scheduler", {}).get("mode")
+        mode = self._given.get("scheduler", {}).get("mode")
         deciding = EXTENDERS if mode == "existing" else f"deployment/{names.SCHEDULER_ACCOUNT}"
         server, controller = f"deployment/{names.BOOKING_SERVER}", f"deployment/{names.CONTROLLER}"
         return f"daemonset/{names.NODE_AGENT}", deciding, server, controller
@@ -135,7 +135,7 @@ class Installed:
             "server": {"settings": self._server, "url": self._url},
             "nodeAgent": self._simulated(),
         }
-        return _merged(needed, self._wished)
+        return _merged(needed, self._given)
 
     def _simulated(self) -> dict[str, Any]:
         """Each agent sees the folder of its node at the path that it has on the node."""

@@ -1,4 +1,4 @@
-"""People of a development cluster: ServiceAccounts that stand for them, and who they are to our parts."""
+"""People of a development cluster: a ServiceAccount for each, and their users in our parts."""
 
 import json
 from pathlib import Path

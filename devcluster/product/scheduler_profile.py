@@ -1,7 +1,7 @@
 """KubeSchedulerConfigurations that ask our extender: a scheduler of our own, or the cluster's.
 
-Every value here is one of those without which pods spin, wait for ever or are bound without devices
-(kube-scheduler 1.37): names only are sent (``nodeCacheCapable``), all nodes are looked at
+Without any of these values pods are retried in a busy loop, wait indefinitely or are bound without devices
+(kube-scheduler 1.37): only names are sent (``nodeCacheCapable``), all nodes are considered
 (``percentageOfNodesToScore: 100``), and a binder is never ``ignorable``.
 """
 
@@ -14,7 +14,7 @@ from cluster import names
 _VERBS = ("filter", "prioritize", "preempt", "bind")
 _SCHEDULE = {f"{verb}Verb": verb for verb in _VERBS}
 WEIGHT = 10
-"""Of the extender's scores beside those of kube-scheduler's own plugins: as the chart has it."""
+"""Of the extender's scores relative to those of kube-scheduler's own plugins: as in the chart."""
 _ELECTION = {
     "leaderElect": True,
     "resourceNamespace": names.NAMESPACE,
