@@ -60,7 +60,7 @@ def arena(nodes: int, *, larger: Mapping[str, int] | None = None) -> "Iterator[A
 def _install(cluster: Cluster) -> None:
     """Accounts and rights of our parts; nobody answers for the webhook: it and the policies are left out."""
     # The policies refuse pods with GPUs that did not come by the webhook.
-    chart.install(cluster, chart.beside_the_api_server(cluster.address) | {"policies": {"enabled": False}})
+    chart.install(cluster, chart.external_values(cluster.address) | {"policies": {"enabled": False}})
     cluster.kubectl("delete", "mutatingwebhookconfigurations", "--all")
     cluster.kubectl("create", "namespace", NAMESPACE)
 

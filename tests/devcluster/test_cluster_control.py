@@ -282,7 +282,7 @@ def test_it_is_counted_anew_how_often_processes_have_fallen(control: Control, tm
     )
     assert poll(lambda: control.processes()["one"].restarted == 1, seconds=PATIENCE)
 
-    control.count_anew()
+    control.reset_restarts()
 
     assert control.processes()["one"].restarted == 0
     assert control.processes()["one"].exited is None

@@ -230,7 +230,7 @@ class Playground:
         """A container sees these devices and no others."""
         known = self.inventory()
         expected = tuple(sorted(uuids))
-        seen = probe.look(self.kubectl, namespace=self.namespace, name=name, container_name=container)
+        seen = probe.read_sight(self.kubectl, namespace=self.namespace, name=name, container_name=container)
         assert seen is not None, f"{name}/{container} has said nothing"
         assert seen.uuids == expected, f"{name}/{container}"
         assert seen.gpu_minors == tuple(sorted(known[u][1].index for u in expected)), f"{name}/{container}"

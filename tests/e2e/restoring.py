@@ -158,7 +158,7 @@ class Restoring:
         for node, stored in self._was.gpus.items():
             FakeNvml(self._cluster.gpu_folder(node)).store(stored)
         self._parts.restore()
-        self._cluster.count_anew()
+        self._cluster.reset_restarts()
         left = list(_processes(self._was.daemons, _running(self._cluster)))
         if left:
             return left  # time changes nothing about it

@@ -49,7 +49,7 @@ def returned(ground: Playground, was: Pod) -> Pod:
     pod = ground.await_that(f"{was.metadata.name} comes back and runs", back)
     assert not asks_for_gpus(pod)
     for container in pod.spec.containers or ():
-        seen = probe.look(
+        seen = probe.read_sight(
             ground.kubectl,
             namespace=ground.namespace,
             name=pod.metadata.name,

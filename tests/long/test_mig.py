@@ -47,7 +47,7 @@ def asking(playground: Playground, name: str, resource: str) -> str:
 
 
 def sight(playground: Playground, name: str) -> Sight:
-    seen = probe.look(playground.kubectl, namespace=playground.namespace, name=name)
+    seen = probe.read_sight(playground.kubectl, namespace=playground.namespace, name=name)
     assert seen is not None
     return seen
 

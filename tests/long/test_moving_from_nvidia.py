@@ -70,7 +70,7 @@ class Others:
         """What its container of now sees."""
         sight = self.playground.await_that(
             f"{name} has looked around",
-            lambda: probe.look(self.playground.kubectl, namespace=UNSEEN, name=name),
+            lambda: probe.read_sight(self.playground.kubectl, namespace=UNSEEN, name=name),
         )
         return frozenset(sight.uuids)
 

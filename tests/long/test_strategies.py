@@ -36,7 +36,7 @@ def test_the_environment_names_the_devices_for_the_container_runtime(
     name = playground.simple("pod", node=NODE)
     playground.await_phase([name])
     (uuid,) = playground.assignment(name)["main"]
-    seen = probe.look(playground.kubectl, namespace=playground.namespace, name=name)
+    seen = probe.read_sight(playground.kubectl, namespace=playground.namespace, name=name)
     assert seen is not None
     assert seen.env[names.VISIBLE_DEVICES_VARIABLE] == uuid
     assert seen.uuids == (uuid,)
@@ -47,7 +47,7 @@ def test_by_cdi_the_pod_cannot_override_what_it_sees(playground: Playground) -> 
     container["env"] = [{"name": names.VISIBLE_DEVICES_VARIABLE, "value": "all"}]
     name = playground.create(probe.pod("greedy", [container]))
     playground.await_phase([name])
-    seen = probe.look(playground.kubectl, namespace=playground.namespace, name=name)
+    seen = probe.read_sight(playground.kubectl, namespace=playground.namespace, name=name)
     assert seen is not None
     assert seen.env[names.VISIBLE_DEVICES_VARIABLE] == "void"
     playground.check_agreement(name)

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from devcluster.demo.failure_dump import what_stands
+from devcluster.demo.failure_dump import cluster_state
 from devcluster.errors import ClusterError
 
 
@@ -19,7 +19,7 @@ class Stands:
 
 
 def test_pods_nodes_the_newest_events_and_where_its_logs_are() -> None:
-    said = what_stands(Stands()).splitlines()
+    said = cluster_state(Stands()).splitlines()
     assert said[:4] == [
         "pods:",
         "  bob-1   Pending",

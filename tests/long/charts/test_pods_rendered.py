@@ -204,4 +204,4 @@ def test_bookings_survive_an_uninstallation(render: Render) -> None:
 
 
 def test_parts_outside_the_cluster_have_no_pods(render: Render) -> None:
-    assert not workloads(render(chart.beside_the_api_server("192.0.2.10")))
+    assert not workloads(render(chart.external_values("192.0.2.10")))

@@ -169,7 +169,7 @@ def field() -> Iterator[Field]:
 
 def _install(cluster: Cluster, kube: KubeClient) -> None:
     """The chart without what would change or refuse the pods that are made here."""
-    chart.install(cluster, chart.beside_the_api_server(cluster.address) | {"policies": {"enabled": False}})
+    chart.install(cluster, chart.external_values(cluster.address) | {"policies": {"enabled": False}})
     cluster.kubectl("delete", "mutatingwebhookconfigurations", "--all")
     cluster.kubectl("create", "namespace", NAMESPACE)
     for name, value in (("highest", HIGHEST), ("important", 1000)):

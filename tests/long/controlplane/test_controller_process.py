@@ -42,7 +42,7 @@ def cluster() -> Iterator[Cluster]:
 @pytest.fixture(scope="module")
 def parts(cluster: Cluster) -> Parts:
     """The chart, and the controller alone."""
-    chart.install(cluster, chart.beside_the_api_server(cluster.address))
+    chart.install(cluster, chart.external_values(cluster.address))
     parts = Parts(cluster)
     parts.start_controller(SETTINGS)
     lets_gpu_pods_in(cluster, parts)

@@ -27,7 +27,7 @@ pytestmark = pytest.mark.controlplane
 @pytest.fixture
 def settings() -> Iterator[Settings]:
     with Cluster.start(ClusterSpec(name=own("news"), nodes=(NodeSpec(name="idle"),))) as cluster:
-        chart.install(cluster, chart.beside_the_api_server(cluster.address))
+        chart.install(cluster, chart.external_values(cluster.address))
         folder = cluster.state / "parts"
         folder.mkdir(mode=0o700)
         ports = {"port": "0", "probe_host": "127.0.0.1", "probe_port": str(free_port())}

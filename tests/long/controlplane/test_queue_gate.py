@@ -105,7 +105,7 @@ def running() -> Iterator[Line]:
         # Its nodes are simulated: there is no kubelet, and no checkpoint.
         LiveWatch(administrator(cluster), SystemClock(), {}) as laws,
     ):
-        chart.install(cluster, chart.beside_the_api_server(cluster.address))
+        chart.install(cluster, chart.external_values(cluster.address))
         people, parts = People(cluster), Parts(cluster)
         parts.start_pair()
         parts.start_controller(ON)

@@ -124,7 +124,7 @@ def _device(
 
 
 def _seen(ground: Playground, name: str) -> set[str]:
-    sight = probe.look(ground.kubectl, namespace=ground.namespace, name=name)
+    sight = probe.read_sight(ground.kubectl, namespace=ground.namespace, name=name)
     if sight is None:
         return {"it has said nothing"}
     if not sight.uuids and sight.gpu_minors:

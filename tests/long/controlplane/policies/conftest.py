@@ -36,7 +36,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(scope="session")
 def values(cluster: Cluster) -> Json:
-    return chart.beside_the_api_server(cluster.address)
+    return chart.external_values(cluster.address)
 
 
 @pytest.fixture(scope="session")
