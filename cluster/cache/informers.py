@@ -113,7 +113,9 @@ class Informers:
             if not reflector.is_synced or staleness is None:
                 return f"The {kind} of the cluster have not been read yet."
             if staleness > STALE_AFTER:
-                return f"There has been no news of {kind} from the API server for {STALE_AFTER:.0f} seconds."
+                return (
+                    f"There have been no events of {kind} from the API server for {STALE_AFTER:.0f} seconds."
+                )
         return None
 
 

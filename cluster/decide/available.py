@@ -15,7 +15,7 @@ from cluster.objects.inventory import Device
 def available(request: GpuRequest, view: NodeView, resource: str) -> ByModel:
     """Model -> devices of a resource that the pod may be given, whatever it requests of them.
 
-    A pod with a hold is offered the devices of its hold: all of them, or none while one is sick, held by
+    A pod with a hold is offered the devices of its hold: all of them, or none while one is unhealthy, held by
     another pod, or kept for an older hold.
     """
     hold = request.hold

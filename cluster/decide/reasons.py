@@ -32,8 +32,8 @@ class Reason(str):
         return (Reason, (str(self), self.code))
 
     @property
-    def told(self) -> str:
-        """As reported to the scheduler, which writes it on the pod: with the code, to be looked up."""
+    def with_code(self) -> str:
+        """As reported to the scheduler, which writes it on the pod. The documents explain each code."""
         return f"{self} [{self.code}]"
 
 
@@ -89,7 +89,7 @@ AGENT_STOPPING: Final = Cause(
 )
 AGENT_UNCONFIRMED: Final = Cause(
     "agent-unconfirmed",
-    "the GPU agent of the node has not been heard again since news may have been missed",
+    "the GPU agent of the node has not renewed its Lease since renewals may have been missed",
     "the node agent renews its Lease, which it does every 10 s",
 )
 KUBELET_REFUSING: Final = Cause(
@@ -105,16 +105,18 @@ KUBELET_SHORT: Final = Cause(
 TOO_MANY: Final = Cause(
     "too-many", "the pod asks for more GPUs than this node has", "fewer GPUs, or a larger node"
 )
-NO_SUCH: Final = Cause("no-such-gpu", "no GPU{} on this node", "another wish, or a node that has such GPUs")
+NO_SUCH: Final = Cause(
+    "no-such-gpu", "no GPU{} on this node", "another request, or a node that has such GPUs"
+)
 TOO_MANY_SUCH: Final = Cause(
     "too-many-matching",
     "the pod asks for more GPUs{} than this node has",
-    "fewer GPUs, or another wish",
+    "fewer GPUs, or another request",
 )
 MIXED_MODELS: Final = Cause(
     "mixed-models",
     "this node has fewer GPUs{} of one model than the pod asks for, and it does not list several",
-    f"fewer GPUs, or a list of the models that may stand side by side in {names.MODEL}",
+    f"fewer GPUs, or a list of the models that may be mixed in {names.MODEL}",
 )
 UNHEALTHY: Final = Cause(
     "unhealthy",

@@ -77,7 +77,7 @@ class Renewals:
         return monotonic - known.at if known else None
 
     def since_watch_stale(self, *, monotonic: float) -> float | None:
-        """Seconds since renewals are heard again after a time in which none was: 0 while none is.
+        """Seconds since the first renewal after a time without any: 0 while there is none.
 
         None when there was no such time.
         """

@@ -1,10 +1,10 @@
 """Whether a node serves: whether its kubelet would take a GPU pod that is bound to it now (ADR 58). Pure.
 
-The Lease of its agent says so, and may be wrong until the agent's death is noticed. So
+The Lease of its agent shows it, and may be wrong until the agent's death is noticed. So
 
 - a refusal bars the node until its agent has renewed the Lease afterwards and a pause is over, which doubles
   with each further refusal; once a pod has been taken that was admitted later, nothing of it counts any more;
-- where the Leases may have been missed for a while, a node counts once it is heard of again;
+- where renewals of Leases may have been missed for a while, a node counts after its next renewal;
 - a node whose kubelet offers fewer devices than its agent has healthy ones is short of what it promises;
 - a pod is the only one of its node whose kubelet has not answered: nobody else is bound there meanwhile, so
   that the death of an agent costs one pod.
@@ -91,7 +91,7 @@ class Serving(Liveness):
             self.turn(node)
 
     def doubt(self, since: float) -> None:
-        """Leases may have been missed until then: nodes count once they have been heard of later."""
+        """Renewals may have been missed until then: a node counts after a later renewal."""
         self._doubted = since
         self._heard = None
         for node in self.nodes():
@@ -102,7 +102,7 @@ class Serving(Liveness):
 
         Args:
             pod: any.
-            was_known: whether it was heard of while it lived: a refusal that was not has happened earlier.
+            was_known: whether it was seen while it existed: a refusal of one that was not happened earlier.
             monotonic: the reader's monotonic clock, seconds.
             now: the reader's wall clock, aware.
         """

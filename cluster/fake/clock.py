@@ -1,4 +1,4 @@
-"""A clock that goes only when a test says so."""
+"""A clock that only a test advances."""
 
 import threading
 from collections.abc import Callable

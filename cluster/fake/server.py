@@ -1,7 +1,7 @@
-"""An API server in memory behind the port ``Kube``.
+"""An API server in memory behind the interface ``Kube``.
 
-What everybody may rely on, of this one and of the real one, is one contract (tests/contracts). The rooms:
-``user`` (the port's methods), ``asked`` (what all of them share), ``store`` and ``history`` (etcd),
+It and the real one fulfil the same contract (tests/contracts). The rooms:
+``user`` (the interface's methods), ``asked`` (what all of them share), ``store`` and ``history`` (etcd),
 ``listing``, ``selecting`` and ``watching`` (reading), ``creating``, ``pod_defaults``, ``updating``,
 ``immutable``, ``binding`` and ``ending`` (writing), ``kinds`` (what differs between kinds), ``faults``.
 
@@ -54,7 +54,7 @@ class FakeKube(UserKube):
     def as_user(self, name: str) -> Kube:
         """The same server as this user sees it.
 
-        What a subclass does to the methods of the port is not done to this user's calls.
+        Methods that a subclass overrides do not apply to this user's calls.
         """
         return UserKube(self._asked, name)
 
@@ -90,14 +90,14 @@ class FakeKube(UserKube):
         with self._asked.lock:
             finished(self._asked, resource, self._stored(resource, name, namespace), phase)
 
-    def on_change(self, tell: Listener) -> None:
+    def on_change(self, listener: Listener) -> None:
         """Call a listener with every stored change, in order, while the server waits.
 
         What the listener raises reaches the writer of the change; the change stays. A listener may write:
         its change is reported once all listeners have received the change before.
         """
         with self._asked.lock:
-            self._asked.store.listeners.append(tell)
+            self._asked.store.listeners.append(listener)
 
     @property
     def admission(self) -> Admission | None:

@@ -1,4 +1,4 @@
-"""The API server in memory as one user sees it: the methods of the port."""
+"""The API server in memory as one user sees it: the methods of ``Kube``."""
 
 from collections.abc import Mapping
 from typing import Any

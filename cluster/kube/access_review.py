@@ -73,13 +73,13 @@ def may_i(kube: Kube, right: Permission) -> bool:
 
 
 class Access(Protocol):
-    """Tells what somebody may do."""
+    """Reviews the permissions of users."""
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
         """Whether the API server would let them, in the whole cluster.
 
         Raises:
-            ApiError: nobody could be asked.
+            ApiError: the API server could not be asked.
         """
         ...
 
@@ -91,7 +91,7 @@ class AccessReviews:
         self._kube = kube
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
-        """See the port."""
+        """See ``Access``."""
         attributes = {"group": group, "resource": resource, "verb": verb}
         spec = {"user": who.name, "groups": sorted(who.groups), "resourceAttributes": attributes}
         return self._kube.create(ACCESS_REVIEWS, {"spec": spec}).status.allowed

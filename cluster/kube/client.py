@@ -103,7 +103,7 @@ class KubeClient:
     def get(
         self, resource: Resource[T], name: str, *, namespace: str | None = None, within: float | None = None
     ) -> T:
-        """Read one object; see the port."""
+        """Read one object; see ``Kube``."""
         call = Call(verb="GET", path=resource.path(namespace, name), within=within, answered=within)
         body = self._read(call) if within is None else self._transport.send(call)
         return _decode(call.request, body, resource.type)
@@ -116,7 +116,7 @@ class KubeClient:
         limit: int | None = None,
         continue_: str | None = None,
     ) -> Page[T]:
-        """Read a page; see the port."""
+        """Read a page; see ``Kube``."""
         query = _selecting(selection) + _given(limit=limit, **{"continue": continue_})
         call = Call(verb="GET", path=resource.path(selection.namespace), query=query)
         body = _decode(call.request, self._read(call), _ListBody)
@@ -132,7 +132,7 @@ class KubeClient:
         selection: Selection = EVERYTHING,
         options: WatchOptions = FROM_NOW,
     ) -> "HttpWatch[T]":
-        """Follow changes; see the port. Not tried again: the caller knows from where to go on."""
+        """Follow changes; see ``Kube``. Not tried again: the caller knows from where to go on."""
         streamed = (("sendInitialEvents", "true"), ("resourceVersionMatch", "NotOlderThan"))
         query = (
             ("watch", "true"),
@@ -154,7 +154,7 @@ class KubeClient:
         namespace: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Create an object; see the port."""
+        """Create an object; see ``Kube``."""
         call = Call(
             verb="POST",
             path=resource.path(namespace),
@@ -174,7 +174,7 @@ class KubeClient:
         within: float | None = None,
         answered: float | None = None,
     ) -> None:
-        """Post to a subresource; see the port."""
+        """Post to a subresource; see ``Kube``."""
         path = resource.path(namespace, name, subresource)
         content = msgspec.json.encode(body)
         self._transport.send(Call(verb="POST", path=path, body=content, within=within, answered=answered))
@@ -189,7 +189,7 @@ class KubeClient:
         subresource: str | None = None,
         dry_run: bool = False,
     ) -> T:
-        """Merge-patch an object; see the port."""
+        """Merge-patch an object; see ``Kube``."""
         call = Call(
             verb="PATCH",
             path=resource.path(namespace, name, subresource),
@@ -208,7 +208,7 @@ class KubeClient:
     def replace(
         self, resource: Resource[T], name: str, body: Mapping[str, Any], *, namespace: str | None = None
     ) -> T:
-        """Put an object; see the port."""
+        """Put an object; see ``Kube``."""
         call = Call(verb="PUT", path=resource.path(namespace, name), body=_whole(resource, body))
         return self._write(call, resource)
 
@@ -222,7 +222,7 @@ class KubeClient:
         resource_version: str | None = None,
         grace_seconds: int | None = None,
     ) -> None:
-        """Delete an object; see the port."""
+        """Delete an object; see ``Kube``."""
         preconditions = dict(_given(uid=uid, resourceVersion=resource_version))
         options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions"}
         if preconditions:
@@ -260,7 +260,7 @@ class HttpWatch(Generic[T]):
         self._resource = resource
 
     def __iter__(self) -> Iterator[WatchEvent[T]]:
-        """The events; see the port."""
+        """The events; see ``Kube``."""
         for line in self._stream.lines():
             frame = _decode(self._request, line, _Frame)
             if frame.type == "ERROR":

@@ -9,7 +9,7 @@ LARGEST_SKEW: Final = timedelta(seconds=30)
 
 
 def clock_skew_reason(skew: Callable[[], timedelta | None]) -> Callable[[], str | None]:
-    """A check of our clock: None when it is well, else a sentence.
+    """A check of our clock: None when it is right, else a message.
 
     Args:
         skew: the API server's clock minus ours, None before its first answer.

@@ -17,7 +17,7 @@
     │   └── Unsent           no connection in time: nothing was sent
     └── Malformed            an answer that is not what the API promises
 
-Each is a sentence with the verb, the path, the code, the reason and the server's own message.
+Each message has the verb, the path, the code, the reason and the server's own message.
 """
 
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""What the parts ask of the API server: the port ``Kube``.
+"""The calls of the API server that the parts use: the interface ``Kube``.
 
 ``cluster.kube.client.KubeClient`` is the real one, ``cluster.fake`` an in-memory one. Every method
 raises the errors of ``cluster.kube.errors`` and no others.

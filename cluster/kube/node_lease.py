@@ -30,7 +30,7 @@ DURATION_SECONDS: Final = 30
 RENEW_EVERY: Final = 10.0
 FIRST_PAUSE: Final = 1.0
 """Seconds after the first failed renewal; then twice as long, up to half the usual interval."""
-LOOK_EVERY: Final = 0.1
+CHECK_EVERY: Final = 0.1
 """Seconds between two checks whether the node serves."""
 
 Owners = Sequence[Mapping[str, str]]
@@ -119,7 +119,7 @@ class LeaseRenewer:
         """Wait so long, or until the node begins or ceases to serve."""
         end = self._clock.monotonic() + seconds
         while self._serves() == serves and (left := end - self._clock.monotonic()) > 0:
-            if self._clock.wait(stop, min(left, LOOK_EVERY)):
+            if self._clock.wait(stop, min(left, CHECK_EVERY)):
                 return
 
     def renew(self) -> bool:

@@ -1,6 +1,6 @@
 """Kinds of API objects: where each lives on the API server and the struct that it is read into.
 
-Used by everything that speaks to the API server through the port ``cluster.kube.interface.Kube``.
+Used by every caller of the API server through ``cluster.kube.interface.Kube``.
 """
 
 import builtins
@@ -87,7 +87,7 @@ def _quoted(part: str) -> str:
 
 
 class KubeEvent(Partial, frozen=True):
-    """A v1 Event: a sentence about an object, for people (``kubectl describe``)."""
+    """A v1 Event: a message about an object, for people (``kubectl describe``)."""
 
     metadata: Meta = Meta()
     reason: str | None = None

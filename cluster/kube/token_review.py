@@ -62,7 +62,7 @@ class Tokens(Protocol):
         """Its owner; None when the token is not good here.
 
         Raises:
-            ApiError: nobody could be asked.
+            ApiError: the API server could not be asked.
         """
         ...
 
@@ -82,7 +82,7 @@ class TokenReviews:
         self._audiences = tuple(audiences)
 
     def owner_of(self, token: str) -> Subject | None:
-        """Its owner; see the port."""
+        """Its owner; see ``Tokens``."""
         body = {"spec": {"token": token, "audiences": list(self._audiences)}}
         status = self._kube.create(TOKEN_REVIEWS, body).status
         meant_for_us = set(status.audiences or ()) & set(self._audiences)

@@ -50,12 +50,12 @@ class DeviceSelector:
 
     @property
     def of_model(self) -> str:
-        """Its models, as part of a sentence: ``of model A or B``; equal selectors give equal text."""
+        """Its models, as part of a message: ``of model A or B``; equal selectors give equal text."""
         return f" of model {' or '.join(sorted(self.models))}" if self.models else ""
 
     @property
     def text(self) -> str:
-        """The selector in a sentence: ``of model A with at least 40960 MiB``; empty if it has none."""
+        """The selector in a message: ``of model A with at least 40960 MiB``; empty if it has none."""
         return self.of_model + "".join(
             (
                 f" other than model {' and '.join(sorted(self.not_models))}" if self.not_models else "",

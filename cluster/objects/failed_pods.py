@@ -9,7 +9,7 @@ from cluster.objects.pods import ContainerState, ContainerStatus, Pod, PodSpec, 
 KUBELET: Final = "kubelet"
 """Who writes status, by its name in ``managedFields``."""
 REFUSED_WITHIN: Final = timedelta(seconds=15)
-"""From the ``startTime`` of a pod that is refused at once to the write that says so: below a second, and ten
+"""From the ``startTime`` of a pod that is refused to the write that reports it: below a second, and ten
 where the kubelet itself has just started (measured with kubelet 1.37)."""
 
 

@@ -9,7 +9,7 @@ The annotation ``names.INVENTORY`` holds JSON::
 Memory is in MiB. What is not said is at its default: a device without ``health`` is healthy. A MIG device
 carries ``parent`` (UUID of its GPU) and ``profile``, and where the kubelet does not know it under the name of
 its profile, ``resource``. Of it, what follows from its GPU is left out (index, model, NUMA node, and the
-health of a GPU that is sick), so that sixteen GPUs of seven MIG devices each take less than half of what they
+health of an unhealthy GPU), so that sixteen GPUs of seven MIG devices each take less than half of what they
 could::
 
     {"uuid": "MIG-...", "memory": 9728, "parent": "GPU-...", "profile": "1g.10gb"}
@@ -43,7 +43,7 @@ class Device(Partial, frozen=True):
     """MiB; 0 where the driver does not say."""
     health: Literal["healthy", "unhealthy"] = "healthy"
     reason: str | None = None
-    """A sentence for people, when unhealthy."""
+    """Why it is unhealthy, for people."""
     numa: int | None = None
     links: dict[str, int] | None = None
     """NVLinks to other GPUs of the node: UUID -> number of links."""
@@ -60,7 +60,7 @@ class Device(Partial, frozen=True):
 
 @ready
 class Inventory(Versioned, frozen=True, kw_only=True):
-    """All devices of a node, sick ones too: a known device is never left out."""
+    """All devices of a node, unhealthy ones too: a known device is never left out."""
 
     devices: tuple[Device, ...] = ()
 

@@ -114,7 +114,7 @@ class TlsServer:
             return True
         shown = ", ".join(sorted(set(names_in(certificate)))) or "nobody"
         why = f"Its certificate is for {shown}, who may not ask."
-        self._handshakes.refusals.tell(str((transport.get_extra_info("peername") or ("unknown",))[0]), why)
+        self._handshakes.refusals.report(str((transport.get_extra_info("peername") or ("unknown",))[0]), why)
         return False
 
     def _problem(self, error: Exception | None) -> ServeError:
@@ -200,8 +200,8 @@ class _Serving:
 
     async def _serve(self) -> None:
         await self._server.serve(sockets=[self._reserved])
-        # Clients in the middle of a handshake or of a goodbye are known to the loop alone: before Python
-        # 3.12, which has Server.abort_clients, in a table that is private.
+        # Only the loop knows clients in the middle of a handshake or of a TLS shutdown: before Python 3.12,
+        # which has Server.abort_clients, in a private table.
         for transport in list(getattr(asyncio.get_running_loop(), "_transports", {}).values()):
             transport.abort()
         await asyncio.sleep(0)

@@ -33,7 +33,7 @@ def measured(
     Args:
         registry: where it is shown.
         name: without our prefix, with its unit: ``cache_age_seconds``.
-        documentation: one sentence.
+        documentation: its help text.
         read: called for every scrape, by any thread.
     """
     registry.register(_Measured(f"{NAMESPACE}_{name}", documentation, read))

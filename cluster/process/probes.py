@@ -1,7 +1,7 @@
-"""What a process serves over HTTP: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
+"""The HTTP endpoints of a process: ``/livez``, ``/healthz``, ``/readyz``, ``/metrics``; and WSGI apps served.
 
-A check is a callable that returns None, or a sentence that says what is wrong. The answer is 200, or 503 with
-the sentences, so ``kubectl describe`` shows why the probe fails.
+A check is a callable that returns None, or a message about what is wrong. The response is 200, or 503 with
+the messages, so ``kubectl describe`` shows why the probe fails.
 """
 
 import socket
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 log = structlog.get_logger(__name__)
 
 Check = Callable[[], str | None]
-"""None when all is well, otherwise a sentence."""
+"""None when all is well, otherwise a message."""
 
 PATHS: Final = ("/livez", "/healthz", "/readyz", "/metrics")
 
@@ -99,7 +99,7 @@ class Probes:
 
 
 def failures_of(checks: Mapping[str, Check]) -> list[str]:
-    """What is wrong, as ``name: sentence``; a check that fails is itself trouble."""
+    """What is wrong, as ``name: message``; a check that raises is a failure, too."""
     troubles = []
     for name, check in checks.items():
         try:

@@ -1,7 +1,7 @@
 """Settings of a process: a struct filled from the environment over defaults.
 
 A field ``probe_port`` is the variable ``GPU_BOOKING_PROBE_PORT``. Everything that is wrong is reported at
-once, each in a sentence with the variable's name.
+once, each in a message with the variable's name.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 
 class SettingsError(ValueError):
-    """Settings that cannot be used; the text has one sentence per line."""
+    """Settings that cannot be used; the text has one message per line."""
 
 
 def load(into: type[S], environ: Mapping[str, str]) -> S:

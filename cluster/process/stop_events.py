@@ -23,4 +23,4 @@ def call_at(stop: threading.Event, call: Callable[[], object]) -> None:
 
 
 def nothing() -> None:
-    """For who has nobody to wake, and nobody to wait for."""
+    """For a caller without another thread to wake or to wait for."""

@@ -43,7 +43,7 @@ class Refusals:
         self._clock = clock
         self._reported: dict[tuple[str, str], float] = {}
 
-    def tell(self, client: str, why: str) -> None:
+    def report(self, client: str, why: str) -> None:
         """Log one line, unless it would repeat the last one or there are too many."""
         now = self._clock.monotonic()
         self._reported = {line: at for line, at in self._reported.items() if now - at < AGAIN}
@@ -74,7 +74,7 @@ class Handshake(ssl.SSLObject):
         except ssl.SSLError as error:
             self._refused = error
             if self.refusals:
-                self.refusals.tell(self.client, _why(error))
+                self.refusals.report(self.client, _why(error))
             raise ssl.SSLWantReadError("The alert is sent first.") from error
 
 

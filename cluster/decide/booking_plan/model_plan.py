@@ -206,7 +206,7 @@ class PlanAttempt:
         if all(self._find(item, frozenset(items), DEPTH) for item in ordered):
             return True
         self._undo(mark)
-        if self._anew(ordered):
+        if self._replan(ordered):
             return True
         self._undo(mark)
         return False
@@ -277,7 +277,7 @@ class PlanAttempt:
             self._undo(mark)
         return False
 
-    def _anew(self, items: Sequence[Item]) -> bool:
+    def _replan(self, items: Sequence[Item]) -> bool:
         """Place again everything that is connected with these."""
         limit = min(CROWD, self.left)
         if len(items) > limit:

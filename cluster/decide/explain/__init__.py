@@ -1,4 +1,4 @@
-"""Every decision explained in sentences, from API objects alone (law L8). Pure: equal objects, equal words.
+"""Explains every decision to people, from API objects only (law L8). Pure: equal objects give equal texts.
 
 ``why_waiting`` is the message of a pod's Event, ``kept_for`` that of another; ``explain_pod`` is the full
 explanation of a pod and includes both.

@@ -1,4 +1,4 @@
-"""Where a pod runs, why it has those GPUs, and which pods may take them: in sentences."""
+"""Messages about a bound pod: where it runs, why it has those GPUs, and which pods may take them."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -123,6 +123,6 @@ def leaving(pod: Pod, scene: ExplanationSnapshot) -> Iterator[str]:
     if order := order_of(pod):
         yield f"{order.by}, an administrator, has ordered it to go: {order.reason.rstrip('.')}."
     if is_stuck(pod, scene.now):
-        yield "It was told to go long ago and is still there: its node may hang. Its GPUs are not counted on."
+        yield "It has been terminating for too long: its node may hang. Its GPUs are not counted on."
     elif is_terminating(pod):
-        yield "It was told to go, and holds its GPUs until its containers have ended."
+        yield "It is terminating, and holds its GPUs until its containers have ended."

@@ -1,4 +1,4 @@
-"""A pod's user, and the booking that covers it or the reason why none does: in sentences."""
+"""Messages about a pod's user, and the booking that covers it or the reason why none does."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from cluster.decide.explain.snapshot import ExplanationSnapshot, at, counted, li
 from cluster.objects.bookings import Booking
 from cluster.objects.pods import Pod
 
-_PAST_ADMISSION: Final = "it was created while admission did not look at it"
+_PAST_ADMISSION: Final = "it was created without passing admission"
 _NAMED: Final = 3
 """Number of pods that are named; the others are counted."""
 
@@ -62,7 +62,7 @@ def whose(pod: Pod) -> str:
     return f"It belongs to nobody: {(said or _PAST_ADMISSION).rstrip('.')}."
 
 
-def sentences(pod: Pod, known: Covered) -> Iterator[str]:
+def messages(pod: Pod, known: Covered) -> Iterator[str]:
     """Which booking covers the pod, or why none does."""
     found = known.found
     if known.user is None:
@@ -105,8 +105,8 @@ def _use(pod: Pod, found: Coverage, asks: Candidate) -> str:
     by = listed([*named[:_NAMED], *([f"{more} more"] if more > 0 else [])])
     if found.left <= 0:
         return f"all of it is used by {by}"
-    beside = f" beside {by}" if by else ""
-    left = f"{found.left} of it {'is' if found.left == 1 else 'are'} left{beside}"
+    users = f" beside {by}" if by else ""
+    left = f"{found.left} of it {'is' if found.left == 1 else 'are'} left{users}"
     return f"it asks for {counted(asks.gpus, 'GPU')}, and {left}"
 
 
@@ -141,8 +141,8 @@ def _ways(found: Coverage, booking: Booking, asks: Candidate) -> Iterator[str]:
         "count": f"A booking of at least {count} would cover it.",
         "used-up": f"When pods that use the booking end and leave {count} of it, it covers this one.",
         "place": (
-            "Created anew, it gets its GPUs on another node for certain. As it is, it stays until a booked"
-            " pod needs its GPUs, and comes back with GPUs then unless it wishes something else."
+            "Created again, it gets its GPUs on another node for certain. As it is, it stays until a booked"
+            " pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
         ),
     }
     yield ways[found.kind]

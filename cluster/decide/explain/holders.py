@@ -1,4 +1,4 @@
-"""Which pods have the GPUs that would fit a waiting pod, and until when: in sentences."""
+"""Messages about the pods that have the GPUs that would fit a waiting pod, and until when."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -14,7 +14,7 @@ from cluster.objects.pods import Pod, asks_for_gpus, is_terminal, is_terminating
 from cluster.objects.quantity import QuantityError
 
 _BOOKED_WAITS: Final = (
-    "Its booking makes room for it by itself: pods without a booking are told to go where that helps."
+    "Its booking makes room for it by itself: pods without a booking are evicted where that helps."
     " Deleting its pods that it does not need is quicker."
 )
 
@@ -54,7 +54,7 @@ def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: date
     state = "running, booked" if known.booking else "running, not booked"
     because = (
         *_origin(pod),
-        *cover.sentences(pod, known),
+        *cover.messages(pod, known),
         *bound.where(pod, scene, known.booking),
         *bound.taking(pod, scene, known.booking, granted),
     )
@@ -66,7 +66,7 @@ def _running(pod: Pod, scene: ExplanationSnapshot, known: Covered, granted: date
 def _waiting(pod: Pod, scene: ExplanationSnapshot, known: Covered, may_name: MayName) -> Explanation:
     state = "waiting, booked" if known.booking else "waiting, not booked"
     found = waits(pod, scene, known.booking, may_name)
-    because = (*_origin(pod), *cover.sentences(pod, known), *found.because)
+    because = (*_origin(pod), *cover.messages(pod, known), *found.because)
     return Explanation(state, because, tuple(_changes_of_waiting(known, found)))
 
 
@@ -93,7 +93,7 @@ def _origin(pod: Pod) -> Iterator[str]:
         yield cover.whose(pod)
     came_back = pod.metadata.annotation(names.COMEBACK_MESSAGE)
     if came_back:
-        yield f"It stands in for a pod that had to go: {came_back}"
+        yield f"It replaces a pod that had to go: {came_back}"
 
 
 def _asks(pod: Pod) -> bool:

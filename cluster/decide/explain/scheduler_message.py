@@ -26,13 +26,13 @@ def said(pod: Pod) -> str | None:
 
 
 def whole(pod: Pod) -> str | None:
-    """The whole message as a sentence; None where there is none."""
+    """The whole message, for people; None where there is none."""
     message = said(pod)
     return f"The scheduler says: {message.rstrip('.')}." if message else None
 
 
 def of_its_own(pod: Pod) -> str | None:
-    """A sentence with what only kube-scheduler knows: its own filters, a failed attempt; None without any.
+    """The part that only kube-scheduler knows: its own filters, a failed attempt; None without any.
 
     The extender's reasons are left out: they are explained as they are now.
     """

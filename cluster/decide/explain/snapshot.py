@@ -26,9 +26,9 @@ class Explanation:
     state: str
     """In a few words: ``running, booked``."""
     because: tuple[str, ...]
-    """Sentences, at least one."""
+    """Messages, at least one."""
     would_change: tuple[str, ...] = ()
-    """What a person can do, or what will happen by itself: sentences."""
+    """Messages: what a person can do, or what will happen by itself."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Why a pod is not bound yet, and what would change that: in sentences."""
+"""Messages about a pod that is not bound yet: why, and what would change that."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -37,7 +37,7 @@ _CHANGES: Final[Mapping[str, str]] = {
 _NEVER: Final = LASTING | _FOREVER.keys()
 
 
-_WHEN_LOOKED: Final = ("It is bound by itself once the scheduler has looked at it.",)
+_WHEN_TRIED: Final = ("It is bound by itself once the scheduler has tried it.",)
 _IN_LINE: Final = (
     f"It is in line behind the scheduling gate {names.QUEUE}, and has not been offered to the scheduler."
 )
@@ -79,7 +79,7 @@ def waits(pod: Pod, scene: ExplanationSnapshot, booking: Booking | None, may_nam
         gate = listed(gates)
         gated = f"It has not been offered to the scheduler: scheduling gate {gate}."
         return Waits(
-            (gated,), (f"It is offered once whoever has set {gate} takes that off.",), is_settled=True
+            (gated,), (f"It is offered once the owner of {gate} removes that gate.",), is_settled=True
         )
     try:
         request = gpu_request_of(pod, booking)
@@ -127,8 +127,8 @@ def _node_by_node(pod: Pod, asking: _Asking, scene: ExplanationSnapshot, may_nam
         return Waits((*because, _IN_LINE), _WHEN_ITS_TURN, is_settled=True)
     if fits:
         name = f" {pod.spec.scheduler_name}" if pod.spec.scheduler_name else ""
-        because.append(whole(pod) or f"The scheduler{name} has not looked at it yet, or is about to bind it.")
-        return Waits((*because,), would_change if whole(pod) else _WHEN_LOOKED, is_settled=True)
+        because.append(whole(pod) or f"The scheduler{name} has not tried it yet, or is about to bind it.")
+        return Waits((*because,), would_change if whole(pod) else _WHEN_TRIED, is_settled=True)
     because += [*_of_scheduler(pod), *_nothing_kept(pod), *holders(pod, asking.request, scene, may_name)]
     is_never = bool(by_reason) and all(why and _key(why) in _NEVER for why in by_reason)
     return Waits((*because,), would_change, is_settled=is_never, is_hopeless=is_never)

@@ -39,7 +39,7 @@ class NodeView:
 
     @cached_property
     def all_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> every device that can be asked for, sick and held ones too."""
+        """Resource -> model -> every device that can be requested, unhealthy and held ones too."""
         parents = {device.parent for device in self.devices}
         return _grouped(device for device in self.devices if device.uuid not in parents)
 
