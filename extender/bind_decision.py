@@ -19,7 +19,8 @@ from cluster.process.clock import Clock
 from extender.state import ClusterState
 
 NOT_LEADING: Final = (
-    f"{names.NOT_NOW} This extender does not lead, or cannot tell whether it does; another one binds the pod."
+    f"{names.NOT_NOW} This extender does not lead, or does not know whether it does:"
+    " another one binds the pod."
 )
 
 
@@ -124,7 +125,7 @@ class BindDecisions:
         """The pod was not bound and will not be: free the devices it was given."""
         with self._state.locked() as ledger:
             ledger.forget_assumed(uid)
-            self._state.decide_anew(uid)
+            self._state.decide_again(uid)
 
     def rests_on(self, decided: Pod, pod: Pod) -> bool:
         """Whether both filters, ours and kube-scheduler's, would get the same request about the pod now."""

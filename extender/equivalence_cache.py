@@ -119,15 +119,15 @@ class EquivalenceCache:
             names = list(dict.fromkeys(recheck))
             self._views_at = ledger.generation
             # Usually all of them: while a list is read, each turn at the lock takes a millisecond or two.
-            some = self._looked(ledger, names[:AT_A_TIME], now)
+            some = self._read(ledger, names[:AT_A_TIME], now)
         yield from some
         for begin in range(AT_A_TIME, len(names), AT_A_TIME):
             with self._cache.locked() as ledger:
                 now = self._clock.monotonic()
-                some = self._looked(ledger, names[begin : begin + AT_A_TIME], now)
+                some = self._read(ledger, names[begin : begin + AT_A_TIME], now)
             yield from some
 
-    def _looked(
+    def _read(
         self, ledger: Ledger, names: Iterable[str], now: float
     ) -> list[tuple[str, NodeSnapshot | None]]:
         found: list[tuple[str, NodeSnapshot | None]] = []

@@ -142,7 +142,7 @@ def _text(fits: Iterable[bytes], rejections: Iterable[bytes]) -> bytes:
 
 
 def _rejection(name: str, reason: Reason) -> bytes:
-    return b"%b:%b" % (_name(name), _message(reason.told))
+    return b"%b:%b" % (_name(name), _message(reason.with_code))
 
 
 @lru_cache(NAMES)

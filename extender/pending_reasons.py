@@ -27,17 +27,19 @@ EVERY: Final = 2.0
 AGAIN: Final = 600.0
 """Seconds after which a reason is reported again, if others were true in between."""
 
-Tell = Callable[[Pod, str, str], bool]
+WriteEvent = Callable[[Pod, str, str], bool]
 """``(pod, reason, message)``: write an Event on the pod; never raises. False: it cannot be written now."""
 
 
 class PendingReasons:
     """Reports why pods wait."""
 
-    def __init__(self, state: ClusterState, clock: Clock, tell: Tell, unready_reason: Readiness) -> None:
+    def __init__(
+        self, state: ClusterState, clock: Clock, write_event: WriteEvent, unready_reason: Readiness
+    ) -> None:
         self._state = state
         self._clock = clock
-        self._tell = tell
+        self._write_event = write_event
         self._unready_reason = unready_reason
         self._read: dict[str, tuple[Pod, Booking | None, GpuRequest]] = {}
         """Uid -> the pod's request, and what it was read from."""
@@ -73,7 +75,7 @@ class PendingReasons:
             reason = known[request.key]
             if reason is None or not self._is_due(uid, str(reason)):
                 continue
-            if not self._tell(pod, names.WAITING_FOR_GPU, str(reason)):
+            if not self._write_event(pod, names.WAITING_FOR_GPU, str(reason)):
                 return  # no other Event could be written now, either; the next round tries again
             self._note(uid, str(reason))
 

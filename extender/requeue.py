@@ -112,7 +112,7 @@ class Requeue:
         """Of this round: a request, and nodes that it was filtered on -> those that fit."""
         self._places = EVERYWHERE
         self._situation: _Situation | None = None
-        self._looked_at = float("-inf")
+        self._checked_at = float("-inf")
         self._promised: set[str] = set()
         """Uids of pods that would fit if it were not for promises to others."""
         self._promises_at = clock.monotonic()
@@ -128,7 +128,7 @@ class Requeue:
                 return
             noted = self._state.rejection_changes
             is_asked = self._situation is not None and noted != self._situation.noted
-            if is_asked and now - self._looked_at < EVERY_WHILE_ASKED:
+            if is_asked and now - self._checked_at < EVERY_WHILE_ASKED:
                 return
             cover = self._state.cover(self._clock.now())
         places = self._state.places()
@@ -138,7 +138,7 @@ class Requeue:
         if is_quiet and now < self._next_at and now - self._promises_at < PROMISES_EVERY:
             return
         before, self._situation, self._found = self._situation, situation, {}
-        self._looked_at = now
+        self._checked_at = now
         with self._state.locked():
             rejections = dict(self._state.rejections)
         self._places = places

@@ -1,7 +1,7 @@
 """The extender's HTTP face: four verbs by POST, everything else a clear refusal.
 
 Answers are JSON with a Content-Length (a chunked answer makes Go's client open a new connection for every
-call). Bad input gets a 4xx and one sentence, a bug of ours a 500 and one sentence; the trace is in the log.
+call). Bad input gets a 4xx and a message, a bug of ours a 500 and a message; the trace is in the log.
 But kube-scheduler drops the body of any status but 200 (extender.go, ``send``), and with it the reason:
 ``filter`` and ``bind`` answer a POST with 200 and the message in ``Error``, which it writes into the pod's
 event.

@@ -167,7 +167,7 @@ class ClusterState(ClusterCache):
 
         Devices that it was given itself, by a bind that has no answer yet, do not block it.
         """
-        return rejection(request, *self._looked(request, node))
+        return rejection(request, *self._snapshot_for(request, node))
 
     def reserve_for_bind(self, uid: str, node: str, seconds: float) -> None:
         """A pod's bind to a node has arrived, and waits for this many seconds at most."""
@@ -188,10 +188,10 @@ class ClusterState(ClusterCache):
 
     def fits_beside(self, request: GpuRequest, node: str, reserved: frozenset[str]) -> bool:
         """Whether a pod fits on a node if some of its devices were given to others."""
-        view, agent = self._looked(request, node)
+        view, agent = self._snapshot_for(request, node)
         return rejection(request, view.holding(reserved), agent) is None
 
-    def _looked(self, request: GpuRequest, node: str) -> NodeSnapshot:
+    def _snapshot_for(self, request: GpuRequest, node: str) -> NodeSnapshot:
         """A node, without the devices that a bind has given the pod itself."""
         ((view, agent),) = self.snapshot((node,))
         return (view.without(request.uid) if self.decided(request.uid) == node else view), agent
@@ -292,7 +292,7 @@ class ClusterState(ClusterCache):
         if self.rejections.pop(uid, None):
             self.rejection_changes += 1
 
-    def decide_anew(self, uid: str) -> None:
+    def decide_again(self, uid: str) -> None:
         """What filter saw is out of date. Its rejection is kept: the scheduler is woken when the pod fits."""
         with self._lock:
             self._seen.pop(uid, None)
