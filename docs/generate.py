@@ -1,7 +1,7 @@
 """Rewrites the tables and diagrams of the documents from the code: ``make docs``.
 
-A table stands between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Values come from the code as it
-runs, sentences from its docstrings. tests/architecture fails where a file is not what this would write.
+A table is between ``<!-- generated: NAME -->`` and ``<!-- end -->``. Values come from the running code,
+texts from its docstrings. tests/architecture fails where a file differs from what this would write.
 """
 
 import re
@@ -19,7 +19,7 @@ from docs.tables.life import life_diagram, steps_table
 from docs.tables.markdown import ROOT, code, docstrings, prose, table
 from docs.tables.metrics import metrics_table
 from docs.tables.parts import AGENT, CONTROLLER, EXTENDER, SERVER, UNINSTALLER
-from docs.tables.placement import pictures, placements
+from docs.tables.placement import diagrams, placements
 from docs.tables.policy import booking_rules_table, limits_table, states_table
 from docs.tables.reasons import events_table, problems_table, rules_table
 from docs.tables.rejections import rejections_table
@@ -48,7 +48,7 @@ class UnknownTableError(ValueError):
 
 
 def render(text: str) -> str:
-    """The document with every table made anew.
+    """The document with every table generated again.
 
     Raises:
         UnknownTableError: with the names that there are.
@@ -64,7 +64,7 @@ def render(text: str) -> str:
 
 
 def names_table() -> str:
-    """Every key and name of ours that stands in the cluster."""
+    """Every key and name of ours that is used in the cluster."""
     meanings = docstrings(ROOT / "cluster" / "names.py")
     return table(
         ("name", "meaning"),
@@ -116,8 +116,8 @@ def main() -> int:
             document.write_text(fresh)
         state = "has changed" if fresh != text else "is current"
         sys.stdout.write(f"{document.relative_to(ROOT)} {state}\n")
-    for name, picture in pictures().items():
-        (IMAGES / name).write_text(picture)
+    for name, diagram in diagrams().items():
+        (IMAGES / name).write_text(diagram)
     return 0
 
 

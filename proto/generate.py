@@ -1,6 +1,6 @@
 """Writes ``deviceplugin/kubeletapi/`` from the contracts in this folder. Run by ``make proto``.
 
-Usage: ``python proto/generate.py [folder]``. The folder stands for the repository root (default: the real
+Usage: ``python proto/generate.py [folder]``. The folder is used as the repository root (default: the real
 one); a test generates into a temporary folder and compares.
 """
 

@@ -79,14 +79,14 @@ def wait(stop: Event) -> None:
         stop.wait(1)
 
 
-def annotate(wish: str) -> None:
-    """Tell how much of the work is safe, by an annotation on this very pod with the instant.
+def annotate(variable: str) -> None:
+    """Report how much of the work is safe, by an annotation on this very pod with the instant.
 
     It makes an eviction cheaper (``checkpoint-at``) or sooner (``checkpoint-done``), and must never be the
     reason why a training fails.
     """
     now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    patch = {"metadata": {"annotations": {os.environ[wish]: now}}}
+    patch = {"metadata": {"annotations": {os.environ[variable]: now}}}
     pod = f"/api/v1/namespaces/{(ACCOUNT / 'namespace').read_text()}/pods/{os.environ['HOSTNAME']}"
     headers = {
         "Authorization": f"Bearer {(ACCOUNT / 'token').read_text()}",

@@ -1,7 +1,6 @@
 """Where pods land by each policy: a small cluster, one pod after the other, decided by the extender's code.
 
-What a picture of it is made from. No other plugin of kube-scheduler has a say here; of equal nodes the first
-is taken.
+The data of the diagrams. No other plugin of kube-scheduler scores here; of equal nodes the first is taken.
 """
 
 from collections.abc import Sequence

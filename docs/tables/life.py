@@ -1,6 +1,6 @@
-"""The life of a pod as one diagram: what we do by ``comeback.next_step``, asked about every state there is.
+"""The life of a pod as one diagram: our own steps come from ``comeback.next_step``, called for every state.
 
-What others do (scheduler, kubelet, the pod's user, our own decisions) stands in ``MOVES``.
+The steps of others (scheduler, kubelet, the pod's user, our own decisions) are in ``MOVES``.
 """
 
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Tables and sentences in Markdown, and what the code says of itself."""
+"""Tables and texts in Markdown, and the code's own docstrings and messages."""
 
 import ast
 import itertools
@@ -25,7 +25,7 @@ def code(text: str) -> str:
 
 
 def prose(text: str) -> str:
-    """A docstring on one line; names of constants become what they stand for."""
+    """A docstring on one line; names of constants are replaced by their values."""
 
     def quoted(found: re.Match[str]) -> str:
         word = found[1].removeprefix("names.")
@@ -35,7 +35,7 @@ def prose(text: str) -> str:
 
 
 def docstrings(path: Path, class_name: str | None = None) -> dict[str, str]:
-    """Name -> the sentence below its assignment, of a module's or a class's names that have one."""
+    """Name -> the docstring below its assignment, of a module's or a class's names that have one."""
     body: list[ast.stmt] = ast.parse(path.read_text()).body
     if class_name is not None:
         body = next(node.body for node in body if isinstance(node, ast.ClassDef) and node.name == class_name)
@@ -61,9 +61,9 @@ def _target(statement: ast.stmt) -> str | None:
 
 
 def template(node: ast.expr, known: Mapping[str, ast.expr] | None = None) -> str:
-    """A sentence with "…" for what is known only when it is said.
+    """A message with "…" for the values that are known only at run time.
 
-    known: what is assigned to names nearby; a text among them is read, too.
+    known: the values assigned to names nearby; a text among them is read, too.
     """
     match node:
         case ast.Constant(value=str() as text):

@@ -23,7 +23,7 @@ def metrics_table(part: Part) -> str:
     """Name, kind, labels and meaning of every metric of ours that a part registers, by name."""
     rows = [
         (
-            code(told_name(metric)),
+            code(exposed_name(metric)),
             metric.type,
             ", ".join(map(code, labels_of(metric))),
             prose(metric.documentation),
@@ -35,13 +35,13 @@ def metrics_table(part: Part) -> str:
 
 @cache
 def metrics_of(part: Part) -> tuple[Metric, ...]:
-    """What a part counts, beside what every Python process tells."""
+    """The metrics of a part, besides those of every Python process."""
     with tempfile.TemporaryDirectory() as folder:
         registry = part.build(Path(folder))
     return tuple(m for m in registry.collect() if m.name.startswith(f"{names.METRICS_PREFIX}_"))
 
 
-def told_name(metric: Metric) -> str:
+def exposed_name(metric: Metric) -> str:
     """The name that Prometheus shows."""
     return f"{metric.name}_total" if metric.type == "counter" else metric.name
 

@@ -35,13 +35,13 @@ MEANS: Final[dict[str, str]] = {
 }
 
 
-def pictures() -> dict[str, str]:
+def diagrams() -> dict[str, str]:
     """File name -> SVG, one for each policy."""
-    return {f"placement-{placement}.svg": picture(placement) for placement in names.PLACEMENTS}
+    return {f"placement-{placement}.svg": diagram(placement) for placement in names.PLACEMENTS}
 
 
 def placements() -> str:
-    """Each policy in a sentence, with its picture and what the picture shows in words."""
+    """Each policy with its meaning, its diagram, and the diagram's content in words."""
     return "\n".join(
         f"**{placement}**: {MEANS[placement]}.\n\n"
         f"![Where five pods land by {placement}](images/placement-{placement}.svg)\n\n{_words(placement)}\n"
@@ -50,17 +50,17 @@ def placements() -> str:
 
 
 def _words(placement: str) -> str:
-    told = "; ".join(_told(one) for one in landings(placement))
-    return f"In words: {told}."
+    steps = "; ".join(_in_words(one) for one in landings(placement))
+    return f"In words: {steps}."
 
 
-def _told(one: Landing) -> str:
+def _in_words(one: Landing) -> str:
     amount = f"{one.gpus} GPU" if one.gpus == 1 else f"{one.gpus} GPUs"
     where = f"on {one.node} ({', '.join(map(str, one.devices))})" if one.node else "waits"
     return f"{one.pod} of {amount} {where}"
 
 
-def picture(placement: str) -> str:
+def diagram(placement: str) -> str:
     """The cluster after all pods have come, as SVG."""
     found = landings(placement)
     holders = {(node, index): "" for _, node, devices in SITS for index in devices}
@@ -100,7 +100,7 @@ def picture(placement: str) -> str:
 
 
 def _is_planned(node: str, index: int, holders: dict[tuple[str, int], str]) -> bool:
-    """The plan names a node and a number: the last free GPUs of the node stand for it."""
+    """The plan names a node and a number: the last free GPUs of the node represent it."""
     name, count = PLANNED
     free = [other for other in range(GPUS) if (name, other) not in holders]
     return node == name and index in free[-count:]

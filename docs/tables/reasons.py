@@ -1,4 +1,4 @@
-"""Reasons that programs and people are told: of Events, of problems of the REST API, of broken rules."""
+"""Reasons that are reported to programs and people: of Events, problems of the REST API, broken rules."""
 
 import ast
 import importlib
@@ -38,7 +38,7 @@ def events_table() -> str:
 
 
 def event_reasons() -> dict[str, str]:
-    """Constant in names.py -> its sentence, of all that are a reason of Events."""
+    """Constant in names.py -> its docstring, of all that are a reason of Events."""
     said = docstrings(ROOT / "cluster" / "names.py")
     return {name: meaning for name, meaning in said.items() if meaning.startswith(_MARK)}
 
@@ -50,7 +50,7 @@ def problems_table() -> str:
 
 
 def problem_kinds() -> set[Kind]:
-    """Kinds that stand in any module of the web."""
+    """Kinds in any module of the web."""
     found = pkgutil.iter_modules(booking.web.__path__, f"{booking.web.__name__}.")
     modules: list[ModuleType] = [importlib.import_module(module.name) for module in found]
     return {value for module in modules for _, value in inspect.getmembers(module) if isinstance(value, Kind)}
@@ -63,7 +63,7 @@ def rules_table() -> str:
 
 @cache
 def rules() -> dict[str, str]:
-    """Rule -> its sentence, of every violation that the booking server may tell."""
+    """Rule -> its message, of every violation that the booking server may report."""
     functions = [
         node
         for path in sorted((ROOT / "booking").rglob("*.py"))
@@ -77,24 +77,24 @@ def rules() -> dict[str, str]:
     for function in functions:
         for rule, message in _said(function, takers):
             said.setdefault(rule, {})[message] = None
-    return {rule: " / ".join(sentences) for rule, sentences in sorted(said.items())}
+    return {rule: " / ".join(messages) for rule, messages in sorted(said.items())}
 
 
 @dataclass(frozen=True)
 class _Taker:
-    """A function or struct that is given a rule and a sentence."""
+    """A function or struct that takes a rule and a message."""
 
     name: str
     places: dict[str, int] = field(default_factory=dict)
     """Parameter -> its place."""
     frame: str = "…"
-    """What it makes of the sentence, which is the last hole in it."""
+    """The text that it builds; the message replaces its last "…"."""
 
 
 MADE: Final = (_Taker("Violation"), _Taker("Said"))
 _MADE: Final = frozenset(taker.name for taker in MADE)
 TABLED: Final = frozenset({"rejection"})
-"""Functions whose rules stand in the table of states."""
+"""Functions whose rules are in the table of states."""
 
 
 def _of_states() -> list[Why]:
@@ -122,8 +122,8 @@ def _said(function: ast.FunctionDef, takers: Mapping[str, _Taker]) -> Iterator[t
         taker = takers[name]
         rule = _given(call, "rule", taker.places)
         if isinstance(rule, ast.Constant):
-            told = _given(call, "message", taker.places) or _given(call, "sentence", taker.places)
-            text = template(told, _assigned(function)) if told else "…"
+            given = _given(call, "message", taker.places) or _given(call, "sentence", taker.places)
+            text = template(given, _assigned(function)) if given else "…"
             before, _, after = taker.frame.rpartition("…")
             yield str(rule.value), f"{before}{text}{after}"
         elif name not in _MADE and not isinstance(rule, ast.Name):

@@ -5,9 +5,9 @@ from docs.tables.markdown import code, table
 
 
 def rejections_table() -> str:
-    """Every reason, in the order in which they are looked for."""
+    """Every reason, in the order in which they are checked."""
     rows = (
         (code(cause.code), cause.pattern.replace("{}", "…").strip(), cause.change.replace("|", r"\|"))
         for cause in reasons.ALL
     )
-    return table(("code", "what the scheduler is told", "what would change it"), rows)
+    return table(("code", "message to the scheduler", "what would change it"), rows)

@@ -1,4 +1,4 @@
-"""The picture of rooms and arrows in ARCHITECTURE.md, made from the import contracts."""
+"""The diagram of rooms and arrows in ARCHITECTURE.md, generated from the import contracts."""
 
 import tomllib
 from collections.abc import Iterator, Sequence

@@ -29,7 +29,7 @@ def settings_table(kind: type[msgspec.Struct]) -> str:
 
 
 def written(value: Any) -> str:
-    """A value as it stands in the variable; what is not set is empty."""
+    """A value as it is written in the variable; empty if it is not set."""
     match value:
         case None:
             text = ""
