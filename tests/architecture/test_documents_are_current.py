@@ -16,7 +16,7 @@ from cluster.decide import predicates
 from cluster.process.settings import load
 from docs.generate import DOCUMENTS, TABLES, UnknownTableError, render
 from docs.tables.markdown import ROOT, docstrings
-from docs.tables.metrics import made_in_code, metrics_of, told_name
+from docs.tables.metrics import exposed_name, made_in_code, metrics_of
 from docs.tables.parts import PARTS, PROGRAMS, Part, Program
 from docs.tables.reasons import event_reasons, problem_kinds, rules
 from docs.tables.settings import written
@@ -98,7 +98,7 @@ def test_no_setting_of_the_documents_is_unknown() -> None:
 # --- metrics -----------------------------------------------------------------------------------------
 @by_part
 def test_the_documented_metrics_are_those_that_the_built_part_registers(part: Part) -> None:
-    registered = sorted(told_name(metric) for metric in metrics_of(part))
+    registered = sorted(exposed_name(metric) for metric in metrics_of(part))
     assert registered
     assert column(f"metrics-{table_of(part)}") == registered
 
@@ -122,7 +122,7 @@ def test_every_metric_begins_with_our_prefix() -> None:
 
 
 def test_no_metric_of_the_documents_is_unknown() -> None:
-    known = {told_name(metric) for part in PARTS for metric in metrics_of(part)}
+    known = {exposed_name(metric) for part in PARTS for metric in metrics_of(part)}
     text = "".join((ROOT / name).read_text() for name in ("README.md", "docs/operations.md"))
     assert set(re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", text)) - known == set()
 
@@ -147,7 +147,7 @@ def tells(call: ast.Call) -> bool:
     """Whether a call writes an Event: ``(about, reason, sentence)``."""
     verb = call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
     asked_of = ast.unparse(call.func.value) if isinstance(call.func, ast.Attribute) else ""
-    return len(call.args) == 3 and (verb in {"tell", "_tell"} or "events" in asked_of)
+    return len(call.args) == 3 and (verb in {"tell", "_write_event"} or "events" in asked_of)
 
 
 def is_known_reason(node: ast.expr) -> bool:

@@ -6,7 +6,7 @@ import pytest
 from prometheus_client.metrics_core import Metric
 
 from cluster import names
-from docs.tables.metrics import labels_of, metrics_of, told_name
+from docs.tables.metrics import exposed_name, labels_of, metrics_of
 from docs.tables.parts import AGENT, CONTROLLER, EXTENDER, PARTS, SERVER, Part
 
 ROOMS = {
@@ -24,14 +24,14 @@ every = pytest.mark.parametrize(("part", "metric"), EVERY)
 
 @every
 def test_a_name_says_whose_it_is_in_small_letters(part: Part, metric: Metric) -> None:
-    name = told_name(metric)
+    name = exposed_name(metric)
     assert re.fullmatch(r"[a-z]+(_[a-z]+)+", name)
     assert name.removeprefix(f"{names.METRICS_PREFIX}_").partition("_")[0] in ROOMS[part.name]
 
 
 @every
 def test_a_name_ends_in_a_base_unit_or_says_what_is_counted(part: Part, metric: Metric) -> None:
-    name = told_name(metric)
+    name = exposed_name(metric)
     assert name.rpartition("_")[2] not in OTHER_UNITS, part.name
     assert name.endswith("_total") == (metric.type == "counter")
     if metric.type == "histogram":
@@ -45,9 +45,9 @@ def test_a_help_text_is_a_sentence_that_names_the_unit(part: Part, metric: Metri
     text = metric.documentation
     assert re.fullmatch(r"[A-Z1].*[a-z0-9)]\.", text, re.DOTALL), part.name
     assert "\n" not in text
-    if told_name(metric).endswith("_seconds"):
+    if exposed_name(metric).endswith("_seconds"):
         assert re.search(r"\bseconds\b", text, re.IGNORECASE)
-    if told_name(metric).endswith("_timestamp_seconds"):
+    if exposed_name(metric).endswith("_timestamp_seconds"):
         assert text.startswith("Unix time, in seconds, ")
 
 

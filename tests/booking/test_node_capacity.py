@@ -85,7 +85,7 @@ def test_l6_without_news_for_150_seconds_it_is_not_known_any_more(watched: Watch
 
     watched.clock.advance(1)
     told = watched.capacity.unready_reason()
-    assert told == "There has been no news of pods from the API server for 150 seconds."
+    assert told == "There have been no events of pods from the API server for 150 seconds."
     watched.kube.down = False
     watched.kube.bookmark()
     eventually(lambda: watched.capacity.unready_reason() is None)

@@ -107,7 +107,7 @@ def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_t
 
 def test_l6_while_the_cluster_is_not_known_nothing_is_moved(kept: Kept) -> None:
     kept.nodes.devices = {"n1": 2}
-    kept.nodes.problem = "There has been no news of pods."
+    kept.nodes.problem = "There have been no events of pods."
     kept.keeper.round()
     assert kept.plan() == (Place("n0", 2),)
 
@@ -158,7 +158,7 @@ def test_gpus_of_bookings_count_as_booked_while_these_run(kept: Kept) -> None:
 
 def test_l6_while_the_cluster_is_not_known_nobody_says_how_promises_stand(kept: Kept) -> None:
     kept.keeper.round()
-    kept.nodes.problem = "There has been no news of pods."
+    kept.nodes.problem = "There have been no events of pods."
     kept.keeper.round()
     assert kept.keeper.outlook is None
     kept.nodes.problem = None

@@ -21,7 +21,7 @@ from cluster.process.metrics import new_registry
 from devcluster.errors import ClusterError
 from devcluster.product import chart
 from docs.tables.markdown import ROOT
-from docs.tables.metrics import labels_of, metrics_of, told_name
+from docs.tables.metrics import exposed_name, labels_of, metrics_of
 from docs.tables.parts import PARTS, Part
 from tests.charts.conftest import Document, Render
 from tests.fakes.headings import anchors
@@ -177,7 +177,7 @@ def exposed() -> set[str]:
     for part in PARTS:
         for metric in metrics_of(part):
             endings = ("_bucket", "_count", "_sum") if metric.type == "histogram" else ("",)
-            found |= {f"{told_name(metric)}{ending}" for ending in endings}
+            found |= {f"{exposed_name(metric)}{ending}" for ending in endings}
     return found
 
 
@@ -195,7 +195,7 @@ def test_every_question_names_metrics_that_there_are(render: Render) -> None:
 
 
 def test_every_question_names_labels_that_there_are(render: Render) -> None:
-    known = {told_name(metric): labels_of(metric) for part in PARTS for metric in metrics_of(part)}
+    known = {exposed_name(metric): labels_of(metric) for part in PARTS for metric in metrics_of(part)}
     for asked in questions(render):
         named = re.findall(rf"\b{names.METRICS_PREFIX}_[a-z_]+", asked)
         has = {"le"} | GIVEN_BY_PROMETHEUS

@@ -12,7 +12,7 @@ from booking.settings import ControllerSettings
 from cluster import names
 from docs.generate import IMAGES
 from docs.tables.markdown import ROOT
-from docs.tables.placement import pictures
+from docs.tables.placement import diagrams
 from extender import decision_log, existing, leader_election
 from extender.settings import Settings
 from tests.fakes.certificates import Signed
@@ -77,6 +77,6 @@ def test_what_is_said_of_times_ports_and_leases_is_what_the_code_has() -> None:
     assert "`a client is refused`" in text
 
 
-@pytest.mark.parametrize("name", pictures())
+@pytest.mark.parametrize("name", diagrams())
 def test_a_picture_is_what_the_code_makes_of_it(name: str) -> None:
-    assert (IMAGES / name).read_text() == pictures()[name], "run `make docs` and commit the result"
+    assert (IMAGES / name).read_text() == diagrams()[name], "run `make docs` and commit the result"

@@ -34,5 +34,5 @@ def test_nobody_makes_a_reason_without_its_cause() -> None:
 
 
 def test_what_the_scheduler_is_told_names_the_code() -> None:
-    assert reasons.NO_SUCH.said(" of model x").told == "no GPU of model x on this node [no-such-gpu]"
+    assert reasons.NO_SUCH.said(" of model x").with_code == "no GPU of model x on this node [no-such-gpu]"
     assert reasons.KEPT.said().code == "held-for-booked-pod"

@@ -178,7 +178,7 @@ class Story(Quiet):
             for view, agent in self.state.snapshot(offered)
         }
         afresh = {name: rejection(request, *snapshot) for name, snapshot in node_snapshots.items()}
-        told = {name: reason.told for name, reason in afresh.items() if reason}
+        told = {name: reason.with_code for name, reason in afresh.items() if reason}
         fits = sorted(afresh.keys() - told.keys())
         reserved = {} if request.hold else self.state.soft.of_others(request.uid)
         beside = [
@@ -190,7 +190,7 @@ class Story(Quiet):
             )
         ]
         if beside:
-            told |= {name: RESERVED.told for name in fits if name not in beside}
+            told |= {name: RESERVED.with_code for name in fits if name not in beside}
         return (
             result.failed_and_unresolvable_nodes == told
             and sorted(result.node_names) == (beside or fits)

@@ -93,7 +93,7 @@ def test_kept_gpus_are_offered_to_their_pod_alone(cluster: Cluster) -> None:
     assert cluster.ask(booked, "n0", "n1").failed_and_unresolvable_nodes == {
         "n1": "GPUs of node n0 are kept for this pod [hold-elsewhere]"
     }
-    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {"n0": predicates.KEPT.told}
+    assert cluster.ask(other, "n0", "n1").failed_and_unresolvable_nodes == {"n0": predicates.KEPT.with_code}
 
 
 def test_a_hold_that_the_scheduler_has_heard_of_first_counts(cluster: Cluster) -> None:
@@ -109,7 +109,7 @@ def test_for_a_nominated_pod_the_model_of_its_booking_is_meant_while_that_runs(c
     assert cluster.ask(pod).node_names == ["n0"]
 
     cluster.book(days=1)
-    assert cluster.ask(pod).failed_and_unresolvable_nodes == {"n0": predicates.NOMINATED.told}
+    assert cluster.ask(pod).failed_and_unresolvable_nodes == {"n0": predicates.NOMINATED.with_code}
     more = cluster.create(a_pod("r").asks(3).wants(A100, A6000))
     assert "nominated" in cluster.ask(more).failed_and_unresolvable_nodes["n0"]
     assert cluster.ask(cluster.create(a_pod("s").asks(2))).node_names == ["n0"]

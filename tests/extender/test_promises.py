@@ -40,7 +40,7 @@ def booked(cluster: Cluster, name: str, node: str, *, start: int, count: int = 1
 def test_a_booked_pod_is_kept_from_a_node_that_another_booking_is_promised(cluster: Cluster) -> None:
     result = cluster.ask(cluster.create(a_pod().of("alice").asks(1)), "n0", "n1")
     assert result.node_names == ["n1"]
-    assert result.failed_and_unresolvable_nodes == {"n0": predicates.BOOKED_BY_OTHERS.told}
+    assert result.failed_and_unresolvable_nodes == {"n0": predicates.BOOKED_BY_OTHERS.with_code}
 
 
 def test_the_sentence_is_the_same_each_time(cluster: Cluster) -> None:
@@ -81,7 +81,7 @@ def test_l5_a_pod_that_stays_for_ever_takes_nothing_that_is_promised(cluster: Cl
     pod = cluster.create(a_pod().asks(1).of_a_daemon_set())
     refused = cluster.ask(pod, "n0", "n1")
     assert refused.failed_and_unresolvable_nodes == dict.fromkeys(
-        ("n0", "n1"), predicates.BOOKED_BY_OTHERS.told
+        ("n0", "n1"), predicates.BOOKED_BY_OTHERS.with_code
     )
     assert predicates.BOOKED_BY_OTHERS in cluster.bind_to(pod, "n0")
     cluster.add_node("n2", a100(0, "n2"))

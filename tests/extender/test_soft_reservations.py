@@ -59,7 +59,7 @@ def test_the_next_pod_is_not_sent_to_the_device_that_the_one_before_is_about_to_
 
     assert burst.fitting(second) == ["n1", "n2"]
     rejected = burst.filtered(second).failed_and_unresolvable_nodes
-    assert rejected == {"n0": RESERVED.told}
+    assert rejected == {"n0": RESERVED.with_code}
 
     assert burst.cluster.bind_to(first, "n0") == ""
     assert burst.fitting(second) == ["n1", "n2"]

@@ -60,7 +60,7 @@ def test_l8_a_node_that_is_promised_to_others_is_told_of_with_when_they_want_it(
     cluster.book(a_booking("b-bob", user="bob", count=2, topology="single-node", **plan))
     pod = cluster.create(a_pod().of("alice").asks(1))
 
-    assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": BOOKED_BY_OTHERS.told}
+    assert cluster.ask(pod, "n0").failed_and_unresolvable_nodes == {"n0": BOOKED_BY_OTHERS.with_code}
     told = because(cluster, pod)
     assert f"n0: {BOOKED_BY_OTHERS}." in told
     assert any(one.startswith("n0 is planned for 1 other booking, from ") for one in told)

@@ -185,7 +185,7 @@ class TestWithoutAPicture:
         self, admit: Webhook, cache: Picture
     ) -> None:
         assert admit.problem() is None
-        cache.problem = "There has been no news of pods."
+        cache.problem = "There have been no events of pods."
         assert admit.problem() is None
         answer = response(admit(USERS))
         assert "cannot be read now" in answer["warnings"][0]

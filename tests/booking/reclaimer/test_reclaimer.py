@@ -33,7 +33,7 @@ def test_who_does_not_lead_does_nothing(scene: Scene) -> None:
 
 
 def test_nothing_is_done_while_the_picture_cannot_be_trusted(scene: Scene) -> None:
-    scene.unready_reason = "There has been no news of pods from the API server for 150 seconds."
+    scene.unready_reason = "There have been no events of pods from the API server for 150 seconds."
     scene.reconcile(3)
     assert writes(scene) == []
     scene.unready_reason = None

@@ -108,7 +108,7 @@ def test_who_is_behind_our_gate_is_counted(shown: Shown) -> None:
 
 
 def test_l6_while_the_cluster_is_not_known_nobody_is_said_to_wait(shown: Shown) -> None:
-    shown.problem = "There has been no news of pods."
+    shown.problem = "There have been no events of pods."
     assert isnan(shown.says("booked_pods_waiting"))
     assert isnan(shown.says("longest_booked_wait_seconds"))
 

@@ -185,7 +185,7 @@ def test_l6_no_news_for_150_seconds_is_not_trusted(followed: Followed) -> None:
     followed.clock.advance(STALE_AFTER + 1)
 
     assert followed.following.unready_reason() == (
-        "There has been no news of pods from the API server for 150 seconds."
+        "There have been no events of pods from the API server for 150 seconds."
     )
     followed.kube.bookmark()
     followed.until_ready()

@@ -93,7 +93,7 @@ def test_a_running_pod_that_its_booking_does_not_cover_where_it_stands_is_told_w
     assert found.state == "running, not booked"
     where = "does not cover it where it runs: others are promised GPUs of n0."
     assert f"The booking b-1 of 1 x {A100} {where}" in found.because
-    assert found.would_change[0].startswith("Created anew, it gets its GPUs on another node for certain.")
+    assert found.would_change[0].startswith("Created again, it gets its GPUs on another node for certain.")
 
 
 def test_a_pod_of_nobody_is_told_why() -> None:
@@ -162,7 +162,7 @@ def test_a_waiting_pod_is_told_what_it_waits_for() -> None:
 def test_a_pod_for_which_there_are_free_gpus_is_told_what_the_scheduler_says() -> None:
     fresh = told(alices().asks(1))
     assert "There are free GPUs for it on n0 and n1." in fresh.because
-    assert fresh.would_change[0] == "It is bound by itself once the scheduler has looked at it."
+    assert fresh.would_change[0] == "It is bound by itself once the scheduler has tried it."
     assert not any("bound by itself" in one for one in told(alices().asks(1).unschedulable()).would_change)
     assert "The scheduler says: no." in told(alices().asks(1).unschedulable()).because
 
@@ -263,7 +263,7 @@ def test_a_bind_that_failed_is_told_as_it_was_said() -> None:
 
 def test_a_pod_that_nobody_looks_at_is_told_whose_scheduler_it_waits_for() -> None:
     found = told(alices().asks(1).scheduled_by("volcano"))
-    assert "The scheduler volcano has not looked at it yet, or is about to bind it." in found.because
+    assert "The scheduler volcano has not tried it yet, or is about to bind it." in found.because
 
 
 def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
@@ -279,7 +279,7 @@ def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
     )
     pod = msgspec.structs.replace(alices().asks(1).obj, spec=gated)
     assert explain_pod(pod, scene()).would_change[0] == (
-        "It is offered once whoever has set kueue.x-k8s.io/admission takes that off."
+        "It is offered once the owner of kueue.x-k8s.io/admission removes that gate."
     )
 
 
@@ -445,4 +445,4 @@ def test_a_pod_that_came_back_is_told_why() -> None:
     found = told(
         alices().asks(1).with_annotation(names.COMEBACK_MESSAGE, "The booked pod x needed its GPUs.")
     )
-    assert "It stands in for a pod that had to go: The booked pod x needed its GPUs." in found.because
+    assert "It replaces a pod that had to go: The booked pod x needed its GPUs." in found.because

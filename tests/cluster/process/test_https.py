@@ -175,17 +175,17 @@ def test_the_same_refusal_is_told_again_after_a_minute_and_nobody_fills_the_log(
     clock = FakeClock()
     told = Refusals(clock)
     with capture_logs() as lines:
-        told.tell("10.0.0.1", "one")
-        told.tell("10.0.0.1", "one")
-        told.tell("10.0.0.1", "two")
+        told.report("10.0.0.1", "one")
+        told.report("10.0.0.1", "one")
+        told.report("10.0.0.1", "two")
     assert len(lines) == 2
     clock.advance(AGAIN)
     with capture_logs() as lines:
-        told.tell("10.0.0.1", "one")
+        told.report("10.0.0.1", "one")
     assert len(lines) == 1
     with capture_logs() as lines:
         for number in range(3 * MOST):
-            told.tell(f"10.0.1.{number}", "one")
+            told.report(f"10.0.1.{number}", "one")
     assert len(lines) == MOST - 1
 
 

@@ -56,7 +56,7 @@ def test_l6_without_news_for_150_seconds_it_is_not_ready(settings: Settings) -> 
         clock.advance(STALE_AFTER + 1)
         status, said = probed()
         assert status == HTTPStatus.SERVICE_UNAVAILABLE
-        assert said.startswith("cluster: There has been no news of ")
+        assert said.startswith("cluster: There have been no events of ")
         assert "for 150 seconds" in said
     finally:
         process.end("the test is over")
