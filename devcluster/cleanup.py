@@ -20,7 +20,7 @@ def clean(places: Paths, tree: CgroupTree) -> None:
     """End every process of the cluster, then remove what would outlive them.
 
     Processes are found by their control group, so this works where the files are gone or name PIDs that
-    belong to somebody else by now.
+    belong to another process by now.
     """
     clean_kernel(places.mark, tree)
     for mount in reversed(mounts_below(places.state)):

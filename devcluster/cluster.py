@@ -35,7 +35,7 @@ from devcluster.wait import Stopwatch
 
 
 class Record(msgspec.Struct, frozen=True):
-    """What a running cluster's state folder says about it, for those who attach to it."""
+    """The record in a running cluster's state folder, for processes that attach to it."""
 
     spec: ClusterSpec
     slot: int
@@ -43,7 +43,7 @@ class Record(msgspec.Struct, frozen=True):
 
 
 def silent(_line: str) -> None:
-    """Report to nobody."""
+    """Discard a report."""
 
 
 class Cluster:
@@ -328,7 +328,7 @@ class Cluster:
 
         Args:
             name: of a process or a node.
-            late: processes of the node that somebody else starts later.
+            late: processes of the node that the caller starts later.
         """
         self._faults.restart(name, late=late)
 

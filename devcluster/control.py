@@ -33,7 +33,7 @@ class Process(msgspec.Struct, frozen=True):
     exited: int | None
     request: Request
     restarted: int = 0
-    """How often it has ended by itself and was started again since somebody started it."""
+    """How often it has ended by itself and was restarted since it was started on request."""
 
 
 class _Processes(msgspec.Struct, frozen=True):

@@ -46,7 +46,7 @@ class Daemon:
 
     @property
     def restarted(self) -> int:
-        """How often it has ended by itself and was started again, since somebody started it."""
+        """How often it has ended by itself and was restarted since it was started on request."""
         return self._process().restarted
 
     @property

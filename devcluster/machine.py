@@ -33,7 +33,7 @@ class Found:
 
     @property
     def is_left_behind(self) -> bool:
-        """Whether nobody wants it any more: its owner is dead and did not leave it there to stay."""
+        """Whether it is left behind: its owner is dead and did not mean it to stay."""
         if self.owner is None:
             return not self.runs
         return not self.owner.lives and not (self.owner.kept and self.runs)
@@ -105,7 +105,7 @@ def remove_all(report: Report) -> None:
 
 def _locked(locks: Path) -> Iterator[Paths]:
     if not is_own(locks):
-        return  # who reads it removes what it names
+        return  # the process that reads it removes the cluster that it names
     for lock in locks.glob(f"{names.MARK_PREFIX}*.lock"):
         if owner := owner_of(lock):
             with suppress(ClusterError):  # no name of a cluster

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Final
 
 STATE: Final = 0
-"""``Z``: it has ended, and nobody has waited for it; ``T``: it is stopped."""
+"""``Z``: it has ended and was not reaped; ``T``: it is stopped."""
 PARENT: Final = 1
 USER_TICKS: Final = 11
 SYSTEM_TICKS: Final = 12
@@ -22,6 +22,6 @@ def fields_of(process: int | str) -> tuple[str, ...] | None:
 
 
 def lives(process: int) -> bool:
-    """Whether a process does anything yet; one that nobody has waited for does not."""
+    """Whether a process still runs; one that has ended and was not reaped does not."""
     fields = fields_of(process)
     return fields is not None and fields[STATE] not in ("Z", "X")

@@ -46,7 +46,7 @@ def advertised(
     MIG devices that the strategy does not advertise are left out, and their GPU is unhealthy: it may have
     been advertised as a whole earlier, and a known device is never dropped. A MIG device that no longer
     exists is listed as long as a pod holds it. A container keeps its device nodes for its life, so a device
-    that they give access to is unhealthy for everybody else, however the GPU has been repartitioned since.
+    that they give access to is unhealthy for other pods, however the GPU has been repartitioned since.
 
     Args:
         devices: all that are known from NVML.
@@ -109,7 +109,7 @@ def with_cordons(devices: tuple[Device, ...], cordoned: Mapping[str, str]) -> tu
 
     Args:
         devices: all of the node.
-        cordoned: uuid -> who cordoned it, and why.
+        cordoned: uuid -> the administrator who cordoned it, and why.
     """
     return tuple(
         msgspec.structs.replace(device, health="unhealthy", reason=f"Cordoned by {why}")

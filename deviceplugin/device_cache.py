@@ -53,7 +53,7 @@ class AdvertisedDevices:
 
     @cached_property
     def startable(self) -> dict[str, Device]:
-        """UUID -> device, with the health for a pod that holds it already: a cordon alone does not count."""
+        """UUID -> device, with its health for a pod that already holds it: a cordon does not count."""
         return {
             device.uuid: msgspec.structs.replace(device, health="healthy", reason=None)
             if device.uuid in self.cordoned

@@ -56,7 +56,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
     def ListAndWatch(
         self, request: api_pb2.Empty, context: grpc.ServicerContext
     ) -> Iterator[api_pb2.ListAndWatchResponse]:
-        """The complete list, at once and after every change."""
+        """The complete list, immediately and after every change."""
         del request
         wake = threading.Event()
         self._streams.opened(wake)

@@ -1,4 +1,4 @@
-"""Makes what NVML reports ready to be handed out: device nodes, the CDI specification, the board.
+"""Prepares NVML's devices for containers: device nodes, the CDI specification, the device cache.
 
 The thread that watches NVML calls it with every report. A thread of its own checks the machine's files
 regularly (device nodes that appear late, a specification that was deleted), and also notices when the driver
@@ -46,7 +46,7 @@ UNRESPONSIVE = f"The driver has not answered for {UNRESPONSIVE_AFTER:.0f} s"
 """Reason of all GPUs then. No growing number: each change of the text is written to the Node."""
 
 CORDONED = "cordoned"
-"""State of a device that is unhealthy by an administrator's word alone."""
+"""State of a device that is unhealthy only because an administrator has cordoned it."""
 
 log = structlog.get_logger(__name__)
 
@@ -180,7 +180,7 @@ class Preparation:
         )
 
     def _nodes_of(self, device: NodeDevice) -> tuple[str, ...] | None:
-        """Names of the device nodes that a device needs; None where the driver does not say them."""
+        """Names of the device nodes that a device needs; None where the driver does not report them."""
         if device.minor is None or device.gone:
             return None
         whole = (f"nvidia{device.minor}",)

@@ -34,7 +34,7 @@ log = structlog.get_logger(__name__)
 READ_NODE_EVERY: Final = 60.0
 """Seconds."""
 WRITE_EVERY: Final = 1.0
-"""Seconds between two writes at least: a device that comes and goes costs the API server no more."""
+"""Least seconds between two writes: it limits what a device that comes and goes costs the API server."""
 COMPARE_EVERY: Final = 1.0
 """Seconds between two comparisons of the kubelet's record with what was assigned."""
 COMPARE_ANYWAY_EVERY: Final = 15.0
@@ -45,7 +45,7 @@ Annotations = Mapping[str, str | None]
 
 
 def wanted(devices: AdvertisedDevices, drifting: Mapping[str, Assignment] | None, node: Node) -> Annotations:
-    """What the Node's annotations should be; what is not known yet is left as it is.
+    """The Node's wanted annotations; one whose value is not known yet is left as it is.
 
     A node whose GPUs cannot be seen keeps the ones that it had, all unhealthy with the reason: what is known
     of them is not lost, and nothing new goes there.
@@ -149,7 +149,7 @@ class Publisher:
         return False
 
     def _compare(self) -> None:
-        """Bring the drift up to date; it stays as it was while the kubelet does not say."""
+        """Bring the drift up to date; it stays as it was while the kubelet gives no pods."""
         try:
             holdings = self._facts.record.read()
         except CheckpointError:

@@ -49,10 +49,10 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     device_list_strategy: Strategy = Strategy.CDI
     """How devices come into a container."""
     mig_strategy: MigStrategy = MigStrategy.NONE
-    """Under which names MIG devices are handed out: not at all, all as ``nvidia.com/gpu`` (``single``), or
+    """How MIG devices are advertised: not at all, all as ``nvidia.com/gpu`` (``single``), or
     each profile as a resource of its own next to whole GPUs (``mixed``)."""
     mig_packing: Packing = Packing.DISTRIBUTED
-    """From which GPU a pod's MIG device is taken where nobody has decided: that of which the fewest are taken
+    """From which GPU a pod's MIG device is taken without an assignment: that of which the fewest are taken
     (``distributed``), or the most (``packed``)."""
     mig_capabilities: Path = Path("/proc/driver/nvidia/capabilities")
     """Where the driver says which device nodes give access to a MIG device."""
@@ -128,7 +128,7 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises:
             ContradictionError: an XID is to be both ignored and critical.
-            PathError: a path that nobody can use.
+            PathError: a path that cannot be used.
         """
         if unusable := list(self._unusable_paths()):
             raise PathError("\n".join(unusable))

@@ -23,7 +23,7 @@ def cache_folder(environment: Mapping[str, str] = os.environ) -> Path:
     """Where results are kept: `$GPU_BOOKING_CACHE`, else `gpu-booking` in the user's cache folder.
 
     Raises:
-        BuildError: there is no such folder, because nobody's home is known.
+        BuildError: there is no such folder, because no home folder is known.
 
     """
     if own := environment.get(names.setting("cache")):
@@ -46,7 +46,7 @@ def kept(
 ) -> Path:
     """The result at `place`, made by `make(draft folder)` if it is not there yet.
 
-    `whole` says whether a folder at `place` can be used; one that somebody damaged is made again.
+    `whole` says whether a folder at `place` can be used; a damaged one is built again.
     `waiting` is called once when another process is making the same and has to be waited for.
     """
     if whole(place):

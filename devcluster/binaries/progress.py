@@ -24,7 +24,7 @@ class Progress:
     """`fetching modules`, `compiling`, `linking`, ... or, when it is over, `done`."""
     done: int = 0
     known: int = 0
-    """How many there are to do; 0 when nobody can know."""
+    """How many there are to do; 0 when that is not known."""
     at_most: bool = False
     """Whether fewer than `known` may do."""
     cached: int = 0
@@ -41,7 +41,7 @@ Report = Callable[[Progress], None]
 
 
 def silent(_progress: Progress) -> None:
-    """Report to nobody."""
+    """Discard a report."""
 
 
 LISTING: Final = "{{.ImportPath}} {{.Stale}} {{.StaleReason}}"

@@ -23,7 +23,7 @@ from devcluster.spec import DEFAULT_NAME, ClusterSpec, NodeSpec
 
 NODE_NAMES = ("node-a", "node-b")
 _PATIENCE = 180.0
-"""Seconds that a step may take: of somebody's laptop nothing is known."""
+"""Seconds that a step may take: laptops may be slow."""
 
 
 @click.command()

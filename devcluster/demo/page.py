@@ -38,7 +38,7 @@ def opened(booking_url: str, *, port: int = PORT) -> Iterator[str]:
 
 class _Server(ThreadingTCPServer):
     daemon_threads = True
-    # A browser keeps its connections: nobody waits for them at the end.
+    # A browser keeps its connections: the end does not wait for them.
     block_on_close = False
     allow_reuse_address = True
 

@@ -38,7 +38,7 @@ class Rest:
         """One request below ``/api/v1``.
 
         Raises:
-            ClusterError: nobody answers, or not in JSON.
+            ClusterError: there is no answer, or one that is not JSON.
         """
         url = f"{self.url}/api/v1{path}"
         try:

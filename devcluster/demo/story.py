@@ -10,7 +10,7 @@ from devcluster.demo.steps import Steps
 
 A100 = "NVIDIA-A100-SXM4-80GB"
 SHORT = {names.setting("shortest_booking"): "PT10S", names.setting("cooldown"): "PT0S"}
-"""The policy of the last chapter: a booking may be so short, and nobody has to wait for the next."""
+"""The policy of the last chapter: a booking may be this short, and the next may begin without a pause."""
 _LAST_SECONDS = 10.0
 """Of the last booking, once everything has been seen that happens while it runs."""
 
@@ -94,7 +94,7 @@ class Story:
         self._steps.served("bob-6", model=A100, by=pod_status.devices(hers))
 
     def _take(self, name: str, *, victim: str, others: tuple[str, ...]) -> Pod:
-        """A booked pod takes the victim's device, and nobody else is touched; the pod."""
+        """A booked pod takes the victim's device, and no other pod is touched. Returns the booked pod."""
         leaves = self._steps.pod(victim)
         stay = [self._steps.pod(other) for other in others]
         self._steps.create(name, user="alice", model=A100)

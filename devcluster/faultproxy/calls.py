@@ -1,4 +1,4 @@
-"""Requests to the API server as values: who asks what of which object, and what a write changes. Pure."""
+"""Requests to the API server as values: caller, verb, object, and the changes of a write. Pure."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

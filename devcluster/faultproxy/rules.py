@@ -59,7 +59,7 @@ class Lose:
 
 @dataclass(frozen=True, kw_only=True)
 class Slow:
-    """Let somebody wait."""
+    """Delay a call."""
 
     seconds: float
     forwarded_late: bool = False

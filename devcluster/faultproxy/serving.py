@@ -49,7 +49,7 @@ class Entrance(ThreadingHTTPServer):
     """Where clients come in. Handshakes happen in the connection's own thread."""
 
     daemon_threads = True
-    # A client may keep its connection for as long as it likes: nobody waits for it.
+    # A client may keep its connection for as long as it likes: the end does not wait for it.
     block_on_close = False
     request_queue_size = 128
 
@@ -220,7 +220,7 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def _give_up(call: Call, answer: BaseHTTPResponse) -> None:
-    """Let go of an answer that nobody gets; that to a watch does not end by itself."""
+    """Drop a response that no client gets; the response to a watch does not end by itself."""
     if call.is_watch:
         answer.close()
     else:

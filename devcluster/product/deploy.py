@@ -272,7 +272,7 @@ class Parts:
         return f"http://{self._cluster.address}:{booking_server.PORT}"
 
     def ask(self, daemon: Daemon, path: str) -> tuple[int, str]:
-        """Status and text of a part's own HTTP server; status 0 where nobody answers."""
+        """Status and text of a part's own HTTP server; status 0 without an answer."""
         url = f"http://{self._cluster.address}:{self._ports[daemon.name]}{path}"
         try:
             answer = urllib3.request("GET", url, timeout=2.0, retries=False)

@@ -24,7 +24,7 @@ def port(number: int) -> int:
 
 
 def election(*, elects: bool) -> dict[str, str]:
-    """The setting of an extender whose kube-scheduler elects a leader, or elects nobody."""
+    """The setting of an extender whose kube-scheduler elects a leader, or does not."""
     return {names.setting("leader_election"): str(elects).lower()}
 
 

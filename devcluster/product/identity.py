@@ -36,7 +36,7 @@ def environment(
     """What a process of ours needs to speak to the API server as one of our ServiceAccounts.
 
     Args:
-        cluster: who gives out tokens.
+        cluster: it issues the tokens.
         folder: for the token's file.
         account: the ServiceAccount.
         node: where the process runs, if its token is to say so, as the token of a pod does.

@@ -126,7 +126,7 @@ class Installed:
         return f"http://{address}"
 
     def values(self) -> dict[str, Any]:
-        """What differs from the chart's defaults: images that nobody can pull, people, and simulated GPUs."""
+        """The values that differ from the chart's defaults: local images, people, simulated GPUs."""
         repository, _, tag = stock.KUBE_SCHEDULER.rpartition(":")
         needed = {
             "image": {"pullPolicy": _NEVER},

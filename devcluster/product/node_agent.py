@@ -16,7 +16,7 @@ ACCOUNT: Final = names.NODE_AGENT
 FIRST_PORT: Final = 9500
 """Agents of all nodes share the cluster's network, so each gets a port of its own from here on."""
 _RECOVERY_SECONDS = 3
-"""A simulated GPU is soon well again: nobody has to wait a minute to see it."""
+"""A simulated GPU is healthy again soon: the default would be a minute."""
 
 
 def part(

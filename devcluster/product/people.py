@@ -49,11 +49,11 @@ class People:
         self._apply([namespace, *accounts, *(_binding(user, NAMESPACE) for user in USERS)])
 
     def admit(self, user: str, namespace: str) -> None:
-        """Let somebody edit what is in a namespace."""
+        """Give a person the role ``edit`` in a namespace."""
         self._apply([_binding(user, namespace)])
 
     def token(self, user: str, audience: str | None = None) -> str:
-        """A fresh token of somebody's, for the API server unless an audience is named.
+        """A new token of a person, for the API server unless an audience is named.
 
         Raises:
             ClusterError: there is no such account.
@@ -63,7 +63,7 @@ class People:
         return self._cluster.kubectl(*words, *audiences).strip()
 
     def kubeconfig(self, user: str) -> Path:
-        """A kubeconfig file with somebody's fresh token, readable by its owner only."""
+        """A kubeconfig file with a new token of a person, readable by its owner only."""
         text = self._cluster.kubeconfig_text(self.token(user), user)
         return kubeconfig.write(self._folder / f"{user}.kubeconfig", text)
 

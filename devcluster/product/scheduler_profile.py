@@ -32,7 +32,8 @@ def existing(*, extender_url: str, server_name: str, files: Mapping[str, str]) -
     Args:
         extender_url: of the Service, e.g. ``https://198.51.100.7:8880``.
         server_name: that its certificate is for.
-        files: ``caFile``, ``certFile``, ``keyFile``. Without a ``caFile`` kube-scheduler believes anybody.
+        files: ``caFile``, ``certFile``, ``keyFile``. Without a ``caFile`` kube-scheduler does not verify the
+            server.
     """
     tls = {"serverName": server_name, **files}
     return {

@@ -1,7 +1,8 @@
-"""Whether a CDI specification of the host does for our GPUs, and by which names: pure.
+"""Whether a CDI specification of the host fits our GPUs, and its names of them: pure.
 
 One that was written for another driver, or before the GPUs got other numbers, would give a container the
-wrong files or the wrong GPU. So what it says is compared with what is there, and our own is the next best.
+wrong files or the wrong GPU. So it is compared with the devices that exist, and our own specification is the
+fallback.
 
 Source: Container Device Interface specification 0.5.0 to 1.0.0; nvidia-ctk 1.20.
 """
@@ -67,7 +68,7 @@ def fit(found: Iterable[Specification], own_nodes: Mapping[str, frozenset[str]],
 
     Args:
         found: those of one folder: two that name the same device cancel each other out.
-        own_nodes: uuid -> paths of the device nodes that belong to it alone.
+        own_nodes: uuid -> paths of the device nodes that belong only to it.
         driver: its version; None where that cannot be seen.
     """
     ours = [one for one in found if one.kind == KIND]
@@ -84,7 +85,7 @@ def fit(found: Iterable[Specification], own_nodes: Mapping[str, frozenset[str]],
 
 
 def _by_nodes(found: Iterable[Specification]) -> dict[frozenset[str], list[str]]:
-    """Nodes that belong to one device alone -> its names."""
+    """Nodes that belong to only one device -> its names."""
     devices = [device for one in found for device in one.devices or ()]
     times = [device.name for device in devices]
     places: dict[frozenset[str], list[str]] = {}

@@ -29,7 +29,7 @@ class HostFolders:
         """UUID -> qualified name, for all of these devices or for none of them.
 
         Args:
-            own_nodes: uuid -> paths of the device nodes that belong to it alone.
+            own_nodes: uuid -> paths of the device nodes that belong only to it.
             driver: its version, asked only where there is a specification.
         """
         found = next((one for one in self._fits(own_nodes, driver) if one != NOTHING), NOTHING)
@@ -51,7 +51,7 @@ class HostFolders:
 
 
 def _read(folder: Path) -> list[Specification]:
-    """The folder's specifications; one of another kind that is not understood is nobody's business."""
+    """The folder's specifications; one of another kind that cannot be read is ignored."""
     if not folder.is_dir():
         return []
     files = sorted(path for path in folder.iterdir() if path.suffix in {".json", ".yaml", ".yml"})

@@ -16,7 +16,7 @@ _MINOR: Final = "DeviceFileMinor:"
 def capability_nodes(
     capabilities: Path, minor: int, gpu_instance: int, compute_instance: int
 ) -> tuple[str, ...] | None:
-    """Names of the nodes beneath ``/dev``, for both instances; None where the driver does not say them.
+    """Names of the nodes beneath ``/dev``, for both instances; None where the driver does not report them.
 
     Args:
         capabilities: the driver's folder.

@@ -48,7 +48,7 @@ def injection_of(devices: Collection[str], strategy: Strategy, nodes: DeviceNode
 
 
 def _qualified(devices: Collection[str], nodes: DeviceNodes) -> tuple[str, ...]:
-    """Names of CDI, all of one specification: what is common to its devices is in a container once."""
+    """CDI names, all of one specification: a container gets the edits common to its devices once."""
     if all(uuid in nodes.cdi_names for uuid in devices):
         return tuple(nodes.cdi_names[uuid] for uuid in devices)
     return tuple(f"{names.CDI_KIND}={uuid}" for uuid in devices)

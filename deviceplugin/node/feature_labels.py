@@ -206,7 +206,7 @@ def _shape(shape: MigShape) -> Labels:
 
 
 def _counted(product: Iterable[str], count: int, *, replicas: int) -> Labels:
-    """``replicas``: 1 where nothing is shared, 0 of a whole GPU that cannot be had as such."""
+    """``replicas``: 1 where nothing is shared, 0 for a whole GPU that pods cannot get as such."""
     return {
         "product": label_value("-".join(label_value(part) for part in product)),
         "count": str(count),

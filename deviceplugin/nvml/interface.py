@@ -159,7 +159,7 @@ class EventStream(Protocol):
 
     @property
     def events_unavailable(self) -> Mapping[str, NvmlError]:
-        """GPUs whose events cannot be had, and why."""
+        """GPUs whose events are unavailable, and why."""
         ...
 
     def wait(self, seconds: float) -> GpuEvent | None:

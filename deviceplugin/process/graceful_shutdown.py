@@ -1,7 +1,7 @@
-"""The end of an agent in good order: first the Lease is released, then the kubelet is served a little longer.
+"""The graceful end of an agent: first the Lease is released, then the kubelet is served a little longer.
 
-Who decides about pods hears of the release a moment after it, and may have posted a Binding until then; the
-kubelet would refuse that pod if this plugin were gone already.
+The extender sees the release a moment later, and may have posted a Binding until then; the kubelet would
+refuse that pod if this plugin were already gone.
 """
 
 import threading
@@ -28,7 +28,7 @@ class GracefulShutdown:
         return lambda _stop: serve(self._over)
 
     def leave(self) -> None:
-        """Release the Lease, serve who is on the way, and let what serves end."""
+        """Release the Lease, serve the pods that are on their way, and let the serving threads end."""
         try:
             if self._release():
                 self._clock.wait(self._over, SERVED_ON)

@@ -19,7 +19,7 @@ class HolderSource:
     def __init__(
         self, device_cache: DeviceCache, record: CheckpointReader, pods: Callable[[], tuple[Pod, ...] | None]
     ) -> None:
-        """Args: pods: of this node; None where they cannot be had now."""
+        """Args: pods: of this node; None where they cannot be read now."""
         self._device_cache = device_cache
         self._record = record
         self._pods = pods

@@ -1,4 +1,4 @@
-"""How the GPUs are used, for ``/metrics``: a few series for each device, joined with who holds it.
+"""The usage of the GPUs for ``/metrics``: a few series for each device, joined with its holder.
 
 Their number is that of devices and holders, some dozens for a node; the series of a pod end with it. A device
 with several holders (its MIG devices have one each) names none in its own series; ``agent_device_holder`` and
