@@ -269,9 +269,9 @@ DATABASE_FILE: Final = f"/var/lib/{PRODUCT}/bookings.db"
 
 # --- in a browser ------------------------------------------------------------------------------------
 SESSION_COOKIE: Final = "gpu-booking-session"
-"""The cookie of somebody who is signed in; with TLS it is prefixed by ``__Host-``."""
+"""The cookie of a user who is signed in; with TLS it is prefixed by ``__Host-``."""
 LOGIN_COOKIE: Final = "gpu-booking-login"
-"""The cookie of somebody whom the OIDC provider is about to send back; the same."""
+"""The cookie of a user whom the OIDC provider is about to send back; the same."""
 
 # --- environment inside a container ------------------------------------------------------------------
 DEVICES_VARIABLE: Final = "GPU_BOOKING_DEVICES"

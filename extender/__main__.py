@@ -185,7 +185,7 @@ class Ready:
 def _listen(
     app: "WSGIApplication", process: Process, settings: Settings, clock: Clock, *, ready: Ready
 ) -> list[Check]:
-    """Serve verbs and probes until the process ends; return the checks that say why nobody can ask us."""
+    """Serve verbs and probes until the process ends; return the checks that report why we cannot serve."""
     checks = {"cluster": ready.unready_reason, "loops": ready.loops.unready_reason}
     served = serve_by_tls(app, settings, process, clock) if settings.mode == "existing" else None
     if served:

@@ -31,7 +31,7 @@ class Coverage:
     users: tuple[Pod, ...] = ()
     """Pods that the booking covers instead."""
     left: int = 0
-    """GPUs of the booking that are covered by nobody."""
+    """GPUs of the booking that no covered pod uses."""
 
     @property
     def cover(self) -> Booking | None:

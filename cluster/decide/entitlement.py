@@ -98,7 +98,7 @@ def entitlement(
     where their GPUs still fit into its count and their devices are of its model; others are skipped.
 
     Args:
-        bookings: all that may cover somebody.
+        bookings: all that may cover a pod.
         candidates: pods.
         now: the instant.
         barred: (pod uid, booking) of pods that a booking does not cover on their present node (``adoption``).

@@ -1,7 +1,7 @@
-"""Who somebody is: raw names of different sources mapped to one user id, by configured rules.
+"""Maps raw names of different sources to one user id, by configured rules.
 
-The booking server (REST) and admission (pods) use the same rules, so that a booking and a pod of one person
-meet. A name that no rule maps is nobody's. Whose word counts is not decided here, but by who asks.
+The booking server (REST) and admission (pods) use the same rules, so a booking and a pod of one person have
+the same user. A name that no rule maps has no user. The caller decides which sources are trusted.
 """
 
 import re
@@ -58,8 +58,8 @@ DEFAULT_RULES: Final = (
     Rule(source="jupyterhub", match=r"[^@\n]+"),
     Rule(source="oidc", match=r"(?!system:)[^@\n]+"),
 )
-"""People are who the API server, the hub or the provider says; ServiceAccounts and other ``system:`` names
-are nobody. Nor is an e-mail address anybody: everybody who may see pods sees user ids (ADR 61)."""
+"""Names from the API server, the hub or the provider are users as they are; ServiceAccounts and other
+``system:`` names are not. Nor are e-mail addresses: everyone who may see pods sees user ids (ADR 61)."""
 
 
 def is_address(raw: str) -> bool:
@@ -68,7 +68,7 @@ def is_address(raw: str) -> bool:
 
 
 def user_of(source: Source, raw: str, rules: Iterable[Rule] = DEFAULT_RULES) -> str | None:
-    """The user id of a raw name by the first rule that matches, None for nobody."""
+    """The user id of a raw name by the first rule that matches; None: it has no user."""
     for rule in rules:
         found = re.fullmatch(rule.match, raw) if rule.source == source else None
         if found:
@@ -91,7 +91,7 @@ def users_by_label(known: Iterable[str], rules: Iterable[Rule] = DEFAULT_RULES) 
 
     Args:
         known: raw names; user ids of bookings count as raw names too.
-        rules: raw names to user ids; a name that they do not map is nobody's, and known to nobody.
+        rules: raw names to user ids; a name that they do not map has no user.
     """
     table: dict[str, frozenset[str]] = {}
     rules = tuple(rules)

@@ -19,7 +19,7 @@ LONGEST_HASHED: Final = 32
 
 _DIGITS_OF_HASH: Final = 8
 _BETWEEN: Final = "---"
-"""Between letters and hash; a name with a double hyphen is hashed, so that nobody can choose such a value."""
+"""Between letters and hash; a name with a double hyphen is hashed, so a user cannot choose such a value."""
 _UNSAFE: Final = re.compile(r"[^a-z0-9]")
 _HARMFUL: Final = re.compile(r"[^a-z0-9]+")
 # Without ASCII on purpose: as in KubeSpawner, the long s and the sign of Kelvin count as letters inside.

@@ -48,7 +48,7 @@ Averse = AbstractSet[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GateQueue:
-    """Everybody who waits, and the nodes, at one instant."""
+    """All pods that wait, and the nodes, at one instant."""
 
     pods: Iterable[Pod]
     """Living pods with GPUs that are not bound."""
@@ -69,11 +69,11 @@ class Step:
     expected: Mapping[str, str] = field(default_factory=dict)
     """Uid -> the node on which a pod that has been ungated already should be bound by the scheduler soon."""
     is_all: bool = True
-    """Whether the next step would ungate nobody else, if nothing changed but this."""
+    """Whether the next step would ungate no other pod, if nothing changed but this."""
 
 
 def step(line: GateQueue) -> Step:
-    """Who is ungated now: whom a booking covers, then who finds room, then the first that find none."""
+    """The pods to ungate now: covered ones, then those that find room, then the first that find none."""
     found, room = _Found(), _Room(line)
     for pod, booking in _queue(line):
         if len(found.ungated) >= MOST:
@@ -110,14 +110,14 @@ class _Found:
 
 
 def _queue(line: GateQueue) -> list[tuple[Pod, Booking | None]]:
-    """Everybody in line with the booking that covers them, who has one first."""
+    """All pods in line with the booking that covers them; covered pods come first."""
     known = ((pod, line.cover.get(pod.metadata.uid)) for pod in line.pods)
     found = [(pod, booking) for pod, booking in known if _is_in_line(pod, booking)]
     return sorted(found, key=lambda one: (one[1] is None, *_place(one[0])))
 
 
 def everybody(pods: Iterable[Pod]) -> Step:
-    """As ``step`` where nobody is to wait behind the gate: all of them, as many as a step takes."""
+    """As ``step`` where no pod is to wait behind the gate: all of them, as many as a step takes."""
     queue = sorted((pod for pod in pods if is_queued(pod) and is_live(pod)), key=_place)
     return Step(tuple(queue[:MOST]), is_all=len(queue) <= MOST)
 
@@ -164,7 +164,7 @@ class _Room:
         """Requests for which no node has devices any more."""
 
     def take(self, pod: Pod, request: GpuRequest) -> str | None:
-        """The first node that has devices for the pod, which nobody else gets then."""
+        """The first node that has devices for the pod; they are then taken for the other pods."""
         is_like_others = request.hold is None and not pod.status.nominated_node_name
         if is_like_others and request.key in self._nothing:
             return None

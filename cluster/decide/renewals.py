@@ -86,7 +86,7 @@ class Renewals:
         return None if self._heard_again is None else monotonic - self._heard_again
 
     def holder(self, name: str, *, monotonic: float, now: datetime) -> str | None:
-        """Who holds a Lease at this instant, None when nobody does or when it has run out.
+        """The holder of a Lease at this instant; None when it has none or has expired.
 
         It runs out on either clock: a renewal that was read late (after the process stood still) is old by
         its text. So this is meant for a holder on this machine, whose wall clock is ours.

@@ -26,7 +26,7 @@ class GpuRequest:
     selector: DeviceSelector = ANY_DEVICE
     """Which devices will do."""
     uid: str = ""
-    """The pod's: what is kept for it is kept for nobody else."""
+    """Of the pod: devices that are kept for it are kept for no other."""
     hold: Hold | None = None
     """The devices that are kept for the pod: it is given these or none."""
     priority: int = 0

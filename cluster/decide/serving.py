@@ -181,7 +181,7 @@ def is_short(view: NodeView, node: Node | None, pods: Mapping[str, Pod]) -> bool
     """Whether the kubelet offers fewer devices than the node's agent has healthy ones.
 
     Args:
-        view: the node's devices and who holds them.
+        view: the node's devices and their holders.
         node: with what its kubelet offers, ``status.allocatable``.
         pods: uid -> pod, of those that hold something there: a device that one has under a resource's former
             name is not offered under the present one.

@@ -1,4 +1,4 @@
-"""What all who ask the API server in memory share: its state, its lock, and the record of their calls."""
+"""Shared by all callers of the API server in memory: its state, its lock, and the record of their calls."""
 
 import itertools
 import threading
@@ -21,7 +21,7 @@ from cluster.kube.resources import Resource
 from cluster.process.clock import Clock
 
 ADMINISTRATOR: Final = "kubernetes-admin"
-"""Who calls where nobody says otherwise."""
+"""The default caller."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,7 +45,7 @@ Admission = Callable[[Attributes], Json]
 
 @dataclass(frozen=True)
 class Call:
-    """What somebody asked of the API server."""
+    """One call of the API server."""
 
     verb: str
     path: str

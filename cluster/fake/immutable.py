@@ -1,4 +1,4 @@
-"""What nobody may change in a stored pod: nearly all of its spec.
+"""The immutable fields of a stored pod: nearly all of its spec.
 
 As the real server validates updates: images change freely, tolerations are only added, gates only taken off,
 a deadline only shortened; while a pod is gated its node selector and node affinity may be narrowed. A node

@@ -61,7 +61,7 @@ class FakeKube(UserKube):
     # --- what there is ---------------------------------------------------------------------------------
 
     def put(self, resource: Resource[T], obj: Mapping[str, Any]) -> T:
-        """Set an object up, status and all, whether it exists or not; no call is recorded, nobody refuses.
+        """Set an object up, status and all, whether it exists or not; no call is recorded, nothing refused.
 
         What the server writes (uid, times) is kept, or filled in where the object does not say it.
         """
@@ -117,7 +117,7 @@ class FakeKube(UserKube):
 
     @property
     def down(self) -> bool:
-        """While true nobody gets an answer."""
+        """While true no call gets a response."""
         return self._asked.faults.down
 
     @down.setter
@@ -135,7 +135,7 @@ class FakeKube(UserKube):
             self._asked.faults.lose(verb)
 
     def before(self, verb: str, rival: Callable[[], object]) -> None:
-        """Let somebody else act just before the next call of that verb: a race, every time."""
+        """Run an action just before the next call of that verb: a race, every time."""
         with self._asked.lock:
             self._asked.faults.before(verb, rival)
 

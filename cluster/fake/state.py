@@ -1,4 +1,4 @@
-"""One state of one object, as etcd keeps it: bytes that nobody changes any more."""
+"""One state of one object, as etcd keeps it: immutable bytes."""
 
 from collections.abc import Mapping
 from typing import Any

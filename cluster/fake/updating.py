@@ -86,7 +86,7 @@ def updated(
     of_status: bool,
     dry_run: bool = False,
 ) -> State:
-    """Write what somebody made of an object, as far as they may; a dry run only says what it would be."""
+    """Write a caller's version of an object, as far as allowed; a dry run only returns the result."""
     old = before.obj
     after = _through_the_door(resource.plural, old, after, of_status=of_status)
     after["metadata"] = _metadata(old, after)

@@ -17,7 +17,7 @@ from cluster.kube.resources import Resource, T
 
 
 class UserKube:
-    """``Kube`` for somebody: admission and the record of calls know who asks; all may do everything."""
+    """``Kube`` for one user, as admission and the record of calls see it; every user may do everything."""
 
     def __init__(self, asked: ServerCore, user: str = ADMINISTRATOR) -> None:
         self._asked = asked

@@ -1,4 +1,4 @@
-"""What somebody may do, by the API server's SubjectAccessReview (authorization.k8s.io/v1).
+"""The permissions of users, by the API server's SubjectAccessReview (authorization.k8s.io/v1).
 
 Used by the booking server, and by the node agent's doctor about itself. Roles are rights on virtual
 resources, which clusters keep in RBAC: nothing of that name has to exist (ADR 22).

@@ -35,7 +35,7 @@ class Credentials(Protocol):
 
 
 class NoToken:
-    """No bearer token: a client certificate speaks for us, or nobody."""
+    """No bearer token: a client certificate identifies us, or nothing does."""
 
     def token(self) -> str | None:
         """None."""

@@ -205,7 +205,7 @@ class Kube(Protocol):
         """Put a whole object; ``metadata.resourceVersion`` in the body makes it a compare-and-swap.
 
         Raises:
-            Conflict: somebody else has written meanwhile.
+            Conflict: another client has written meanwhile.
         """
         ...
 

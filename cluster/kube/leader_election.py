@@ -70,10 +70,10 @@ class LeaderElector:
             kube: the API server.
             clock: for the intervals, and for the times that people read in the Lease.
             name: of the Lease, e.g. ``names.CONTROLLER_LEASE``.
-            holder: who we are: another for every start of a process.
+            holder: our identity: another one for every start of a process.
             namespace: of the Lease.
             place: where no two processes are at a time, such as a pod; ``holder`` begins with it and ``_``.
-                Who held the Lease there before we started is dead, and nobody waits for him.
+                A holder there from before our start is dead, and its Lease is not waited for.
             unfit: why this process may do nothing while another could, such as a wrong clock: then it leaves
                 the Lease to that one. None where it may lead.
             timing: the defaults are those of Kubernetes' own components.
@@ -122,7 +122,7 @@ class LeaderElector:
         """Renew the Lease, or take it if it is free, or leave it where we are unfit; whether we lead now.
 
         Raises:
-            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+            ApiError: it could not be read or written; also when another client wrote at the same moment.
         """
         with self._lock:
             if not self._released:

@@ -65,7 +65,7 @@ class LeaseRenewer:
             kube: the API server.
             clock: for the interval and for ``renewTime``.
             name: ``names.node_lease(node)``.
-            holder: who we are: another for every start of a process, e.g. the pod's name and its uid.
+            holder: our identity: another one for every start of a process, e.g. the pod's name and its uid.
             namespace: of the Lease.
             duration: seconds that a renewal is good for.
             every: seconds between renewals.
@@ -126,7 +126,7 @@ class LeaseRenewer:
         """Create, renew or take over the Lease, whichever is right; whether we hold it now.
 
         Raises:
-            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+            ApiError: it could not be read or written; also when another client wrote at the same moment.
         """
         with self._lock:
             if self._gone:
@@ -141,7 +141,7 @@ class LeaseRenewer:
         """Mark the Lease with ``names.STOPPING`` if it is still ours; the next ``renew`` takes it again.
 
         Raises:
-            ApiError: it could not be read or written; also when somebody wrote at the same moment.
+            ApiError: it could not be read or written; also when another client wrote at the same moment.
         """
         with self._lock:
             if self._started and not (self._gone or self._is_released):
@@ -213,7 +213,8 @@ class LeaseRenewer:
         except Forbidden:
             if not owners:
                 raise
-            # Where an owner may be named only by who may also delete (OwnerReferencesPermissionEnforcement).
+            # In some clusters only clients that may delete an owner may name it
+            # (OwnerReferencesPermissionEnforcement).
             write([])
 
     def _created(self, owners: Owners) -> Lease:

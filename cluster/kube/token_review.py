@@ -1,7 +1,7 @@
 """Whose token this is: the API server's TokenReview (authentication.k8s.io/v1). Used by the booking server.
 
-A token counts only for the audiences that we ask for: one that was made for somebody else, the API server's
-own ones among them, is nobody's here, and ours is of no use there.
+A token counts only for the audiences that we ask for: one that was issued for another audience, such as the
+API server's own, is refused here, and ours is refused there.
 """
 
 from collections.abc import Sequence

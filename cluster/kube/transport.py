@@ -73,7 +73,7 @@ class _Socket(ssl.SSLSocket):
     """
 
     def recv(self, buflen: int = 1024, flags: int = 0) -> bytes:
-        """As ever; nobody else reads by this."""
+        """As usual; nothing else reads through this."""
         try:
             return super().recv(buflen, flags)
         except ConnectionError:
@@ -133,7 +133,7 @@ class Transport:
     def skew(self) -> timedelta | None:
         """The API server's clock minus ours, to the second. None before its first answer.
 
-        Since then it has gone as our monotonic clock did: that ours is set is noticed though nobody answers.
+        Since then it has gone as our monotonic clock did: that ours was set is noticed even without answers.
         """
         if self._began is None:
             return None
@@ -253,7 +253,7 @@ class Stream:
         self._closed = False
         self._reading = False
         self._lock = threading.RLock()
-        """Of who ends it: a connection that is given back twice is in the pool twice."""
+        """Of the thread that ends it: a connection that is returned twice would be in the pool twice."""
 
     def lines(self) -> Iterator[bytes]:
         """Whole lines without their ends; stops when the server ends the answer, or after ``close``.

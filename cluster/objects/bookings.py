@@ -57,7 +57,7 @@ class Booking(Partial, frozen=True):
     """A Booking. Its name is the booking's id."""
 
     spec: BookingSpec = _NOTHING
-    """A watch's bookmark has none: it reads as a booking of nothing, by nobody."""
+    """A watch's bookmark has none: it is read as an empty booking without a user."""
     metadata: Meta = Meta()
     status: BookingStatus = BookingStatus()
 

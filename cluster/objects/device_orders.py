@@ -27,9 +27,9 @@ class DeviceOrder(Partial, frozen=True):
     """What counts for one device."""
 
     cordoned: str | None = None
-    """Who takes it out of use for new pods, and why; None: nobody does."""
+    """The administrator who takes it out of use for new pods, and why; None: it is in use."""
     cleared: datetime | None = None
-    """When somebody has last said that it is mended. Each such word is obeyed once."""
+    """When an administrator last cleared it. Each such order is carried out once."""
 
 
 DeviceOrders = Mapping[str, DeviceOrder]
@@ -45,7 +45,7 @@ def encode_device_orders(orders: DeviceOrders) -> str:
 
 
 def device_orders_of(node: Node) -> dict[str, DeviceOrder]:
-    """The orders on a node; none where nobody has given any.
+    """The orders on a node; none where there are none.
 
     Raises:
         DeviceOrdersError: the annotation cannot be read.

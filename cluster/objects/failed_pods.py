@@ -14,7 +14,7 @@ where the kubelet itself has just started (measured with kubelet 1.37)."""
 
 
 class Writer(Partial, frozen=True):
-    """One entry of ``metadata.managedFields``: who has written last, and when."""
+    """One entry of ``metadata.managedFields``: the last writer, and when."""
 
     manager: str | None = None
     subresource: str | None = None

@@ -37,7 +37,7 @@ class Device(Partial, frozen=True):
 
     uuid: str
     index: int = -1
-    """The GPU's number; -1 where nobody knows it any more."""
+    """The GPU's number; -1 where it is no longer known."""
     model: str = ""
     memory: int = 0
     """MiB; 0 where the driver does not say."""

@@ -16,7 +16,7 @@ from cluster.objects.meta import Partial, ready
 
 
 class BlocksError(ValueError):
-    """An annotation that cannot be read: nobody knows what of the node can be had."""
+    """An annotation that cannot be read: it is unknown which GPUs of the node can be used."""
 
 
 @ready

@@ -11,7 +11,7 @@ class Namespace(Partial, frozen=True):
 
     @property
     def owner(self) -> str | None:
-        """User id to whom the pods belong that controllers create here; None where nobody is named."""
+        """User id to whom the pods belong that controllers create here; None where no user is named."""
         return self.metadata.annotation(names.OWNER) or None
 
     @property

@@ -1,4 +1,4 @@
-"""Scheduling gates of a pod: ours, behind which it waits until a GPU is free, and everybody else's."""
+"""Scheduling gates of a pod: ours, behind which it waits until a GPU is free, and those of others."""
 
 from cluster import names
 from cluster.objects.pods import Pod
@@ -10,5 +10,5 @@ def is_queued(pod: Pod) -> bool:
 
 
 def other_gates(pod: Pod) -> tuple[str, ...]:
-    """Names of the gates that somebody else has set, and will take off."""
+    """Names of the gates that others have set, and will remove."""
     return tuple(gate.name for gate in pod.spec.scheduling_gates or () if gate.name != names.QUEUE)

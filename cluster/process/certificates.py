@@ -66,7 +66,7 @@ class CertificateExpiry:
 
 
 def ends_at(certificate: bytes) -> datetime:
-    """From when on nobody believes the first certificate of a text in PEM.
+    """When the first certificate of a text in PEM expires.
 
     Read from its DER by hand: the library that reads certificates is not in the extender's image.
 

@@ -121,7 +121,7 @@ class TlsServer:
         return ServeError(f"Cannot serve HTTPS on {self._host} port {self.port}: {error or 'no answer'}.")
 
     def problem(self) -> str | None:
-        """Why nobody is served though somebody was: only a restart would mend it."""
+        """Why HTTPS is no longer served, although it was: only a restart would help."""
         serving = self._serving
         gone = serving is not None and serving.has_ended and not self._closed
         return f"HTTPS is no longer served on port {self.port}." if gone else None
@@ -182,7 +182,7 @@ class _Serving:
         return False
 
     def end(self) -> None:
-        """End it, within bounds: who never finishes a request is cut off."""
+        """End it, within bounds: a client that never finishes its request is cut off."""
         self._server.should_exit = True
         if not self._ended.wait(2 * ENDS_WITHIN):
             self._server.force_exit = True
@@ -218,7 +218,7 @@ class _Bounds:
 
 
 class _Http(H11Protocol):
-    """Ends the connections of those who may not ask, or never come to the end of a request."""
+    """Ends the connections of clients that may not ask, or never finish a request."""
 
     bounds: _Bounds
     _late: asyncio.TimerHandle | None = None

@@ -34,7 +34,7 @@ class _End:
 class Process:
     """Threads that live and end together.
 
-    A thread that raises, or returns though nobody asked it to stop, ends the process with exit code 1.
+    A thread that raises, or returns before it was asked to stop, ends the process with exit code 1.
     """
 
     def __init__(self, name: str, clock: Clock, *, grace: float = 20.0) -> None:

@@ -72,7 +72,7 @@ class _Ours:
         self._handler = handler
 
     def info(self, line: str) -> None:
-        """Write a line; where that fails nobody is kept from working."""
+        """Write a line; a failure to write never stops the caller."""
         self._handler.acquire()
         try:
             with suppress(OSError, ValueError):
@@ -85,7 +85,7 @@ class _Ours:
 
 
 def silence() -> None:
-    """Write no lines of ours: for programs whose output answers somebody; call it first of all."""
+    """Write no lines of ours: for programs whose output is their result; call it first of all."""
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
 
 
@@ -159,7 +159,7 @@ def _json(event: Any, **_: Any) -> str:
     try:
         return msgspec.json.encode(event, enc_hook=str).decode()
     except (TypeError, ValueError, RecursionError):
-        # Half a character of a file's name, say: nobody fails for what he only wanted to log.
+        # For example half a character of a file's name: a log line must never make its caller fail.
         return msgspec.json.encode({"event": ascii(event)}).decode()
 
 

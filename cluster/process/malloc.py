@@ -1,7 +1,7 @@
 """One heap of the C library for all threads of a process.
 
 glibc gives each thread a heap of its own (an arena), up to eight times as many as there are cores, and what
-is freed in one is used again by nobody else. So a server with many threads keeps as many times what its
+is freed in one is not used again by other threads. So a server with many threads keeps as many times what its
 largest requests need, and takes thousands of requests to get there. Threads of Python allocate one after the
 other anyway: they hold its lock meanwhile.
 """

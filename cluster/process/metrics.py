@@ -47,7 +47,7 @@ def measured_each(
     *,
     label: str,
 ) -> None:
-    """The same with a label: a sample for each of its values that there is when somebody asks."""
+    """The same with a label: a sample for each of its values at the time of the scrape."""
     registry.register(_MeasuredEach(f"{NAMESPACE}_{name}", documentation, label, read))
 
 

@@ -37,7 +37,7 @@ SLOWEST_REQUEST_SECONDS: Final = 20.0
 """Head and body; a client that has not sent all of it by then is cut off, even while it sends."""
 BACKLOG: Final = 1024
 CONNECTIONS: Final = 400
-"""At one time. More of them are not met by deafness to everybody: those that wait longest are cut off. Two
+"""At one time. More of them do not block the rest: those that wait longest are cut off. Two
 servers of a process stay below 1024 open files, which is what some container runtimes allow."""
 _ROOM: Final = 40
 """Connections left free for the next clients."""

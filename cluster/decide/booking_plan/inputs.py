@@ -37,7 +37,7 @@ class ModelInputs:
 
 
 def placement_checks(inputs: PlanInputs, models: Iterable[str]) -> dict[str, PlacementCheck]:
-    """The scenes of those of the models that need one: others have no place that is wrong for anybody."""
+    """The scenes of those of the models that need one: in others no place is wrong for any booking."""
     shares = {name: node_supply(view, inputs.instant) for name, view in inputs.instant.views.items()}
     made = {one.model: check_of(one, inputs.instant.now) for one in model_inputs(inputs, models, shares)}
     return {model: one for model, one in made.items() if one is not None}

@@ -78,7 +78,7 @@ class ModelPlan:
     def rooms(self, start: int, end: int) -> list[Room]:
         """(devices that are free all the time, node) of every node, the smallest room first.
 
-        It is kept for the next one who asks; nobody changes it.
+        It is cached for the next caller, and never changed.
         """
         found = self._rooms.get((start, end))
         if found is None:

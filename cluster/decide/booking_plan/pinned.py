@@ -75,7 +75,7 @@ def off_plan_pods(placed: Sequence[Placed], pods: Mapping[str, int]) -> list[Pla
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What pods of bookings have, and maintenance: what nobody can move."""
+    """The devices of booked pods, and maintenance: the parts of the plan that cannot be moved."""
 
     model_plan: ModelPlan
     spans: Mapping[str, Sequence[Load]]

@@ -1,4 +1,4 @@
-"""May a booked pod be placed on a node: does the witness of everybody's bookings still hold with it there?
+"""May a booked pod be placed on a node: does the witness of all bookings still hold with it there?
 
 Asked by the extender, which binds, and by the reclaimer, which keeps devices for pods: both say the same.
 The bookings are where the booking server's plan has them (``spec.places``), corrected by where pods run.
@@ -84,7 +84,7 @@ class PlacementCheck:
         return self._spare(booking).sizes.get(node, 0)
 
     def holds(self, *, with_begun: bool = False) -> bool:
-        """Whether everybody has a place with all pods where they are, some moved that have not begun.
+        """Whether every booking has a place with all pods where they are; some not yet begun may move.
 
         Args:
             with_begun: bookings that have begun, and have no pods there, may be moved too: what the booking
@@ -225,7 +225,7 @@ def placement_check(
     for promise in promises:
         items = promise.placed()
         if promise.key in pins and not all(node in devices for _, node in items):
-            # It has no place, but its pods run: what they have is nobody else's.
+            # It has no place, but its pods run: no other booking may use their devices.
             pinned[promise.key] = [
                 each for each in off_plan_pods(items, pins[promise.key]) if each[1] in devices
             ]

@@ -142,7 +142,7 @@ class Timeline:
         yield from islice(self._stretches, following, None)
 
     def _turns(self, start: int, end: int) -> Iterator[tuple[int, int]]:
-        """What ``turns`` answers, as far as somebody asks."""
+        """The values of ``turns``, computed as far as they are read."""
         following = bisect_right(self._begins, start)
         here = self._stretches[following - 1]
         index = bisect_right(here.times, start)

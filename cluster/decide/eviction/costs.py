@@ -41,7 +41,7 @@ class Work:
     def saved(self, now: int) -> int:
         """Up to when its work is not lost: its newest checkpoint, clamped to what is possible.
 
-        A notice answered in the future is answered by nobody.
+        An answer to the notice that lies in the future does not count.
         """
         start = self.since(now)
         said = [start] if self.checkpoint is None else [start, min(self.checkpoint, now)]

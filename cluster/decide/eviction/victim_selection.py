@@ -64,7 +64,7 @@ class VictimSelection:
     waits: bool
     """It needs devices in ``coming``: they can be kept once their holder is terminating."""
     busy: int
-    """How many of the devices somebody still holds."""
+    """How many of the devices are still held."""
     rank: Rank
 
 
@@ -78,7 +78,7 @@ def select_victims(site: NodeCandidate, need: int) -> VictimSelection | None:
 def taking(
     site: NodeCandidate, need: int, victims: tuple[Victim, ...], *, waits: bool = False
 ) -> VictimSelection:
-    """The choice of these victims, who have enough. ``waits``: for the room that ``going`` pods leave."""
+    """The choice of these victims, which have enough. ``waits``: for the room that ``going`` pods leave."""
     victims = tuple(sorted(victims, key=lambda victim: victim.uid))
     there = (*site.free, *site.leaving, *site.coming)
     devices = (*there, *(uuid for victim in victims for uuid in victim.devices))[:need]
@@ -91,14 +91,14 @@ def taking(
 
 
 def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | None:
-    """The cheapest victims who have at least ``missing`` devices together; None when all have too few."""
+    """The cheapest victims with at least ``missing`` devices together; None when all have too few."""
     having = [victim for victim in victims if victim.devices]
     if missing == 1:
         one = min(having, key=lambda victim: price((victim,)), default=None)
         return None if one is None else (one,)
     best: list[tuple[Victim, ...] | None] = [(), *[None] * missing]
     for victim in sorted(having, key=lambda victim: victim.uid):
-        # From the top, so that nobody is counted twice.
+        # From the top: otherwise a victim would be counted twice.
         for covered in range(missing - 1, -1, -1):
             smaller = best[covered]
             if smaller is None:
@@ -111,7 +111,7 @@ def cheapest(victims: tuple[Victim, ...], missing: int) -> tuple[Victim, ...] | 
 
 
 def sets(victims: tuple[Victim, ...], missing: int) -> Iterator[tuple[Victim, ...]]:
-    """All sets of victims who have at least ``missing`` devices together, the cheapest first.
+    """All sets of victims with at least ``missing`` devices together, the cheapest first.
 
     For a node that the pod does not suit with the cheapest: it may need more than devices.
     """

@@ -54,7 +54,7 @@ def _asks(pod: Pod, scene: ExplanationSnapshot) -> Candidate | None:
 
 
 def whose(pod: Pod) -> str:
-    """To whom the pod belongs, or why to nobody."""
+    """The user to whom the pod belongs, or why it has none."""
     user = pod.metadata.annotation(names.USER)
     if user:
         return f"It belongs to {user}."

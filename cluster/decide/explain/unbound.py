@@ -170,7 +170,7 @@ def _is_allowed(pod: Pod, asking: _Asking, node: str, scene: ExplanationSnapshot
 
 
 def _planned(nodes: Iterable[str], booking: Booking | None, scene: ExplanationSnapshot) -> Iterator[str]:
-    """Used when the GPUs of these nodes are promised: not everybody may learn whose they are."""
+    """Used when the GPUs of these nodes are promised: not every reader may learn to whom."""
     for node in nodes:
         there = [one for one in scene.bookings.values() if _is_beside(one, booking, node, scene)]
         if there:

@@ -23,7 +23,7 @@ class Holding:
     asked: Mapping[str, int] = field(default_factory=dict)
     """Resource -> how many devices the pod asks for; empty for one whose devices are known."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Resource -> how many devices the pod holds of which nobody has said which they are."""
+    """Resource -> the number of devices that the pod holds and that are not known by UUID."""
     known_as: str = ""
     """The uid by which the kubelet, and so the node's agent, knows it: a static pod's is not its mirror's."""
 
@@ -53,7 +53,7 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
     Nobody has said which the others are that it asks for.
 
     Args:
-        holding: by the pod's own words.
+        holding: by the pod's own annotations.
         devices: of the node, by UUID.
     """
     if not holding.asked:
@@ -75,13 +75,13 @@ def on_known_devices(holding: Holding, devices: Mapping[str, Device]) -> Holding
 
 
 def as_reported(holding: Holding, drift: Mapping[str, Assignment], devices: Mapping[str, Device]) -> Holding:
-    """The claim as the node's agent has it, where it says anything about the pod.
+    """The holding as the node's agent reports it, where it reports anything about the pod.
 
-    Of a pod that nobody has given devices, those of which the agent does not say yet which they are stay
+    Of a pod without an assignment, the devices that the agent has not yet reported by UUID stay
     unknown: containers are served one after the other.
 
     Args:
-        holding: by the pod's own words.
+        holding: by the pod's own annotations.
         drift: what the agent says, by the kubelet's uids.
         devices: of the node, by UUID.
     """

@@ -1,4 +1,4 @@
-"""Devices that are kept for pods by holds: who may have them while they wait (design of the chain, step 5).
+"""Devices that are kept for pods by holds: which pods may have them meanwhile (design of the chain, step 5).
 
 A hold counts only while its pod lives and is not bound, and only when it can be read.
 """

@@ -191,7 +191,7 @@ class Ledger:
     # --- what decisions see --------------------------------------------------------------------------
 
     def view(self, name: str) -> NodeView:
-        """A node as it is now; one without inventory when nobody knows the node."""
+        """A node as it is now; one without inventory when the node is unknown."""
         found = self._views.get(name)
         if found is None:
             found = self._snapshot(name)
@@ -212,7 +212,7 @@ class Ledger:
         return {name: views[name] for name in self._nodes}
 
     def changed_nodes(self) -> set[str]:
-        """Nodes whose views have changed since this was asked last. For one who asks."""
+        """Nodes whose views have changed since the last call. For a single caller."""
         found, self._unsaid = self._unsaid, set()
         return found
 

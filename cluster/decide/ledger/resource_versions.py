@@ -15,7 +15,7 @@ def is_older(meta: Meta, known: Meta) -> bool:
 
 
 def version_is_older(version: str, known: str) -> bool:
-    """Whether one resourceVersion of an object is older than another; False when nobody can say."""
+    """Whether one resourceVersion of an object is older than another; False when that cannot be decided."""
     if not (version.isdecimal() and known.isdecimal()):
         return False
     return int(version) < int(known)

@@ -17,7 +17,7 @@ ByModel = dict[str, tuple[Device, ...]]
 
 @dataclass(frozen=True)
 class NodeView:
-    """The devices of a node and who holds them."""
+    """The devices of a node and their holders."""
 
     name: str
     devices: tuple[Device, ...] = ()
@@ -30,7 +30,7 @@ class NodeView:
     held: Amounts = field(default_factory=dict)
     """UUID -> thousandths held by all pods together; above ``WHOLE`` where two pods name one device."""
     unknown: dict[str, int] = field(default_factory=dict)
-    """Resource -> devices held by pods of which nobody has said which they are."""
+    """Resource -> the number of devices that pods hold and that are not known by UUID."""
     kept: Kept = field(default_factory=dict)
     """UUID -> uid of the waiting pod for which a hold keeps it, even if another pod holds it now."""
     is_cordoned: bool = False
@@ -50,12 +50,12 @@ class NodeView:
 
     @cached_property
     def unheld_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> devices that work and of which nobody holds anything, kept ones too."""
+        """Resource -> model -> healthy devices of which no pod holds anything, kept ones too."""
         return _filtered(self.healthy_by_model, lambda device: not self.held.get(device.uuid))
 
     @cached_property
     def free_by_model(self) -> dict[str, ByModel]:
-        """Resource -> model -> devices that work, that nobody holds, and that are kept for nobody."""
+        """Resource -> model -> healthy devices that no pod holds and that are not kept for any."""
         if not self.kept:
             return self.unheld_by_model
         return _filtered(self.unheld_by_model, lambda device: device.uuid not in self.kept)
@@ -77,7 +77,7 @@ class NodeView:
 
     @property
     def conflicts(self) -> tuple[str, ...]:
-        """Devices of which more is held than there is (law L1 broken by somebody), by UUID."""
+        """Devices of which more is held than there is (law L1 is broken), by UUID."""
         return tuple(sorted(uuid for uuid, amount in self.held.items() if amount > WHOLE))
 
     def without(self, uid: str) -> "NodeView":
@@ -89,7 +89,7 @@ class NodeView:
         return replace(self, holdings=holdings, held=held, unknown=unknown)
 
     def holding(self, devices: frozenset[str]) -> "NodeView":
-        """The same node if somebody else held these devices as well."""
+        """The same node if another pod held these devices as well."""
         return replace(self, held={**self.held, **dict.fromkeys(devices, WHOLE)}) if devices else self
 
     def holders(self, uuid: str) -> tuple[str, ...]:
@@ -116,7 +116,7 @@ def view_of(
         holdings: what pods hold on it, in the order of their uids.
         kept: what holds keep on it.
         is_cordoned: whether no new pods are wanted there.
-        nominated: who is meant for it, in the order of their uids.
+        nominated: the pods nominated to it, in the order of their uids.
     """
     held, unknown = _summed(holdings)
     return NodeView(

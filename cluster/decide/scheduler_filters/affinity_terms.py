@@ -12,7 +12,7 @@ Labels = Mapping[str, str]
 
 
 class Term(msgspec.Struct, frozen=True, gc=False):
-    """A term of somebody's required pod affinity or anti-affinity."""
+    """A term of a pod's required pod affinity or anti-affinity."""
 
     topology_key: str
     selector: LabelSelector | None

@@ -48,7 +48,7 @@ class PodAffinity:
         return None
 
     def _comes_near(self, node: Node, without: frozenset[str]) -> bool:
-        """Each term finds one; or nobody is meant by them but the pod itself, the first of a group."""
+        """Each term finds a pod; or they match only the pod itself, the first of a group."""
         labels = node.metadata.labels or {}
         if not all(term.topology_key in labels for term in self._near):
             return False

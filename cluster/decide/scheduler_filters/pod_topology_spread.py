@@ -75,7 +75,7 @@ class Spread:
                     continue
                 domain = (rule.written.topology_key, labels[rule.written.topology_key])
                 rule.tally.open(domain)
-                # For a selector that selects everything the scheduler counts nobody but the pod itself.
+                # For a selector that selects everything the scheduler counts only the pod itself.
                 if rule.selector is not None and not is_empty(rule.selector):
                     for other in kin:
                         if selects(rule.selector, other.labels):
