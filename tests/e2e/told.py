@@ -70,7 +70,7 @@ def check_story(played: Played) -> None:
         assert told(pod, "comes back without a GPU"), pod
         assert told(pod, "runs on, and sees no GPU inside"), pod
     for pod in ("bob-3", "bob-2"):
-        assert told(pod, "is told: "), pod
+        assert told(pod, "is notified: "), pod
     for pod in ("bob-1", "bob-4", "bob-5", "bob-6"):
         assert not told(pod, "has to leave"), pod
     assert told("alice", "may start her next booking on ")

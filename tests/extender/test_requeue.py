@@ -107,7 +107,7 @@ def test_while_a_pod_is_called_in_vain_pods_are_looked_at_only_for_the_next_call
 
     for _ in range(400):
         waiting.pass_time(0.1)
-        looked_at.add(waiting.wake._looked_at)
+        looked_at.add(waiting.wake._checked_at)
 
     assert waiting.rings > before
     assert len(looked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1

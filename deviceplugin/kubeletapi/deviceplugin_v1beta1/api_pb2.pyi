@@ -66,7 +66,7 @@ class RegisterRequest(_message.Message):
     version: _builtins.str
     """"v1beta1" """
     endpoint: _builtins.str
-    """File name of the plugin's socket, beside the kubelet's own."""
+    """File name of the plugin's socket, next to the kubelet's own."""
     resource_name: _builtins.str
     @_builtins.property
     def options(self) -> Global___DevicePluginOptions:

@@ -272,7 +272,7 @@ def test_a_pod_that_no_leaving_helps_is_not_told_to_wait() -> None:
             found = told(pod, bookings=bookings)
             assert found.would_change in {
                 ("Fewer GPUs, or a larger node.",),
-                ("Another wish, or a node that has such GPUs.",),
+                ("Another request, or a node that has such GPUs.",),
             }
     gated = msgspec.structs.replace(
         alices().asks(1).obj.spec, scheduling_gates=(Gate(name="kueue.x-k8s.io/admission"),)
