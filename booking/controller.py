@@ -185,7 +185,7 @@ def _reclaim(base: _Base) -> Reclaimer:
         base.cache,
         guards=Guards(leads=elector.leads, unready_reason=base.unready_reason),
         leaving=departure,
-        tell=_event_writer(events),
+        write_event=_event_writer(events),
         terms=_terms(settings),
         metrics=ReclaimerMetrics(base.registry),
         executor=base.executor,

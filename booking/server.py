@@ -17,7 +17,7 @@ from booking.mirror.lease import MirrorLease
 from booking.mirror.mirror import Mirror
 from booking.node_capacity import NodeCapacity
 from booking.plan_controller import PlanController
-from booking.policy.limits import Limits, told, zone_of
+from booking.policy.limits import Limits, limit_values, zone_of
 from booking.policy.policy import Policy as BookingPolicy
 from booking.policy_file import FixedPolicy, PolicyFile
 from booking.policy_history import PolicyHistory
@@ -405,7 +405,7 @@ def _policy(settings: ServerSettings, clock: Clock, store: Store) -> PolicyFile 
 def _everybodys(policy: BookingPolicy, model: str | None, clock: Clock) -> Policy:
     """The limits of users whom the policy does not name in particular."""
     limits = policy.limits_for(user="", model=model or "", now=clock.now())
-    return Policy(version=policy.version, zone=policy.zone, limits=told(limits))
+    return Policy(version=policy.version, zone=policy.zone, limits=limit_values(limits))
 
 
 def _trouble_with(store: Store) -> Check:

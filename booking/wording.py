@@ -45,9 +45,9 @@ def instant(moment: datetime) -> str:
     return moment.astimezone(UTC).strftime(form)
 
 
-def retold(message: str, tell: Callable[[datetime], str]) -> str:
+def with_local_times(message: str, render: Callable[[datetime], str]) -> str:
     """A message with its instants (``instant``) rewritten for the clocks of its reader."""
-    return _INSTANT.sub(lambda found: tell(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), message)
+    return _INSTANT.sub(lambda found: render(datetime.fromisoformat(found[1]).replace(tzinfo=UTC)), message)
 
 
 def iso(value: datetime | timedelta) -> str:

@@ -47,8 +47,8 @@ def _use(found: Coverage, asks: Candidate, namespace: str) -> str:
     by = _pods(found.users, namespace)
     if found.left <= 0:
         return f"is used up by {by}"
-    beside = f" beside {by}" if by else ""
-    return f"has {counted(found.left, 'GPU')} left{beside}, and this pod asks for {asks.gpus}"
+    others = f" besides those of {by}" if by else ""
+    return f"has {counted(found.left, 'GPU')} left{others}, and this pod asks for {asks.gpus}"
 
 
 def _pods(pods: tuple[Pod, ...], namespace: str) -> str:

@@ -77,7 +77,7 @@ class Outcome:
     kind: Kind
     patch: tuple[Operation, ...] = ()
     warnings: tuple[str, ...] = ()
-    """Sentences for whoever created the pod."""
+    """Sentences for the user who created the pod."""
     forged: tuple[str, ...] = ()
     """Keys that are ours alone, which the pod brought and which were removed: reported to administrators."""
 

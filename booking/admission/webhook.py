@@ -39,7 +39,7 @@ class Reply:
 
 
 def refusal(status: HTTPStatus, message: str) -> Reply:
-    """An answer that is a sentence for people: the API server shows it to whoever created the pod."""
+    """An answer that is a sentence for people: the API server shows it to the user who created the pod."""
     return Reply(status, f"{message}\n".encode())
 
 
@@ -101,7 +101,7 @@ class Webhook:
         self._metrics.requests.labels(outcome=outcome.kind).inc()
         if outcome.forged:
             self._metrics.reserved_keys_removed.inc()
-        _tell(request, outcome)
+        _log_outcome(request, outcome)
         return Reply(HTTPStatus.OK, answer(request, outcome), JSON)
 
     def _decide(self, request: Request) -> Outcome:
@@ -114,7 +114,7 @@ class Webhook:
         outcome = self._review(asked, self._view, self._clock.now(), is_certain=is_certain)
         if outcome.kind != "stripped":
             return outcome
-        # Its GPU is lost for good to whoever has booked a moment ago, while the watch lags (law L2).
+        # A user who booked a moment ago would lose the GPU for good because the watch lags (law L2).
         try:
             self._read_bookings()
         except ApiError as error:
@@ -162,7 +162,7 @@ def answer(request: Request, outcome: Outcome) -> bytes:
     return msgspec.json.encode(Answer(api_version=API_VERSION, kind=KIND, response=response))
 
 
-def _tell(request: Request, outcome: Outcome) -> None:
+def _log_outcome(request: Request, outcome: Outcome) -> None:
     pod, creator = f"{request.namespace}/{request.name or '?'}", request.user_info.username
     if outcome.forged:
         keys = [key[:_LONGEST_KEY] for key in outcome.forged[:_MOST_KEYS]]

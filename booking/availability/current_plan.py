@@ -63,7 +63,7 @@ class CurrentPlan:
         if not self.has_begun and here:
             yield {}
 
-    def beside(self, promise: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
+    def off_plan(self, promise: PlannedBooking, only: Mapping[Item, str]) -> list[Placed]:
         """Pods of the booking that is being changed on other nodes than the one that all of it is on."""
         if not promise.is_whole:
             return []

@@ -196,7 +196,7 @@ class PlannedCapacity:
         items = [item for item, _ in promise.placed()]
         for only in current_plan.bounds(promise):
             shift = current_plan.shift(steps)
-            off_node = current_plan.beside(promise, only)
+            off_node = current_plan.off_plan(promise, only)
             if not all(_has_room(shift, item, node) for item, node in off_node):
                 continue
             for item, node in off_node:

@@ -111,7 +111,7 @@ class _Keeping:
                 shift.take(item, node)
             if shift.place_all([item for item, _ in lifted]):
                 return Outcome(plans=current_plan.moved(dict(shift.places)))
-        return self._anew()
+        return self._replan_all()
 
     @property
     def _devices(self) -> Mapping[str, int]:
@@ -146,20 +146,20 @@ class _Keeping:
             model_plan = model_plan.changed([(latest, node)], ())
         return lifted
 
-    def _anew(self) -> Outcome:
+    def _replan_all(self) -> Outcome:
         """All of them, the first booked first; who finds no place is at risk."""
         shift = PlanAttempt(ModelPlan(self._devices, blocks=self.loads), fixed_until=BEGINNING, steps=STEPS)
         plans: dict[str, list[Placed]] = {}
         lost: set[str] = set()
         # What pods hold is nobody else's, wherever their booking finds its place.
-        held = {record.id: self._beside(shift, record) for record in self._ranked()}
+        held = {record.id: self._put_off_plan(shift, record) for record in self._ranked()}
         for record in self._ranked():
             for item, node in held[record.id]:
                 shift.take(item, node)
             placed = planned_booking(record).placed()
             if not self._settled(shift, record, placed):
                 lost.add(record.id)
-            self._beside(shift, record)
+            self._put_off_plan(shift, record)
         for item, node in shift.places.items():
             plans.setdefault(item.key, []).append((item, node))
         found = {key: _plan(placed) for key, placed in plans.items()} | dict.fromkeys(lost, ())
@@ -168,7 +168,7 @@ class _Keeping:
             at_risk=frozenset(lost),
         )
 
-    def _beside(self, shift: PlanAttempt, record: Record) -> list[Placed]:
+    def _put_off_plan(self, shift: PlanAttempt, record: Record) -> list[Placed]:
         """Put the booking's pods where they run, as far as its place on the shift is another."""
         placed = [(item, shift.places.get(item, NO_NODE)) for item, _ in planned_booking(record).placed()]
         found = [

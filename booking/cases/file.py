@@ -82,9 +82,9 @@ class OneCase(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     user: str
     groups: tuple[str, ...] = ()
     history: tuple[Booked, ...] = ()
-    """Bookings besides those of the whole file."""
+    """Bookings in addition to those of the whole file."""
     maintenance: tuple[Maintained, ...] = ()
-    """Beside that of the whole file."""
+    """In addition to that of the whole file."""
     exemptions: tuple[Exempted, ...] = ()
     request: Asked
     change: str | None = None

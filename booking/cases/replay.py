@@ -95,7 +95,7 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
     broken = tuple(sorted({violation.rule for violation in decision.violations}))
     differs = None
     if set(expected) != set(broken):
-        differs = f"It should be {_told(expected)}, and it is {_told(broken)}."
+        differs = f"It should be {_outcome_text(expected)}, and it is {_outcome_text(broken)}."
     elif case.earliest_start is not None and decision.earliest_start != case.earliest_start:
         found = decision.earliest_start
         differs = (
@@ -106,7 +106,7 @@ def _outcome(case: OneCase, decision: Decision) -> Outcome:
     return Outcome(name=case.name, expected=expected, broken=broken, differs=differs, sentences=sentences)
 
 
-def _told(rules: Iterable[str]) -> str:
+def _outcome_text(rules: Iterable[str]) -> str:
     said = wording.listed(rules)
     return f"refused by {said}" if said else "accepted"
 
@@ -179,7 +179,7 @@ def _placed(booked: Sequence[Booked], capacity: Capacity, now: datetime) -> list
         placing = rooms(record.model).place(want, max(record.start, now), record.end) if lives else None
         if lives and placing is None:
             raise CaseFileError(
-                f"the booking {record.id} of {record.user} does not fit beside those before it: "
+                f"the booking {record.id} of {record.user} does not fit next to those before it: "
                 "take it out, or add to the capacity."
             )
         moved = placing.moved if placing else {}

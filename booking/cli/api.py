@@ -62,7 +62,7 @@ class Api:
         *,
         ca_file: str | None = None,
         waiting: Callable[[], AbstractContextManager[None]] = nullcontext,
-        told: Callable[[str], str] = str,
+        localize: Callable[[str], str] = str,
         within: float | None = None,
     ) -> None:
         """Take what there is to know.
@@ -72,12 +72,12 @@ class Api:
             token: for its audience.
             ca_file: who vouches for it.
             waiting: around every request, for a sign of life.
-            told: turns the server's messages into the reader's time zone.
+            localize: turns the server's messages into the reader's time zone.
             within: seconds in which each request must be answered, at the first attempt; None: as long as
                 somebody waits who has asked for a change.
         """
         self._waiting = waiting
-        self._localized = told
+        self._localized = localize
         self.url = url.rstrip("/")
         self._headers = {
             "Authorization": f"Bearer {token}",
@@ -144,7 +144,7 @@ class Api:
         elsewhere = answer.get_redirect_location()
         if elsewhere:
             raise UnreachableError(
-                f"What answers at {self.url} is no booking server: it sends whoever asks on to"
+                f"What answers at {self.url} is no booking server: it redirects to"
                 f" {wording.quoted(elsewhere)}, perhaps to sign in. Is the address right?"
             )
         return self._read(answer.status, answer.data)

@@ -74,12 +74,12 @@ def warn(server: ServerConnection, booking: Row, form: Format) -> None:
     if form not in output.PEOPLES or not booking.get("at_risk"):
         return
     click.echo("At risk: there are not enough GPUs for it as things are. It is not cancelled by itself.")
-    instead = [server.told(line) for line in offers(booking.get("alternatives") or ())]
+    instead = [server.localized(line) for line in offers(booking.get("alternatives") or ())]
     if instead:
         click.echo("\n".join(["What would be accepted instead:", *instead]))
 
 
-def tell(server: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
+def print_booking(server: ServerConnection, booking: dict[str, Any], form: Format, message: str) -> None:
     """Print the result for one booking: a message for people, else the booking."""
     if form == "table":
         click.echo(message)
@@ -103,23 +103,23 @@ def book(
         headers={"Idempotency-Key": str(uuid.uuid4())},
     )
     whom = f" for {made['user']}" if body.get("user") else ""
-    what = sentence_of(server, made)
+    what = summary_of(server, made)
     if not dry_run:
-        tell(server, made, form, f"Booked as {made['id']}{whom}: {what}.")
+        print_booking(server, made, form, f"Booked as {made['id']}{whom}: {what}.")
         return
     is_for_people = form in {*output.PEOPLES, "name"}
     shown = {"id": "(none)", "state": "planned", **made} if is_for_people else made
-    tell(server, shown, form, f"This would be booked{whom}: {what}.")
+    print_booking(server, shown, form, f"This would be booked{whom}: {what}.")
 
 
-def sentence_of(server: ServerConnection, booking: Row) -> str:
+def summary_of(server: ServerConnection, booking: Row) -> str:
     """``2 x NVIDIA-A100 from Mon ... to Fri ... (Europe/Stockholm)``."""
     start, end = (output.local(booking[key], server.zone) for key in ("start", "end"))
     return f"{booking['count']} x {booking['model']} from {start} to {end} ({server.zone.key})"
 
 
 def meant(read: Callable[..., T], *said: Any) -> T:
-    """Read what somebody typed.
+    """Read what the user typed.
 
     Raises:
         click.UsageError: it cannot be understood.

@@ -1,4 +1,4 @@
-"""The options of every command that asks somebody: about whom to ask, and as whom."""
+"""The options of every command that calls a server: which server, and with whose credentials."""
 
 import os
 from collections.abc import Callable, Iterator
@@ -28,8 +28,8 @@ _OPTIONS: Final = ("url", "token_file", "ca_file", "kubeconfig", "context", "nam
 Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 
-def reaching(command: Decorated) -> Decorated:
-    """Give a command the options that choose the server; ``reach_of`` turns them into a connection."""
+def connection_options(command: Decorated) -> Decorated:
+    """Give a command the options that choose the server; ``connection_of`` turns them into a connection."""
     options = (
         click.option(
             "--kubeconfig",
@@ -52,7 +52,7 @@ def reaching(command: Decorated) -> Decorated:
             "--url",
             envvar=URL,
             show_envvar=True,
-            help="Address of the booking server; by default the one that the cluster tells.",
+            help="Address of the booking server; by default the one that the cluster names.",
         ),
         click.option(
             "--token-file",
@@ -81,8 +81,8 @@ def reaching(command: Decorated) -> Decorated:
     return command
 
 
-def reach_of(options: dict[str, Any]) -> ServerConnection:
-    """Take the options of ``reaching`` out of a command's."""
+def connection_of(options: dict[str, Any]) -> ServerConnection:
+    """Take the options of ``connection_options`` out of a command's."""
     given = ConnectionOptions(
         installed=options.pop("installed_in"),
         **{name: options.pop(name) for name in _OPTIONS},
@@ -90,7 +90,7 @@ def reach_of(options: dict[str, Any]) -> ServerConnection:
     return ServerConnection(given, os.environ, the_clock(click.get_current_context()))
 
 
-def reach_in_haste(context: click.Context) -> ServerConnection:
+def connection_in_haste(context: click.Context) -> ServerConnection:
     """From the options before the word that a shell completes; see ``booking.cli.deadline``."""
     given: dict[str, Any] = {name: context.params.get(name) for name in _OPTIONS}
     installed = context.params.get("installed_in") or names.NAMESPACE
@@ -118,7 +118,7 @@ def _known_namespaces(
     context: click.Context, _parameter: click.Parameter, incomplete: str
 ) -> list[CompletionItem]:
     def find() -> Iterator[CompletionItem]:
-        names_of_all = (each.metadata.name for each in reach_in_haste(context).objects(NAMESPACES))
+        names_of_all = (each.metadata.name for each in connection_in_haste(context).objects(NAMESPACES))
         return (CompletionItem(each) for each in names_of_all if each.startswith(incomplete))
 
     return found_in_time(find)

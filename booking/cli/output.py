@@ -86,7 +86,7 @@ def show(
         click.echo(empty, err=True)
 
 
-def tell(answer: Mapping[str, Any], output: Format, *, name: str, message: str) -> None:
+def print_result(answer: Mapping[str, Any], output: Format, *, name: str, message: str) -> None:
     """Print what was done to one thing.
 
     Args:
@@ -119,9 +119,11 @@ def local(text: object, zone: ZoneInfo) -> str:
     return moment.strftime("%a %Y-%m-%d %H:%M")
 
 
-def told(message: str, zone: Callable[[], ZoneInfo]) -> str:
+def localized(message: str, zone: Callable[[], ZoneInfo]) -> str:
     """A sentence of the server's with its instants by the clocks of a zone, which is asked for if needed."""
-    return wording.retold(message, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}")
+    return wording.with_local_times(
+        message, lambda moment: f"{local(moment, zone())} {moment.astimezone(zone()):%Z}"
+    )
 
 
 def span(seconds: float) -> str:

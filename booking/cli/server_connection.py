@@ -105,13 +105,13 @@ class ServerConnection:
             self._token(),
             ca_file=_authorities(ca_file) if ca_file else None,
             waiting=lambda: self._patiently(f"waiting for {url}"),
-            told=self._localized,
+            localize=self._localized,
             within=self._within,
         )
 
-    def told(self, message: str) -> str:
+    def localized(self, message: str) -> str:
         """A message of the server, with instants by the site's clocks."""
-        return output.told(message, lambda: self.zone)
+        return output.localized(message, lambda: self.zone)
 
     def _localized(self, message: str) -> str:
         """The same for a refusal; unchanged if the request for the zone is refused as well."""
@@ -119,7 +119,7 @@ class ServerConnection:
             return message
         self._is_refused = True
         with suppress(CommandError):
-            return self.told(message)
+            return self.localized(message)
         return message
 
     @cached_property

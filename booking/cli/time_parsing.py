@@ -26,7 +26,7 @@ class UnclearTimeError(ValueError):
 
 
 def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
-    """The instant that somebody means, in UTC.
+    """The instant that the user means, in UTC.
 
     Args:
         text: as it was typed.
@@ -54,7 +54,7 @@ def instant_of(text: str, now: datetime, zone: ZoneInfo) -> datetime:
 
 
 def length_of(text: str) -> Duration:
-    """A length that somebody means: ``2d`` is two calendar days, ``36h`` is elapsed.
+    """A length that the user means: ``2d`` is two calendar days, ``36h`` is elapsed.
 
     Raises:
         UnclearTimeError: it is none.

@@ -49,7 +49,7 @@ class Used:
     def of(self, uuid: str) -> UseNow | None:
         """How a device is used; None: it is not known."""
         said = self._of.get(uuid)
-        return None if said is None else _told(said)
+        return None if said is None else _usage_now(said)
 
     def memory(self, uuid: str, pod: str) -> int | None:
         """MiB that the processes of a pod use of a device."""
@@ -86,7 +86,7 @@ def _current(text: str | None, now: datetime) -> NodeUsage | None:
     return use if use and abs(now - use.at) < OLD_AFTER else None
 
 
-def _told(said: DeviceUsage) -> UseNow:
+def _usage_now(said: DeviceUsage) -> UseNow:
     return UseNow(
         utilisation_percent=said.utilisation,
         memory_used_mib=said.memory,

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from booking.policy.visibility import Visibility, is_told
+from booking.policy.visibility import Visibility, may_see_user
 from booking.principals import Principal
 from cluster import names
 from cluster.objects.pods import Pod
@@ -21,7 +21,7 @@ class Viewer:
 
     def may_name_user(self, user: str | None) -> bool:
         """Whether they may learn what is this user's; None: it is nobody's."""
-        return is_told(self.who, user, self.visibility)
+        return may_see_user(self.who, user, self.visibility)
 
     def may_ask_about(self, pod: Pod) -> bool:
         """Whether the viewer may see the reason: also for a pod without an owner, if they know its name."""

@@ -1,4 +1,4 @@
-"""The explanation of a pod, for whoever may hear it. Pure."""
+"""The explanation of a pod, for users who may see it. Pure."""
 
 import msgspec
 

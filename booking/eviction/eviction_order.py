@@ -81,9 +81,11 @@ def why(one: Next, *, place: int) -> str:
         place, f"number {place} from the least"
     )
     before = f" It was evicted {counted(one.evictions, 'time')} before." if one.evictions else ""
-    return f"No booking covers it, and its eviction would lose {told(one.lost)} of GPU time: {rank}.{before}"
+    return (
+        f"No booking covers it, and its eviction would lose {in_words(one.lost)} of GPU time: {rank}.{before}"
+    )
 
 
-def told(lost: timedelta) -> str:
+def in_words(lost: timedelta) -> str:
     """GPU time in words, to the minute."""
     return span(lost - lost % _MINUTE) if lost >= _MINUTE else "less than a minute"

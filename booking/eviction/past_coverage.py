@@ -117,7 +117,7 @@ class _Elders:
         """Pods among which is everybody whom these bookings cover together.
 
         They cover the first that suit, but for those on which they are written already. Of pods of one size
-        no more are covered than there is room for in all of them, and whoever comes later is not reached.
+        no more are covered than there is room for in all of them, and later ones get none.
         """
         found: dict[str, Candidate] = {}
         for booking in covering:

@@ -90,7 +90,7 @@ class PodTerminator:
             return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
 
     def _random_delete(self, _body: bytes) -> Answer:
-        """Nobody is chosen at random: whoever must leave does so for a booked pod that is stored."""
+        """No pod is chosen at random: a pod leaves only for a booked pod that is stored."""
         self._wake()
         if not self._expired():
             return HTTPStatus.OK, NONE_EXPIRED

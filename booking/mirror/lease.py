@@ -1,7 +1,7 @@
 """The mirror's Lease: while it is renewed, the Booking objects are true to the database (law L6).
 
 The reclaimer ends nothing by bookings when it has grown old. It is written by compare-and-swap, as the node
-agents' Leases are; whoever mirrors takes it over.
+agents' Leases are; the process that mirrors takes it over.
 """
 
 from typing import Any, Final

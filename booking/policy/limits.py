@@ -43,7 +43,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     horizon: Duration | None = None
     """A booking starts at most so far ahead; none: as long as it ends within farthest."""
     granularity: Duration | None = None
-    """Starts that are not now stand on multiples of it after midnight in the site's zone, and a booking lasts
+    """Starts that are not now are on multiples of it after midnight in the site's zone, and a booking lasts
     multiples of it or ends on one: a day, or a time that divides one. None: to the second."""
     max_gpus_per_booking: int | None = None
     """GPUs in one booking; 0: nobody books."""
@@ -56,7 +56,7 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     """Whether a running booking may get a later end or more GPUs, where there is room and it stays within
     longest."""
     buffer: int = 0
-    """GPUs of a model that stay unbooked, for staff and for whoever walks in."""
+    """GPUs of a model that stay unbooked, for staff and for users without a booking."""
     zone: str = "UTC"
     """The site's zone, in which days are counted; it comes from the policy, not from a scope in it."""
 
@@ -92,12 +92,12 @@ def zone_of(name: str) -> tzinfo:
         ) from error
 
 
-def told(limits: Limits) -> dict[str, str | int | bool | None]:
+def limit_values(limits: Limits) -> dict[str, str | int | bool | None]:
     """The limits for programs: lengths by ISO 8601."""
-    return {name: _told(getattr(limits, name)) for name in limits.__struct_fields__}
+    return {name: _plain(getattr(limits, name)) for name in limits.__struct_fields__}
 
 
-def _told(value: Any) -> Any:
+def _plain(value: Any) -> Any:
     return iso(value) if isinstance(value, Duration) else value
 
 

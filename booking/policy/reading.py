@@ -194,7 +194,7 @@ class _Reader:
         for each in self._entries(entry.node, entry.path):
             model = names.model_label(each.key)
             if model in found:
-                self._wrong(each, f"The model {model} stands here twice, in two spellings.")
+                self._wrong(each, f"The model {model} is here twice, in two spellings.")
             found[model] = self._values(each)
             self.scopes.append((each, (over or {}, found[model])))
         return found
@@ -238,7 +238,7 @@ class _Reader:
             return
         if not isinstance(node, yaml.MappingNode):
             here = _Entry("", path, node.start_mark.line + 1, node)
-            self._wrong(here, "Here stand keys and values, like `cooldown: P14D`.")
+            self._wrong(here, "This must be keys and values, like `cooldown: P14D`.")
             return
         seen = set()
         for key, value in node.value:
@@ -247,7 +247,7 @@ class _Reader:
             if not name:
                 self._wrong(entry, "A key is a name.")
             elif name in seen:
-                self._wrong(entry, "This key stands here twice.")
+                self._wrong(entry, "This key is here twice.")
             else:
                 seen.add(name)
                 yield entry
@@ -255,12 +255,12 @@ class _Reader:
     def _text(self, entry: _Entry) -> str:
         if isinstance(entry.node, yaml.ScalarNode):
             return str(entry.node.value)
-        self._wrong(entry, "Here stands one value.")
+        self._wrong(entry, "This must be one value.")
         return ""
 
     def _names(self, entry: _Entry) -> frozenset[str]:
         if not isinstance(entry.node, yaml.SequenceNode):
-            self._wrong(entry, "Here stands a list of user ids, like `[alice, bob]`.")
+            self._wrong(entry, "This must be a list of user ids, like `[alice, bob]`.")
             return frozenset()
         wrong = [
             each
@@ -274,7 +274,7 @@ class _Reader:
     def _scalar(self, entry: _Entry) -> Any:
         node = entry.node
         if not isinstance(node, yaml.ScalarNode):
-            raise ValueMistakeError("Here stands one value.")
+            raise ValueMistakeError("This must be one value.")
         return _meant(node)
 
     def _wrong(self, entry: _Entry, message: str) -> None:

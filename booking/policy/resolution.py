@@ -31,7 +31,7 @@ class Group(msgspec.Struct, frozen=True, kw_only=True):
     """People with limits of their own."""
 
     name: str
-    """Whoever signs in as member of a group of this name is a member here, too."""
+    """Users who sign in as members of a group of this name are members here, too."""
     members: frozenset[str] = frozenset()
     """User ids."""
     scope: Scope = Scope()

@@ -8,6 +8,6 @@ Visibility = Literal["load", "names"]
 """What people see of others: how many GPUs are booked and used, or by whom, too."""
 
 
-def is_told(who: Principal, user: str | None, visibility: Visibility) -> bool:
+def may_see_user(who: Principal, user: str | None, visibility: Visibility) -> bool:
     """Whether somebody learns that GPUs are a user's: their own always, an administrator everybody's."""
     return who.is_administrator or visibility == "names" or user == who.user

@@ -33,7 +33,7 @@ class EvictionCause:
     """The notice that the pod must carry when it is evicted, where it is not written on it yet."""
     overrides_budget: bool = False
     """Whether disruption budgets are passed over."""
-    told: str | None = None
+    event_reason: str | None = None
     """``reason`` of the Event on the pod; None: the one that goes with ``reason``."""
 
 

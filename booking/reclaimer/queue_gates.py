@@ -30,7 +30,7 @@ RESTS: Final = 4
 
 
 class QueueGates:
-    """Looks after pods behind our gate. For one thread."""
+    """Manages pods behind our gate. For one thread."""
 
     def __init__(self, context: ReclaimerContext, terms: EvictionSettings) -> None:
         self._context = context

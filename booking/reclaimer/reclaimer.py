@@ -40,7 +40,7 @@ from cluster.process.stop_events import wake_at
 log = structlog.get_logger(__name__)
 
 RECOVERS_WITHIN: Final = 30.0
-"""Seconds in which whoever lives has been heard: a request may have to time out first."""
+"""Seconds in which a live node has been heard: a request may have to time out first."""
 _SILENT: Final = frozenset({"node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"})
 """Keys of the taints with which Kubernetes marks nodes that it does not hear."""
 EVERY: Final = 0.5
@@ -77,12 +77,12 @@ class Reclaimer:
         *,
         guards: Guards,
         leaving: Evictor,
-        tell: WriteEvent,
+        write_event: WriteEvent,
         terms: EvictionSettings,
         metrics: ReclaimerMetrics,
         executor: Executor = in_turn,
     ) -> None:
-        """Args: tell: writes an Event on a pod; executor: runs requests concurrently."""
+        """Args: write_event: writes an Event on a pod; executor: runs requests concurrently."""
         self._kube = kube
         self._clock = clock
         self._cache = cache
@@ -98,7 +98,7 @@ class Reclaimer:
             kube=kube,
             clock=clock,
             leaving=leaving,
-            write_event=tell,
+            write_event=write_event,
             metrics=metrics,
             failures=self._failures,
             executor=executor,

@@ -21,11 +21,11 @@ def concurrent_gpus(case: RuleContext) -> Violation | None:
     already = calendar.peak(own, start, case.end)
     if already + case.count <= most:
         return None
-    beside = f" beside the {already} of your other bookings" if already else ""
+    others = f" in addition to the {already} of your other bookings" if already else ""
     return Violation(
         rule="too-many-gpus-at-a-time",
         message=f"You may have at most {wording.counted(most, 'GPU')} booked at any time: "
-        f"this asks for {case.count}{beside}.",
+        f"this asks for {case.count}{others}.",
         limit=most,
         actual=already + case.count,
         earliest_start=None if case.count > most else _free(case, own, most - case.count),

@@ -6,7 +6,7 @@ from booking.rule_context import RuleContext
 
 
 def granularity(case: RuleContext) -> Violation | None:
-    """Broken by a start beside ``limits.granularity``.
+    """Broken by a start that is not on a step of ``limits.granularity``.
 
     Steps are counted from midnight in the site's zone. Who starts now need not wait for the next step, and a
     start that a change leaves alone is not judged again.

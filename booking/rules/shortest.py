@@ -8,8 +8,8 @@ from booking.rule_context import RuleContext
 def shortest(case: RuleContext) -> Violation | None:
     """Broken by a booking under ``limits.shortest``; exactly that long is right.
 
-    One that ends before it starts is not short but wrong, and is told so elsewhere. A change that leaves the
-    length alone or adds to it does not break it.
+    One that ends before it starts is not short but wrong, and another rule refuses it. A change that leaves
+    the length alone or adds to it does not break it.
     """
     limits, had = case.limits, case.changing
     if case.end <= case.since or durations.after(case.since, limits.shortest, limits.tz) <= case.end:

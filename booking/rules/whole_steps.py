@@ -6,7 +6,7 @@ from booking.rule_context import RuleContext
 
 
 def whole_steps(case: RuleContext) -> Violation | None:
-    """Broken by a length and an end that are both beside ``limits.granularity``.
+    """Broken by a length and an end that are both off the steps of ``limits.granularity``.
 
     An end that a change leaves alone is not judged again.
     """

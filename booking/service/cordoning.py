@@ -18,7 +18,7 @@ _NODE: Final = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
 _GPU: Final = re.compile(r"[A-Za-z0-9-]{1,63}")
 
 
-class Told(msgspec.Struct, frozen=True):
+class StoredOrder(msgspec.Struct, frozen=True):
     """The stored result of an order that had a key, so that it is not given a second time."""
 
     gpu: str
@@ -76,7 +76,7 @@ def _ordered(
 ) -> str:
     said, gpus = _demanded(context, place, reason)
     node, gpu = place
-    before = context.store.read(lambda reading: answered(reading, who, key, Told))
+    before = context.store.read(lambda reading: answered(reading, who, key, StoredOrder))
     if before:
         return before.gpu
     subject, at = f"{node}/{gpu}", context.clock.now()
@@ -87,7 +87,7 @@ def _ordered(
         _audit(context, who, f"gpu.{order}-failed", subject=subject, reason=wording.clipped(str(error)))
         raise
     if key:
-        once(context, who, lambda _writing: Told(uuid), kind=Told, key=key)
+        once(context, who, lambda _writing: StoredOrder(uuid), kind=StoredOrder, key=key)
     return uuid
 
 

@@ -10,8 +10,8 @@ from booking import calendar, request_validation
 from booking.availability.current_plan import blocks_of
 from booking.calendar import Lost, Step
 from booking.errors import RefusedError
-from booking.policy.limits import told
-from booking.policy.visibility import is_told
+from booking.policy.limits import limit_values
+from booking.policy.visibility import may_see_user
 from booking.principals import Principal
 from booking.records import Record
 from booking.service.authorization import demand_administrator, found
@@ -148,7 +148,7 @@ def _visible_bookings(
     def visible(records: Iterable[Record]) -> Iterator[Booked]:
         for record in records:
             if record.start < end and record.end > start:
-                user = record.user if is_told(who, record.user, visibility) else None
+                user = record.user if may_see_user(who, record.user, visibility) else None
                 is_mine = record.user == who.user
                 yield Booked(record.count, record.start, record.end, is_mine, record.plan, user)
 
@@ -159,4 +159,6 @@ def limits(context: ServiceContext, who: Principal, *, model: str | None) -> Map
     """What holds for somebody."""
     bid = EvaluationContext.of(context, who, who.user)
     label = "" if model is None else names.model_label(model)
-    return context.store.read(lambda reading: told(bid.limits_for(reading, context.clock.now())(label)))
+    return context.store.read(
+        lambda reading: limit_values(bid.limits_for(reading, context.clock.now())(label))
+    )

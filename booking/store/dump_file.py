@@ -52,18 +52,18 @@ def write(file: Path, head: Head, rows: Iterable[Row]) -> int:
     """
     if file.exists():
         raise StoreError(f"{file} is there already: name a file that is not.")
-    beside = file.with_name(f"{file.name}.part")
+    part = file.with_name(f"{file.name}.part")
     try:
-        beside.unlink(missing_ok=True)
-        with os.fdopen(os.open(beside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE), "wb") as raw:
+        part.unlink(missing_ok=True)
+        with os.fdopen(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _PRIVATE), "wb") as raw:
             number = _write(raw, head, rows)
             raw.flush()
             os.fsync(raw.fileno())
-        beside.rename(file)
+        part.rename(file)
     except OSError as error:
         raise StoreError(f"The backup {file} cannot be written: {error.strerror}.") from error
     finally:
-        beside.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
     return number
 
 

@@ -9,7 +9,7 @@ T = TypeVar("T")
 
 
 def can_be_stored(text: str) -> bool:
-    """Whether every database could keep this text: PostgreSQL takes none with a NUL, nor looks it up."""
+    """Whether every database could keep this text: PostgreSQL neither takes nor finds one with a NUL."""
     return "\0" not in text
 
 

@@ -30,9 +30,9 @@ class ComebackDrain:
         """Args: events: for the pods' owners; say: prints for who uninstalls; random: spreads attempts."""
         self._kube = kube
         self._say = say
-        self._told = _Told(events, say)
+        self._events = _RepeatedEvents(events, say)
         self._seen = ComebackCache()
-        self._returning = Comebacks(Calls(kube, clock), clock, self._told, self._seen, random=random)
+        self._returning = Comebacks(Calls(kube, clock), clock, self._events, self._seen, random=random)
 
     def everybody(self) -> str | None:
         """Go on with all of them; a sentence while one is left.
@@ -62,7 +62,7 @@ class ComebackDrain:
         victim = self._seen.comeback(uid, wanted=False).victim
         if victim and is_terminating(victim) and next_step(self._seen.comeback(uid, wanted=False)) == "wait":
             return f"{where} still ends on node {victim.spec.node_name}"
-        refused = self._told.refused.get(uid)
+        refused = self._events.refused.get(uid)
         if refused:
             return f"{where}: {refused} (deleting PodTemplate {meta.name} gives it up)"
         return where
@@ -74,8 +74,8 @@ class ComebackDrain:
                 self._say(f"PodTemplate {meta.namespace}/{meta.name} was not readable, and is deleted.")
 
 
-class _Told:
-    """Tells owners by Events, and repeats it to whoever uninstalls."""
+class _RepeatedEvents:
+    """Events for the owners, repeated for the person who uninstalls."""
 
     def __init__(self, events: EventWriter, say: Say) -> None:
         self._events = events

@@ -17,7 +17,7 @@ class UninstallSettings(msgspec.Struct, frozen=True, kw_only=True):
     scheduler_name: str = names.SCHEDULER_NAME
     """``schedulerName`` that pods with GPUs were given."""
     keep_bookings: bool = True
-    """Whether the bookings stay, for whoever installs again."""
+    """Whether the bookings stay, for a later installation."""
     timeout_seconds: Annotated[float, msgspec.Meta(ge=1)] = 270
     """How long pods may take that are leaving now, and our own."""
     kube_server: str | None = None

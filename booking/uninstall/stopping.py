@@ -73,7 +73,7 @@ class Stopping:
         held = [name for name in leases if self._is_renewed(name)]
         if not held:
             return None
-        return f"Whoever holds Lease {some(held)} may still live: stop what runs outside this release."
+        return f"The holder of Lease {some(held)} may still run: stop what runs outside this release."
 
     def _is_renewed(self, name: str) -> bool:
         """Whether somebody may renew it still: as long as it says, from when we saw this version of it."""

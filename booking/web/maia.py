@@ -124,7 +124,7 @@ class Views:
 
     def calendar(self) -> Response:
         """``GET``: it named everybody's bookings, with their addresses, to anybody."""
-        said = "This is not told any more. GET /api/v1/availability says what is free, and when."
+        said = "This is not available any more. GET /api/v1/availability says what is free, and when."
         return _compact(_error(HTTPStatus.GONE, said))
 
     def stats(self) -> Response:

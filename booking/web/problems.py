@@ -89,7 +89,7 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Problem(msgspec.Struct, frozen=True, kw_only=True):
-    """Why a request is not answered as it wished (RFC 9457)."""
+    """Why a request failed (RFC 9457)."""
 
     type: str
     title: str

@@ -38,7 +38,7 @@ def ask(
     return server.api.ask(method, f"/admin/{path}", sent, query={"dry_run": True} if dry_run else None)
 
 
-def tell_made(answer: Mapping[str, Any], output: Format, message: str, *, dry_run: bool) -> None:
+def print_created(answer: Mapping[str, Any], output: Format, message: str, *, dry_run: bool) -> None:
     """Print what was made, with its id, or would be.
 
     Args:
@@ -48,7 +48,7 @@ def tell_made(answer: Mapping[str, Any], output: Format, message: str, *, dry_ru
         dry_run: whether it was only tried; then it has no id.
     """
     identifier = _NO_ID if dry_run else str(answer["id"])
-    printed.tell(
+    printed.print_result(
         answer, output, name=identifier, message=f"{message}." if dry_run else f"{message}: {identifier}."
     )
 

@@ -7,10 +7,10 @@ import msgspec
 
 from booking.cli import bookings
 from booking.cli import output as printed
-from booking.cli.administration.answers import Listed, ask, show_list, span_columns, span_of, tell_made
+from booking.cli.administration.answers import Listed, ask, print_created, show_list, span_columns, span_of
 from booking.cli.api import part
 from booking.cli.completions import known_exemptions, known_models
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
 from booking.cli.time_parsing import TIME, instant_of
 from booking.cli.typed_names import NAME
@@ -18,10 +18,10 @@ from booking.cli.typed_names import NAME
 
 @click.command()
 @printing
-@reaching
+@connection_options
 def exemptions(output: Format, **options: Any) -> None:
     """Show who is exempt from which limits, and until when."""
-    server = reach_of(options)
+    server = connection_of(options)
     columns = (
         Column("ID", lambda e: e["id"]),
         Column("USER", lambda e: e["user"]),
@@ -48,7 +48,7 @@ def exemptions(output: Format, **options: Any) -> None:
 )
 @trying
 @printing
-@reaching
+@connection_options
 def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool, **options: Any) -> None:
     """Give a USER other limits for a while. "kubectl gpu policy show" names the limits.
 
@@ -56,7 +56,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     now = server.clock.now()
     body: dict[str, Any] = {
         "user": user,
@@ -72,7 +72,7 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
     if output in PEOPLES:
         has = "would have" if dry_run else "has"
         message = f"{made['user']} {has} {_terms(made)} {span_of(server, made)}"
-    tell_made(made, output, message, dry_run=dry_run)
+    print_created(made, output, message, dry_run=dry_run)
 
 
 @click.command(short_help="End an EXEMPTION.")
@@ -80,17 +80,17 @@ def exempt(user: str, limits: tuple[str, ...], output: Format, *, dry_run: bool,
 @click.option("--reason", help="Why; it is written to the audit.")
 @trying
 @printing
-@reaching
+@connection_options
 def revoke(exemption: str, output: Format, *, reason: str | None, dry_run: bool, **options: Any) -> None:
     """End an EXEMPTION by its id: the policy holds again. "kubectl gpu admin exemptions" lists the ids."""
-    server = reach_of(options)
+    server = connection_of(options)
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"exemptions/{part(exemption)}", body, dry_run=dry_run)
     message = f"{exemption} is taken back."
     if dry_run and output in PEOPLES:
         of_whom = f"{removed['user']} has {_terms(removed)}"
         message = f"{exemption} would be taken back: {of_whom} {span_of(server, removed)}."
-    printed.tell(removed, output, name=exemption, message=message)
+    printed.print_result(removed, output, name=exemption, message=message)
 
 
 def _terms(exemption: Row) -> str:

@@ -8,10 +8,10 @@ import click
 from booking import wording
 from booking.cli import bookings
 from booking.cli import output as printed
-from booking.cli.administration.answers import Listed, ask, show_list, span_columns, span_of, tell_made
+from booking.cli.administration.answers import Listed, ask, print_created, show_list, span_columns, span_of
 from booking.cli.api import part
 from booking.cli.completions import known_blocks, known_models, known_nodes
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import PEOPLES, Column, Format, Row, printing, trying
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import TIME, instant_of
@@ -20,10 +20,10 @@ from booking.cli.typed_names import NAME
 
 @click.command()
 @printing
-@reaching
+@connection_options
 def blocks(output: Format, **options: Any) -> None:
     """Show maintenance that runs or is planned."""
-    server = reach_of(options)
+    server = connection_of(options)
     columns = (
         Column("ID", lambda b: b["id"]),
         Column("NODE", lambda b: b["node"]),
@@ -47,7 +47,7 @@ def blocks(output: Format, **options: Any) -> None:
 @click.option("--gpus", "-g", type=int, help="Only so many of them; by default all.")
 @trying
 @printing
-@reaching
+@connection_options
 def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     """Block the GPUs of a NODE for maintenance: nobody can book them for that time.
 
@@ -56,7 +56,7 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     now = server.clock.now()
     body = {
         "node": node,
@@ -73,7 +73,7 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
     message = (
         f"{_gpus(made)} {_is(made, dry_run=dry_run)} blocked {span_of(server, made)}" if is_for_people else ""
     )
-    tell_made(made, output, message, dry_run=dry_run)
+    print_created(made, output, message, dry_run=dry_run)
     if is_for_people:
         _show_risks(server, made, dry_run=dry_run)
 
@@ -83,16 +83,16 @@ def block(node: str, output: Format, *, dry_run: bool, **options: Any) -> None:
 @click.option("--reason", help="Why; it is written to the audit.")
 @trying
 @printing
-@reaching
+@connection_options
 def unblock(block: str, output: Format, *, reason: str | None, dry_run: bool, **options: Any) -> None:
     """Remove a BLOCK by its id: its GPUs can be booked again. "kubectl gpu admin blocks" lists the ids."""
-    server = reach_of(options)
+    server = connection_of(options)
     body = {"reason": reason} if reason else None
     removed = ask(server, "DELETE", f"blocks/{part(block)}", body, dry_run=dry_run)
     message = f"{block} is taken back."
     if dry_run and output in PEOPLES:
         message = f"{block} would be taken back: {_gpus(removed)}, {span_of(server, removed)}."
-    printed.tell(removed, output, name=block, message=message)
+    printed.print_result(removed, output, name=block, message=message)
 
 
 def _is(block: Row, *, dry_run: bool) -> str:

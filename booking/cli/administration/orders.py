@@ -9,7 +9,7 @@ from booking import wording
 from booking.cli import output as printed
 from booking.cli.administration.answers import ask
 from booking.cli.completions import known_gpus, known_nodes, pods_of_gpus
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, Row, printing, trying
 from booking.cli.typed_names import NAME, namespace_and_name
 
@@ -20,23 +20,23 @@ Decorated = TypeVar("Decorated", bound=Callable[..., Any])
 
 @click.command(short_help="Evict a POD from its GPUs, booked or not.")
 @click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=True))
-@click.option("--reason", required=True, help="Why; its owner is told.")
+@click.option("--reason", required=True, help="Why; the owner sees it.")
 @trying
 @printing
-@reaching
+@connection_options
 def evict(pod: str, reason: str, output: Format, *, dry_run: bool, **options: Any) -> None:
-    """Evict a POD from its GPUs, booked or not. With --dry-run it is told whose pod would go.
+    """Evict a POD from its GPUs, booked or not. With --dry-run, show whose pod would go.
 
     A bare pod comes back as its annotations say, by default without a GPU; a controller replaces its pod.
     A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     namespace, name = namespace_and_name(server, pod)
     body = {"namespace": namespace, "pod": name, "reason": reason}
     made = ask(server, "POST", "evictions", body, dry_run=dry_run)
     place = f"{namespace}/{name}"
     message = _would_be_evicted(place, made) if dry_run else f"{place} is being evicted."
-    printed.tell(made, output, name=place, message=message)
+    printed.print_result(made, output, name=place, message=message)
 
 
 def _on_gpu(command: Decorated) -> Decorated:
@@ -50,9 +50,9 @@ def _on_gpu(command: Decorated) -> Decorated:
 @click.option("--reason", required=True, help="Why; users see it.")
 @trying
 @printing
-@reaching
+@connection_options
 def cordon(node: str, gpu: str, output: Format, **options: Any) -> None:
-    """Give a GPU of a NODE, named by its number or UUID, to no new pods; whoever has it keeps it."""
+    """Give a GPU of a NODE, named by its number or UUID, to no new pods; a pod that has it keeps it."""
     _order((node, gpu), "cordon", output, ("gets no new pods", "would get no new pods"), **options)
 
 
@@ -61,7 +61,7 @@ def cordon(node: str, gpu: str, output: Format, **options: Any) -> None:
 @click.option("--reason", default="back in use", help="Why.", show_default=True)
 @trying
 @printing
-@reaching
+@connection_options
 def uncordon(node: str, gpu: str, output: Format, **options: Any) -> None:
     """Let new pods have a cordoned GPU of a NODE, named by its number or UUID, again."""
     messages = ("is not cordoned any more", "would not be cordoned any more")
@@ -73,7 +73,7 @@ def uncordon(node: str, gpu: str, output: Format, **options: Any) -> None:
 @click.option("--reason", required=True, help="What was done; it is written to the audit.")
 @trying
 @printing
-@reaching
+@connection_options
 def clear(node: str, gpu: str, output: Format, **options: Any) -> None:
     """Report that a GPU of a NODE, named by its number or UUID, is repaired: it is probed again."""
     _order((node, gpu), "clear", output, ("is probed again", "would be probed again"), **options)
@@ -102,9 +102,9 @@ def _order(
     """
     node, gpu = place
     body = {"node": node, "gpu": gpu, "order": order, "reason": reason}
-    ordered = ask(reach_of(options), "POST", "gpu-orders", body, dry_run=dry_run)
+    ordered = ask(connection_of(options), "POST", "gpu-orders", body, dry_run=dry_run)
     message = f"{ordered['gpu']} of {node} {messages[dry_run]}."
-    printed.tell(ordered, output, name=ordered["gpu"], message=message)
+    printed.print_result(ordered, output, name=ordered["gpu"], message=message)
 
 
 def _would_be_evicted(place: str, pod: Row) -> str:

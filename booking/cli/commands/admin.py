@@ -9,7 +9,7 @@ from booking.cli.administration.exemptions import exempt, exemptions, revoke
 from booking.cli.administration.maintenance import block, blocks, unblock
 from booking.cli.administration.orders import clear, cordon, evict, uncordon
 from booking.cli.completions import known_subjects
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Column, Format, printing
 from booking.cli.typed_names import NAME
 
@@ -19,7 +19,7 @@ def admin() -> None:
     """What administrators do: maintenance, exemptions, evictions by name, single GPUs, audit.
 
     They also book for others ("kubectl gpu book --user") and end bookings of others ("kubectl gpu release"
-    and "cancel" with --reason). With --dry-run nothing is changed: what would happen is told.
+    and "cancel" with --reason). With --dry-run nothing is changed: it shows what would happen.
     """
 
 
@@ -33,10 +33,10 @@ def admin() -> None:
 )
 @click.option("--by", "actor", type=NAME, help="Only changes by this user.")
 @printing
-@reaching
+@connection_options
 def audit(output: Format, **options: Any) -> None:
     """Show who changed what, and why; newest first."""
-    server = reach_of(options)
+    server = connection_of(options)
     which = {name: options[name] for name in ("subject", "actor") if options[name]}
     columns = (
         at_column(server, output),
@@ -51,10 +51,10 @@ def audit(output: Format, **options: Any) -> None:
 
 @admin.command(short_help="Show requests that were refused, newest first.")
 @printing
-@reaching
+@connection_options
 def denied(output: Format, **options: Any) -> None:
     """Show requests for GPUs that were refused, newest first, and by which rules."""
-    server = reach_of(options)
+    server = connection_of(options)
     columns = (
         at_column(server, output),
         Column("USER", lambda d: d["user"]),

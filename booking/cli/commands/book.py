@@ -6,7 +6,7 @@ import click
 
 from booking.cli import bookings
 from booking.cli.completions import known_models
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 from booking.cli.typed_names import NAME
@@ -31,7 +31,7 @@ from booking.cli.typed_names import NAME
 @click.option("--user", type=NAME, help="Book for this user instead of yourself; for administrators.")
 @click.option("--dry-run", is_flag=True, help="Book nothing; only say what the answer would be.")
 @printing
-@reaching
+@connection_options
 def book(model: str, output: Format, **options: Any) -> None:
     """Book GPUs of a MODEL, for example: kubectl gpu book a100 --gpus 2 --from "mon 09:00" --for 2d.
 
@@ -41,7 +41,7 @@ def book(model: str, output: Format, **options: Any) -> None:
     A TIME is now, today, "tomorrow 9", fri, "mon 09:00", 09:00, +2h, 2026-11-24, "2026-11-24 09:00" or RFC
     3339; without an offset it is meant in the site's time zone.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     if bool(options["end"]) == bool(options["length"]):
         raise click.UsageError("Say until when with --to, or how long with --for.")
     body: dict[str, Any] = {"model": bookings.model_of(server, model), "count": options["gpus"]}

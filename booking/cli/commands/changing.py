@@ -9,7 +9,7 @@ import click
 from booking.cli import bookings
 from booking.cli.api import part
 from booking.cli.completions import bookings_in
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing, trying
 from booking.cli.server_connection import ServerConnection
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
@@ -23,13 +23,13 @@ from booking.durations import Duration, after, between
 @click.option("--by", "length", metavar=LENGTH, help="How much longer, instead of --to: 1d, 12h.")
 @trying
 @printing
-@reaching
+@connection_options
 def extend(booking: str, output: Format, **options: Any) -> None:
     """Let a BOOKING end later, or earlier. Where that is refused, it stays as it was.
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     if bool(options["end"]) == bool(options["length"]):
         raise click.UsageError("Say until when with --to, or how much longer with --by.")
     now = _show(server, booking)
@@ -47,13 +47,13 @@ def extend(booking: str, output: Format, **options: Any) -> None:
 )
 @trying
 @printing
-@reaching
+@connection_options
 def move(booking: str, output: Format, **options: Any) -> None:
     """Let a planned BOOKING start at another time.
 
     "kubectl gpu book --help" says how to write a TIME.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     now = _show(server, booking)
     start = bookings.meant(instant_of, options["start"], server.clock.now(), server.zone)
     end = _moved(now, start, server.zone)
@@ -66,10 +66,10 @@ def move(booking: str, output: Format, **options: Any) -> None:
 @click.option("--gpus", "-g", type=int, required=True, help="How many GPUs it is to have.")
 @trying
 @printing
-@reaching
+@connection_options
 def resize(booking: str, output: Format, **options: Any) -> None:
     """Give a BOOKING more GPUs, or fewer, in the same time."""
-    server = reach_of(options)
+    server = connection_of(options)
     change = {"count": options["gpus"]}
     _change(server, _show(server, booking), change, output, dry_run=options["dry_run"])
 
@@ -79,13 +79,13 @@ def resize(booking: str, output: Format, **options: Any) -> None:
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying
 @printing
-@reaching
+@connection_options
 def release(booking: str, output: Format, **options: Any) -> None:
     """Give a running BOOKING back: it ends now.
 
-    What becomes of its pods is told; with --dry-run before anything is done.
+    Shows what becomes of its pods; with --dry-run, before anything is done.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     _end(server, ("POST", f"/bookings/{part(booking)}/release"), "released", output, **options)
 
 
@@ -94,10 +94,10 @@ def release(booking: str, output: Format, **options: Any) -> None:
 @click.option("--reason", help="Why; required of an administrator for somebody else's booking.")
 @trying
 @printing
-@reaching
+@connection_options
 def cancel(booking: str, output: Format, **options: Any) -> None:
     """Cancel a planned BOOKING. A running one is released instead: "kubectl gpu release"."""
-    server = reach_of(options)
+    server = connection_of(options)
     _end(server, ("DELETE", f"/bookings/{part(booking)}"), "cancelled", output, **options)
 
 
@@ -117,7 +117,7 @@ def _end(
     # A user who ends somebody else's booking should read whose it was.
     which = f"{made['id']} of {made['user']}" if made.get("ended_by") else made["id"]
     message = f"{which} would be {done} now." if dry_run else f"{done.capitalize()} {which}."
-    bookings.tell(server, made, form, message)
+    bookings.print_booking(server, made, form, message)
 
 
 def _show(server: ServerConnection, booking: str) -> dict[str, Any]:
@@ -142,9 +142,9 @@ def _change(
     # What an answer leaves out is not so; that of a dry run says less, and nothing of what it was before.
     before = {key: value for key, value in booking.items() if key not in _CHANGED} if dry_run else {}
     merged = {**before, **made}
-    what = bookings.sentence_of(server, merged)
+    what = bookings.summary_of(server, merged)
     tense = "would be" if dry_run else "is"
-    bookings.tell(server, merged, form, f"{booking['id']} {tense} now: {what}.")
+    bookings.print_booking(server, merged, form, f"{booking['id']} {tense} now: {what}.")
 
 
 def _later(end: str, length: Duration, zone: ZoneInfo) -> datetime:

@@ -7,7 +7,7 @@ import click
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.completions import known_models
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Column, Format, printing
 from booking.cli.time_parsing import LENGTH, TIME, instant_of, length_of
 from booking.cli.typed_names import NAME
@@ -30,14 +30,14 @@ from booking.cli.typed_names import NAME
 @click.option("--dry-run", is_flag=True, help="Book nothing; only say what --book would book.")
 @click.option("--user", type=NAME, help="For this user instead of yourself; for administrators.")
 @printing
-@reaching
+@connection_options
 def earliest(model: str, output: Format, **options: Any) -> None:
     """Show the first times at which GPUs of a MODEL could be booked for so long, or book the first of them.
 
     For example: kubectl gpu earliest a100 --gpus 2 --for 3d --before "fri 18:00" --book.
     "kubectl gpu book --help" says how to write a TIME.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     body: dict[str, Any] = {
         "model": bookings.model_of(server, model),
         "count": options["gpus"],

@@ -7,7 +7,7 @@ import click
 from booking.cli import bookings
 from booking.cli.api import part
 from booking.cli.completions import bookings_in, known_models
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.errors import CommandError
 from booking.cli.output import PEOPLES, Format, printing
 from booking.cli.typed_names import NAME
@@ -25,10 +25,10 @@ from booking.cli.typed_names import NAME
     help="Only those of this model; a part of its name is enough.",
 )
 @printing
-@reaching
+@connection_options
 def listing(booking: str | None, output: Format, **options: Any) -> None:
     """Show your bookings, or one BOOKING by its id."""
-    server = reach_of(options)
+    server = connection_of(options)
     if booking:
         one = server.api.get(f"/bookings/{part(booking)}")
         bookings.show(server, one, [one], output)

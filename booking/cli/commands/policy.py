@@ -12,7 +12,7 @@ from booking.cases import CaseFileError, Outcome, replay_file
 from booking.cli import bookings
 from booking.cli import output as printed
 from booking.cli.completions import known_models
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.errors import CommandError
 from booking.cli.output import PEOPLES, Column, Format, Row, printable, printing
 from booking.cli.progress import patiently
@@ -42,14 +42,14 @@ def policy() -> None:
 @policy.command()
 @click.option("--model", type=NAME, shell_complete=known_models, help="What holds for GPUs of this model.")
 @printing
-@reaching
+@connection_options
 def show(output: Format, **options: Any) -> None:
     """Show the policy that is in force, and the limits that hold for you.
 
-    Models may have limits of their own: name one with --model. With -o wide it also shows what holds for
-    whoever is not named in the policy; with -o name only the version of the policy.
+    Models may have limits of their own: name one with --model. With -o wide it also shows the limits of users
+    who are not named in the policy; with -o name only the version of the policy.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     model = bookings.known_model(server, options["model"]) if options["model"] else None
     answer = {name: server.api.get(f"/{name}", {"model": model}) for name in ("policy", "me")}
     _show(server, answer, output, model=model)
@@ -61,7 +61,7 @@ def show(output: Format, **options: Any) -> None:
 )
 @printing
 def test(files: tuple[Path, ...], output: Format) -> None:
-    """Replay case FILES against the policy that each of them names; nobody is asked, nothing is booked.
+    """Replay case FILES against the policy that each of them names; no server is asked, nothing is booked.
 
     Prints the cases that are not decided as expected; with -o wide, json or yaml all of them. Ends with
     status 1 where an answer is not the expected one.

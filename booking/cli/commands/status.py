@@ -8,7 +8,7 @@ import click
 from booking import wording
 from booking.cli import output as printed
 from booking.cli.completions import known_models, known_nodes
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.errors import CommandError
 from booking.cli.output import Column, Format, Row, printing
 from booking.cli.server_connection import ServerConnection
@@ -30,7 +30,7 @@ _GIB = 1024
     "--next", "is_next", is_flag=True, help="Show who would be evicted next, and why, instead of the GPUs."
 )
 @printing
-@reaching
+@connection_options
 def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
     """Show the GPUs of these NODES, by default of all: who holds them, until when, and how they are used.
 
@@ -39,7 +39,7 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
 
     A process that uses a GPU which its pod does not hold has a line of its own, with the state squatter.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     answer = _chosen(server.api.get("/now"), nodes, options["model"])
     if options["is_next"]:
         _show_next(answer, output)
@@ -56,7 +56,7 @@ def status(nodes: tuple[str, ...], output: Format, **options: Any) -> None:
 
 
 def _chosen(answer: Row, nodes: tuple[str, ...], model: str | None) -> dict[str, Any]:
-    """What somebody wants to see of the answer.
+    """What the user wants to see of the answer.
 
     Raises:
         CommandError: there is nothing of that name, which is likely to be mistyped.

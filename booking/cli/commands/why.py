@@ -7,7 +7,7 @@ import click
 from booking.cli import output as printed
 from booking.cli.api import part
 from booking.cli.completions import pods_of_gpus
-from booking.cli.connection_options import reach_of, reaching
+from booking.cli.connection_options import connection_of, connection_options
 from booking.cli.output import Format, printing
 from booking.cli.typed_names import NAME, namespace_and_name
 
@@ -15,13 +15,13 @@ from booking.cli.typed_names import NAME, namespace_and_name
 @click.command(short_help="Explain a POD: why it waits, who may take its GPUs.")
 @click.argument("pod", type=NAME, shell_complete=pods_of_gpus(must_run=False))
 @printing
-@reaching
+@connection_options
 def why(pod: str, output: Format, **options: Any) -> None:
     """Explain a POD: why it waits, what covers it, who may take its GPUs, and what would change that.
 
     A POD is its name, or NAMESPACE/NAME as "kubectl gpu status" shows it.
     """
-    server = reach_of(options)
+    server = connection_of(options)
     namespace, name = namespace_and_name(server, pod)
     answer = server.api.get(f"/pods/{part(namespace)}/{part(name)}/why")
     if output not in {"table", "wide"}:
@@ -29,8 +29,8 @@ def why(pod: str, output: Format, **options: Any) -> None:
         return
     click.echo(f"{answer['namespace']}/{answer['name']}: {answer['state']}")
     for message in answer["because"]:
-        click.echo(f"  {server.told(message)}")
+        click.echo(f"  {server.localized(message)}")
     if answer["would_change"]:
         click.echo("What would change it:")
     for message in answer["would_change"]:
-        click.echo(f"  {server.told(message)}")
+        click.echo(f"  {server.localized(message)}")

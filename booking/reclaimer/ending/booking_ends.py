@@ -145,7 +145,7 @@ class Ending:
         self._kube = context.kube
         self._terms = terms
         self._asked = RecentRequests(context.clock)
-        self._looked_at: set[str] = set()
+        self._checked: set[str] = set()
         """Names of the bookings already handled in the current round over all of them."""
         self._until = 0.0
         """When this reconciliation must stop; monotonic seconds."""
@@ -167,12 +167,12 @@ class Ending:
         )
         due = sorted({*leaving, *undecided})
         self._until = self._context.clock.monotonic() + ENDED_FOR
-        for name in [name for name in due if name not in self._looked_at] or due:
+        for name in [name for name in due if name not in self._checked] or due:
             if self._is_enough():
                 return
-            self._looked_at.add(name)
+            self._checked.add(name)
             self._see_to(snapshot.bookings[name], leaving.get(name, []))
-        self._looked_at.clear()
+        self._checked.clear()
 
     def _is_enough(self) -> bool:
         return self._context.clock.monotonic() >= self._until

@@ -53,12 +53,12 @@ def warned_of(pod: Pod) -> Warned | None:
 
 
 def next_warning(
-    told: Warned | None, end: datetime, now: datetime, warn_before: Iterable[timedelta]
+    last: Warned | None, end: datetime, now: datetime, warn_before: Iterable[timedelta]
 ) -> Warned | None:
     """The warning that is due now, None for none.
 
     Args:
-        told: the pod's last warning.
+        last: the pod's last warning.
         end: when its booking ends.
         now: before that.
         warn_before: how long before an end there is a warning.
@@ -66,7 +66,7 @@ def next_warning(
     nearest = min((before for before in warn_before if end - now <= before), default=None)
     if nearest is None:
         return None
-    if told is not None and told.end == end and told.before <= nearest:
+    if last is not None and last.end == end and last.before <= nearest:
         return None
     return Warned(end, nearest)
 

@@ -67,7 +67,7 @@ class Orders:
             f"The administrator {order.by} has ordered that this pod must go: {order.reason}",
             self._terms.longest_grace_seconds,
             back=on_eviction(pod, is_awaited=self._context.awaited(pod.metadata.uid)),
-            told=names.EVICTED_BY_ADMINISTRATOR,
+            event_reason=names.EVICTED_BY_ADMINISTRATOR,
         )
         try:
             self._context.leaving.leave(pod, why, still=partial(self._is_still_ordered, pod.metadata.uid))

@@ -23,7 +23,7 @@ from cluster.objects.pods import Pod
 
 log = structlog.get_logger(__name__)
 
-SENTENCE: Final = "This pod was past its terminate-at, and an administrator has ended it."
+MESSAGE: Final = "This pod was past its terminate-at, and an administrator has ended it."
 
 
 def asked_to_end(snapshot: Snapshot) -> list[Pod]:
@@ -54,7 +54,7 @@ class MaiaRequests:
                     self._context.failures.note("end of an expired pod", pod.key, error)
 
     def _end(self, pod: Pod) -> None:
-        why = EvictionCause("ended", SENTENCE, self._terms.longest_grace_seconds)
+        why = EvictionCause("ended", MESSAGE, self._terms.longest_grace_seconds)
         try:
             self._context.leaving.leave(pod, why, still=partial(self._is_still_requested, pod.metadata.uid))
         except TooLateError as error:

@@ -7,10 +7,10 @@ from booking.reclaimer.snapshot import Snapshot
 from cluster import names
 from cluster.objects.pods import Pod
 
-_SENTENCE: Final = (
+_MESSAGE: Final = (
     "The booking {booking} does not cover this pod on node {node}: others are promised GPUs there. It stays"
-    " until a booked pod needs its GPUs, and comes back with GPUs then unless it wishes something else."
-    " Created anew, it gets its GPUs on another node for certain."
+    " until a booked pod needs its GPUs, and comes back with GPUs then unless it asks for something else."
+    " Created again, it gets its GPUs on another node for certain."
 )
 
 
@@ -19,17 +19,17 @@ class Unadopted:
 
     def __init__(self, context: ReclaimerContext) -> None:
         self._write_event = context.write_event
-        self._told: frozenset[tuple[str, str]] = frozenset()
+        self._reported: frozenset[tuple[str, str]] = frozenset()
 
     def reconcile(self, snapshot: Snapshot) -> None:
         """Write the Event on the pods that have none yet."""
-        for uid, booking in sorted(snapshot.barred - self._told):
+        for uid, booking in sorted(snapshot.barred - self._reported):
             pod = snapshot.pods.get(uid)
             if pod is not None:
                 self._write_event(pod, names.NOT_ADOPTED, message(pod, booking))
-        self._told = snapshot.barred
+        self._reported = snapshot.barred
 
 
 def message(pod: Pod, booking: str) -> str:
     """The Event's message, for the owner."""
-    return _SENTENCE.format(booking=booking, node=pod.spec.node_name)
+    return _MESSAGE.format(booking=booking, node=pod.spec.node_name)

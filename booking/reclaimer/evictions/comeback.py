@@ -56,7 +56,7 @@ MEANINGS: Mapping[Step, str] = {
 
 
 AS_IT_WAS: Final[Back] = "as-it-was"
-WISHES: Final[Mapping[str, Back]] = {
+COMEBACK_BY_ANNOTATION: Final[Mapping[str, Back]] = {
     "recreate-without-gpu": "without-gpu",
     "requeue": "as-it-was",
     "delete": "never",
@@ -179,8 +179,8 @@ def on_eviction(pod: Pod, *, is_awaited: bool = False) -> Back:
         pod: that goes.
         is_awaited: whether a booking would cover it on another node, where it then gets its GPU for certain.
     """
-    wished = WISHES.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
-    return wished or ("as-it-was" if is_awaited else "without-gpu")
+    requested = COMEBACK_BY_ANNOTATION.get((pod.metadata.annotation(names.ON_EVICT) or "").strip())
+    return requested or ("as-it-was" if is_awaited else "without-gpu")
 
 
 def how(meta: Meta) -> Back:

@@ -109,7 +109,7 @@ class ComebackCache:
             self._templates.pop(victim_of(template), None)
             self._forgotten.add(template.metadata.uid)
 
-    def told(self) -> None:
+    def notify(self) -> None:
         """Notify the callbacks that a reflector has brought a change."""
         for callback in self._watchers:
             callback()
@@ -165,17 +165,17 @@ class ComebackPods:
     def replace(self, items: Sequence[Pod], version: str, /) -> None:
         """All of them."""
         self._seen.replace_pods(items, version)
-        self._seen.told()
+        self._seen.notify()
 
     def upsert(self, pod: Pod, /) -> None:
         """One is new or has changed."""
         self._seen.put_pod(pod)
-        self._seen.told()
+        self._seen.notify()
 
     def remove(self, pod: Pod, /) -> None:
         """One is gone, or its comeback is over."""
         self._seen.drop_pod(pod.metadata.uid)
-        self._seen.told()
+        self._seen.notify()
 
 
 class Templates:
@@ -187,14 +187,14 @@ class Templates:
     def replace(self, items: Sequence[PodTemplate], version: str, /) -> None:
         """All of them."""
         self._seen.replace_templates(items, version)
-        self._seen.told()
+        self._seen.notify()
 
     def upsert(self, template: PodTemplate, /) -> None:
         """One is new or has changed."""
         self._seen.put_template(template)
-        self._seen.told()
+        self._seen.notify()
 
     def remove(self, template: PodTemplate, /) -> None:
         """One is gone."""
         self._seen.template_is_gone(template)
-        self._seen.told()
+        self._seen.notify()

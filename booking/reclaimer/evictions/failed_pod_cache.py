@@ -27,10 +27,10 @@ class Refused:
 class FailedPodCache:
     """Rejected pods that are not terminating yet. Thread-safe; the handler of their reflector."""
 
-    def __init__(self, clock: Clock, tell: Callable[[], None]) -> None:
-        """Args: tell: called after each change. It must return soon and must not raise."""
+    def __init__(self, clock: Clock, on_change: Callable[[], None]) -> None:
+        """Args: on_change: called after each change. It must return soon and must not raise."""
         self._clock: Final = clock
-        self._on_change = tell
+        self._on_change = on_change
         self._lock = threading.Lock()
         self._refused: dict[str, Refused] = {}
 

@@ -70,7 +70,7 @@ class PodEvictor:
         self._events = events
         self.seen: Final = ComebackCache()
         """The cache of two reflectors; ``seen.on_change`` adds a callback for changes."""
-        self.failed: Final = FailedPodCache(clock, self.seen.told)
+        self.failed: Final = FailedPodCache(clock, self.seen.notify)
         """The cache of a third reflector: pods that kubelets have rejected."""
         random = random or unpredictable()
         self._returning = Comebacks(self._calls, clock, events, self.seen, random=random)
@@ -245,7 +245,7 @@ class PodEvictor:
     def _is_taken(self, victim: Pod, why: EvictionCause) -> None:
         self._returning.taken.add(victim.metadata.uid)
         if why.reason != "refused":  # that was reported when the pod was first seen
-            reason = why.told or CONDITIONS[why.reason]
+            reason = why.event_reason or CONDITIONS[why.reason]
             self._events.normal(victim, reason, why.message)
         log.info("a pod is terminating", pod=victim.key, uid=victim.metadata.uid, reason=why.reason)
 
@@ -289,7 +289,7 @@ def _may_be_evicted(why: EvictionCause) -> bool:
 def _demand(victim: Pod, still: Callable[[], bool]) -> None:
     """The last check: a process that was paused must not evict a pod that may be booked by now (law L2)."""
     if not still():
-        raise TooLateError(f"The decision about {victim.key} is too old; it is made anew.")
+        raise TooLateError(f"The decision about {victim.key} is too old; it is made again.")
 
 
 def _is_budget(error: TooManyRequests) -> bool:

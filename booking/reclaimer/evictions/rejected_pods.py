@@ -44,7 +44,7 @@ class RejectedPods:
         self._events = events
         self._leave = leave
         self._pauses = Backoffs(clock, random)
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
 
     @property
     def uids(self) -> frozenset[str]:
@@ -58,8 +58,8 @@ class RejectedPods:
             Unreachable: the API server cannot be asked.
         """
         refused = self._failed.refused
-        self._told &= {one.pod.metadata.uid for one in refused}
-        self._pauses.forget_all_but(self._told)
+        self._reported &= {one.pod.metadata.uid for one in refused}
+        self._pauses.forget_all_but(self._reported)
         for one in refused:
             self._report(one)
             if one.verdict == "comes back" and self._is_due(one):
@@ -71,9 +71,9 @@ class RejectedPods:
 
     def _report(self, one: Refused) -> None:
         pod = one.pod
-        if pod.metadata.uid in self._told:
+        if pod.metadata.uid in self._reported:
             return
-        self._told.add(pod.metadata.uid)
+        self._reported.add(pod.metadata.uid)
         if one.verdict == "comes back":
             self._events.warning(pod, names.REFUSED_BY_KUBELET, coming_back(pod))
             log.warning("a kubelet rejected a pod", pod=pod.key, reason=pod.status.message)

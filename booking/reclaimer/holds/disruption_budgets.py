@@ -4,7 +4,7 @@ A pod waits for budgets alone when no plan can be made for it without pods that 
 and one can be made with them. Since when is written on it (``names.BUDGETS_SINCE``), so that the time goes on
 when a controller starts again or another leads: a new one knows of no budget, plans as usual, is refused and
 knows then. The mark is taken off when the pod waits for another reason, or somebody whom no budget protects
-has left for it, and by its Binding: whoever is kept waiting by budgets again waits the whole time again.
+has left for it, and by its Binding: a pod that budgets keep waiting again waits the whole time again.
 
 Only where the settings give a limit is any of this done.
 """

@@ -69,7 +69,7 @@ class _Timer:
     """When it was first seen without any trouble."""
     had_free: bool = False
     """Some of its devices were free then: an older bind may be on its way to them."""
-    told: dict[str, Notice] = field(default_factory=dict)
+    notices: dict[str, Notice] = field(default_factory=dict)
     """Uid of a victim -> its notice."""
     paused: float | None = None
     complete: float | None = None
@@ -267,7 +267,7 @@ class HoldController:
         if not self._stayed_free(standing, timer):
             return
         if standing.victims:
-            self._part(Case(pod, hold, timer.told, read), standing.victims, timer)
+            self._part(Case(pod, hold, timer.notices, read), standing.victims, timer)
         elif standing.complete and could_bind(pod, snapshot) and not self._is_excused(pod, timer):
             self._expect_bind(pod, hold, timer)
         else:
@@ -306,7 +306,7 @@ class HoldController:
             return
         if sent is None or (needed := self._needed.pop(uid, None)) is None:
             return
-        if not timer.had_free and not any(one.ahead for one in timer.told.values()):
+        if not timer.had_free and not any(one.ahead for one in timer.notices.values()):
             self._context.metrics.decisions.observe(sent - needed)
 
     def _expect_bind(self, pod: Pod, hold: Hold, timer: _Timer) -> None:

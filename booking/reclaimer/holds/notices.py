@@ -51,9 +51,9 @@ def afterwards(beneficiary: Pod) -> str:
 class Notices:
     """Writes notices and takes them back."""
 
-    def __init__(self, kube: Kube, clock: Clock, tell: WriteEvent) -> None:
+    def __init__(self, kube: Kube, clock: Clock, write_event: WriteEvent) -> None:
         self._kube = kube
-        self._write_event = tell
+        self._write_event = write_event
         self._asked = RecentRequests(clock)
         self._given: dict[str, Pod] = {}
 

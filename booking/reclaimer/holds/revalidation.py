@@ -30,11 +30,11 @@ class Revalidation:
         """When it last did: what is asked for then is sent at that moment. Monotonic."""
 
     def begin(self) -> None:
-        """Start to read the Bookings in the background: ``stands`` is about to be called."""
+        """Start to read the Bookings in the background: ``is_valid`` is about to be called."""
         if self._asked is None:
             self._asked = self._context.executor(self._read_bookings)
 
-    def stands(self) -> bool:
+    def is_valid(self) -> bool:
         """Whether the hold is still valid; a check that is too old by now is repeated.
 
         So a slow API server, with many requests in between, does not block an eviction indefinitely.

@@ -44,7 +44,7 @@ class Case:
     pod: Pod
     """With the hold on it."""
     hold: Hold
-    told: dict[str, Notice]
+    notices: dict[str, Notice]
     """Victim's uid -> the notice that this process gave it for this hold; grows."""
     read: float | None = None
     """When the API server said that the pod is so, where that was in this very pass."""
@@ -88,11 +88,11 @@ class VictimEviction:
         due = [
             victim
             for victim in notified
-            if is_due(victim, case.told[victim.metadata.uid], monotonic=monotonic, now=now)
+            if is_due(victim, case.notices[victim.metadata.uid], monotonic=monotonic, now=now)
             and self._asked.is_due(victim.metadata.uid)
         ]
         last = Revalidation(self._context, case.pod, case.hold, read=case.read)
-        if not due or (case.read is None and not last.stands()):
+        if not due or (case.read is None and not last.is_valid()):
             return None
         first: float | None = None
         for victim in due:
@@ -108,11 +108,11 @@ class VictimEviction:
     def _notify(self, case: Case, victim: Pod) -> Pod:
         """Give the victim its notice, if that comes ahead; returns the pod with it."""
         uid = victim.metadata.uid
-        known = case.told.get(uid) or self._notice(case, victim)
+        known = case.notices.get(uid) or self._notice(case, victim)
         if known.ahead:
             victim = self.notices.give(victim, known.text)
         # Its time begins once the notice is written; the notice itself does not change.
-        case.told.setdefault(uid, known)
+        case.notices.setdefault(uid, known)
         return victim
 
     def _notice(self, case: Case, victim: Pod) -> Notice:
@@ -156,16 +156,16 @@ class VictimEviction:
         return True
 
     def _evict(self, case: Case, victim: Pod, last: Revalidation) -> None:
-        text = case.told[victim.metadata.uid].text
-        is_told = victim.metadata.annotation(names.NOTICE) == text
+        text = case.notices[victim.metadata.uid].text
+        is_notified = victim.metadata.annotation(names.NOTICE) == text
         why = EvictionCause(
             "evicted",
             afterwards(case.pod),
             self._terms.longest_grace_seconds,
             back=self._back(victim),
-            notice=None if is_told else text,
+            notice=None if is_notified else text,
         )
-        leave = partial(self._context.leaving.leave, victim, still=last.stands, soon=last.begin)
+        leave = partial(self._context.leaving.leave, victim, still=last.is_valid, soon=last.begin)
         try:
             leave(why)
         except ProtectedError:
@@ -175,7 +175,7 @@ class VictimEviction:
             self._passed_over(case, victim)
         else:
             self._budgets.served(case.pod)
-        if not is_told:
+        if not is_notified:
             self._context.write_event(victim, names.EVICTION_NOTICE, text)
 
     def _passed_over(self, case: Case, victim: Pod) -> None:

@@ -51,7 +51,7 @@ class NodeCandidates:
         return self._versions.get(node, 0)
 
     def raw_free(self, node: str, model: str, selector: DeviceSelector = ANY) -> int:
-        """How many devices nobody holds and nobody keeps, whoever of this round counts on them."""
+        """How many devices are neither held nor kept, even if pods of this round count on them."""
         shelf = self._shelf(node, model, selector)
         kept = self._kept.get(node, ())
         return sum(uuid not in kept for uuid in shelf.free) if kept else len(shelf.free)

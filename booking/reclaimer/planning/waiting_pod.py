@@ -45,7 +45,7 @@ class WaitingPod:
         return self.request.selector
 
     def is_open(self, node: str) -> bool:
-        """Whether the node is one for this pod, whoever is there."""
+        """Whether the node suits this pod, whatever runs there."""
         view, agent = self.snapshot.node_snapshots[node]
         known = self.snapshot.nodes.get(node)
         return (

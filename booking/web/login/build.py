@@ -36,7 +36,7 @@ def provider_of(settings: ServerSettings) -> Oidc | None:
     for field in ("oidc_client_id", "public_url"):
         if not getattr(settings, field):
             raise SettingsError(
-                f"The setting {names.setting('oidc_issuer')} needs {names.setting(field)} beside it."
+                f"The setting {names.setting('oidc_issuer')} needs {names.setting(field)}, too."
             )
     return Oidc(
         issuer=settings.oidc_issuer,

@@ -126,7 +126,7 @@ class Views(ABC):
         text = render_template(
             "login.html",
             title=title,
-            sentence=message,
+            message=message,
             audience=audience,
             then=then,
             login=LOGIN,

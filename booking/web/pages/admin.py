@@ -11,7 +11,7 @@ from flask import Response, request
 
 from booking import end_effects
 from booking.errors import ClusterError, RefusedError, UnknownError
-from booking.policy.limits import Limits, told
+from booking.policy.limits import Limits, limit_values
 from booking.policy.policy import meaning
 from booking.policy_history import SUBJECT
 from booking.records import Record
@@ -37,7 +37,7 @@ _UNENDED: Final = "unended"
 _DONE: Final = {
     "booked": "Booked. It is guaranteed from now on; its owner sees who has booked it.",
     _STORED: f"The booking {UNWRITTEN}",
-    "blocked": "The maintenance is planned. Bookings that it affects are told so.",
+    "blocked": "The maintenance is planned. The bookings that it affects show it.",
     "unblocked": "The maintenance is taken back.",
     "exempted": "The exemption holds.",
     "unexempted": "The exemption has ended.",
@@ -171,8 +171,8 @@ class AdminPages:
         """``GET /admin/policy``."""
         visit = self._visit()
         policy = self._parts.policy()
-        manual = told(Limits(zone=policy.zone))
-        found = told(policy.limits_for(user="", model="", now=visit.clock.now))
+        manual = limit_values(Limits(zone=policy.zone))
+        found = limit_values(policy.limits_for(user="", model="", now=visit.clock.now))
         meant = meaning(policy)
         scopes = {name: meant[name] for name in ("pools", "groups", "users") if meant[name]}
         rows = [
@@ -225,7 +225,9 @@ class AdminPages:
         try:
             what = act()
         except RefusedError as error:
-            sentences = tuple(visit.clock.told(each.message) for each in error.violations) or (str(error),)
+            sentences = tuple(visit.clock.localized(each.message) for each in error.violations) or (
+                str(error),
+            )
         except (BadTimeError, UnknownError, ClusterError) as error:
             sentences = (str(error),)
         else:

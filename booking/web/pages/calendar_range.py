@@ -20,7 +20,7 @@ class Head:
     date: int
     month: str
     """Empty, unless a month begins with it."""
-    looks: str
+    css_class: str
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class CalendarRange:
                 weekday=self.clock.weekday(day)[:2],
                 date=self.clock.date(day),
                 month=self.clock.month(day) if self.clock.date(day) == 1 or not place else "",
-                looks=self._css_class(day),
+                css_class=self._css_class(day),
             )
             for place, day in enumerate(self.axis.midnights[:-1])
         )

@@ -55,5 +55,5 @@ class UserTokens:
 def stale_form() -> ProblemError:
     """The answer to a form that is not ours, or that is too old."""
     return ProblemError(
-        CSRF_FAILED, "Nothing was changed: the form was too old. Load the page again, and send it anew."
+        CSRF_FAILED, "Nothing was changed: the form was too old. Load the page again, and send it again."
     )

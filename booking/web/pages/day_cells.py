@@ -25,7 +25,7 @@ class Cell:
     address: str
     fragment: str
     label: str
-    looks: str
+    css_class: str
 
 
 def cells_of(found: Sequence[Step], range_: CalendarRange, model: str) -> tuple[Cell, ...]:
@@ -56,5 +56,5 @@ def _cell(day: Day, begin: datetime, clock: SiteClock, query: str, *, capacity: 
         address=f"/?{query}{start}#book",
         fragment=f"/book?{query}{start}",
         label=f"{name}: {free}",
-        looks="some" if day.free else "none",
+        css_class="some" if day.free else "none",
     )

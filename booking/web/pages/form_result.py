@@ -13,7 +13,7 @@ from booking.store_records import Block
 from booking.web.pages.booking_form import filled
 from booking.web.pages.site_clock import SiteClock
 
-Looks = Literal["good", "bad", "plain"]
+Verdict = Literal["good", "bad", "plain"]
 _BUTTONS: Final = 6
 """The three earliest slots, and three alternatives."""
 UNWRITTEN: Final = (
@@ -65,7 +65,7 @@ class Filler:
 class Answer:
     """The text above the buttons."""
 
-    looks: Looks
+    verdict: Verdict
     message: str
     violations: tuple[str, ...] = ()
     slots: tuple[Filler, ...] = ()
@@ -75,7 +75,7 @@ class Answer:
     """From when on it could be booked, or that it never can; of a refusal."""
 
     @property
-    def beside(self) -> tuple[str, ...]:
+    def hidden(self) -> tuple[str, ...]:
         """The messages next to fields: screen readers read them out with the answer."""
         return tuple(message for messages in self.errors.values() for message in messages)
 
@@ -147,9 +147,9 @@ def refused(violations: Sequence[Violation], clock: SiteClock, slots: tuple[Fill
     for violation in violations:
         about = FIELD_OF.get(violation.rule)
         if about:
-            errors.setdefault(about, []).append(clock.told(violation.message))
+            errors.setdefault(about, []).append(clock.localized(violation.message))
         else:
-            rest.append(clock.told(violation.message))
+            rest.append(clock.localized(violation.message))
     return Answer("bad", "This cannot be booked as it is.", tuple(rest), slots, errors)
 
 

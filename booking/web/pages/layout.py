@@ -103,9 +103,9 @@ class PageLayout:
                 return Response(status=HTTPStatus.FOUND, headers={"Location": login_for(here)})
             return self._signed_out(problem)
         text = render_template(
-            "sentence.html" if is_fragment() else "problem.html",
+            "message.html" if is_fragment() else "problem.html",
             title=problem.kind.title,
-            sentence=problem.detail,
+            message=problem.detail,
             asset=self._assets.address,
         )
         return Response(
@@ -121,7 +121,7 @@ class PageLayout:
         text = render_template(
             "problem.html",
             title="You are not signed in any more",
-            sentence="Your session has ended, and nothing was changed. Sign in, and send the form again.",
+            message="Your session has ended, and nothing was changed. Sign in, and send the form again.",
             login=login_for(place if place in dict(PLACES + ADMINISTRATION) else HOME),
             asset=self._assets.address,
         )

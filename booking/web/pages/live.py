@@ -62,7 +62,7 @@ class LivePages:
             status=status,
             namespace=namespace,
             pod=name,
-            told=answer,
+            explanation=answer,
             trouble=problem,
             mine=mine,
         )

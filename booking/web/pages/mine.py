@@ -20,7 +20,7 @@ from booking.web.pages.cards import Act, Card, card_of, past_of
 from booking.web.pages.form_result import UNWRITTEN, Answer, accepted, gpus, later_of
 from booking.web.pages.interfaces import PageParts
 from booking.web.pages.layout import PageLayout, Visit, is_fragment, page_mark, same_page
-from booking.web.pages.risks import Risk, risk_of, taken, told
+from booking.web.pages.risks import Risk, alternative_texts, risk_of, taken
 from booking.web.pages.site_clock import BadTimeError
 
 ChangeVerb = Literal["length", "move", "resize", "take"]
@@ -35,7 +35,7 @@ _LONGEST_NUMBER: Final = 18
 class Notice:
     """What has just happened."""
 
-    looks: str
+    verdict: str
     message: str
 
 
@@ -95,7 +95,7 @@ class MinePages:
         try:
             record = end(visit.who, booking_id, expected=_version())
         except (RefusedError, StaleError) as error:
-            return self._refused(visit, booking_id, verb, Answer("bad", visit.clock.told(str(error))))
+            return self._refused(visit, booking_id, verb, Answer("bad", visit.clock.localized(str(error))))
         return self._done("released" if verb == "release" else "cancelled", record)
 
     def _done(self, what: str, record: Record) -> Response:
@@ -138,7 +138,7 @@ class MinePages:
         try:
             decision = self._parts.bookings.dry_run_change(visit.who, booking_id, change)
         except RefusedError as error:
-            return Answer("bad", visit.clock.told(str(error)))
+            return Answer("bad", visit.clock.localized(str(error)))
         if decision.is_accepted:
             ends_it = change.end is not UNSET and change.end <= visit.clock.now
             return _possible(decision, visit, end_effects.before(self._parts.terms) if ends_it else "")
@@ -260,13 +260,13 @@ def _possible(decision: Decision, visit: Visit, of_pods: str) -> Answer:
 
 def _impossible(decision: Decision, visit: Visit) -> Answer:
     """There is one field: every message is next to it."""
-    instead = "; ".join(told(decision.alternatives, visit.clock))
+    instead = "; ".join(alternative_texts(decision.alternatives, visit.clock))
     return Answer(
         "bad",
         f"This change is not possible; it could become: {instead}."
         if instead
         else "This change is not possible.",
-        tuple(visit.clock.told(violation.message) for violation in decision.violations),
+        tuple(visit.clock.localized(violation.message) for violation in decision.violations),
         later=later_of(decision.earliest_start, visit.clock),
     )
 

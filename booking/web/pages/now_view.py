@@ -172,7 +172,7 @@ def _tile(device: DeviceNow, clock: SiteClock, user: str, *, is_away: bool) -> T
         model=model_title(device.model),
         state=_AWAY if is_lost else device.state,
         word=_AWAY_WORD if is_lost else _word(device),
-        why=clock.told(device.why or ""),
+        why=clock.localized(device.why or ""),
         holders=tuple(_holder(pod, clock) for pod in device.pods),
         is_mine=any(pod.user == user for pod in device.pods),
         use=_load(device),

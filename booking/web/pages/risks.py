@@ -51,13 +51,13 @@ def risk_of(
     return Risk(
         f"{_cause(record, blocks, clock)} {_STAYS}",
         tuple(_offer(each, clock, is_running=is_running) for each in mine),
-        tuple(told(rest, clock)),
+        tuple(alternative_texts(rest, clock)),
     )
 
 
 def taken(start: str, end: str, count: str) -> Change | Answer:
     """What an offer's form brought back; a sentence where nobody can read it."""
-    unreadable = Answer("bad", "Nothing was changed: load the page again, and choose anew.")
+    unreadable = Answer("bad", "Nothing was changed: load the page again, and choose again.")
     if not (count.isascii() and count.isdecimal() and len(count) <= _MOST_GPUS):
         return unreadable
     try:
@@ -96,7 +96,7 @@ def _offer(other: Alternative, clock: SiteClock, *, is_running: bool) -> Offer:
     )
 
 
-def told(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
+def alternative_texts(others: Iterable[Alternative], clock: SiteClock) -> Iterator[str]:
     """Each in a few words: what, from when until when, and the difference."""
     for each in others:
         yield f"{gpus(each.count, each.model)}, {_span(each, clock)} ({WHY.get(each.why, each.why)})"

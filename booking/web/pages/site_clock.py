@@ -98,9 +98,9 @@ class SiteClock:
         """How long it is, in words: ``2 days 3 hours``."""
         return durations.words(durations.between(start, end, self.zone))
 
-    def told(self, message: str) -> str:
+    def localized(self, message: str) -> str:
         """A message with its instants (``wording.instant``) as these clocks show them."""
-        return wording.retold(message, self.moment)
+        return wording.with_local_times(message, self.moment)
 
     def until(self, instant: datetime) -> str:
         """How long it is until then, coarsely: ``1 day 4 h``, ``25 min``; less than a minute is ``now``."""

@@ -30,7 +30,7 @@ class FieldWording:
 
     def duplicated(self, name: str) -> Said:
         """It occurs more than once."""
-        message = f"The field {name} stands in the body more than once."
+        message = f"The field {name} is in the body more than once."
         return Said(rule="duplicated-field", message=message, field=name)
 
     def unknown(self, name: str, text: str) -> Said:

@@ -16,7 +16,7 @@ from booking.web.mirror_barrier import NOT_YET, MirrorBarrier
 from booking.web.problems import REFUSED, ProblemError, offer, refusal
 from booking.web.rest.etags import expected, tag_of
 from booking.web.rest.idempotency_keys import key_of
-from booking.web.rest.request_mapping import SlotLike, wish_of
+from booking.web.rest.request_mapping import SlotLike, booking_request_of
 from booking.web.rest.requests import BookingBody, ChangeBody, DryRun, EndBody, SlotBody, WhichBookings
 from booking.web.rest.responses import BookingPage, WouldBe, booking_answer
 from booking.web.rest.routes import Nothing, ReadRequest, Reply
@@ -35,7 +35,7 @@ class BookingViews:
 
     def create(self, asked: ReadRequest[DryRun, BookingBody]) -> Reply:
         """``POST /bookings``: 201; with ``dry_run=true`` 200 and nothing stored."""
-        request = wish_of(asked.body, self._parts.clock.now(), self._parts.zone())
+        request = booking_request_of(asked.body, self._parts.clock.now(), self._parts.zone())
         if request.complaints:
             raise self._malformed(asked, request)
         if asked.query.dry_run:

@@ -20,7 +20,7 @@ class IndexView:
         self._audience = audience
         self._addresses: dict[str, str] = {}
 
-    def tell(self, routes: Sequence[Route[Any, Any]]) -> None:
+    def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
         """The routes that there are."""
         self._addresses = {f"{route.method} {self._root}{route.path}": route.summary for route in routes}
 
@@ -45,7 +45,7 @@ class DocumentView:
         self._root = root
         self._routes: Sequence[Route[Any, Any]] = ()
 
-    def tell(self, routes: Sequence[Route[Any, Any]]) -> None:
+    def describe(self, routes: Sequence[Route[Any, Any]]) -> None:
         """The routes that there are."""
         self._routes = routes
 

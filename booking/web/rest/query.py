@@ -30,7 +30,7 @@ class ParameterWording:
 
     def duplicated(self, name: str) -> Said:
         """It occurs more than once."""
-        message = f"The parameter {name} stands in the query more than once."
+        message = f"The parameter {name} is in the query more than once."
         return Said(rule="duplicated-parameter", message=message, field=name)
 
     def unknown(self, name: str, text: str) -> Said:

@@ -78,7 +78,7 @@ class SlotLike:
         return "duration" if about == "end" and self.by_duration else about
 
 
-def wish_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> SlotLike:
+def booking_request_of(body: Read[BookingBody], now: datetime, zone: tzinfo) -> SlotLike:
     """What a body asks for.
 
     Args:
@@ -123,7 +123,7 @@ def _span(body: Read[BookingBody], now: datetime, zone: tzinfo) -> _Span:
     unsaid = _Span(values.get("start"), _later(begin), unread=frozenset({LENGTH}))
     if is_said == {"end", "duration"}:
         return _lacking(
-            unsaid, "conflicting-fields", "duration", "cannot stand together with end: give one of them."
+            unsaid, "conflicting-fields", "duration", "cannot be combined with end: give one of them."
         )
     if not is_said:
         return _lacking(

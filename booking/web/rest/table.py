@@ -23,7 +23,7 @@ OK: Final = HTTPStatus.OK
 _KEY: Final = Header(
     name=KEY,
     about="A name for this request. Sent again it is answered as before, and nothing is done twice; a refused"
-    " one is judged anew. No other request of the same user may have it for two days.",
+    " one is evaluated again. No other request of the same user may have it for two days.",
     pattern="^[!-~]+$",
     longest=LONGEST_KEY,
 )
@@ -57,8 +57,8 @@ def table(parts: Parts, *, root: str, audience: str) -> tuple[Route[Any, Any], .
     )
     index, description = IndexView(root, audience), DocumentView(root)
     everything = (*_about_it(index, description), *routes)
-    index.tell(everything)
-    description.tell(everything)
+    index.describe(everything)
+    description.describe(everything)
     return everything
 
 
@@ -396,7 +396,7 @@ def _administration(views: AdministrationViews) -> tuple[Route[Any, Any], ...]:
             method="GET",
             path="/admin/denied",
             name="denied",
-            summary="Wishes that were not granted, newest first.",
+            summary="Requests that were not granted, newest first.",
             view=views.denied,
             query=requests.WhichPage,
             body=Nothing,

@@ -69,7 +69,7 @@
 
   document.addEventListener("htmx:after:swap", markWrong);
 
-  // What was said last may be wrong by now, and nothing else would tell.
+  // The last answer may be wrong by now, and nothing else would show that.
   document.addEventListener("htmx:error", (event) => {
     const answer = event.target.querySelector && event.target.querySelector(".answer");
     const warning = document.createElement("p");
