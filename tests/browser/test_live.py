@@ -31,7 +31,7 @@ def test_from_a_gpu_to_the_explanation_of_its_pod(visitors: Visitors, *, scripts
     expect(page.locator(".because")).to_contain_text("may take its GPUs at any time")
     page.locator("#pod").fill("notebook")
     page.get_by_role("button", name="Explain").click()
-    expect(page.locator(".told .state")).to_have_text("running, booked")
+    expect(page.locator(".explanation .state")).to_have_text("running, booked")
     expect(page.locator(".because")).to_contain_text("until Wed 4 Mar 10:00")
     assert visitors.heard() == []
 

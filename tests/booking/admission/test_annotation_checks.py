@@ -3,7 +3,7 @@
 import pytest
 
 from booking.admission.annotation_checks import ON_EVICT, unreadable
-from booking.reclaimer.evictions.comeback import WISHES
+from booking.reclaimer.evictions.comeback import COMEBACK_BY_ANNOTATION
 from cluster import names
 from tests.booking.admission.seen import a_pod, reviewed
 
@@ -53,7 +53,7 @@ def test_what_cannot_be_read_is_told_with_what_can(key: str, text: str, hint: st
 
 
 def test_what_may_be_wished_of_an_eviction_is_what_the_reclaimer_knows() -> None:
-    assert set(ON_EVICT) == WISHES.keys()
+    assert set(ON_EVICT) == COMEBACK_BY_ANNOTATION.keys()
 
 
 def test_the_creator_of_a_pod_is_told() -> None:

@@ -109,7 +109,7 @@ class TestSentences:
 
     def test_not_enough_left(self) -> None:
         assert said(a_new_pod(2), an_older_pod("a"), bookings=[a_booking(count=2)]) == (
-            f"Your booking of 2 x {A100} (b-1) has 1 GPU left beside pod a, and this pod asks for 2"
+            f"Your booking of 2 x {A100} (b-1) has 1 GPU left besides those of pod a, and this pod asks for 2"
         )
 
     def test_a_pod_of_another_namespace_is_named_with_it(self) -> None:

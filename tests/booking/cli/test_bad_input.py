@@ -202,7 +202,7 @@ def test_a_model_that_there_is_not_has_no_bookings_and_is_told_so(terminal: Term
         (Answer(body=b"[]"), "(HTTP 200, no JSON object)"),
         (
             Answer(status=302, headers={"Location": "/login"}),
-            "it sends whoever asks on to '/login', perhaps to sign in",
+            "it redirects to '/login', perhaps to sign in",
         ),
     ],
 )

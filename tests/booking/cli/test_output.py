@@ -8,7 +8,7 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from booking.cli.output import Column, Format, Row, local, show, span, table, told
+from booking.cli.output import Column, Format, Row, local, localized, show, span, table
 from booking.cli.progress import patiently
 from tests.booking.cli.conftest import Screen
 
@@ -78,13 +78,13 @@ def test_a_sentence_of_the_server_is_told_by_the_clocks_of_the_site() -> None:
     stockholm = ZoneInfo("Europe/Stockholm")
     message = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
     assert (
-        told(message, lambda: stockholm)
+        localized(message, lambda: stockholm)
         == "It runs until Wed 2026-07-01 09:00 CEST, and 2026-07-01 is a day."
     )
 
 
 def test_without_an_instant_nobody_asks_for_the_zone() -> None:
-    assert told("No.", lambda: ZoneInfo("No/Where")) == "No."
+    assert localized("No.", lambda: ZoneInfo("No/Where")) == "No."
 
 
 def test_after_a_second_it_says_what_is_waited_for_and_wipes_it_away() -> None:

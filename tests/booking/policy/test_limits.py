@@ -1,7 +1,7 @@
 import pytest
 
 from booking.durations import Duration
-from booking.policy.limits import Limits, told, zone_of
+from booking.policy.limits import Limits, limit_values, zone_of
 
 DAY = Duration(days=1)
 
@@ -47,7 +47,7 @@ def test_several_at_a_time_bound_what_somebody_ever_has() -> None:
 
 
 def test_programs_are_told_lengths_by_iso_8601() -> None:
-    found = told(Limits(horizon=Duration(days=90), may_extend=False))
+    found = limit_values(Limits(horizon=Duration(days=90), may_extend=False))
     assert found["cooldown"] == "P14D"
     assert found["tolerance"] == "PT5M"
     assert found["horizon"] == "P90D"

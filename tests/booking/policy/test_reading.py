@@ -132,17 +132,17 @@ users: [bob]
         "Line 7, defaults.may_extend: may_extend is true or false, not 'yes'.",
         "Line 8, defaults.scope: scope is one of user, model, not 'project'.",
         "Line 10, pools.a.buffer: buffer is a whole number, not '-1.5'.",
-        "Line 12, groups.staff.members: Here stands a list of user ids, like `[alice, bob]`.",
-        "Line 13, users: Here stand keys and values, like `cooldown: P14D`.",
+        "Line 12, groups.staff.members: This must be a list of user ids, like `[alice, bob]`.",
+        "Line 13, users: This must be keys and values, like `cooldown: P14D`.",
     ]
 
 
 def test_a_key_that_stands_twice_is_refused() -> None:
     assert refused("defaults: {buffer: 1}\ndefaults: {buffer: 2}\n") == [
-        "Line 2, defaults: This key stands here twice."
+        "Line 2, defaults: This key is here twice."
     ]
     assert refused("pools:\n  A B: {}\n  A-B: {}\n") == [
-        "Line 3, pools.A-B: The model A-B stands here twice, in two spellings."
+        "Line 3, pools.A-B: The model A-B is here twice, in two spellings."
     ]
 
 
@@ -184,14 +184,14 @@ def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str
     [
         ("a: [", "Line 1: This is not YAML"),
         ("defaults:\n\tcooldown: 1d", "Line 2: This is not YAML"),
-        ("- 1", "Here stand keys and values"),
-        ("just text", "Here stand keys and values"),
+        ("- 1", "This must be keys and values"),
+        ("just text", "This must be keys and values"),
         ("a: &x 1\nb: *x", "Line 1: A policy has no anchors"),
         ("defaults: !!python/object/apply:os.system [ls]", "Line 1: A policy has no tags"),
         ("--- {}\n--- {}", "This is not YAML"),
         ("\0", "This is not YAML"),
         ("[" * 5000, "so deep inside"),
-        ("defaults: {buffer: [1]}", "Here stands one value"),
+        ("defaults: {buffer: [1]}", "This must be one value"),
         ("defaults: {[1]: 2}", "A key is a name"),
         ("users: {'': {}}", "A key is a name"),
         ("groups: {g: {members: [[a]]}}", "A member is a user id"),
@@ -201,7 +201,7 @@ def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str
         ("users: {~: {}}", "A key is a name"),
         ('zone: "\\UFFFFFFFF"', "This is not YAML"),
         ('zone: "\\U00110000"', "This is not YAML"),
-        ("zone: [a]", "Here stands one value"),
+        ("zone: [a]", "This must be one value"),
         ("#" * (LONGEST + 1), "at most"),
         ("defaults: {buffer: 99999999999999999999}", "buffer"),
     ],

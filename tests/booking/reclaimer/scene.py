@@ -133,7 +133,7 @@ class Scene:
             self.cache,
             guards=Guards(leads=lambda: self.leads, unready_reason=lambda: self.unready_reason),
             leaving=self.departures(),
-            tell=lambda pod, reason, message: self.told.append((pod.metadata.name, reason, message)),
+            write_event=lambda pod, reason, message: self.told.append((pod.metadata.name, reason, message)),
             terms=self.terms,
             metrics=self.metrics,
             executor=self.executor,

@@ -33,7 +33,7 @@ def test_whom_an_order_names_is_evicted_once_and_told_by_whom_and_why(scene: Sce
     scene.reconcile(3)
     assert scene.leaving.left == [(name, "evicted")]
     why = scene.leaving.why[name]
-    assert why.told == names.EVICTED_BY_ADMINISTRATOR
+    assert why.event_reason == names.EVICTED_BY_ADMINISTRATOR
     assert why.message == "The administrator root has ordered that this pod must go: the rack is on fire"
     assert why.back == "without-gpu"
 

@@ -19,7 +19,7 @@ def test_all_bookings_of_all_models_count_at_each_instant_and_not_in_sum() -> No
     assert violation
     assert (violation.rule, violation.limit, violation.actual) == ("too-many-gpus-at-a-time", 4, 5)
     assert violation.earliest_start == day(3)
-    assert "beside the 2 of your other bookings" in violation.message
+    assert "in addition to the 2 of your other bookings" in violation.message
 
 
 def test_its_earliest_start_has_as_long_a_time_to_itself() -> None:

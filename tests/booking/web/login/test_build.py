@@ -85,7 +85,7 @@ def test_everything_that_is_said_of_the_provider_is_used(tmp_path: Path) -> None
 @pytest.mark.parametrize("missing", ["oidc_client_id", "public_url"])
 def test_an_issuer_needs_what_belongs_to_it(missing: str) -> None:
     settings = msgspec.structs.replace(ServerSettings(), **{**OIDC, missing: None})
-    with pytest.raises(SettingsError, match=f"needs {names.setting(missing)} beside it"):
+    with pytest.raises(SettingsError, match=f"needs {names.setting(missing)}, too"):
         provider_of(settings)
 
 

@@ -71,7 +71,7 @@ def test_instants_in_sentences_are_told_in_the_zone() -> None:
     message = (
         f"From {wording.instant(NOW)} to {wording.instant(NOW + timedelta(seconds=5))}; version 2026-03-02."
     )
-    assert STOCKHOLM.told(message) == "From Mon 2 Mar 10:00 to Mon 2 Mar 10:00:05; version 2026-03-02."
+    assert STOCKHOLM.localized(message) == "From Mon 2 Mar 10:00 to Mon 2 Mar 10:00:05; version 2026-03-02."
 
 
 @pytest.mark.parametrize(
