@@ -1,0 +1,73 @@
+"""For which node kube-scheduler means a pod, and what the pod needs there."""
+
+import pytest
+
+from cluster import names
+from cluster.decide.ledger.nominated import nominated
+from tests.fakes.objects import A100, A6000, PodBuilder, a_pod
+
+MEANT = a_pod().asks(2).meant_for("n0")
+
+
+def test_a_waiting_pod_is_meant_for_its_nominated_node() -> None:
+    found = nominated(MEANT.of_priority(7).obj)
+
+    assert found is not None
+    assert (found.uid, found.node, found.priority) == ("uid-p", "n0", 7)
+    assert found.demand == {names.GPU_RESOURCE: 2}
+
+
+def test_a_pod_without_priority_has_priority_0() -> None:
+    found = nominated(MEANT.obj)
+
+    assert found is not None
+    assert found.priority == 0
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        a_pod().asks(1),
+        MEANT.on("n0"),
+        MEANT.on("n1"),
+        MEANT.ended("Succeeded"),
+        MEANT.ended("Failed"),
+        MEANT.terminating(),
+        a_pod().meant_for("n0"),
+        a_pod().needing(cpu="1").meant_for("n0"),
+    ],
+    ids=[
+        "not nominated",
+        "bound there",
+        "bound elsewhere",
+        "succeeded",
+        "failed",
+        "terminating",
+        "asks for nothing",
+        "asks for no GPU",
+    ],
+)
+def test_a_pod_is_meant_for_no_node(builder: PodBuilder) -> None:
+    assert nominated(builder.obj) is None
+
+
+def test_a_pod_whose_amount_cannot_be_read_is_meant_for_no_node() -> None:
+    assert nominated(a_pod().needing(**{names.GPU_RESOURCE: "lots"}).meant_for("n0").obj) is None
+
+
+def test_a_pod_keeps_the_models_that_it_requests_without_a_booking() -> None:
+    found = nominated(MEANT.wants(A6000).obj)
+
+    assert found is not None
+    assert found.selector.models == {A6000}
+    assert found.served(None) is found
+
+
+def test_the_model_of_the_booking_replaces_the_models_requested_and_nothing_else() -> None:
+    found = nominated(MEANT.wants(A6000).with_annotation(names.NOT_UUID, "GPU-a").obj)
+
+    assert found is not None
+    served = found.served(A100)
+    assert served.selector.models == {A100}
+    assert served.selector.not_uuids == {"GPU-a"}
+    assert (served.uid, served.node, served.demand) == (found.uid, found.node, found.demand)
