@@ -24,7 +24,7 @@ from cluster.objects.meta import Meta
     ],
 )
 def test_versions_are_compared_as_numbers_and_not_at_all_where_one_is_none(
-    version: str, known: str, older: bool
+    *, version: str, known: str, older: bool
 ) -> None:
     assert version_is_older(version, known) is older
 
@@ -33,5 +33,5 @@ def test_versions_are_compared_as_numbers_and_not_at_all_where_one_is_none(
     ("uid", "version", "older"),
     [("u", "1", True), ("u", "2", False), ("u", "3", False), ("another", "1", False)],
 )
-def test_only_states_of_the_same_object_are_compared(uid: str, version: str, older: bool) -> None:
+def test_only_states_of_the_same_object_are_compared(*, uid: str, version: str, older: bool) -> None:
     assert is_older(Meta(uid=uid, resource_version=version), Meta(uid="u", resource_version="2")) is older

@@ -29,12 +29,14 @@ def uuids(groups: dict[str, ByModel]) -> dict[str, dict[str, list[str]]]:
     }
 
 
-def three(**kwargs: object) -> tuple[Device, ...]:
-    return a100(0), a100(1, **kwargs), a100(2)
+def three(health: str = "healthy") -> tuple[Device, ...]:
+    return a100(0), a100(1, health=health), a100(2)
 
 
 @pytest.mark.parametrize(("devices", "published"), [((a100(0),), True), ((), False)])
-def test_a_node_is_published_once_it_has_an_inventory(devices: tuple[Device, ...], published: bool) -> None:
+def test_a_node_is_published_once_it_has_an_inventory(
+    *, devices: tuple[Device, ...], published: bool
+) -> None:
     view = a_view(*devices)
 
     assert view.published is published
@@ -45,8 +47,10 @@ def test_a_node_without_devices_has_nothing_of_anything() -> None:
     view = a_view()
 
     assert view.all_by_model == view.free_by_model == {}
-    assert view.places == view.models == {}
-    assert view.conflicts == view.shape.devices == ()
+    assert view.places == {}
+    assert view.models == {}
+    assert view.conflicts == ()
+    assert view.shape.devices == ()
 
 
 def test_devices_are_grouped_by_resource_and_model_in_the_order_of_index_and_then_uuid() -> None:
