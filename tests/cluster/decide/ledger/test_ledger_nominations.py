@@ -1,0 +1,133 @@
+"""Waiting pods that kube-scheduler means to place on a node, as the views of the nodes show them."""
+
+import pytest
+
+from cluster.decide.ledger import Ledger
+from tests.cluster.decide.ledger.test_ledger import G0
+from tests.fakes.objects import A100, A6000, PodBuilder, a100, a_node, a_pod
+
+MEANT = a_pod().asks(1).meant_for("n0")
+
+
+def a_ledger(*pods: PodBuilder) -> Ledger:
+    ledger = Ledger()
+    for name in ("n0", "n1"):
+        ledger.apply_node(a_node(name, a100(0, name)))
+        ledger.view(name)
+    for pod in pods:
+        ledger.apply_pod(pod.obj)
+    return ledger
+
+
+def meant(ledger: Ledger, node: str = "n0") -> list[str]:
+    return [each.uid for each in ledger.view(node).nominated]
+
+
+def test_the_view_of_a_node_has_the_pods_that_are_meant_for_it_by_uid() -> None:
+    ledger = a_ledger(a_pod("q").asks(1).meant_for("n0"), MEANT, a_pod("r").asks(1).meant_for("n1"))
+
+    assert meant(ledger) == ["uid-p", "uid-q"]
+    assert meant(ledger, "n1") == ["uid-r"]
+    assert ledger.nominated == {"uid-p", "uid-q", "uid-r"}
+    assert ledger.nomination("uid-r") == "n1"
+    assert ledger.nomination("unknown") is None
+
+
+@pytest.mark.parametrize(
+    "after",
+    [a_pod().asks(1), MEANT.on("n1"), MEANT.ended(), MEANT.terminating(), MEANT.meant_for("n1")],
+    ids=["cleared", "bound elsewhere", "ended", "terminating", "for another node"],
+)
+def test_a_nomination_ends_with_what_the_pod_says(after: PodBuilder) -> None:
+    ledger = a_ledger(MEANT)
+    assert meant(ledger) == ["uid-p"]
+
+    ledger.apply_pod(after.at(2).obj)
+
+    assert meant(ledger) == []
+
+
+def test_a_pod_that_is_meant_for_another_node_moves_there() -> None:
+    ledger = a_ledger(MEANT)
+
+    ledger.apply_pod(MEANT.meant_for("n1").at(2).obj)
+
+    assert meant(ledger, "n1") == ["uid-p"]
+    assert ledger.nomination("uid-p") == "n1"
+
+
+def test_a_nomination_ends_with_its_pod() -> None:
+    ledger = a_ledger(MEANT, a_pod("q").asks(1).meant_for("n0"))
+    assert meant(ledger) == ["uid-p", "uid-q"]
+
+    ledger.forget_pod("uid-p")
+
+    assert meant(ledger) == ["uid-q"]
+    assert ledger.nominated == {"uid-q"}
+
+
+@pytest.mark.parametrize("node", ["n0", "n1"])
+def test_a_pod_whose_bind_is_decided_needs_no_more_room_where_it_was_meant(node: str) -> None:
+    ledger = a_ledger(MEANT)
+    assert meant(ledger) == ["uid-p"]
+
+    ledger.assume(MEANT.obj, node, {"main": (f"GPU-{node}-0",)})
+    assert meant(ledger) == []
+    ledger.forget_assumed("uid-p")
+
+    assert meant(ledger) == ["uid-p"]
+
+
+@pytest.mark.parametrize("node", ["n0", "n1"])
+def test_a_pod_with_a_hold_needs_no_more_room_where_it_was_meant(node: str) -> None:
+    ledger = a_ledger(MEANT)
+    assert meant(ledger) == ["uid-p"]
+
+    ledger.apply_pod(MEANT.kept(node, G0).at(2).obj)
+    assert meant(ledger) == []
+    ledger.apply_pod(MEANT.at(3).obj)
+
+    assert meant(ledger) == ["uid-p"]
+
+
+def test_the_same_nomination_again_leaves_the_view_as_it_is() -> None:
+    ledger = a_ledger(MEANT)
+    before = ledger.view("n0")
+
+    ledger.apply_pod(MEANT.at(2).obj)
+
+    assert ledger.view("n0") is before
+
+
+def models(ledger: Ledger) -> list[frozenset[str]]:
+    return [each.selector.models for each in ledger.view("n0").nominated]
+
+
+def test_a_pod_that_a_booking_serves_needs_devices_of_the_bookings_model() -> None:
+    ledger = a_ledger(MEANT.wants(A6000), a_pod("q").asks(1).wants(A6000).meant_for("n0"))
+    assert models(ledger) == [{A6000}, {A6000}]
+
+    ledger.serve({"uid-p": A100})
+    assert models(ledger) == [{A100}, {A6000}]
+    ledger.serve({})
+
+    assert models(ledger) == [{A6000}, {A6000}]
+
+
+def test_a_pod_that_is_served_before_it_is_seen_is_served_once_it_is() -> None:
+    ledger = a_ledger()
+    ledger.serve({"uid-p": A100})
+
+    ledger.apply_pod(MEANT.wants(A6000).obj)
+
+    assert models(ledger) == [{A100}]
+
+
+def test_only_nodes_whose_nominated_pods_are_served_otherwise_change() -> None:
+    ledger = a_ledger(MEANT, a_pod("q").asks(1).meant_for("n1"))
+    ledger.serve({"uid-p": A100, "uid-q": A100, "uid-waits": A100})
+    generation = ledger.generation
+
+    ledger.serve({"uid-p": A6000, "uid-q": A100})
+
+    assert ledger.changed_since(generation) == ["n0"]
