@@ -230,8 +230,8 @@ def test_a_pod_that_is_placed_in_thought_counts_like_one_that_is_there(
     first: cases.Json, second: cases.Json, node: Any, leaving: set[str]
 ) -> None:
     name = node.metadata.name
-    one = pod_of({**first, "metadata": {**first["metadata"], "name": "one"}})
-    two = pod_of({**second, "metadata": {**second["metadata"], "name": "two"}})
+    one = pod_of({**first, "metadata": {**first["metadata"], "name": "first"}})
+    two = pod_of({**second, "metadata": {**second["metadata"], "name": "second"}})
     there = msgspec.structs.replace(one, spec=msgspec.structs.replace(one.spec, node_name=name))
     stay = tuple(other for other in RESIDENTS if other.metadata.uid not in leaving)
     thought = the_world().placing(one, name, without=frozenset(leaving))
