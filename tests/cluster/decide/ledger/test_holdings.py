@@ -4,6 +4,7 @@ import pytest
 
 from cluster import names
 from cluster.decide.ledger import WHOLE, Ledger
+from cluster.decide.ledger.holdings import Holding, as_reported, holding_of, holding_with, on_known_devices
 from cluster.decide.ledger.view import NodeView
 from tests.cluster.decide.ledger.test_ledger import G0, G1, G2, G3, a_ledger
 from tests.fakes.objects import PodBuilder, a100, a_node, a_pod
@@ -120,3 +121,119 @@ def test_l1_an_assignment_counts_for_the_resource_that_is_asked_for(
 
 def _held(view: NodeView) -> tuple[set[str], dict[str, int]]:
     return set(view.held), view.unknown
+
+
+# --- one holding by itself ---------------------------------------------------------------------------
+
+GPU = names.GPU_RESOURCE
+CUT = a100(3, uuid="MIG-a", model="1g.10gb", parent=G3, profile="1g.10gb")
+DEVICES = {device.uuid: device for device in (a100(0), a100(1), CUT)}
+
+
+def holding(*uuids: str, unknown: dict[str, int] | None = None, **asked: int) -> Holding:
+    named = {GPU if name == "gpu" else MIG: number for name, number in asked.items()}
+    held = dict.fromkeys(uuids, WHOLE)
+    return Holding(uid="uid-p", node="n0", devices=held, asked=named, unknown=unknown or {})
+
+
+@pytest.mark.parametrize(
+    "builder",
+    [
+        a_pod().asks(1),
+        a_pod().on("n0"),
+        a_pod().asks(1).on("n0").ended("Succeeded"),
+        a_pod().asks(1).on("n0").ended("Failed"),
+        a_pod().needing(**{GPU: "lots"}).on("n0"),
+    ],
+    ids=["waiting", "asks for none", "succeeded", "failed", "an amount that cannot be read"],
+)
+def test_a_pod_that_holds_nothing_has_no_holding(builder: PodBuilder) -> None:
+    assert holding_of(builder.obj) is None
+
+
+def test_a_bound_pod_without_an_assignment_is_known_by_its_own_uid() -> None:
+    assert holding_of(a_pod().asks(2).on("n0").obj) == Holding(
+        uid="uid-p", node="n0", devices={}, asked={GPU: 2}, unknown={GPU: 2}, known_as="uid-p"
+    )
+
+
+def test_the_devices_of_all_containers_are_held_whole_once_and_in_order() -> None:
+    found = holding_with("uid-p", "n0", {"b": (G1, G0), "a": (G2, G1)})
+
+    assert list(found.devices.items()) == [(G0, WHOLE), (G1, WHOLE), (G2, WHOLE)]
+
+
+@pytest.mark.parametrize(
+    ("before", "held", "unknown"),
+    [
+        (holding(G0, gpu=1), [G0], {}),
+        (holding(G0, G1, gpu=1), [G0], {}),
+        (holding(G0, gpu=2), [G0], {GPU: 1}),
+        (holding(G0, mig=1), [], {MIG: 1}),
+        (holding("GPU-lost", gpu=1), ["GPU-lost"], {GPU: 1}),
+        (holding("GPU-lost", G0, gpu=1), ["GPU-lost", G0], {}),
+        (holding("MIG-a", G0, gpu=1, mig=1), ["MIG-a", G0], {}),
+        (holding("MIG-a", G0, gpu=1), [G0], {}),
+        (holding("MIG-a", gpu=1, mig=1), ["MIG-a"], {GPU: 1}),
+        (holding(G0, G1), [G0, G1], {}),
+    ],
+    ids=[
+        "what it asks for",
+        "more than it asks for",
+        "less than it asks for",
+        "another resource than it asks for",
+        "one that the node does not have",
+        "one that the node does not have counts beside what is asked for",
+        "a MIG device leaves the GPU that is asked for to the GPU",
+        "a GPU is counted before a MIG device",
+        "a MIG device counts as one first",
+        "nothing is known of what it asks for",
+    ],
+)
+def test_l1_on_known_devices_a_pod_holds_what_it_can_have_been_given(
+    before: Holding, held: list[str], unknown: dict[str, int]
+) -> None:
+    after = on_known_devices(before, DEVICES)
+
+    assert (list(after.devices), after.unknown) == (held, unknown)
+    assert set(after.devices.values()) <= {WHOLE}
+
+
+@pytest.mark.parametrize("before", [holding(G0, gpu=1), holding(G0), holding("MIG-a", G0, gpu=1, mig=1)])
+def test_a_holding_that_needs_no_correction_is_the_same_object(before: Holding) -> None:
+    assert on_known_devices(before, DEVICES) is before
+
+
+@pytest.mark.parametrize(
+    ("before", "reported", "unknown"),
+    [
+        (holding(gpu=1, unknown={GPU: 1}), (G0,), {}),
+        (holding(gpu=2, unknown={GPU: 2}), (G0,), {GPU: 1}),
+        (holding(gpu=1, unknown={GPU: 1}), (G0, G1), {}),
+        (holding(mig=2, unknown={MIG: 2}), ("MIG-a",), {MIG: 1}),
+        (holding(gpu=1, mig=1, unknown={GPU: 1, MIG: 1}), ("MIG-a",), {GPU: 1}),
+        (holding(gpu=2, unknown={GPU: 2}), ("GPU-lost",), {GPU: 1}),
+        (holding(G1, gpu=1), (G0,), {}),
+    ],
+    ids=[
+        "all",
+        "one of two",
+        "more than is unknown",
+        "a MIG device",
+        "one of each kind",
+        "one that the node does not have is a GPU",
+        "another than was intended",
+    ],
+)
+def test_what_the_agent_reports_is_held_and_no_longer_unknown(
+    before: Holding, reported: tuple[str, ...], unknown: dict[str, int]
+) -> None:
+    after = as_reported(before, {"uid-p": {"main": reported}}, DEVICES)
+
+    assert (set(after.devices), after.unknown) == (set(reported), unknown)
+
+
+def test_what_the_agent_reports_of_another_pod_changes_nothing() -> None:
+    before = holding(G0, gpu=1)
+
+    assert as_reported(before, {"uid-q": {"main": (G1,)}}, DEVICES) is before
