@@ -1,0 +1,65 @@
+"""Is enough of a node free, at the edges."""
+
+import msgspec
+import pytest
+
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod, load_of
+from cluster.decide.scheduler_filters.node_resources_fit import CROWDED, FULL, Resources
+from cluster.objects.nodes import Node
+from tests.cluster.decide.scheduler_filters import cases
+
+
+def a_node(**allocatable: str) -> Node:
+    return msgspec.convert({"metadata": {"name": "n0"}, "status": {"allocatable": allocatable}}, Node)
+
+
+def others(*cpus: int) -> list[ExistingPod]:
+    return [
+        ExistingPod(uid=f"u{number}", namespace="team", labels={}, requests=(("cpu", cpu),) if cpu else ())
+        for number, cpu in enumerate(cpus)
+    ]
+
+
+def rejection(asked: dict[str, int], node: Node, *cpus: int, gone: int = 0) -> str | None:
+    """Pods on the node with these amounts of CPU; the first ``gone`` of them leave."""
+    there = others(*cpus)
+    return Resources(tuple(asked.items())).rejection(node, load_of(there), there[:gone])
+
+
+FOUR = {"cpu": "4", "pods": "3"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "cpus", "gone", "reason"),
+    [
+        ({"cpu": 4000}, (), 0, None),
+        ({"cpu": 4001}, (), 0, FULL),
+        ({"cpu": 1000}, (2000, 1000), 0, None),
+        ({"cpu": 1001}, (2000, 1000), 0, FULL),
+        ({"cpu": 3000}, (2000, 1000), 1, None),
+        ({"cpu": 3001}, (2000, 1000), 1, FULL),
+        ({"cpu": 4000}, (2000, 1000), 2, None),
+        ({}, (2000, 2000), 0, None),
+        ({cases.WIDGET: 1}, (), 0, FULL),
+        ({}, (0, 0, 0), 0, CROWDED),
+        ({}, (0, 0), 0, None),
+        ({}, (0, 0, 0), 1, None),
+        ({}, (0, 0, 0, 0), 1, CROWDED),
+        ({"cpu": 9000}, (0, 0, 0), 0, CROWDED),
+    ],
+)
+def test_a_pod_fits_up_to_the_last_unit_and_the_last_place(
+    asked: dict[str, int], cpus: tuple[int, ...], gone: int, reason: str | None
+) -> None:
+    assert rejection(asked, a_node(**FOUR), *cpus, gone=gone) == reason
+
+
+@pytest.mark.parametrize(
+    ("has", "reason"),
+    [({}, None), ({"cpu": "1"}, FULL), ({"cpu": "4"}, None), ({"pods": "1"}, FULL)],
+    ids=["says nothing", "says too little", "says enough", "says how many pods, and nothing of CPU"],
+)
+def test_what_a_node_does_not_speak_of_it_has_not_got_once_a_kubelet_described_it(
+    has: dict[str, str], reason: str | None
+) -> None:
+    assert rejection({"cpu": 2000}, a_node(**has)) == reason
