@@ -1,0 +1,116 @@
+"""The cluster around a pod, as it is and as it will be."""
+
+import pytest
+
+from cluster.decide.scheduler_filters import ClusterObjects, load_of, other_of
+from cluster.decide.scheduler_filters.existing_pods import ExistingPod
+from cluster.objects.pods import Pod
+from tests.cluster.decide.scheduler_filters import cases
+from tests.cluster.decide.scheduler_filters.world import NODES, pod_of
+
+N0, N1, N2 = NODES[:3]
+SHY = pod_of(cases.a_pod("shy", nodeName="n1", affinity=cases.FAR_FROM_DB))
+
+
+def plain(name: str) -> Pod:
+    return pod_of(cases.a_pod(name))
+
+
+def kept(*pods: Pod) -> list[ExistingPod]:
+    return [other for pod in pods if (other := other_of(pod))]
+
+
+def around(**pods: tuple[Pod, ...]) -> ClusterObjects:
+    loads = {node: load_of(kept(*there)) for node, there in pods.items()}
+    return ClusterObjects(nodes={"n0": N0, "n1": N1, "n2": N2}, loads=loads)
+
+
+def names(there: ClusterObjects) -> dict[str, list[str]]:
+    return {node: [other.uid for other in there.load(node).others] for node in ("n0", "n1", "n2")}
+
+
+def test_a_node_on_which_no_pod_is_known_has_none() -> None:
+    assert names(around()) == {"n0": [], "n1": [], "n2": []}
+    assert around().load("unknown").others == ()
+
+
+def test_pods_count_only_on_nodes_that_exist() -> None:
+    there = around(n0=(plain("p"),), n9=(plain("q"), SHY))
+
+    assert [(node.metadata.name, other.uid) for node, other in there.standing()] == [("n0", "uid-p")]
+    assert there.repelling == ()
+
+
+def test_pods_with_anti_affinity_are_found_with_their_nodes() -> None:
+    there = around(n0=(plain("p"),), n1=(plain("q"), SHY))
+
+    assert [(node.metadata.name, other.uid) for node, other in there.repelling] == [("n1", "uid-shy")]
+
+
+@pytest.mark.parametrize(
+    ("without", "n0", "n1"),
+    [
+        (set(), ["uid-p", "uid-q", "uid-new"], ["uid-r"]),
+        ({"uid-p"}, ["uid-q", "uid-new"], ["uid-r"]),
+        ({"uid-p", "uid-q"}, ["uid-new"], ["uid-r"]),
+        ({"uid-r"}, ["uid-p", "uid-q", "uid-new"], []),
+        ({"uid-q", "uid-r"}, ["uid-p", "uid-new"], []),
+        ({"uid-unknown"}, ["uid-p", "uid-q", "uid-new"], ["uid-r"]),
+    ],
+    ids=[
+        "nobody",
+        "a neighbour",
+        "two neighbours",
+        "one elsewhere",
+        "one here and one there",
+        "nobody known",
+    ],
+)
+def test_a_pod_is_placed_once_others_have_left_wherever_they_were(
+    without: set[str], n0: list[str], n1: list[str]
+) -> None:
+    there = around(n0=(plain("p"), plain("q")), n1=(plain("r"),))
+
+    later = there.placing(plain("new"), "n0", without=frozenset(without))
+
+    assert names(later) == {"n0": n0, "n1": n1, "n2": []}
+    assert names(there) == {"n0": ["uid-p", "uid-q"], "n1": ["uid-r"], "n2": []}
+
+
+def test_a_pod_that_is_there_already_is_not_placed_twice() -> None:
+    there = around(n0=(plain("p"),))
+
+    assert names(there.placing(plain("p"), "n0"))["n0"] == ["uid-p"]
+
+
+def test_a_pod_that_has_ended_is_not_placed() -> None:
+    over = pod_of({**cases.a_pod("over"), "status": {"phase": "Succeeded"}})
+
+    assert names(around().placing(over, "n0"))["n0"] == []
+
+
+def test_what_a_placed_pod_requests_is_used() -> None:
+    pod = pod_of(cases.a_pod("new", containers=[cases.container(amounts={"cpu": "2"})]))
+
+    assert around().placing(pod, "n0").load("n0").used == {"cpu": 2000}
+
+
+@pytest.mark.parametrize(
+    ("pod", "node", "without", "repelling"),
+    [
+        (plain("new"), "n0", set(), ["uid-shy"]),
+        (plain("new"), "n1", {"uid-shy"}, []),
+        (plain("new"), "n0", {"uid-shy"}, []),
+        (pod_of(cases.a_pod("new", affinity=cases.FAR_FROM_DB)), "n0", set(), ["uid-shy", "uid-new"]),
+    ],
+    ids=["nobody with anti-affinity", "one leaves the node", "one leaves another node", "one comes"],
+)
+def test_who_repels_is_known_again_after_a_pod_is_placed(
+    pod: Pod, node: str, without: set[str], repelling: list[str]
+) -> None:
+    there = around(n1=(SHY,))
+    assert [other.uid for _, other in there.repelling] == ["uid-shy"]
+
+    later = there.placing(pod, node, without=frozenset(without))
+
+    assert [other.uid for _, other in later.repelling] == repelling
