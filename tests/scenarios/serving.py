@@ -140,7 +140,7 @@ class ServedNode:
             NODES, {"metadata": {"name": NODE, "annotations": annotations}, "spec": {}, "status": {}}
         )
         # Raises at the write that breaks a law; nobody here brings back who was refused (L4).
-        self.laws = watch_memory(self.kube, self.clock, leeway=LEEWAY)
+        watch_memory(self.kube, self.clock, leeway=LEEWAY)
         self.start_extender()
 
     # --- the extender ----------------------------------------------------------------------------------

@@ -83,7 +83,6 @@ def play(node: ServedNode, history: Sequence[str]) -> None:
     for number, name in enumerate(history):
         (STEPS.get(name) or MORE_STEPS[name])(node)
         assert node.lost() <= node.deaths, f"{history[: number + 1]}\n{node.describe()}"
-    node.laws.check()
 
 
 def recover(node: ServedNode) -> None:
@@ -102,7 +101,6 @@ def recover(node: ServedNode) -> None:
             node.run_pods()
         node.settle()
         node.pass_time(10)
-    node.laws.check()
 
 
 @settings(max_examples=300)
