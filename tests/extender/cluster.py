@@ -1,4 +1,4 @@
-"""A small cluster for the extender's tests: API server in memory, clock, and the picture fed by hand."""
+"""A small cluster for the extender's tests: API server in memory, clock, and the cache fed by hand."""
 
 import itertools
 from datetime import timedelta
@@ -73,7 +73,7 @@ class Cluster:
         return pod
 
     def label(self, name: str, **labels: str) -> Pod:
-        """Somebody labels a pod, which matters to whoever places it, and the extender hears of it."""
+        """Label a pod, which matters for its placement, and let the extender see the event."""
         pod = self.kube.patch(PODS, name, {"metadata": {"labels": labels}}, namespace="default")
         self.pods.upsert(pod)
         return pod

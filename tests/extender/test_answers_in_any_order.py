@@ -46,7 +46,7 @@ ANSWERS: Final = {
 
 
 class AnyOrder(FakeKube):
-    """Answers the next Binding as it is told; what lands later does so when it is told."""
+    """Answers the next Binding as the test has set; what lands later does so when the test lets it."""
 
     answer = "done"
 
@@ -55,7 +55,7 @@ class AnyOrder(FakeKube):
         self._late: list[Callable[[], None]] = []
 
     def create_subresource(self, *args: Any, **named: Any) -> None:
-        """As it was told."""
+        """Answer as the test has set."""
         answer, self.answer = self.answer, "done"
 
         def do() -> None:
@@ -128,7 +128,7 @@ class Play:
         self.kube.land("pq".index(name))
 
     def settle(self, _name: str, _answer: str) -> None:
-        """The extender looks after what it has not heard of."""
+        """The extender settles the binds that it has not heard of."""
         self.cluster.settle.reconcile()
         self.wait(ASK_AFTER)
         self.cluster.settle.reconcile()

@@ -136,7 +136,7 @@ def test_l6_nothing_is_bound_to_a_node_whose_agent_is_silent(cluster: Cluster) -
     )
 
 
-def test_a_pod_that_changed_since_it_was_filtered_is_decided_anew(cluster: Cluster) -> None:
+def test_a_pod_that_changed_since_it_was_filtered_is_decided_again(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().asks(1))
     cluster.ask(pod)
     cluster.kube.patch(PODS, "p", {"metadata": {"labels": {"a": "b"}}}, namespace="default")
@@ -190,9 +190,9 @@ def test_a_pod_that_changes_again_and_again_is_decided_once_more_only_once(clust
         (names.MODEL, A6000),
         (names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",), at=FakeClock().now()))),
     ],
-    ids=["wish", "hold"],
+    ids=["request", "hold"],
 )
-def test_a_pod_that_wants_something_else_by_now_is_filtered_anew(
+def test_a_pod_that_wants_something_else_by_now_is_filtered_again(
     cluster: Cluster, key: str, value: str
 ) -> None:
     pod = cluster.create(a_pod().asks(1))
@@ -303,7 +303,7 @@ def test_a_refusal_takes_the_decision_back(cluster: Cluster, code: int, reason: 
 
 
 class ReluctantClock(FakeClock):
-    """Time passes whenever somebody looks."""
+    """Time passes whenever the clock is read."""
 
     def monotonic(self) -> float:
         self.advance(DEADLINE + 0.1)
@@ -324,7 +324,7 @@ def test_a_decision_that_has_grown_old_is_not_posted(cluster: Cluster) -> None:
 
 
 class Frozen:
-    """A process that stands still just before it looks whether it leads."""
+    """A process that is frozen just before it checks whether it leads."""
 
     def __init__(self, cluster: Cluster, seconds: float) -> None:
         self._cluster = cluster

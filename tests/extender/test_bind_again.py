@@ -199,7 +199,7 @@ def test_l1_a_repeat_that_was_never_sent_frees_nothing(cluster: Cluster) -> None
 
 
 class Roomy(FakeKube):
-    """An API server that lets somebody else at the picture while it is asked."""
+    """An API server that lets others use the cache while it is asked."""
 
     def __init__(self, cluster: Cluster) -> None:
         super().__init__(cluster.clock)
@@ -224,7 +224,7 @@ class Roomy(FakeKube):
         self.visits += 1
 
 
-def test_the_picture_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
+def test_the_cache_is_free_for_others_whenever_the_api_server_is_asked(cluster: Cluster) -> None:
     cluster.kube = kube = Roomy(cluster)
     cluster.bind = Bind(kube, cluster.state, cluster.clock, cluster.keyed_lock, leads=always)
     cluster.settle = AssumedBinds(kube, cluster.state, cluster.clock, cluster.keyed_lock)

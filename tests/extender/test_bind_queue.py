@@ -1,4 +1,4 @@
-"""Binds wait for their node in a line: who is first is called, and looks again now and then."""
+"""Binds wait for their node in a line: the first is called, and checks again now and then."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -25,7 +25,7 @@ def test_a_node_that_owes_nothing_is_not_waited_for() -> None:
     assert clock.waits == []
 
 
-def test_who_waits_is_called_when_the_kubelet_has_answered_and_looks_no_sooner() -> None:
+def test_who_waits_is_called_when_the_kubelet_has_answered_and_checks_no_sooner() -> None:
     clock, kubelets = FakeClock(), Kubelets("n0")
     queue = BindQueue(clock)
     with ThreadPoolExecutor(1) as pool:
@@ -83,7 +83,7 @@ def test_patience_ends_and_leaves_no_line_behind() -> None:
     assert queue.wait("n0", Kubelets(), 1.0)
 
 
-def test_the_picture_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:
+def test_the_cache_calls_when_a_kubelet_has_taken_a_pod_or_the_pod_is_gone() -> None:
     for ends in ("take", "delete"):
         cluster = Cluster()
         cluster.add_node("n0")

@@ -37,7 +37,7 @@ class Nobody:
         """Nothing to renew."""
 
 
-def told(at: datetime, *, status: int = 200) -> Answer:
+def dated(at: datetime, *, status: int = 200) -> Answer:
     """An answer of an API server whose clock shows this."""
     return Answer(status=status, body=EMPTY, headers={"Date": f"{at:%a, %d %b %Y %H:%M:%S} GMT"})
 
@@ -53,11 +53,11 @@ def test_l6_the_api_servers_clock_is_asked_for_again_while_it_differs(
     remeasure = ClockCheck(kube, unready_reason, clock, namespace=names.NAMESPACE)
     remeasure.reconcile()
     assert server.received == []
-    server.answers(told(clock.now() + timedelta(hours=1)))
+    server.answers(dated(clock.now() + timedelta(hours=1)))
     kube.list(LEASES, limit=1)
     clock.advance(300)
     assert unready_reason()
-    server.answers(told(clock.now(), status=status))
+    server.answers(dated(clock.now(), status=status))
     remeasure.reconcile()
     assert unready_reason() is None
     asked = len(server.received)
@@ -70,10 +70,10 @@ def test_l6_an_answer_that_is_lost_is_asked_for_again_in_the_next_round(server: 
     kube = KubeClient(Connection(server=server.url, credentials=Nobody()), clock, user_agent="tester/1")
     unready_reason = clock_skew_reason(kube.skew)
     remeasure = ClockCheck(kube, unready_reason, clock, namespace=names.NAMESPACE)
-    server.answers(told(clock.now() + timedelta(hours=1)))
+    server.answers(dated(clock.now() + timedelta(hours=1)))
     kube.list(LEASES, limit=1)
     asked = len(server.received)
-    server.answers(Answer(cut=True, chunks=()), told(clock.now()))
+    server.answers(Answer(cut=True, chunks=()), dated(clock.now()))
     remeasure.reconcile()
     assert (len(server.received), bool(unready_reason())) == (asked + 1, True)
     remeasure.reconcile()
@@ -101,9 +101,9 @@ def test_l6_a_clock_that_goes_wrong_is_noticed_though_nothing_else_is_asked(serv
                 clock.advance(EVERY)
             clock.until_waiting()
 
-        server.answers(told(clock.now() + timedelta(hours=1)))
+        server.answers(dated(clock.now() + timedelta(hours=1)))
         pass_time(CALM)
         assert unready_reason()
-        server.answers(told(clock.now()))
+        server.answers(dated(clock.now()))
         pass_time(EVERY)
         assert unready_reason() is None

@@ -1,4 +1,4 @@
-"""What is kept from question to question is what would be found afresh, whatever happens in between."""
+"""What is cached between requests equals what would be computed afresh, whatever happens in between."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -35,7 +35,7 @@ from tests.fakes.objects import (
 
 NODES: Final = ("n0", "n1", "n2")
 MIG: Final = "nvidia.com/mig-1g.10gb"
-WISHES: Final = (
+REQUESTING: Final = (
     a_pod("any").asks(1),
     a_pod("many").asks(3),
     a_pod("model").asks(2).wants(A100),
@@ -136,7 +136,7 @@ class Story(Quiet):
         renewed = self.clock.now() - timedelta(seconds=self.random.choice((0, 0, 10, 80)))
         stopping = self.random.random() < 0.1
         lease = a_lease(self.random.choice(NODES), renewed=renewed, version=self.next(), stopping=stopping)
-        if self.random.random() < 0.3:  # made anew: its age is told by its text
+        if self.random.random() < 0.3:  # recreated: its age is read from its text
             meta = msgspec.structs.replace(lease.metadata, uid=f"lease-{self.version}")
             lease = msgspec.structs.replace(lease, metadata=meta)
         self.state.apply_lease(lease)
@@ -178,10 +178,10 @@ class Story(Quiet):
             for view, agent in self.state.snapshot(offered)
         }
         afresh = {name: rejection(request, *snapshot) for name, snapshot in node_snapshots.items()}
-        told = {name: reason.with_code for name, reason in afresh.items() if reason}
-        fits = sorted(afresh.keys() - told.keys())
+        rejected = {name: reason.with_code for name, reason in afresh.items() if reason}
+        fits = sorted(afresh.keys() - rejected.keys())
         reserved = {} if request.hold else self.state.soft.of_others(request.uid)
-        beside = [
+        unreserved = [
             name
             for name in fits
             if name not in reserved
@@ -189,11 +189,11 @@ class Story(Quiet):
                 request, node_snapshots[name][0].holding(reserved[name]), node_snapshots[name][1]
             )
         ]
-        if beside:
-            told |= {name: RESERVED.with_code for name in fits if name not in beside}
+        if unreserved:
+            rejected |= {name: RESERVED.with_code for name in fits if name not in unreserved}
         return (
-            result.failed_and_unresolvable_nodes == told
-            and sorted(result.node_names) == (beside or fits)
+            result.failed_and_unresolvable_nodes == rejected
+            and sorted(result.node_names) == (unreserved or fits)
             and not result.failed_nodes
         )
 
@@ -205,7 +205,7 @@ def test_filter_says_of_every_node_what_would_be_found_afresh(random: Random) ->
     for _ in range(40):
         for _ in range(story.random.randrange(4)):
             story.random.choice(story.happenings)()
-        pods = [wish.obj for wish in story.random.sample(WISHES, 3)]
+        pods = [pod.obj for pod in story.random.sample(REQUESTING, 3)]
         waiting = [pod for pod in story.state.pods.values() if not pod.spec.node_name]
         for pod in [*pods, *waiting[:2]]:
             offered = story.random.sample((*NODES, "unknown"), story.random.randrange(5))
@@ -236,15 +236,15 @@ def test_no_more_sheets_are_kept_than_there_is_room_for() -> None:
     assert len(story.state.index) == MIN_CLASSES
 
 
-def test_equal_pods_share_a_sheet_and_different_wishes_do_not() -> None:
+def test_equal_pods_share_a_sheet_and_different_requests_do_not() -> None:
     first, second = gpu_request_of(a_pod("p").asks(1).obj), gpu_request_of(a_pod("q").asks(1).obj)
-    keys = {gpu_request_of(pod.obj).key for pod in WISHES}
+    keys = {gpu_request_of(pod.obj).key for pod in REQUESTING}
     assert first.key == second.key
     # A hold is no part of it: "pinned" wants what "any" wants.
-    assert len(keys) == len(WISHES) - 1
+    assert len(keys) == len(REQUESTING) - 1
 
 
-def test_what_has_changed_is_told_to_everybody_who_asks() -> None:
+def test_what_has_changed_is_reported_to_everybody_who_asks() -> None:
     story = Quiet()
     for name in NODES:
         story.state.apply_node(a_node(name, a100(0, name)))

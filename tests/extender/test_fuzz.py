@@ -138,7 +138,7 @@ def test_bytes_on_the_socket_never_stop_the_server(served: Served, server: Serve
             while part := sock.recv(65536):
                 said += part
         except ConnectionError:
-            pass  # whoever leaves bytes unread resets the connection
+            pass  # a server that leaves bytes unread resets the connection
     assert b"Traceback" not in said
     assert FAULT not in said
     assert is_well(served)

@@ -1,4 +1,4 @@
-"""What the picture looks like, as metrics."""
+"""The state of the cache, as metrics."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -28,7 +28,7 @@ def scraped() -> Scraped:
     return Scraped()
 
 
-def test_devices_are_told_by_model_free_and_held(scraped: Scraped) -> None:
+def test_devices_are_counted_by_model_free_and_held(scraped: Scraped) -> None:
     scraped.cluster.create(a_pod("a").asks(1).on("n0", {"main": ("GPU-n0-0",)}))
     scraped.cluster.create(a_pod("kept").asks(1).kept("n0", "GPU-n0-2"))
 
@@ -43,7 +43,7 @@ def test_what_a_pod_names_that_the_node_does_not_have_is_not_counted_as_held(scr
     assert scraped.value("devices_held", model=A100) is None
 
 
-def test_binds_without_an_answer_are_told(scraped: Scraped) -> None:
+def test_binds_without_an_answer_are_counted(scraped: Scraped) -> None:
     assert scraped.value("assumed_binds") == 0
     pod = scraped.cluster.create(a_pod().asks(1))
     scraped.cluster.ask(pod)
@@ -65,7 +65,7 @@ def test_every_conflict_is_counted_when_it_is_seen_first(scraped: Scraped) -> No
     assert scraped.value("device_conflicts_total", node="n0") == 2
 
 
-def test_what_others_tell_is_shown(scraped: Scraped) -> None:
+def test_what_other_parts_report_is_shown(scraped: Scraped) -> None:
     assert scraped.value("cache_staleness_seconds") == 1.5
     assert scraped.value("lists_total", kind="pods") == 2
     assert scraped.value("refusing_nodes") == 0

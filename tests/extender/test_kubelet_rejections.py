@@ -1,4 +1,4 @@
-"""A kubelet that refuses a pod: the node is barred, people are told where and why, and it is counted."""
+"""A kubelet that refuses a pod: the node is barred, an Event says where and why, and it is counted."""
 
 import pytest
 from prometheus_client import CollectorRegistry
@@ -11,7 +11,7 @@ from tests.extender.cluster import Cluster
 from tests.fakes.objects import a_pod
 
 
-class Told:
+class NodeEvents:
     """Events on Nodes."""
 
     def __init__(self) -> None:
@@ -22,15 +22,15 @@ class Told:
 
 
 class Watched:
-    """A cluster, and what is told and counted."""
+    """A cluster, and what is reported and counted."""
 
     def __init__(self) -> None:
         self.cluster = Cluster()
         self.cluster.add_node("n0")
-        self.told, self.registry, self.leads = Told(), CollectorRegistry(), True
+        self.reported, self.registry, self.leads = NodeEvents(), CollectorRegistry(), True
         metrics = Metrics(self.registry)
         self.refusals = KubeletRejections(
-            self.cluster.state, self.cluster.clock, self.told, metrics, leads=lambda: self.leads
+            self.cluster.state, self.cluster.clock, self.reported, metrics, leads=lambda: self.leads
         )
 
     def refuse(self, name: str) -> None:
@@ -50,7 +50,7 @@ def watched() -> Watched:
     return Watched()
 
 
-def test_it_is_told_once_on_the_node_and_counted(watched: Watched) -> None:
+def test_it_is_reported_once_on_the_node_and_counted(watched: Watched) -> None:
     watched.refuse("p")
     assert watched.refusals.refusing() == 1
     for _ in range(2):
@@ -60,11 +60,11 @@ def test_it_is_told_once_on_the_node_and_counted(watched: Watched) -> None:
         " Pod was rejected: no healthy devices. No GPU pod is bound here for 1 s,"
         " nor before the node agent has renewed its Lease."
     )
-    assert watched.told.events == [("n0", names.KUBELET_REFUSES, said)]
+    assert watched.reported.events == [("n0", names.KUBELET_REFUSES, said)]
     assert watched.counted == 1
 
 
-def test_the_next_pod_is_told_why_it_waits_and_is_bound_after_a_renewal(watched: Watched) -> None:
+def test_the_next_pod_is_refused_with_the_reason_and_is_bound_after_a_renewal(watched: Watched) -> None:
     watched.refuse("p")
     pod = watched.cluster.create(a_pod("q").asks(1))
     said = watched.cluster.ask(pod).failed_and_unresolvable_nodes
@@ -91,9 +91,9 @@ def test_the_second_pause_is_longer_and_ends_by_itself(watched: Watched) -> None
     assert watched.cluster.ask(pod).node_names == ["n0"]
 
 
-def test_of_several_extenders_the_leader_tells(watched: Watched) -> None:
+def test_of_several_extenders_only_the_leader_reports(watched: Watched) -> None:
     watched.leads = False
     watched.refuse("p")
     watched.refusals.reconcile()
-    assert watched.told.events == []
+    assert watched.reported.events == []
     assert watched.counted == 1

@@ -99,7 +99,7 @@ def test_renewals_that_the_watch_has_not_brought_are_found(election: Election) -
     assert election.leads()
 
 
-def test_a_process_that_stood_still_does_not_lead_by_the_old_news_that_it_finds(election: Election) -> None:
+def test_a_process_that_was_frozen_does_not_lead_by_the_old_event_that_it_finds(election: Election) -> None:
     election.state.apply_lease(election.renew())
     election.clock.advance(2)
     waiting_in_the_socket = election.renew()

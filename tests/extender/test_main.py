@@ -1,4 +1,4 @@
-"""The composition root: everything is wired, and what is missing is said in a sentence."""
+"""The composition root: everything is wired, and what is missing is reported in a sentence."""
 
 import gc
 import subprocess
@@ -62,7 +62,7 @@ def test_the_whole_process_is_built_and_closed(tmp_path: Path) -> None:
     assert process.run() == 0
 
 
-def test_everything_that_goes_on_beside_the_verbs_has_its_thread(tmp_path: Path) -> None:
+def test_everything_that_runs_next_to_the_verbs_has_its_thread(tmp_path: Path) -> None:
     process = build(settings(tmp_path), FakeClock())
     assert {thread.name for thread in process._threads} >= {
         *("bookings", "leases", "namespaces", "nodes", "pods"),

@@ -38,7 +38,7 @@ def test_one_too_many_becomes_that_of_all_nodes() -> None:
     assert sets.shared(a_set("n1"), ALL, kept) is kept[1]
 
 
-def test_a_node_that_nobody_has_told_of_yet_is_not_lost() -> None:
+def test_a_node_that_nobody_has_reported_yet_is_not_lost() -> None:
     sets = NodeSets(most=1)
     kept = [sets.shared(a_set("n0"), ALL, ())]
     assert sets.shared(a_set("new"), a_set(), kept) == {"new"}

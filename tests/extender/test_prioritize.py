@@ -55,13 +55,13 @@ def test_nodes_without_such_devices_and_pods_without_gpus_score_nothing() -> Non
     assert scores(a_pod().asks(1, resource="nvidia.com/mig-1g.5gb")) == {"n0": 0, "n1": 0}
 
 
-def test_a_pod_may_wish_for_another_policy_than_the_one_that_is_set() -> None:
+def test_a_pod_may_request_another_policy_than_the_one_that_is_set() -> None:
     busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
 
     assert scores(a_pod().asks(1).with_annotation(names.PLACEMENT, "spread"), busy) == {"n0": 7, "n1": 2}
 
 
-def test_the_setting_is_for_pods_that_wish_for_nothing_or_for_what_does_not_exist() -> None:
+def test_the_setting_is_for_pods_that_request_no_policy_or_one_that_does_not_exist() -> None:
     busy = a_pod("q").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")})
     cluster = cluster_with(busy)
     prioritize = Prioritize(cluster.state, cluster.clock, "spread")
@@ -106,28 +106,28 @@ def test_the_scheduler_chooses_by_what_is_sent_as_by_all_scores(
 
 def test_nothing_is_sent_where_all_nodes_are_alike_and_the_line_says_what_they_have() -> None:
     cluster = cluster_with()
-    told = Prioritize(cluster.state, cluster.clock).answer_logged(
+    answer = Prioritize(cluster.state, cluster.clock).answer_logged(
         ExtenderArgs(pod=a_pod().asks(4).obj, node_names=("n0", "n1"))
     )
-    assert told.text == b"[]"
-    assert (told.line["asked"], told.line["best"], told.line["score"]) == (2, "n0", 10)
+    assert answer.text == b"[]"
+    assert (answer.line["asked"], answer.line["best"], answer.line["score"]) == (2, "n0", 10)
 
 
 def test_no_nodes_have_no_scores() -> None:
     cluster = cluster_with()
-    told = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
-    assert (told.text, told.line["best"], told.line["score"]) == (b"[]", None, None)
+    answer = Prioritize(cluster.state, cluster.clock).answer_logged(ExtenderArgs(pod=a_pod().asks(1).obj))
+    assert (answer.text, answer.line["best"], answer.line["score"]) == (b"[]", None, None)
 
 
 @pytest.mark.parametrize("placement", names.PLACEMENTS)
-def test_every_policy_can_be_wished_for_and_set(placement: str) -> None:
+def test_every_policy_can_be_requested_and_set(placement: str) -> None:
     assert (
         placement_of(a_pod().with_annotation(names.PLACEMENT, f" {placement} ").obj, "binpack") == placement
     )
     assert Settings(placement=placement).placement == placement
 
 
-def test_a_score_is_made_anew_when_its_node_has_changed() -> None:
+def test_a_score_is_recomputed_when_its_node_has_changed() -> None:
     cluster = cluster_with()
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}
@@ -210,7 +210,7 @@ def test_pods_with_a_hold_are_judged_by_their_own_devices() -> None:
     assert set(ranked(cluster, pod)) == {"n0", "n1"}
 
 
-def test_a_score_is_made_anew_when_what_is_reserved_has_changed_and_the_node_has_not(
+def test_a_score_is_recomputed_when_what_is_reserved_has_changed_and_the_node_has_not(
     reserving: Cluster,
 ) -> None:
     prioritize = Prioritize(reserving.state, reserving.clock)
@@ -221,7 +221,7 @@ def test_a_score_is_made_anew_when_what_is_reserved_has_changed_and_the_node_has
     assert ranked(reserving, reserve_wish("q").of("bob"), prioritize) == {"n0": 7, "n1": 7}
 
 
-def test_a_node_that_is_gone_and_comes_back_is_looked_at_again() -> None:
+def test_a_node_that_is_gone_and_comes_back_is_scored_again() -> None:
     cluster = cluster_with()
     prioritize = Prioritize(cluster.state, cluster.clock)
     assert ranked(cluster, a_pod().asks(1), prioritize) == {"n0": 2, "n1": 2}

@@ -1,4 +1,4 @@
-"""Booked pods, and those that stay for ever, leave alone what others are promised; all others may have it."""
+"""Booked pods and those that stay indefinitely leave alone what others are promised; others may have it."""
 
 from datetime import timedelta
 
@@ -55,7 +55,7 @@ def test_a_pod_that_must_leave_anyway_may_be_anywhere(cluster: Cluster) -> None:
     assert cluster.ask(cluster.create(a_pod().of("carol").asks(1)), "n0", "n1").node_names == ["n0", "n1"]
 
 
-def test_bind_looks_once_more(cluster: Cluster) -> None:
+def test_bind_checks_once_more(cluster: Cluster) -> None:
     pod = cluster.create(a_pod().of("alice").asks(1))
     assert predicates.BOOKED_BY_OTHERS in cluster.bind_to(pod, "n0")
     assert cluster.bindings() == []
@@ -102,7 +102,7 @@ def test_l5_single_devices_are_promised_as_well() -> None:
     assert not cluster.ask(second, "n0", "n1").node_names
 
 
-def test_a_pod_that_stays_for_ever_may_have_what_is_of_another_model(cluster: Cluster) -> None:
+def test_a_pod_that_stays_indefinitely_may_have_what_is_of_another_model(cluster: Cluster) -> None:
     cluster.add_node("n2", a6000(0, "n2"))
     pod = cluster.create(a_pod().asks(1).wants(A6000).of_a_daemon_set())
     assert cluster.ask(pod, "n0", "n1", "n2").node_names == ["n2"]

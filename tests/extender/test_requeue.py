@@ -39,10 +39,10 @@ class Waiting:
         self.cluster.ask(self.pod)
         self.wake.reconcile()
 
-    def pass_time(self, seconds: float = PATIENCE, *, looks: int = 1) -> None:
-        """Let time go by, looking so often."""
-        for _ in range(looks):
-            self.cluster.clock.advance(seconds / looks)
+    def pass_time(self, seconds: float = PATIENCE, *, rounds: int = 1) -> None:
+        """Let time go by, in so many rounds."""
+        for _ in range(rounds):
+            self.cluster.clock.advance(seconds / rounds)
             self.wake.reconcile()
 
     def free(self) -> None:
@@ -63,60 +63,60 @@ def waiting() -> Waiting:
 
 
 def test_a_pod_that_still_does_not_fit_wakes_nobody(waiting: Waiting) -> None:
-    waiting.pass_time(10, looks=40)
+    waiting.pass_time(10, rounds=40)
 
     assert waiting.rings == 0
 
 
-def test_while_the_scheduler_asks_rejected_pods_are_looked_at_less_often(waiting: Waiting) -> None:
-    waiting.pass_time(1, looks=10)
+def test_while_the_scheduler_asks_rejected_pods_are_checked_less_often(waiting: Waiting) -> None:
+    waiting.pass_time(1, rounds=10)
     waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
     for _ in range(40):
         waiting.cluster.ask(waiting.pod)
         waiting.pass_time(PATIENCE)
-    assert 0 < watched.looks <= 40 * PATIENCE / EVERY_WHILE_ASKED
+    assert 0 < watched.reads <= 40 * PATIENCE / EVERY_WHILE_ASKED
 
 
 class Watched(RejectedRequests):
     """How often it was asked what the rejected pods want."""
 
-    looks = 0
+    reads = 0
 
     def now(self, rejections: Mapping[str, Rejection]) -> dict[str, GpuRequest]:
         """Count it."""
-        self.looks += 1
+        self.reads += 1
         return super().now(rejections)
 
 
-def test_while_nothing_changes_no_pod_is_looked_at_but_now_and_then(waiting: Waiting) -> None:
-    waiting.pass_time(1, looks=10)
+def test_while_nothing_changes_pods_are_checked_only_now_and_then(waiting: Waiting) -> None:
+    waiting.pass_time(1, rounds=10)
     waiting.wake._requests = watched = Watched(waiting.cluster.state, waiting.cluster.clock)
-    waiting.pass_time(10 * PROMISES_EVERY, looks=200)
-    assert watched.looks <= 10
+    waiting.pass_time(10 * PROMISES_EVERY, rounds=200)
+    assert watched.reads <= 10
 
-    watched.looks = 0
+    watched.reads = 0
     waiting.cluster.change("p", "said", "something")
     waiting.pass_time()
-    assert watched.looks == 1
+    assert watched.reads == 1
 
 
-def test_while_a_pod_is_called_in_vain_pods_are_looked_at_only_for_the_next_call(waiting: Waiting) -> None:
+def test_while_a_pod_is_called_in_vain_pods_are_checked_only_for_the_next_call(waiting: Waiting) -> None:
     waiting.free()
-    waiting.pass_time(20, looks=200)
-    before, looked_at = waiting.rings, set()
+    waiting.pass_time(20, rounds=200)
+    before, checked_at = waiting.rings, set()
 
     for _ in range(400):
         waiting.pass_time(0.1)
-        looked_at.add(waiting.wake._checked_at)
+        checked_at.add(waiting.wake._checked_at)
 
     assert waiting.rings > before
-    assert len(looked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1
+    assert len(checked_at) <= 40 / PROMISES_EVERY + waiting.rings - before + 1
 
 
 def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
     waiting.free()
 
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     assert waiting.rings == 1
     assert (
@@ -127,7 +127,7 @@ def test_a_pod_that_fits_by_now_wakes_the_scheduler(waiting: Waiting) -> None:
     )
 
 
-def test_a_gpu_that_becomes_free_on_another_node_is_told_of_at_once_whatever_was_told_before(
+def test_a_gpu_that_becomes_free_on_another_node_is_reported_at_once_whatever_was_reported_before(
     waiting: Waiting,
 ) -> None:
     """The scheduler was called in vain for the first: something that we do not see is in the way there."""
@@ -136,34 +136,34 @@ def test_a_gpu_that_becomes_free_on_another_node_is_told_of_at_once_whatever_was
     other = waiting.cluster.create(a_pod("other").asks(2).on("n1", held))
     waiting.cluster.ask(waiting.pod, "n0", "n1")
     waiting.free()
-    waiting.pass_time(30, looks=300)
+    waiting.pass_time(30, rounds=300)
     before = waiting.rings
     assert before > 1
 
     waiting.cluster.pods.remove(other)
-    waiting.pass_time(3 * PATIENCE, looks=3)
+    waiting.pass_time(3 * PATIENCE, rounds=3)
 
     assert waiting.rings == before + 1
-    waiting.pass_time(FIRST_PAUSE, looks=20)
+    waiting.pass_time(FIRST_PAUSE, rounds=20)
     assert waiting.rings == before + 2
 
 
-def test_a_gpu_that_was_taken_again_is_told_of_when_it_is_free_once_more(waiting: Waiting) -> None:
+def test_a_gpu_that_was_taken_again_is_reported_when_it_is_free_once_more(waiting: Waiting) -> None:
     """Another node goes on having one, where something that we do not see is in the way."""
     waiting.cluster.add_node("n1")
     waiting.cluster.ask(waiting.pod, "n0", "n1")
     other = waiting.cluster.create(a_pod("other").asks(2).on("n1", {"main": ("GPU-n1-0", "GPU-n1-1")}))
     waiting.cluster.ask(waiting.pod, "n0", "n1")
     waiting.cluster.pods.remove(other)
-    waiting.pass_time(1, looks=20)
+    waiting.pass_time(1, rounds=20)
     waiting.free()
-    waiting.pass_time(30, looks=300)
+    waiting.pass_time(30, rounds=300)
     taken = waiting.cluster.create(a_pod("taken").asks(2).on("n0", {"main": ("GPU-n0-0", "GPU-n0-1")}))
     waiting.pass_time(PATIENCE)
     before = waiting.rings
 
     waiting.cluster.pods.remove(taken)
-    waiting.pass_time(3 * PATIENCE, looks=3)
+    waiting.pass_time(3 * PATIENCE, rounds=3)
 
     assert waiting.rings == before + 1
 
@@ -173,26 +173,26 @@ def test_the_scheduler_has_a_moment_to_come_by_itself(waiting: Waiting) -> None:
     waiting.pass_time()
     waiting.cluster.ask(waiting.pod)
 
-    waiting.pass_time(10, looks=40)
+    waiting.pass_time(10, rounds=40)
 
     assert waiting.rings == 0
 
 
-@pytest.mark.parametrize("looks", [1, 3, 1000])
+@pytest.mark.parametrize("rounds", [1, 3, 1000])
 @pytest.mark.parametrize("is_alone", [True, False])
 def test_an_answer_that_was_given_before_a_change_and_noted_after_it_is_noticed(
-    waiting: Waiting, looks: int, *, is_alone: bool
+    waiting: Waiting, rounds: int, *, is_alone: bool
 ) -> None:
     """A busy extender takes some hundredths of a second between the two, one that was stopped any time."""
     if not is_alone:
         waiting.cluster.ask(waiting.cluster.create(a_pod("large").asks(9)))
-        waiting.pass_time(1, looks=10)
+        waiting.pass_time(1, rounds=10)
     rejection = waiting.cluster.state.rejections.pop(waiting.pod.metadata.uid)
     waiting.free()
-    waiting.pass_time(looks * PATIENCE, looks=looks)
+    waiting.pass_time(rounds * PATIENCE, rounds=rounds)
     waiting.cluster.state.note(rejection)
 
-    waiting.pass_time(0.5, looks=20)
+    waiting.pass_time(0.5, rounds=20)
 
     assert waiting.rings == 1
 
@@ -206,21 +206,21 @@ def test_an_agent_that_comes_back_is_a_change_too() -> None:
     assert waiting.rings == 0
 
     waiting.cluster.renew("n0")
-    waiting.pass_time(3 * EVERY_WHILE_ASKED, looks=3)
+    waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
 
     assert waiting.rings == 1
 
 
 def test_it_is_tried_again_with_growing_pauses(waiting: Waiting) -> None:
     waiting.free()
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     waiting.pass_time(FIRST_PAUSE)
     waiting.pass_time(FIRST_PAUSE)
     assert waiting.rings == 2
     waiting.pass_time(FIRST_PAUSE)
     assert waiting.rings == 3
-    waiting.pass_time(3600, looks=3600)
+    waiting.pass_time(3600, rounds=3600)
     assert waiting.rings < 10 + 3600 / LONGEST_PAUSE
 
 
@@ -229,7 +229,7 @@ def test_a_pod_that_is_bound_or_gone_wakes_nobody(waiting: Waiting) -> None:
     waiting.pass_time()
     waiting.cluster.pods.remove(waiting.pod)
 
-    waiting.pass_time(10, looks=40)
+    waiting.pass_time(10, rounds=40)
 
     assert waiting.rings == 0
 
@@ -240,7 +240,7 @@ def test_a_place_that_is_taken_again_wakes_nobody(waiting: Waiting) -> None:
     everything = {"main": ("GPU-n0-0", "GPU-n0-1")}
     waiting.cluster.create(a_pod("another").asks(2).on("n0", everything))
 
-    waiting.pass_time(10, looks=40)
+    waiting.pass_time(10, rounds=40)
 
     assert waiting.rings == 0
 
@@ -260,7 +260,7 @@ def test_the_pod_itself_is_not_touched(waiting: Waiting) -> None:
     before = waiting.cluster.kube.raw(PODS, "p", namespace="default")
     waiting.free()
 
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     assert waiting.cluster.kube.raw(PODS, "p", namespace="default") == before
 
@@ -273,11 +273,11 @@ def test_a_hold_is_a_change_of_what_the_pod_wants() -> None:
     waiting.cluster.create(a_pod("victim").asks(1).on("n1", {"main": ("GPU-n1-0",)}))
     waiting.cluster.ask(waiting.pod)
     waiting.cluster.ask(pinned, "n0", "n1")
-    waiting.pass_time(1, looks=4)
+    waiting.pass_time(1, rounds=4)
     assert waiting.rings == 0
 
     waiting.cluster.change("pinned", names.HOLD, encode_hold(Hold(node="n0", devices=("GPU-n0-3",))))
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     assert waiting.rings == 1
 
@@ -286,10 +286,10 @@ def test_the_freed_devices_of_a_hold_wake_the_scheduler_for_its_pod() -> None:
     waiting = Waiting()
     pinned = waiting.cluster.create(a_pod("pinned").asks(1).kept("n0", "GPU-n0-1"))
     waiting.cluster.ask(pinned)
-    waiting.pass_time(1, looks=4)
+    waiting.pass_time(1, rounds=4)
 
     waiting.free()
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     assert waiting.rings == 1
 
@@ -299,12 +299,12 @@ def test_the_end_of_a_booking_is_a_change_of_what_its_pod_wants() -> None:
     waiting.cluster.book(days=1)
     booked = waiting.cluster.create(a_pod("booked").of("alice").asks(1))
     waiting.cluster.ask(booked)
-    waiting.pass_time(1, looks=4)
+    waiting.pass_time(1, rounds=4)
     assert waiting.rings == 0
 
     waiting.cluster.clock.advance(24 * 3600)
     waiting.cluster.renew()
-    waiting.pass_time(2 * PATIENCE, looks=2)
+    waiting.pass_time(2 * PATIENCE, rounds=2)
 
     assert waiting.rings == 1
 
@@ -314,6 +314,6 @@ def test_a_pod_that_the_scheduler_knew_first_is_judged_by_what_filter_saw(waitin
     waiting.cluster.ask(early)
     waiting.free()
 
-    waiting.pass_time(3 * EVERY_WHILE_ASKED, looks=3)
+    waiting.pass_time(3 * EVERY_WHILE_ASKED, rounds=3)
 
     assert waiting.rings == 1

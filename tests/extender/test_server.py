@@ -160,7 +160,7 @@ def counted(served: Served, verb: str, status: int) -> float | None:
 
 
 @pytest.mark.parametrize("verb", VERBS)
-def test_l6_every_verb_says_why_until_the_picture_is_trusted(verb: str) -> None:
+def test_l6_every_verb_gives_the_reason_until_the_cache_is_trusted(verb: str) -> None:
     served = Served(unready_reason=lambda: "The pods of the cluster have not been read yet.")
 
     answer = served.post(f"/{verb}", captured(verb))
@@ -172,7 +172,7 @@ def test_l6_every_verb_says_why_until_the_picture_is_trusted(verb: str) -> None:
 
 
 @pytest.mark.parametrize("verb", ["filter", "bind"])
-def test_the_reason_is_where_kube_scheduler_looks_for_it(verb: str) -> None:
+def test_the_reason_is_where_kube_scheduler_reads_it(verb: str) -> None:
     served = Served(unready_reason=lambda: names.NOT_NOW)
 
     answer = served.post(f"/{verb}", captured(verb))
@@ -196,7 +196,7 @@ def test_a_malformed_body_is_refused_with_a_sentence(served: Served, verb: str, 
 @pytest.mark.parametrize(
     ("verb", "goes_first"), [("filter", True), ("prioritize", True), ("preempt", True), ("bind", False)]
 )
-def test_what_kube_scheduler_waits_for_goes_before_news_but_a_bind_does_not(
+def test_what_kube_scheduler_waits_for_goes_before_events_but_a_bind_does_not(
     verb: str, *, goes_first: bool
 ) -> None:
     seen: list[int] = []

@@ -111,7 +111,7 @@ def test_requests_in_parallel_are_all_answered(server: Server) -> None:
     assert statuses == [200] * 16
 
 
-def test_the_probes_are_beside_the_verbs(server: Server) -> None:
+def test_the_probes_are_served_next_to_the_verbs(server: Server) -> None:
     assert is_alive(server)
     assert b"405" in said(server, b"POST /healthz HTTP/1.0\r\n\r\n")
 

@@ -98,7 +98,7 @@ def test_the_only_node_that_fits_is_reserved_without_prioritize_which_is_not_ask
     assert burst.fitting(second) == ["n1", "n2"]
 
 
-def test_a_pod_does_not_stand_in_its_own_way(burst: Burst) -> None:
+def test_a_pod_is_not_in_its_own_way(burst: Burst) -> None:
     first = burst.create("first")
     burst.chosen(first)
     assert burst.fitting(first) == list(NODES)
@@ -146,7 +146,7 @@ def test_what_an_unsettled_bind_has_given_the_pod_itself_is_not_in_its_way(burst
     assert burst.cluster.bind_to(mine, "n1")
     burst.fitting(small, "n1")
     burst.fitting(large, "n2")
-    # Beside the two others n1 has the device that is the pod's already, n2 has none.
+    # Besides those of the two others, n1 has the device that is already the pod's; n2 has none.
     assert burst.fitting(mine, "n1", "n2") == ["n1"]
 
 
@@ -166,8 +166,8 @@ def test_a_burst_onto_exactly_as_many_devices_of_two_models_meets_no_refusal() -
     for node in NODES:
         cluster.add_node(node, a100(0, node), a100(1, node), a6000(2, node), a6000(3, node))
     prioritize = Prioritize(cluster.state, cluster.clock)
-    wishes = (A100, A6000) * 6
-    pods = [cluster.create(_wanting(number, model)) for number, model in enumerate(wishes)]
+    models = (A100, A6000) * 6
+    pods = [cluster.create(_wanting(number, model)) for number, model in enumerate(models)]
     late: list[tuple[Pod, str]] = []
     refusals = []
     for pod in pods:

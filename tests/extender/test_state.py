@@ -1,4 +1,4 @@
-"""What the extender's picture keeps beyond the common one."""
+"""What the extender's cache keeps beyond the common one."""
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -23,7 +23,7 @@ def waiting(cluster: Cluster) -> set[str]:
         return {pod.metadata.name for pod in cluster.state.waiting.values()}
 
 
-def test_after_leases_were_listed_anew_a_node_counts_when_it_is_heard_of(cluster: Cluster) -> None:
+def test_after_leases_were_listed_again_a_node_counts_when_it_is_heard_of(cluster: Cluster) -> None:
     lease = a_lease("n0", renewed=cluster.clock.now(), version=99)
     cluster.leases.replace([lease], "99")
     pod = cluster.create(a_pod().asks(1))

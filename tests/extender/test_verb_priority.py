@@ -7,7 +7,7 @@ from extender.verb_priority import LONGEST, VerbPriority
 
 
 class Waits(FakeClock):
-    """A clock that tells how long somebody has waited."""
+    """A clock that records how long somebody has waited."""
 
     def __init__(self, *, ends: bool) -> None:
         super().__init__()
@@ -32,7 +32,7 @@ def test_while_nobody_asks_nobody_waits() -> None:
     assert clock.waited == []
 
 
-def test_news_wait_while_questions_are_answered() -> None:
+def test_events_wait_while_questions_are_answered() -> None:
     clock = Waits(ends=True)
     priority = VerbPriority(clock)
     with priority.taken():
@@ -42,7 +42,7 @@ def test_news_wait_while_questions_are_answered() -> None:
     assert clock.waited == [0.001]
 
 
-def test_without_a_break_news_get_half_of_the_time() -> None:
+def test_without_a_break_events_get_half_of_the_time() -> None:
     clock = Waits(ends=False)
     priority = VerbPriority(clock)
     with priority.taken():
