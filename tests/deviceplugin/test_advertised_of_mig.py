@@ -54,7 +54,7 @@ def test_in_strategy_none_mig_devices_are_not_published_and_their_gpu_is_unhealt
     assert lists(NONE, gpu(0, cut=True), part(0, 1)) == {names.GPU_RESOURCE: [("GPU-0", False)]}
 
 
-def test_in_strategy_mixed_each_profile_is_a_resource_beside_whole_gpus() -> None:
+def test_in_strategy_mixed_each_profile_is_a_resource_next_to_whole_gpus() -> None:
     devices = gpu(0, cut=True), part(0, 1), part(0, 2), part(0, 3, "3g.40gb"), gpu(1)
     assert set(reasons(offer(MIXED, *devices)).values()) == {None}
     assert lists(MIXED, *devices) == {

@@ -264,7 +264,7 @@ def test_the_library_is_loaded_from_the_drivers_root(kubelet: FakeKubelet, tmp_p
         eventually(lambda: kubelet.allocatable == 4, deadline=60)
 
 
-def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_told(
+def test_who_is_on_a_gpu_how_it_is_used_and_who_should_not_be_there_is_reported(
     kubelet: FakeKubelet, tmp_path: Path
 ) -> None:
     gpus = simulated(tmp_path)

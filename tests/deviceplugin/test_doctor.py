@@ -95,7 +95,7 @@ def test_of_a_node_that_is_well_nothing_is_wrong(patient: Patient) -> None:
     assert "fine    driver: Version 580.159.04 answers and lists GPUs: 1.\n" in text
 
 
-def test_a_driver_that_is_not_loaded_is_said_and_the_rest_is_looked_at(patient: Patient) -> None:
+def test_a_driver_that_is_not_loaded_is_reported_and_the_rest_is_checked(patient: Patient) -> None:
     patient.nvml.fault = no_driver()
     patient.forbidden.add("patch nodes")
     assert patient.wrong() == [
@@ -112,7 +112,7 @@ def test_an_agent_that_sees_no_processes_of_the_node_says_what_is_not_known_then
     assert report(patient.findings())[1], "a doubt, not a fault"
 
 
-def test_a_node_without_gpus_is_told_apart_from_one_without_a_driver(patient: Patient) -> None:
+def test_a_node_without_gpus_is_distinguished_from_one_without_a_driver(patient: Patient) -> None:
     patient.nvml.gpus.clear()
     (message,) = patient.wrong()
     assert "lists no GPU" in message

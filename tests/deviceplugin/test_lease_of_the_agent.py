@@ -26,7 +26,7 @@ class Served:
 
 
 class NothingBeside:
-    """Who has nothing to tell of the GPUs' use."""
+    """Who has nothing to report on the GPUs' use."""
 
     def annotations(self) -> Mapping[str, str | None]:
         """Nothing."""

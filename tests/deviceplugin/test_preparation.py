@@ -154,7 +154,7 @@ def test_other_strategies_write_no_specification(tmp_path: Path) -> None:
     assert not machine.cdi.exists()
 
 
-def test_a_missing_node_of_unified_memory_is_told_once_with_what_to_do(tmp_path: Path) -> None:
+def test_a_missing_node_of_unified_memory_is_reported_once_with_what_to_do(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with capture_logs() as lines:
         machine.report(gpu(0))
@@ -174,14 +174,14 @@ def test_a_missing_node_of_unified_memory_is_told_once_with_what_to_do(tmp_path:
 @pytest.mark.parametrize(
     ("strategy", "told"), [(Strategy.ENVIRONMENT, 0), (Strategy.DEVICE_NODES, 1), (Strategy.CDI, 1)]
 )
-def test_it_is_told_only_where_we_hand_out_nodes(tmp_path: Path, strategy: Strategy, told: int) -> None:
+def test_it_is_reported_only_where_we_hand_out_nodes(tmp_path: Path, strategy: Strategy, told: int) -> None:
     machine = Machine(tmp_path, strategy)
     with capture_logs() as lines:
         machine.report(gpu(0))
     assert len([line for line in lines if line["event"] == "CUDA will not work in containers"]) == told
 
 
-def test_a_problem_without_gpus_is_told_and_nothing_is_handed_out(tmp_path: Path) -> None:
+def test_a_problem_without_gpus_is_reported_and_nothing_is_handed_out(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.report(problem="NVML lists no GPU on this node")
     assert machine.device_cache.now.problem == "NVML lists no GPU on this node"
@@ -232,7 +232,7 @@ def test_a_driver_that_hangs_makes_every_gpu_unhealthy_until_it_answers(tmp_path
     assert UNRESPONSIVE == "The driver has not answered for 60 s"
 
 
-def test_a_driver_that_hangs_from_the_start_is_told_though_no_gpu_is_known(tmp_path: Path) -> None:
+def test_a_driver_that_hangs_from_the_start_is_reported_though_no_gpu_is_known(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     with machine.looking():
         machine.look_again()

@@ -221,7 +221,7 @@ def test_the_node_is_heard_before_anything_is_written() -> None:
     assert [node.metadata.annotation(names.INVENTORY) for node in bench.heard] == [None]
 
 
-def test_labels_are_written_beside_the_inventory_and_again_where_somebody_took_them_away() -> None:
+def test_labels_are_written_next_to_the_inventory_and_again_where_somebody_took_them_away() -> None:
     bench = Bench()
     bench.device_cache.put(AdvertisedDevices(GPUS, reported=True))
     bench.labels = {f"{names.NVIDIA_PREFIX}gpu.count": "2"}

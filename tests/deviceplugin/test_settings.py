@@ -62,7 +62,7 @@ def test_a_hostile_value_is_refused_with_field_value_and_range(field: str) -> No
     assert repr(value.split(",")[-1])[1:-1] in message
 
 
-def test_several_paths_are_told_at_once() -> None:
+def test_several_paths_are_reported_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         load(Settings, {**USUAL, names.setting("dev_root"): "dev", names.setting("sys_root"): "sys"})
     assert len(str(refused.value).splitlines()) == 2

@@ -27,7 +27,7 @@ READERS = {
 
 
 class Timeless(FakeClock):
-    """Whoever asks it for the time of day fails."""
+    """A caller that asks it for the time of day fails."""
 
     def now(self) -> datetime:
         raise AssertionError("the time of day is asked for")

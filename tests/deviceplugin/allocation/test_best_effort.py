@@ -60,7 +60,7 @@ def test_up_to_sixteen_the_choice_is_the_best_that_there_is(
 
 
 @given(choices(most=9), st.randoms(use_true_random=False))
-def test_the_choice_does_not_depend_on_how_the_links_are_told(
+def test_the_choice_does_not_depend_on_the_order_of_the_links(
     case: tuple[Scores, list[str], frozenset[str], int], random: Random
 ) -> None:
     scores, free, taken, count = case

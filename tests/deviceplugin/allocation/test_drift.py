@@ -9,11 +9,11 @@ def test_pods_with_what_they_were_assigned_do_not_drift() -> None:
     assert drift([pod("a", 2, assignment=["B", "A"]), pod("b")], held(a="A B")) == {}
 
 
-def test_a_pod_with_another_device_is_told_with_what_it_has() -> None:
+def test_a_pod_with_another_device_is_reported_with_what_it_has() -> None:
     assert drift([pod("a", assignment=["A"])], held(a="B")) == {"a": {"main": ("B",)}}
 
 
-def test_a_pod_that_was_assigned_nothing_is_told_with_what_it_has() -> None:
+def test_a_pod_that_was_assigned_nothing_is_reported_with_what_it_has() -> None:
     assert drift([pod("a")], held(a="B")) == {"a": {"main": ("B",)}}
 
 

@@ -15,11 +15,11 @@ def test_the_way_on_the_bus_counts_as_in_nvidias_allocator(way: int, score: int)
     assert scores((gpu(0), gpu(1)), {"G0": {"G1": way}}) == {"G0": {"G1": score}, "G1": {"G0": score}}
 
 
-def test_every_nvlink_counts_a_hundred_beside_the_way_on_the_bus() -> None:
+def test_every_nvlink_counts_a_hundred_besides_the_way_on_the_bus() -> None:
     assert scores((gpu(0, G1=12), gpu(1, G0=12)), {"G0": {"G1": 50}})["G1"]["G0"] == 1210
 
 
-def test_links_that_only_one_end_tells_count_in_both_directions() -> None:
+def test_links_that_only_one_end_reports_count_in_both_directions() -> None:
     found = scores((gpu(0, G1=4), gpu(1)), {})
     assert found["G0"]["G1"] == found["G1"]["G0"] == 410
 

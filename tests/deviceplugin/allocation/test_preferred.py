@@ -66,7 +66,7 @@ def test_containers_are_served_in_the_order_of_the_kubelet() -> None:
         served[("1", name)] = frozenset({device})
 
 
-def test_a_pod_that_runs_without_its_device_is_told_apart_by_having_been_started() -> None:
+def test_a_pod_that_runs_without_its_device_is_recognised_by_having_been_started() -> None:
     ghost, now = pod("1", assignment=["A"], started=True), pod("2", assignment=["B"])
     assert choose(asked(), view(ghost, now)).devices == ("B",)
 

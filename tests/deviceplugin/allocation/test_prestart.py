@@ -99,14 +99,14 @@ def test_a_model_that_the_pod_does_not_accept_holds_it_back() -> None:
     assert gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA A100")).is_open
 
 
-def test_a_wish_that_is_changed_later_does_not_hold_back_what_was_assigned() -> None:
+def test_a_request_that_is_changed_later_does_not_hold_back_what_was_assigned() -> None:
     assert (
         gate("A", held(a="A"), pod("a", assignment=["A"], wishes="NVIDIA RTX A6000")).gate
         is StartVerdict.AS_ASSIGNED
     )
 
 
-def test_an_assignment_of_two_resources_is_looked_at_one_by_one() -> None:
+def test_an_assignment_of_two_resources_is_checked_one_by_one() -> None:
     known = {**KNOWN, "MIG-1": Device(uuid="MIG-1", index=0, model="NVIDIA-A100-MIG-1g.10gb", parent="D")}
     holdings = PodDevices({("a", "main"): frozenset({"A"})}, {"mig": {("a", "main"): frozenset({"MIG-1"})}})
     shape = pod("a", assignment=["A", "MIG-1"])

@@ -107,7 +107,7 @@ def test_a_file_that_cannot_be_read_is_said_and_ours_is_used(host: Host, text: s
     assert host.why_not().startswith(f"{host.run} cannot be read: {name}: ")
 
 
-def test_files_of_others_are_not_looked_at(host: Host) -> None:
+def test_files_of_others_are_not_read(host: Host) -> None:
     (host.run / "other.yaml").write_text("kind: [vendor.com/nic]")
     (host.run / "huge.yaml").write_text("# nvidia.com/gpu\n" * 300_000)
     (host.run / "notes.txt").write_text(names.GPU_RESOURCE)

@@ -68,7 +68,7 @@ def test_a_static_pod_is_known_by_the_uid_that_the_kubelet_gives_it() -> None:
     assert [one.metadata.uid for one in bound.gone] == ["4711"]
 
 
-def test_a_static_pod_whose_mirror_was_deleted_and_made_anew_is_there_still() -> None:
+def test_a_static_pod_whose_mirror_was_deleted_and_recreated_is_there_still() -> None:
     bound = BoundPods(FakeClock())
     bound.replace((mirror("a", 1),), "1")
     bound.remove(mirror("a", 2))

@@ -1,4 +1,4 @@
-"""Our own watch begins where the kubelet does not tell its pods, and nowhere else."""
+"""Our own watch begins where the kubelet does not list its pods, and nowhere else."""
 
 import threading
 from collections.abc import Iterator
@@ -41,7 +41,7 @@ class Kubelet:
         eventually(lambda: self.looked > before)
 
 
-def test_a_kubelet_that_tells_its_pods_costs_no_watch() -> None:
+def test_a_kubelet_that_lists_its_pods_costs_no_watch() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(5):
@@ -49,7 +49,7 @@ def test_a_kubelet_that_tells_its_pods_costs_no_watch() -> None:
         assert not kubelet.watching.is_set()
 
 
-def test_a_kubelet_that_tells_its_pods_is_asked_once_a_minute() -> None:
+def test_a_kubelet_that_lists_its_pods_is_asked_once_a_minute() -> None:
     kubelet = Kubelet()
     with kubelet.followed():
         for _ in range(5):

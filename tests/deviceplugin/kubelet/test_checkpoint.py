@@ -1,4 +1,4 @@
-"""Reading the kubelet's record, whatever stands in it."""
+"""Reading the kubelet's record, whatever is written in it."""
 
 import json
 from pathlib import Path
@@ -28,7 +28,7 @@ def written(*entries: dict[str, Any]) -> bytes:
     return json.dumps({"Data": data, "Checksum": 4026531840}).encode()
 
 
-def test_devices_are_found_whatever_numa_node_they_stand_under() -> None:
+def test_devices_are_found_whatever_numa_node_they_are_listed_under() -> None:
     content = written(
         entry("u1", "main", {"-1": ["A"]}),
         entry("u2", "main", {"0": ["B"], "1": ["C", "D"]}),
@@ -82,7 +82,7 @@ def test_a_record_that_cannot_be_read_is_said_in_a_sentence(tmp_path: Path) -> N
         CheckpointFile(tmp_path, GPU).read()
 
 
-def test_other_resources_of_gpus_stand_beside() -> None:
+def test_holdings_include_other_resources_of_gpus() -> None:
     small = f"{names.MIG_RESOURCE_PREFIX}1g.10gb"
     content = written(
         entry("u1", "main", {"-1": ["A"]}),

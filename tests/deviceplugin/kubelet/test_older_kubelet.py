@@ -204,7 +204,7 @@ def test_a_new_pod_of_an_old_name_that_the_watch_has_not_shown_is_read(quiet: Ol
     assert quiet.kubelet.devices_of(second.uid) == {"GPU-2"}
 
 
-def test_two_of_one_name_that_both_wait_are_told_apart_by_nobody(node: OlderNode) -> None:
+def test_two_of_one_name_that_both_wait_cannot_be_distinguished(node: OlderNode) -> None:
     first = node.a_pod("GPU-1", name="trainer-0")
     node.in_step()
     node.deleted(first)

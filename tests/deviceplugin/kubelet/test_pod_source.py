@@ -99,7 +99,7 @@ def test_one_pod_may_be_remembered_several_are_asked_for_afresh() -> None:
     assert sources.pods.of(["c"]) is None
 
 
-def test_a_list_that_comes_late_does_not_hide_a_pod_from_whoever_asked_after_it() -> None:
+def test_a_list_that_comes_late_does_not_hide_a_pod_from_a_caller_that_asked_after_it() -> None:
     sources = Sources()
     sources.kubelet = (A, B)
 
@@ -174,7 +174,7 @@ def test_an_api_server_that_is_away_or_slow_is_given_up() -> None:
     answering.set()
 
 
-def test_what_our_own_watch_has_shown_since_it_was_asked_is_worth_another_look() -> None:
+def test_what_our_own_watch_has_shown_since_it_was_asked_is_read_again() -> None:
     sources, bound = Sources(), BoundPods(FakeClock())
     pods = PodSource(sources, sources, sources.stored, bound)
     sources.accepted, sources.in_store = frozenset({("default", "pod-a")}), (A,)

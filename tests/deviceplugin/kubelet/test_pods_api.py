@@ -82,7 +82,7 @@ def test_pods_that_cannot_hold_a_gpu_are_passed_over(kubelet: FakeKubelet) -> No
     assert [pod.metadata.name for pod in pods_api(kubelet, FakeClock()).list()] == ["whole", "part"]
 
 
-def test_a_pod_that_has_changed_is_told_as_it_is_now(kubelet: FakeKubelet) -> None:
+def test_a_pod_that_has_changed_is_reported_as_it_is_now(kubelet: FakeKubelet) -> None:
     pod = FakePod("whole", "uid-1", [FakeContainer("main", gpus=1)])
     kubelet.pods = {pod.uid: pod}
     api = pods_api(kubelet, FakeClock())
@@ -95,7 +95,7 @@ def test_a_pod_that_has_changed_is_told_as_it_is_now(kubelet: FakeKubelet) -> No
     assert api.list() == ()
 
 
-def test_for_whoever_names_pods_none_is_passed_over(kubelet: FakeKubelet) -> None:
+def test_for_a_caller_that_names_pods_none_is_passed_over(kubelet: FakeKubelet) -> None:
     kubelet.pods = {"uid-1": FakePod("without", "uid-1", [FakeContainer("main")])}
     (pod,) = pods_api(kubelet, FakeClock()).list(patient=False, gpus_only=False)
     assert pod.key == "default/without"

@@ -45,7 +45,7 @@ def test_a_change_is_pushed_at_once(kubelet: FakeKubelet) -> None:
         eventually(lambda: kubelet.allocatable == 4)
 
 
-def test_the_numa_node_is_told_where_it_is_known(kubelet: FakeKubelet) -> None:
+def test_the_numa_node_is_reported_where_it_is_known(kubelet: FakeKubelet) -> None:
     with RunningAgent(kubelet, offers=(*devices(1), *devices(2, numa=1)[1:])):
         assert not kubelet.devices["GPU-0"].HasField("topology")
         assert [node.ID for node in kubelet.devices["GPU-1"].topology.nodes] == [1]
@@ -80,7 +80,7 @@ def test_an_agent_without_devices_does_not_register(kubelet: FakeKubelet) -> Non
         assert kubelet.allocatable == 2
 
 
-def test_an_agent_without_devices_looks_once_a_second_and_asks_the_kubelet_nothing(
+def test_an_agent_without_devices_checks_once_a_second_and_asks_the_kubelet_nothing(
     kubelet: FakeKubelet,
 ) -> None:
     clock = FakeClock()

@@ -28,7 +28,7 @@ class Heard:
         self.orders.upsert(Node(metadata=Meta(name="node-a", annotations={names.DEVICE_ORDERS: text})))
 
 
-def test_cordons_and_clears_are_told_apart() -> None:
+def test_cordons_and_clears_are_distinguished() -> None:
     heard = Heard()
     given = {"GPU-0": DeviceOrder(cordoned="alice: x"), "GPU-1": DeviceOrder(cleared=THEN)}
     heard.says(encode_device_orders(given))
@@ -36,7 +36,7 @@ def test_cordons_and_clears_are_told_apart() -> None:
     assert heard.clears == [("GPU-1", "2026-11-27T16:00:00+00:00")]
 
 
-def test_what_has_not_changed_is_not_told_again() -> None:
+def test_what_has_not_changed_is_not_reported_again() -> None:
     heard = Heard()
     for _ in range(3):
         heard.says('{"GPU-0":{"cordoned":"alice: x"}}')

@@ -92,7 +92,7 @@ def test_mig_devices_are_not_labelled_where_they_are_not_handed_out() -> None:
     assert models(found) == {}
 
 
-def test_the_mixed_strategy_labels_each_profile_beside_whole_gpus() -> None:
+def test_the_mixed_strategy_labels_each_profile_next_to_whole_gpus() -> None:
     found = labels(
         scene(
             cut(card(0), "1g.10gb", "1g.10gb", "1g.10gb+me"),
@@ -215,7 +215,7 @@ def test_a_driver_version_of_two_parts_has_no_revision() -> None:
         ((4, 0), "undefined"),
     ],
 )
-def test_families_are_told_by_compute_capability(compute: tuple[int, int], name: str) -> None:
+def test_families_are_recognised_by_compute_capability(compute: tuple[int, int], name: str) -> None:
     assert family(compute) == name
 
 

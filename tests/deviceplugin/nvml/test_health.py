@@ -86,7 +86,7 @@ def test_instances_are_compared_each_for_itself() -> None:
         (EventKind.UNAVAILABLE, "The driver calls the GPU unavailable"),
     ],
 )
-def test_other_critical_events_are_told_by_name(kind: EventKind, reason: str) -> None:
+def test_other_critical_events_are_reported_by_name(kind: EventKind, reason: str) -> None:
     assert after(EventSeen(GpuEvent(A, kind, 0), 0.0)).reason(Scope(A)) == reason
 
 
@@ -98,7 +98,7 @@ def test_it_recovers_with_the_first_answer_and_is_healthy_after_a_quiet_minute()
     assert state.apply(ProbeAnswered(A, 0, 160.0)) == HealthState()
 
 
-def test_another_critical_xid_begins_the_quiet_minute_anew() -> None:
+def test_another_critical_xid_restarts_the_quiet_minute() -> None:
     state = after(
         xid(48, at=100.0), ProbeAnswered(A, 0, 105.0), xid(48, at=150.0), ProbeAnswered(A, 0, 200.0)
     )

@@ -1,4 +1,4 @@
-"""The health of GPUs through long random histories, beside what a naive reference remembers."""
+"""The health of GPUs through long random histories, compared with what a naive reference remembers."""
 
 from collections.abc import Callable
 
@@ -38,7 +38,7 @@ class HealthMachine(RuleBasedStateMachine):
         self.failures = dict.fromkeys(GPUS, 0)
 
     def see(self, gpu: str, seen: Observation) -> None:
-        """Tell the state of both GPUs, and that of this one alone."""
+        """Report the state of both GPUs, and that of this one alone."""
         self.health = self.health.apply(seen)
         self.alone[gpu] = self.alone[gpu].apply(seen)
 

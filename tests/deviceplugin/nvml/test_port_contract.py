@@ -180,7 +180,7 @@ def test_a_lost_gpu_fails_the_wait_of_the_stream_that_has_it(bench: Bench) -> No
     stream.close()
 
 
-def test_what_the_driver_asks_for_is_told(bench: Bench) -> None:
+def test_what_the_driver_asks_for_is_reported(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     assert bench.nvml.recovery_action(uuid) == 0
@@ -194,14 +194,14 @@ def test_without_a_driver_it_does_not_open(bench: Bench) -> None:
         bench.nvml.open()
 
 
-def test_how_a_gpu_is_used_is_told_in_the_units_of_the_port(bench: Bench) -> None:
+def test_how_a_gpu_is_used_is_reported_in_the_units_of_the_interface(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     bench.use_up(0, BUSY)
     assert bench.nvml.load(uuid, ()) == BUSY
 
 
-def test_how_a_lost_gpu_is_used_cannot_be_told(bench: Bench) -> None:
+def test_how_a_lost_gpu_is_used_cannot_be_reported(bench: Bench) -> None:
     bench.nvml.open()
     uuid = bench.nvml.uuid(0)
     bench.lose(0)

@@ -92,7 +92,7 @@ def test_events_name_their_gpu_though_it_is_lost(nvml: RealNvml, fake: FakeNvml)
     stream.close()
 
 
-def test_a_wait_without_news_ends_with_nothing(nvml: RealNvml) -> None:
+def test_a_wait_without_events_ends_with_nothing(nvml: RealNvml) -> None:
     stream = nvml.events([nvml.uuid(0)])
     assert stream.wait(0.01) is None
     stream.close()
@@ -195,7 +195,7 @@ def test_without_a_driver_it_says_so(fake: FakeNvml) -> None:
     nvml.close()
 
 
-def test_a_library_that_the_settings_name_and_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_library_that_the_settings_name_and_that_is_not_there_is_reported(tmp_path: Path) -> None:
     with pytest.raises(LibraryMissingError, match="settings name cannot be loaded"):
         RealNvml(tmp_path / "libnvidia-ml.so.1").open()
 
@@ -225,7 +225,7 @@ print(nvml.count())
 
 
 class Watched:
-    """A watching thread on the simulated library, and what it has told last."""
+    """A watching thread on the simulated library, and what it has reported last."""
 
     def __init__(self, fake: FakeNvml) -> None:
         self.fake = fake
@@ -259,7 +259,7 @@ class Watched:
 
 @pytest.fixture
 def watched(fake: FakeNvml) -> Iterator[Watched]:
-    """A running thread that has told of four GPUs."""
+    """A running thread that has reported four GPUs."""
     watched = Watched(fake)
     watched.thread.start()
     watched.until(lambda: bool(watched.told) and len(watched.told[-1].devices) == 4)
@@ -271,9 +271,9 @@ def watched(fake: FakeNvml) -> Iterator[Watched]:
     assert not watched.thread.is_alive()
 
 
-def test_the_thread_tells_of_an_xid_of_one_gpu(watched: Watched) -> None:
+def test_the_thread_reports_an_xid_of_one_gpu(watched: Watched) -> None:
     def told() -> bool:
-        # An event that comes while NVML is initialised anew is not heard: the error comes again.
+        # An event that comes while NVML is reinitialised is not heard: the error comes again.
         watched.fake.xid(3, 79)
         return watched.reason(3) == "XID 79: GPU has fallen off the bus; it needs a reset"
 
@@ -281,7 +281,7 @@ def test_the_thread_tells_of_an_xid_of_one_gpu(watched: Watched) -> None:
     assert watched.reason(0) is None
 
 
-def test_the_thread_tells_of_a_lost_gpu_and_of_its_return(watched: Watched) -> None:
+def test_the_thread_reports_a_lost_gpu_and_its_return(watched: Watched) -> None:
     watched.fake.lose(1)
     watched.until(lambda: watched.reason(1) is not None)
     assert watched.reason(0) is None
@@ -328,7 +328,7 @@ def test_a_driver_without_the_newer_question_for_memory_is_asked_the_older(
     assert nvml.load(nvml.uuid(0), ()).memory_used == (5 << 30) + reserved
 
 
-def test_a_process_that_is_in_two_lists_is_told_once(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_a_process_that_is_in_two_lists_is_reported_once(nvml: RealNvml, fake: FakeNvml) -> None:
     fake.processes(
         0,
         RunningProcess(9, 5, kind="g"),
@@ -343,7 +343,7 @@ def test_a_process_that_is_in_two_lists_is_told_once(nvml: RealNvml, fake: FakeN
     )
 
 
-def test_of_a_gpu_in_parts_processes_and_memory_are_told_by_part(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_of_a_gpu_in_parts_processes_and_memory_are_reported_by_part(nvml: RealNvml, fake: FakeNvml) -> None:
     parts = mig(default_gpus(0)[0], ["1g.10gb", "3g.40gb"])
     fake.mig(0, parts)
     first, second = parts
@@ -387,7 +387,7 @@ def test_gpus_that_are_bound_or_unbound_are_heard_of_once(nvml: RealNvml, fake: 
     stream.close()
 
 
-def test_a_driver_that_does_not_tell_of_binding_is_asked_in_vain(nvml: RealNvml, fake: FakeNvml) -> None:
+def test_a_driver_that_does_not_report_binding_is_asked_in_vain(nvml: RealNvml, fake: FakeNvml) -> None:
     function_not_found = 13
     fake.error("nvmlSystemEventSetCreate", None, function_not_found)
     stream = nvml.events([nvml.uuid(0)])

@@ -21,9 +21,9 @@ def nothing() -> None:
 def watched(nvml: MemoryNvml, *script: Step) -> list[NvmlReport]:
     """What is reported while the script happens."""
     nvml.script.extend(script)
-    told: list[NvmlReport] = []
-    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND).run(nvml.stop)
-    return told
+    reports: list[NvmlReport] = []
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND).run(nvml.stop)
+    return reports
 
 
 def reasons(report: NvmlReport) -> dict[str, str | None]:
@@ -31,21 +31,21 @@ def reasons(report: NvmlReport) -> dict[str, str | None]:
 
 
 def test_the_gpus_are_reported_at_once() -> None:
-    told = watched(MemoryNvml([a_gpu(0), a_gpu(1)]))
-    assert [reasons(report) for report in told] == [{"GPU-0": None, "GPU-1": None}]
-    assert told[0].problem is None
+    reports = watched(MemoryNvml([a_gpu(0), a_gpu(1)]))
+    assert [reasons(report) for report in reports] == [{"GPU-0": None, "GPU-1": None}]
+    assert reports[0].problem is None
 
 
-def test_a_gpu_whose_events_cannot_be_had_is_told_and_probed_all_the_same() -> None:
+def test_a_gpu_whose_events_cannot_be_had_is_reported_and_probed_all_the_same() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].events_unavailable = True
 
     def lose() -> None:
         nvml.gpus[0].lost = True
 
-    told = watched(nvml, lose, *[nothing] * 10)
-    assert told[1].events_unavailable == ("Events of GPU-0 cannot be had: No permission.",)
-    assert reasons(told[2])["GPU-0"] == "The GPU is lost"
+    reports = watched(nvml, lose, *[nothing] * 10)
+    assert reports[1].events_unavailable == ("Events of GPU-0 cannot be had: No permission.",)
+    assert reasons(reports[2])["GPU-0"] == "The GPU is lost"
 
 
 def test_nothing_new_is_not_reported_again() -> None:
@@ -54,10 +54,10 @@ def test_nothing_new_is_not_reported_again() -> None:
 
 def test_a_critical_xid_is_reported_and_a_quiet_minute_later_it_is_over() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
-    told = watched(nvml, lambda: xid("GPU-0", 48), *[nothing] * 70)
+    reports = watched(nvml, lambda: xid("GPU-0", 48), *[nothing] * 70)
     fault = "XID 48: double-bit memory error"
-    assert [reasons(report)["GPU-0"] for report in told] == [None, f"{fault}; recovering", None]
-    assert [reasons(report)["GPU-1"] for report in told] == [None, None, None]
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, f"{fault}; recovering", None]
+    assert [reasons(report)["GPU-1"] for report in reports] == [None, None, None]
 
 
 def test_an_xid_of_a_program_is_not_reported() -> None:
@@ -73,9 +73,9 @@ def test_a_gpu_lost_without_an_event_is_noticed_and_back_when_it_answers() -> No
     def come_back() -> None:
         nvml.gpus[0].lost = False
 
-    told = watched(nvml, lose, *[nothing] * 3, come_back, *[nothing] * 10)
-    assert [reasons(report)["GPU-0"] for report in told] == [None, "The GPU is lost", None]
-    assert all(reasons(report)["GPU-1"] is None for report in told)
+    reports = watched(nvml, lose, *[nothing] * 3, come_back, *[nothing] * 10)
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, "The GPU is lost", None]
+    assert all(reasons(report)["GPU-1"] is None for report in reports)
 
 
 def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed() -> None:
@@ -85,16 +85,16 @@ def test_a_gpu_that_is_lost_under_a_driver_without_recovery_actions_is_noticed()
     def lose() -> None:
         nvml.gpus[0].lost = True
 
-    told = watched(nvml, lose, *[nothing] * 20)
-    assert [reasons(report)["GPU-0"] for report in told] == [None, "The GPU is lost", "The GPU is lost"]
-    assert [report.devices[0].state for report in told] == [State.HEALTHY, State.SUSPECT, State.UNHEALTHY]
+    reports = watched(nvml, lose, *[nothing] * 20)
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, "The GPU is lost", "The GPU is lost"]
+    assert [report.devices[0].state for report in reports] == [State.HEALTHY, State.SUSPECT, State.UNHEALTHY]
 
 
 def test_events_of_the_others_are_heard_while_one_is_lost() -> None:
     nvml = MemoryNvml([a_gpu(0), a_gpu(1)])
     nvml.gpus[0].lost = True
-    told = watched(nvml, nothing, lambda: xid("GPU-1", 79))
-    assert reasons(told[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus; it needs a reset"}
+    reports = watched(nvml, nothing, lambda: xid("GPU-1", 79))
+    assert reasons(reports[-1]) == {"GPU-1": "XID 79: GPU has fallen off the bus; it needs a reset"}
 
 
 def test_a_wait_that_fails_is_paused_and_never_loops_hot() -> None:
@@ -118,9 +118,9 @@ def test_a_wanted_reset_is_reported_and_over_when_the_driver_asks_for_nothing() 
 
         return step
 
-    told = watched(nvml, ask(1), ask(0), *[nothing] * 70)
-    wish = "The driver asks for a reset of the GPU"
-    assert [reasons(report)["GPU-0"] for report in told] == [None, wish, f"{wish}; recovering", None]
+    reports = watched(nvml, ask(1), ask(0), *[nothing] * 70)
+    request = "The driver asks for a reset of the GPU"
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, request, f"{request}; recovering", None]
 
 
 def test_a_change_of_mig_is_read_afresh() -> None:
@@ -130,8 +130,8 @@ def test_a_change_of_mig_is_read_afresh() -> None:
         nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
         return GpuEvent("GPU-0", EventKind.MIG_CHANGED, 0)
 
-    told = watched(nvml, divide)
-    assert [sorted(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "MIG-1"]]
+    reports = watched(nvml, divide)
+    assert [sorted(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "MIG-1"]]
 
 
 def test_without_a_library_it_says_so_once_and_keeps_looking() -> None:
@@ -140,8 +140,8 @@ def test_without_a_library_it_says_so_once_and_keeps_looking() -> None:
     def install() -> None:
         nvml.fault = None
 
-    told = watched(nvml, nothing, nothing, install, nothing)
-    assert [(report.problem, len(report.devices)) for report in told] == [
+    reports = watched(nvml, nothing, nothing, install, nothing)
+    assert [(report.problem, len(report.devices)) for report in reports] == [
         ("There is no NVML library", 0),
         (None, 1),
     ]
@@ -172,9 +172,9 @@ def test_a_driver_that_goes_away_makes_all_gpus_unhealthy_until_it_is_back() -> 
     def load() -> None:
         nvml.fault = None
 
-    told = watched(nvml, unload, *[nothing] * 3610, load, nothing)
-    assert [report.problem for report in told] == [None, "The NVIDIA driver is not loaded", None]
-    assert [reasons(report)["GPU-0"] for report in told] == [None, "The NVIDIA driver is not loaded", None]
+    reports = watched(nvml, unload, *[nothing] * 3610, load, nothing)
+    assert [report.problem for report in reports] == [None, "The NVIDIA driver is not loaded", None]
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, "The NVIDIA driver is not loaded", None]
 
 
 def test_a_node_without_gpus_says_so_and_finds_one_that_comes() -> None:
@@ -183,8 +183,8 @@ def test_a_node_without_gpus_says_so_and_finds_one_that_comes() -> None:
     def plug() -> None:
         nvml.gpus.append(a_gpu(0))
 
-    told = watched(nvml, nothing, plug, nothing)
-    assert [(report.problem, len(report.devices)) for report in told] == [
+    reports = watched(nvml, nothing, plug, nothing)
+    assert [(report.problem, len(report.devices)) for report in reports] == [
         ("NVML lists no GPU on this node.", 0),
         (None, 1),
     ]
@@ -196,8 +196,8 @@ def test_a_new_gpu_is_found_at_the_next_initialisation() -> None:
     def plug() -> None:
         nvml.gpus.append(a_gpu(1))
 
-    told = watched(nvml, plug, *[nothing] * 3610)
-    assert [sorted(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "GPU-1"]]
+    reports = watched(nvml, plug, *[nothing] * 3610)
+    assert [sorted(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "GPU-1"]]
 
 
 def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
@@ -210,8 +210,8 @@ def test_a_gpu_that_cannot_be_read_for_a_while_is_read_afresh() -> None:
     def repair() -> None:
         nvml.gpus[0].broken = False
 
-    told = watched(nvml, spoil, repair, *[nothing] * 10)
-    assert [reasons(report)["GPU-0"] for report in told] == [
+    reports = watched(nvml, spoil, repair, *[nothing] * 10)
+    assert [reasons(report)["GPU-0"] for report in reports] == [
         None,
         "nvmlDeviceGetName answers Unknown Error",
         None,
@@ -238,12 +238,12 @@ def test_silence_is_measured_since_nvml_last_gave_control_back() -> None:
 
 def test_a_gpu_that_is_cleared_is_probed_and_healthy_at_the_next_wait() -> None:
     nvml = MemoryNvml([a_gpu(0)])
-    told: list[NvmlReport] = []
-    watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND)
+    reports: list[NvmlReport] = []
+    watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND)
     nvml.script.extend([lambda: xid("GPU-0", 79), nothing, lambda: watch.clear("GPU-0", "now"), nothing])
     watch.run(nvml.stop)
     fault = "XID 79: GPU has fallen off the bus; it needs a reset"
-    assert [reasons(report)["GPU-0"] for report in told] == [None, fault, None]
+    assert [reasons(report)["GPU-0"] for report in reports] == [None, fault, None]
     assert nvml.seconds <= 5
 
 
@@ -253,8 +253,8 @@ def test_memory_rows_are_asked_for_with_every_probe() -> None:
     def wear_out() -> None:
         nvml.gpus[0].rows = RemappedRows(failed=True)
 
-    told = watched(nvml, wear_out, *[nothing] * 10)
-    assert reasons(told[-1]) == {"GPU-0": "Memory rows are damaged and cannot be replaced"}
+    reports = watched(nvml, wear_out, *[nothing] * 10)
+    assert reasons(reports[-1]) == {"GPU-0": "Memory rows are damaged and cannot be replaced"}
 
 
 class Notes:
@@ -276,49 +276,49 @@ class Notes:
 
 def remembering(notes: Notes, nvml: MemoryNvml, *script: Step) -> list[NvmlReport]:
     nvml.script.extend(script)
-    told: list[NvmlReport] = []
-    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes).run(nvml.stop)
-    return told
+    reports: list[NvmlReport] = []
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, memory=notes).run(nvml.stop)
+    return reports
 
 
-def test_an_agent_that_starts_anew_knows_what_needs_a_reset() -> None:
+def test_an_agent_that_restarts_knows_what_needs_a_reset() -> None:
     notes = Notes()
     remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), lambda: xid("GPU-0", 79), lambda: xid("GPU-1", 48))
-    told = remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), *[nothing] * 200)
+    reports = remembering(notes, MemoryNvml([a_gpu(0), a_gpu(1)]), *[nothing] * 200)
     fault = "XID 79: GPU has fallen off the bus; it needs a reset"
-    assert [reasons(report) for report in told] == [{"GPU-0": fault, "GPU-1": None}]
+    assert [reasons(report) for report in reports] == [{"GPU-0": fault, "GPU-1": None}]
 
 
 def test_after_a_boot_of_the_node_it_does_not_count_any_more() -> None:
     notes = Notes()
     remembering(notes, MemoryNvml([a_gpu(0)]), lambda: xid("GPU-0", 79))
     notes.now = "boot-2"
-    told = remembering(notes, MemoryNvml([a_gpu(0)]), nothing)
-    assert [reasons(report) for report in told] == [{"GPU-0": None}]
+    reports = remembering(notes, MemoryNvml([a_gpu(0)]), nothing)
+    assert [reasons(report) for report in reports] == [{"GPU-0": None}]
     assert notes.known.faults == {}
 
 
-def test_a_driver_that_was_loaded_anew_beneath_a_living_agent_ends_it_too() -> None:
+def test_a_driver_that_was_reloaded_beneath_a_living_agent_ends_it_too() -> None:
     notes, nvml = Notes(), MemoryNvml([a_gpu(0)])
 
     def reload() -> None:
         notes.now = "boot-1, second load"
 
-    told = remembering(notes, nvml, lambda: xid("GPU-0", 79), reload, *[nothing] * 3700)
-    assert [reasons(report)["GPU-0"] for report in told][-1] is None
+    reports = remembering(notes, nvml, lambda: xid("GPU-0", 79), reload, *[nothing] * 3700)
+    assert [reasons(report)["GPU-0"] for report in reports][-1] is None
 
 
-def test_an_order_to_clear_counts_once_also_for_an_agent_that_starts_anew() -> None:
+def test_an_order_to_clear_counts_once_also_for_an_agent_that_restarts() -> None:
     notes = Notes()
 
     def played(*script: Step) -> str | None:
         nvml = MemoryNvml([a_gpu(0)])
-        told: list[NvmlReport] = []
-        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, periods=EVERY_SECOND, memory=notes)
+        reports: list[NvmlReport] = []
+        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, periods=EVERY_SECOND, memory=notes)
         # The Node says it again to every agent that starts.
         nvml.script.extend([lambda: watch.clear("GPU-0", "the first order"), nothing, *script, nothing])
         watch.run(nvml.stop)
-        return reasons(told[-1])["GPU-0"]
+        return reasons(reports[-1])["GPU-0"]
 
     fault = "XID 79: GPU has fallen off the bus; it needs a reset"
     assert played() is None
@@ -328,11 +328,11 @@ def test_an_order_to_clear_counts_once_also_for_an_agent_that_starts_anew() -> N
 
 def test_an_agent_that_is_not_to_wait_ends_without_gpus_and_with_the_sentence() -> None:
     for nvml in (MemoryNvml([]), MemoryNvml([a_gpu(0)], fault=no_driver())):
-        told: list[NvmlReport] = []
-        watch = GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False)
+        reports: list[NvmlReport] = []
+        watch = GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False)
         with pytest.raises(NoGpusError) as ended:
             watch.run(nvml.stop)
-        assert [report.problem for report in told] == [str(ended.value)]
+        assert [report.problem for report in reports] == [str(ended.value)]
 
 
 def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> None:
@@ -342,9 +342,9 @@ def test_an_agent_that_has_had_gpus_waits_for_their_driver_all_the_same() -> Non
         nvml.fault = no_driver()
 
     nvml.script.extend([unload, *[nothing] * 7210])
-    told: list[NvmlReport] = []
-    GpuWatch(nvml, lambda _: 0, told.append, clock=nvml, patient=False).run(nvml.stop)
-    assert told[-1].problem == "The NVIDIA driver is not loaded"
+    reports: list[NvmlReport] = []
+    GpuWatch(nvml, lambda _: 0, reports.append, clock=nvml, patient=False).run(nvml.stop)
+    assert reports[-1].problem == "The NVIDIA driver is not loaded"
 
 
 def measured(nvml: MemoryNvml, *script: Step) -> list[UsageReport]:
@@ -393,14 +393,14 @@ def test_a_flood_of_events_does_not_stop_the_measuring() -> None:
     assert len(measured(nvml, *[lambda: xid("GPU-0", 13)] * 25)) == 3
 
 
-def test_a_new_layout_without_an_event_is_seen_at_the_next_look() -> None:
+def test_a_new_layout_without_an_event_is_seen_in_the_next_round() -> None:
     nvml = MemoryNvml([a_gpu(0)])
 
     def cut() -> None:
         nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192)]
 
-    told = watched(nvml, cut, *[nothing] * 61)
-    assert [list(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "MIG-1"]]
+    reports = watched(nvml, cut, *[nothing] * 61)
+    assert [list(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "MIG-1"]]
     assert nvml.opened == 1
 
 
@@ -411,8 +411,8 @@ def test_a_gpu_that_is_bound_to_the_driver_is_seen_at_once() -> None:
         nvml.gpus.append(a_gpu(1))
         nvml.rebound = True
 
-    told = watched(nvml, nothing, bind, nothing)
-    assert [list(reasons(report)) for report in told] == [["GPU-0"], ["GPU-0", "GPU-1"]]
+    reports = watched(nvml, nothing, bind, nothing)
+    assert [list(reasons(report)) for report in reports] == [["GPU-0"], ["GPU-0", "GPU-1"]]
     assert nvml.opened == 2
 
 
@@ -428,17 +428,17 @@ def test_a_gpu_that_is_taken_from_the_driver_is_unhealthy_and_back_when_it_is_bo
         nvml.gpus.append(taken)
         nvml.rebound = True
 
-    told = watched(nvml, unbind, nothing, bind, nothing)
+    reports = watched(nvml, unbind, nothing, bind, nothing)
     gone = "NVML does not list this GPU any more"
-    assert [reasons(report)["GPU-1"] for report in told] == [None, gone, None]
-    assert {reasons(report)["GPU-0"] for report in told} == {None}
+    assert [reasons(report)["GPU-1"] for report in reports] == [None, gone, None]
+    assert {reasons(report)["GPU-0"] for report in reports} == {None}
 
 
 def test_an_xid_of_one_mig_device_leaves_its_siblings_well() -> None:
     nvml = MemoryNvml([a_gpu(0)])
     nvml.gpus[0].mig = [MigFacts("MIG-1", "3g.40gb", 1, 0, 40192), MigFacts("MIG-2", "3g.40gb", 2, 0, 40192)]
-    told = watched(nvml, lambda: xid("GPU-0", 48, gpu_instance=2))
-    assert reasons(told[1]) == {
+    reports = watched(nvml, lambda: xid("GPU-0", 48, gpu_instance=2))
+    assert reasons(reports[1]) == {
         "GPU-0": None,
         "MIG-1": None,
         "MIG-2": "XID 48: double-bit memory error; recovering",

@@ -24,7 +24,7 @@ def test_a_known_number_says_what_it_means() -> None:
     assert xids.xid_message(79) == "XID 79: GPU has fallen off the bus"
 
 
-def test_no_number_stands_in_two_tables() -> None:
+def test_no_number_is_in_two_tables() -> None:
     tables = (xids.APPLICATION, xids.ANNOUNCEMENTS, xids.CRITICAL)
     assert len({number for table in tables for number in table}) == sum(len(table) for table in tables)
 

@@ -1,4 +1,4 @@
-"""Nobody waits for whoever reads the log."""
+"""Nobody waits for a reader of the log."""
 
 import threading
 

@@ -8,7 +8,7 @@ from cluster.fake.clock import FakeClock
 from deviceplugin.process.loop_watchdog import LONGEST_ROUND, WatchedClock, alive
 
 
-def test_a_loop_that_is_stuck_in_its_work_is_told() -> None:
+def test_a_loop_that_is_stuck_in_its_work_is_reported() -> None:
     clock = FakeClock()
     loop, other = WatchedClock("preparation", clock), WatchedClock("publisher", clock)
     check = alive([other, loop])

@@ -19,7 +19,7 @@ def named(one: Pod, **said: str) -> Pod:
     )
 
 
-def test_a_holder_is_told_with_pod_user_booking_and_source() -> None:
+def test_a_holder_is_reported_with_pod_user_booking_and_source() -> None:
     alices = named(pod("a", assignment=["GPU-1"]), **{names.USER: "alice", names.BOOKING: "b-1"})
     (one,) = holders(GPUS, held(a="GPU-1"), (alices,))
     assert (one.device, one.index, one.uid, one.containers) == ("GPU-1", 1, "a", ("main",))
@@ -47,7 +47,7 @@ def test_a_pod_that_has_ended_holds_nothing_though_the_record_keeps_it() -> None
     assert holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,)) == ()
 
 
-def test_a_pod_that_is_not_known_yet_is_told_without_its_name_where_pods_are_old() -> None:
+def test_a_pod_that_is_not_known_yet_is_reported_without_its_name_where_pods_are_old() -> None:
     ended = pod("a", phase="Failed")
     found = holders(GPUS, held(a="GPU-0", b="GPU-1"), (ended,), is_current=False)
     assert [(one.device, one.uid, one.pod) for one in found] == [("GPU-1", "b", "")]
@@ -66,7 +66,7 @@ def test_the_same_device_may_have_several_holders_and_a_pod_several_devices() ->
     }
 
 
-def test_a_device_that_two_containers_have_is_told_once() -> None:
+def test_a_device_that_two_containers_have_is_reported_once() -> None:
     record = PodDevices({("a", "setup"): frozenset({"GPU-0"}), ("a", "main"): frozenset({"GPU-0"})})
     (one,) = holders(GPUS, record, (pod("a"),))
     assert one.containers == ("main", "setup")

@@ -57,14 +57,14 @@ def node() -> Node:
     return Node()
 
 
-def test_the_holders_of_this_moment_are_told(node: Node) -> None:
+def test_the_holders_of_this_moment_are_shown(node: Node) -> None:
     assert [(one["device"], one["pod"]) for one in node.told["holders"]] == [("GPU-1", "pod-a")]
     node.holdings = held(a="GPU-0")
     assert [(one["device"], one["source"]) for one in node.told["holders"]] == [("GPU-0", "kubelet")]
 
 
 @pytest.mark.parametrize("peer", ["10.0.3.7", "192.168.0.2", "fd00::1", ""])
-def test_another_machine_or_pod_is_told_nothing(node: Node, peer: str) -> None:
+def test_another_machine_or_pod_is_shown_nothing(node: Node, peer: str) -> None:
     status, text = node.ask(peer=peer)
     assert status == HTTPStatus.FORBIDDEN
     assert "port-forward" in text

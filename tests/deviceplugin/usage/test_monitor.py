@@ -35,7 +35,7 @@ def node(tmp_path: Path) -> MeasuredNode:
     return MeasuredNode(tmp_path)
 
 
-def test_what_is_measured_is_told_in_base_units_with_pod_user_and_booking(node: MeasuredNode) -> None:
+def test_what_is_measured_is_reported_in_base_units_with_pod_user_and_booking(node: MeasuredNode) -> None:
     node.measured(GPU_0=busy(), GPU_1=GpuUsage(utilisation=0))
     assert node.says("device_utilisation_ratio", **ON_0, **ALICES) == 0.87
     assert node.says("device_memory_activity_ratio", **ON_0, **ALICES) == 0.4
@@ -47,7 +47,7 @@ def test_what_is_measured_is_told_in_base_units_with_pod_user_and_booking(node: 
     assert node.series("device_power_watts") == [ON_0 | ALICES], "what a card does not say is not told"
 
 
-def test_who_is_on_a_device_is_told_with_its_source(node: MeasuredNode) -> None:
+def test_who_is_on_a_device_is_reported_with_its_source(node: MeasuredNode) -> None:
     node.measured()
     assert node.says("device_holder", **ON_0, **ALICES, source="kubelet") == 1
     assert len(node.series("device_holder")) == 1
@@ -89,7 +89,7 @@ def test_a_driver_that_hangs_leaves_holders_and_no_old_measurement(node: Measure
     assert node.measurer.annotations() == {names.USE: None}
 
 
-def test_without_any_measurement_holders_are_told(node: MeasuredNode) -> None:
+def test_without_any_measurement_holders_are_reported(node: MeasuredNode) -> None:
     assert node.measurer.age() is None
     node.measurer.once()
     assert len(node.series("device_holder")) == 1
@@ -113,7 +113,7 @@ def test_a_part_of_a_gpu_has_series_of_its_own(tmp_path: Path) -> None:
 # --- squatters --------------------------------------------------------------------------------------------
 
 
-def test_a_process_of_nobodys_is_told_once_it_was_seen_twice(node: MeasuredNode) -> None:
+def test_a_process_of_nobodys_is_reported_once_it_was_seen_twice(node: MeasuredNode) -> None:
     node.run(4711)
     node.measured(GPU_1=busy(GpuProcess(4711, 2 * GIB)))
     assert (node.series("squatters"), node.events) == ([], [])
@@ -130,7 +130,7 @@ def test_a_process_of_nobodys_is_told_once_it_was_seen_twice(node: MeasuredNode)
     assert node.series("squatters") == []
 
 
-def test_a_process_of_a_pod_that_does_not_hold_the_gpu_is_told_with_both_pods(node: MeasuredNode) -> None:
+def test_a_process_of_a_pod_that_does_not_hold_the_gpu_is_reported_with_both_pods(node: MeasuredNode) -> None:
     assert node.pods is not None
     node.pods = (*node.pods, owned(UID_B, "lab", user="bob"))
     node.run(8, uid=UID_B)
@@ -162,7 +162,7 @@ def test_nobody_is_accused_while_the_kubelets_record_cannot_be_read(node: Measur
     assert (node.series("squatters"), node.events) == ([], [])
 
 
-def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_told(node: MeasuredNode) -> None:
+def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_reported(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.measured(GPU_0=busy(GpuProcess(7, GIB)))
     node.holdings, node.pods = PodDevices(), ()
@@ -172,7 +172,7 @@ def test_a_pods_last_process_that_outlives_it_for_a_moment_is_not_told(node: Mea
     assert node.events == []
 
 
-def test_a_squatter_waits_for_the_node_to_be_known_and_is_told_then(tmp_path: Path) -> None:
+def test_a_squatter_waits_for_the_node_to_be_known_and_is_reported_then(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, knows_node=False)
     node.run(4711)
     for _ in range(3):
@@ -183,7 +183,7 @@ def test_a_squatter_waits_for_the_node_to_be_known_and_is_told_then(tmp_path: Pa
     assert len(node.events) == 1
 
 
-def test_many_squatters_are_all_counted_and_told_bit_by_bit(node: MeasuredNode) -> None:
+def test_many_squatters_are_all_counted_and_reported_bit_by_bit(node: MeasuredNode) -> None:
     crowd = tuple(GpuProcess(pid, pid * MIB) for pid in range(100, 130))
     for one in crowd:
         node.run(one.pid)
@@ -203,7 +203,7 @@ def test_many_squatters_are_all_counted_and_told_bit_by_bit(node: MeasuredNode) 
 # --- the Lease --------------------------------------------------------------------------------------------
 
 
-def test_the_lease_tells_the_booking_server_how_gpus_are_used(node: MeasuredNode) -> None:
+def test_the_lease_reports_to_the_booking_server_how_gpus_are_used(node: MeasuredNode) -> None:
     node.run(7, uid=UID_A)
     node.run(4711)
     for _ in range(2):
@@ -224,7 +224,7 @@ def test_the_lease_tells_the_booking_server_how_gpus_are_used(node: MeasuredNode
     assert squatter.uid is None
 
 
-def test_the_text_is_made_anew_no_more_often_than_it_is_set(tmp_path: Path) -> None:
+def test_the_text_is_rebuilt_no_more_often_than_it_is_set(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, report_every=60)
     texts = []
     for _ in range(12):
@@ -233,7 +233,7 @@ def test_the_text_is_made_anew_no_more_often_than_it_is_set(tmp_path: Path) -> N
     assert len(set(texts)) == 2
 
 
-def test_nothing_is_told_where_it_is_not_to_be(tmp_path: Path) -> None:
+def test_nothing_is_reported_where_it_is_not_to_be(tmp_path: Path) -> None:
     node = MeasuredNode(tmp_path, report_every=0)
     node.measured(GPU_0=busy())
     assert node.measurer.text() is None

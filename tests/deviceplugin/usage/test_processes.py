@@ -47,7 +47,7 @@ def test_what_is_not_the_kernels_form_is_not_seen(tmp_path: Path, broken: str) -
     assert Processes(tmp_path).see(7) is None
 
 
-def test_the_kernel_tells_of_this_very_process() -> None:
+def test_the_kernel_reports_this_very_process() -> None:
     seen = Processes(Path("/proc")).see(os.getpid())
     assert seen is not None
     assert seen.command == Path("/proc/self/comm").read_text().strip()

@@ -45,7 +45,7 @@ def seen(pid: int, uid: str | None, command: str = "python3") -> LiveProcess:
 def judged(
     process: GpuProcess, who: LiveProcess | None, *held: Holder, on: str = "GPU-0", tolerated: str = ""
 ) -> list[tuple[str, int]]:
-    """(Device, pid) of whoever is found, where one process runs on a GPU."""
+    """(Device, pid) of each process that is found, where one process runs on a GPU."""
     found = squatting(
         processes_on_devices(NODE, {on: GpuUsage(processes=(process,))}),
         {} if who is None else {process.pid: who},
@@ -94,7 +94,7 @@ def test_a_part_that_is_not_known_counts_as_the_whole() -> None:
     assert judged(GpuProcess(7, 1, 9, 9), seen(7, None), on="GPU-1") == [("GPU-1", 7)]
 
 
-def test_only_who_is_seen_twice_is_told() -> None:
+def test_only_who_is_seen_twice_is_reported() -> None:
     suspects = Suspects()
     one = SquattingProcess("GPU-0", 0, seen(7, None), 1)
     again = SquattingProcess("GPU-0", 0, LiveProcess(7, "99", "python3", Place()), 1)
