@@ -9,7 +9,7 @@ from docs.generate import TABLES
 from docs.tables.markdown import ROOT
 
 
-def test_every_cause_stands_in_the_table_once() -> None:
+def test_every_cause_is_in_the_table_once() -> None:
     causes = [found for found in vars(reasons).values() if isinstance(found, Cause)]
     assert sorted(causes, key=lambda cause: cause.code) == sorted(reasons.ALL, key=lambda cause: cause.code)
     lines = TABLES["rejections"]().splitlines()[2:]
@@ -33,6 +33,6 @@ def test_nobody_makes_a_reason_without_its_cause() -> None:
     assert makers == {"cluster/decide/reasons.py"}
 
 
-def test_what_the_scheduler_is_told_names_the_code() -> None:
+def test_what_the_scheduler_is_refused_with_names_the_code() -> None:
     assert reasons.NO_SUCH.said(" of model x").with_code == "no GPU of model x on this node [no-such-gpu]"
     assert reasons.KEPT.said().code == "held-for-booked-pod"
