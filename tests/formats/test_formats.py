@@ -178,7 +178,7 @@ def test_what_agents_and_server_wrote_on_a_node_is_read(kept: Kept) -> None:
     assert written_labels(node.metadata) == LABELS
 
 
-def test_what_stands_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
+def test_what_is_written_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "waits", Pod)
     assert pod.metadata.annotation(names.USER) == "alice"
     assert pod.metadata.annotation(names.ADMITTED) == "true"
@@ -191,7 +191,7 @@ def test_what_stands_on_a_booked_pod_that_waits_is_read(kept: Kept) -> None:
     assert since(pod) == at(23, 9, 31)
 
 
-def test_what_stands_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
+def test_what_is_written_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "leaves", Pod)
     assert decode_assignment(pod.metadata.annotation(names.ASSIGNED) or "") == ASSIGNED
     assert is_guarded(pod)
@@ -203,7 +203,7 @@ def test_what_stands_on_a_pod_that_leaves_is_read(kept: Kept) -> None:
     assert pod.metadata.annotation(names.NOTICE)
 
 
-def test_what_stands_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
+def test_what_is_written_on_a_pod_that_came_back_is_read(kept: Kept) -> None:
     pod = kept.read("Pod", "came-back", Pod)
     assert first_created(pod) == at(20, 8)
     assert pod.metadata.annotation(names.RECREATED_FROM) == "uid-before"
