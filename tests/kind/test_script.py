@@ -139,7 +139,7 @@ def test_it_says_where_the_page_is_and_how_somebody_who_is_there_signs_in(
         assert matched.expand(rule["user"]) == user
 
 
-def test_a_cluster_that_stands_is_used_again(laptop: Laptop) -> None:
+def test_a_cluster_that_exists_is_used_again(laptop: Laptop) -> None:
     laptop.install(*PROGRAMS)
     assert up(laptop, clusters=f"other\n{CLUSTER}").returncode == 0
     assert not laptop.calls("kind", "create")
