@@ -17,7 +17,7 @@ def test_quick(): pass
 """
 
 
-def test_only_who_took_longer_than_it_states_is_told() -> None:
+def test_only_a_test_that_took_longer_than_it_states_is_reported() -> None:
     took = {"quick": 3.0, "slow": 31.0, "states nothing": 500.0}
     stated = {"quick": 20.0, "slow": 20.0, "not played": 5.0}
     assert over(took, stated) == ["over its budget: slow took 31 s of 20 s (docs/testing.md)"]

@@ -40,5 +40,5 @@ def test_without_a_flake_the_table_is_a_sentence(tmp_path: Path) -> None:
     assert table(read(tmp_path / "flakes.jsonl")) == ["No test has flaked here since flakes.jsonl was begun."]
 
 
-def test_a_flake_is_told_with_its_first_reason() -> None:
+def test_a_flake_is_reported_with_its_first_reason() -> None:
     assert line_of(FAILURE) == "FLAKED: tests/e2e/test_x.py::test_a: AssertionError: late"

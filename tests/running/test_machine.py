@@ -5,7 +5,7 @@ import pytest
 from tests.running.machine import describe, load, processor_times, steal
 
 
-def test_stolen_time_is_read_beside_all_of_it_without_counting_guests_twice() -> None:
+def test_stolen_time_is_read_next_to_all_of_it_without_counting_guests_twice() -> None:
     stat = "cpu  100 0 50 800 10 0 5 35 100 0\ncpu0 1 2 3\n"
     assert processor_times(stat) == (35, 1000)
 

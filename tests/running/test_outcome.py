@@ -86,14 +86,16 @@ def test_a_broken_law_ends_the_session_at_once(tmp_path: Path, surfaces: str, wh
 SHARED = f"@pytest.fixture(scope='session')\ndef f():\n    yield\n    raise {BREACH}\n"
 
 
-def test_a_law_that_is_broken_after_the_last_test_is_told_like_any_other(tmp_path: Path) -> None:
+def test_a_law_that_is_broken_after_the_last_test_is_reported_like_any_other(tmp_path: Path) -> None:
     done, played = session(tmp_path, f"{SHARED}def test_a(f): pass\n")
     (failure,) = played.failures
     assert (failure.law, failure.when) == ("L1", AFTERWARDS)
     assert done.returncode == outcome.FAILED
 
 
-def test_what_falls_at_the_end_of_a_session_that_was_ended_is_told_and_hides_nothing(tmp_path: Path) -> None:
+def test_what_falls_at_the_end_of_a_session_that_was_ended_is_reported_and_hides_nothing(
+    tmp_path: Path,
+) -> None:
     done, played = session(
         tmp_path,
         "@pytest.fixture(scope='session')\ndef f():\n    yield\n    raise OSError('it does not stop')\n"
@@ -117,7 +119,7 @@ def test_a_law_that_is_broken_on_purpose_ends_nothing(tmp_path: Path) -> None:
     assert (done.returncode, played.failures, played.passed) == (0, (), 2)
 
 
-def test_of_a_test_that_falls_and_breaks_a_law_at_its_end_the_law_is_told(tmp_path: Path) -> None:
+def test_of_a_test_that_falls_and_breaks_a_law_at_its_end_the_law_is_reported(tmp_path: Path) -> None:
     _, played = session(
         tmp_path,
         f"@pytest.fixture\ndef f():\n    yield\n    raise {BREACH}\ndef test_a(f): assert 0\n",

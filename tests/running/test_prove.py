@@ -46,7 +46,7 @@ GREEN = gate.Record(
         (1, 3, [False]),
     ],
 )
-def test_the_last_runs_are_beside_busy_processes_and_never_more_than_half(
+def test_the_last_runs_are_next_to_busy_processes_and_never_more_than_half(
     times: int, at_most: int, expected: list[bool]
 ) -> None:
     assert beside_busy(times, at_most) == expected

@@ -19,7 +19,7 @@ def with_machine(**changed: Any) -> Looks:
     return dataclasses.replace(WAS, machines={"node-a": dataclasses.replace(MACHINE, **changed)})
 
 
-def test_what_is_as_it_was_is_not_told() -> None:
+def test_what_is_as_it_was_is_not_reported() -> None:
     assert differences(WAS, dataclasses.replace(WAS)) == []
 
 

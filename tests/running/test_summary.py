@@ -42,13 +42,13 @@ def lines(count: int, name: str = "line") -> tuple[str, ...]:
     return tuple(f"{name} {number}" for number in range(count))
 
 
-def test_what_is_short_is_told_whole() -> None:
+def test_what_is_short_is_shown_whole() -> None:
     shown = shorten([Section("pods", ("a", "b")), Section("events", ())])
     assert shown == ["pods:", "  a", "  b", "events: none"]
 
 
 @pytest.mark.parametrize("sections", [1, 3, 9, 30, 100])
-def test_however_much_there_is_no_more_than_eighty_lines_are_told(sections: int) -> None:
+def test_however_much_there_is_no_more_than_eighty_lines_are_shown(sections: int) -> None:
     shown = shorten([Section(f"log {n}", lines(15 + n), newest=True) for n in range(sections)])
     assert len(shown) <= LINES
     assert len(shown) == LINES or sections < 5
@@ -95,7 +95,7 @@ def test_what_fell_is_read_from_the_summary() -> None:
     ]
 
 
-def test_of_pytests_output_the_first_failure_and_the_summary_are_told() -> None:
+def test_of_pytests_output_the_first_failure_and_the_summary_are_shown() -> None:
     shown = "\n".join(shorten(sections_of(PYTEST)))
     assert "E       assert 1 == 2" in shown
     assert "tests/some/test_a.py:3: AssertionError" in shown
@@ -107,7 +107,7 @@ def test_of_pytests_output_the_first_failure_and_the_summary_are_told() -> None:
     assert not any(word in shown for word in ("SKIPPED", "slowest", "make:"))
 
 
-def test_of_any_other_output_the_end_is_told() -> None:
+def test_of_any_other_output_the_end_is_shown() -> None:
     shown = shorten(sections_of(lines(500, "cluster/x.py:1: error")))
     assert len(shown) == LINES
     assert shown[-1] == "  cluster/x.py:1: error 499"

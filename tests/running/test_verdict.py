@@ -38,7 +38,7 @@ def test_one_that_fell_in_its_tear_down_too_is_one_test() -> None:
     assert to_repeat(red(failure(A), failure(A, "teardown"), failure(B))) == (A, B)
 
 
-def test_the_seed_is_told() -> None:
+def test_the_seed_is_shown() -> None:
     assert verdict(Run(1, Played(failures=(failure(),), seed=7)), {}).seed == 7
 
 
