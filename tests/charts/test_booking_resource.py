@@ -22,7 +22,7 @@ def fields(struct: type[msgspec.Struct]) -> set[str]:
     return {field.encode_name for field in msgspec.structs.fields(struct)}
 
 
-def test_it_is_served_where_our_parts_look_for_it() -> None:
+def test_it_is_served_where_our_parts_read_it() -> None:
     assert CRD["metadata"]["name"] == f"{BOOKINGS.plural}.{BOOKINGS.group}"
     assert CRD["spec"]["group"] == BOOKINGS.group
     assert CRD["spec"]["scope"] == ("Namespaced" if BOOKINGS.namespaced else "Cluster")
