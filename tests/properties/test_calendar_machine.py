@@ -46,12 +46,14 @@ POLICY: Final = Limits(
 )
 USERS: Final = tuple(f"u{number}" for number in range(6))
 ROOT: Final = an_administrator()
-CAPACITIES: Final = (
-    Capacity({A100: {"n0": 2, "n1": 1}, A6000: {"n1": 2}}),
-    Capacity({A100: {"n0": 2}, A6000: {"n1": 2}}),
-    Capacity({A100: {"n0": 2, "n1": 2}, A6000: {}}),
-    Capacity({A100: {"n0": 1}}),
-)
+AT_FIRST: Final = Capacity({A100: {"n0": 2, "n1": 1}, A6000: {"n1": 2}})
+NODES: Final = ("n0", "n1", "n2")
+
+
+def drawn_capacity(pick: Pick) -> Capacity:
+    """None to two GPUs of each model on each node."""
+    counts = iter(pick.many(*[3] * 2 * len(NODES)))
+    return Capacity({model: {node: n for node in NODES if (n := next(counts))} for model in (A100, A6000)})
 
 
 class CalendarMachine(Keeping):
@@ -61,7 +63,9 @@ class CalendarMachine(Keeping):
         super().__init__()
         self.folder = tempfile.TemporaryDirectory(prefix=f"calendar-{secrets.token_hex(4)}-")
         self.url = f"sqlite:///{Path(self.folder.name) / 'bookings.db'}"
-        self.now_there = CAPACITIES[0]
+        self.now_there = AT_FIRST
+        self.most = AT_FIRST.total(A100)
+        """A100s that there have been at one time."""
         self.rival: Callable[[], object] | None = None
         self.audited = 0
         self.changes = 0
@@ -138,7 +142,8 @@ class CalendarMachine(Keeping):
 
     @step()
     def nodes_come_and_go(self, pick: Pick) -> str:
-        self.now_there = pick.one(CAPACITIES)
+        self.now_there = drawn_capacity(pick)
+        self.most = max(self.most, self.now_there.total(A100))
         return str(self.now_there)
 
     @step()
@@ -362,10 +367,9 @@ class CalendarMachine(Keeping):
         known = self.store.known(each.id for each in self.books)
         assert known == {each.id for each in self.books}
         assert self._entries() == self.audited
-        total = max(capacity.total(A100) for capacity in CAPACITIES)
         for each in self.books:
             for instant in self._instants(each.start, each.end):
-                assert self._used(A100, instant) <= total
+                assert self._used(A100, instant) <= self.most
 
     def _entries(self) -> int:
         found, after = 0, None
