@@ -1,4 +1,4 @@
-"""What is raised at the moment when a law is broken, with what led there."""
+"""The error that is raised at the moment when a law is broken, with the events that led there."""
 
 from collections.abc import Sequence
 
@@ -19,7 +19,7 @@ class LawBrokenError(AssertionError):
 
 
 def breach_in(error: BaseException | None) -> LawBrokenError | None:
-    """The broken law that an error is, or that stands behind it: in a group of errors, or as its cause."""
+    """The broken law that an error is or contains: in a group of errors, or as its cause."""
     seen: set[int] = set()
     left = [error]
     while left:

@@ -1,4 +1,4 @@
-"""One change of one object, as a watcher of the laws is told of it."""
+"""One change of one object, as the watcher of the laws receives it."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,11 +16,11 @@ WATCHED: Final[dict[str, Resource[Any]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Maker:
-    """Whoever makes a write, as the one who plays the cluster knows them.
+    """The author of a write, as known to the test that plays the cluster.
 
     name: for people. is_ours: whether it is a part of the product. deaf_for: seconds since the oldest of
-    their caches had news. skew: seconds that their clock is ahead of the cluster's. store: the id of their
-    database. problem: why that cannot be used, None where it can. Both are None for one who has none.
+    their caches had an event. skew: seconds that their clock is ahead of the cluster's. store: the id of
+    their database. problem: why that cannot be used, None where it can. Both are None for one who has none.
     """
 
     name: str

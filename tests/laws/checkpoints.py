@@ -16,7 +16,7 @@ class Checkpoints:
         self._files = {node: folder / NAME for node, folder in folders.items()}
         self._read: dict[str, tuple[int, int]] = {}
 
-    def news(self) -> Iterator[tuple[str, PodDevices]]:
+    def changed(self) -> Iterator[tuple[str, PodDevices]]:
         """The nodes whose checkpoint has changed, with what it says now.
 
         Raises:

@@ -97,8 +97,8 @@ def _fits(pod: Pod, booking: Booking, state: State) -> bool:
         return False
     has = held(pod, state)
     if not has:
-        wishes, model = device_selector_of(pod), booking.spec.model
-        return model not in wishes.not_models and (not wishes.models or model in wishes.models)
+        selector, model = device_selector_of(pod), booking.spec.model
+        return model not in selector.not_models and (not selector.models or model in selector.models)
     node = state.nodes.get(pod.spec.node_name or "")
     models = {d.uuid: d.model for d in (whole_devices(node) if node else ())}
     return {models.get(uuid) for uuid in has} == {booking.spec.model}

@@ -1,9 +1,9 @@
-"""Pods that are taken away, told from those that their users delete.
+"""Pods that are taken away, as distinct from those that their users delete.
 
 Kubernetes' condition DisruptionTarget, true at the moment at which the deletion begins, says that it is not
 the user. The Eviction API writes one reason, we write others where we delete ourselves: a booking is over, a
 budget is passed over, a kubelet has refused the pod. Those of others (taint manager, preemption, kubelet) are
-not about us. Whoever else evicts a booked pod breaks the law as we would.
+not about us. Anybody else who evicts a booked pod breaks the law as we would.
 
 A deletion without a reason counts as the user's, since no object says who has deleted it. Where the cluster
 is played in memory that is known (``changes.Maker``): a part of ours always gives one (``deleted_by_us``).
@@ -34,7 +34,7 @@ REASONS: Final[Mapping[str | None, Reason]] = {
 
 @dataclass(frozen=True, slots=True)
 class Departure:
-    """A pod that is told to go, and not by its user."""
+    """A pod that begins to terminate, and not by its user's deletion."""
 
     pod: Pod
     reason: Reason
@@ -61,12 +61,12 @@ def deleted_by_us(change: Change) -> Pod | None:
 def is_ordered(change: Change) -> bool:
     """Whether an administrator had ordered, by name and with a reason, that this pod be evicted.
 
-    The booking server alone may write that, and did before the write that tells the pod to go.
+    The booking server alone may write that, and did before the write that begins the pod's termination.
     """
     before, after = change.pods or (None, None)
-    told = before.metadata.annotation(names.EVICT) if before and after else None
+    text = before.metadata.annotation(names.EVICT) if before and after else None
     try:
-        order = json.loads(told or "null")
+        order = json.loads(text or "null")
     except ValueError:
         return False
     return isinstance(order, dict) and bool(order.get("by")) and bool(order.get("reason"))
@@ -75,7 +75,7 @@ def is_ordered(change: Change) -> bool:
 def is_asked_for(change: Change, now: datetime) -> bool:
     """Whether MAIA's tools had asked that this pod be ended, which was past its ``terminate-at`` by then.
 
-    The controller alone may write that, and did before the write that tells the pod to go.
+    The controller alone may write that, and did before the write that begins the pod's termination.
     """
     before, _ = change.pods or (None, None)
     asked = instant_in(before.metadata.annotation(names.END_ASKED)) if before else None

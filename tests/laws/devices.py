@@ -160,21 +160,21 @@ def _plot(group: Group, node: Node | None) -> Plot:
     return Plot({uuid: frozenset(uids) for uuid, uids in holders.items()}, is_murky)
 
 
-WISHES: Final = (names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
+SELECTOR_ANNOTATIONS: Final = (names.NOT_MODEL, names.MIN_MEMORY, names.UUID, names.NOT_UUID)
 """Annotations by which a pod says which devices will not do; of models a booked pod has its booking's."""
 
 
-def fancied(pod: Pod, node: str, state: State, found: frozenset[Uuid]) -> frozenset[Uuid]:
-    """Those of some devices of a node that meet the pod's wishes."""
-    wishes = tuple(pod.metadata.annotation(key) or "" for key in WISHES)
+def selected(pod: Pod, node: str, state: State, found: frozenset[Uuid]) -> frozenset[Uuid]:
+    """Those of some devices of a node that meet the pod's request."""
+    texts = tuple(pod.metadata.annotation(key) or "" for key in SELECTOR_ANNOTATIONS)
     known = state.nodes.get(node)
     text = known.metadata.annotation(names.INVENTORY) if known else None
-    return found & _fancied(text or "", wishes) if any(wishes) else found
+    return found & _selected(text or "", texts) if any(texts) else found
 
 
 @lru_cache(maxsize=4096)
-def _fancied(text: str, wishes: tuple[str, ...]) -> frozenset[Uuid]:
-    not_models, memory, uuids, not_uuids = wishes
+def _selected(text: str, texts: tuple[str, ...]) -> frozenset[Uuid]:
+    not_models, memory, uuids, not_uuids = texts
     try:
         least = mebibytes(memory or "0")
     except QuantityError:

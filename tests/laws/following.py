@@ -1,4 +1,4 @@
-"""One kind of object followed for ever: a list, then a watch from there on; after a gap a list again."""
+"""One kind of object, followed until closed: a list, then a watch from there on; after a gap a list again."""
 
 import threading
 from typing import Final, Protocol
@@ -14,7 +14,7 @@ PAUSE: Final = 0.2
 
 
 class Listener(Protocol):
-    """Who is told. Called by the threads of all followers."""
+    """Receives what followers see. Called by the threads of all followers."""
 
     def listed(self, plural: str, items: tuple[Object, ...], version: int) -> None:
         """Every object of a kind as of this version."""

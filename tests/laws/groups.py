@@ -25,7 +25,7 @@ class Group:
         """What was reckoned about these pods before, or is now.
 
         Args:
-            about: what it is, with all that it depends on beside the pods.
+            about: names the value, with all that it depends on besides the pods.
             reckon: without side effects.
         """
         if about not in self._known:

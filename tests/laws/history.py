@@ -1,4 +1,4 @@
-"""The newest things that happened, a line each: what stands in the message of a law that is broken."""
+"""The newest events, a line each: they are shown in the message of a law that is broken."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -80,12 +80,12 @@ def _facts(obj: object) -> dict[str, Any]:
 
 def _of_pod(pod: Pod) -> dict[str, Any]:
     meta = pod.metadata
-    told = has_condition(pod, names.DISRUPTION_TARGET)
+    is_disrupted = has_condition(pod, names.DISRUPTION_TARGET)
     return {
         "uid": meta.uid,
         "node": pod.spec.node_name,
         "phase": pod.status.phase,
-        "disrupted": (taken_for(pod) or "by others") if told else None,
+        "disrupted": (taken_for(pod) or "by others") if is_disrupted else None,
         "leaving": meta.deletion_timestamp and f"with {meta.deletion_grace_period_seconds} s",
         "finalizers": meta.finalizers or None,
         **_named({key: meta.annotation(key) for key in (meta.annotations or {}) if names.is_ours(key)}),

@@ -1,6 +1,6 @@
 """L1: a device is held by at most one pod at a time.
 
-Two things are watched. **Naming**: whoever writes devices on a bound pod (a Binding) may name none that
+Two things are watched. **Naming**: a write of devices on a bound pod (a Binding) may name none that
 another living pod holds, by drift or else by what was assigned to it. **Having**: two pods that run must not
 have one device, by the kubelet's checkpoint where it is at hand, else by drift and assignment. Two bound pods
 may name one device while only one of them runs with it (ADR 8): the other is held back or gets another.
@@ -22,13 +22,13 @@ from tests.laws.state import State
 LAW: Final = "L1"
 
 Doubles = Mapping[tuple[str, ...], str]
-"""(Device, uids) -> what is wrong."""
+"""(Device, uids) -> the breach, as a sentence."""
 
 
 def named_twice(change: Change, state: State, _now: datetime) -> Iterator[str]:
     """A write names a device that was assigned to another living pod, which has it.
 
-    Whoever binds wrote that assignment himself, so that no lag excuses him.
+    The binder wrote that assignment itself, so that no lag excuses it.
     """
     yield from _named(change, state, drift=False)
 
@@ -56,7 +56,7 @@ def _is_drifted(uid: str, node: str | None, state: State) -> bool:
 
 
 def may_matter(change: Change) -> bool:
-    """Whether a change may be one of who has what: most are not, and looking at every pod costs."""
+    """Whether a change may be one of who has what: most are not, and reading every pod costs."""
     before, after = change.before, change.after
     if isinstance(before, Pod) and isinstance(after, Pod):
         return _having(before) != _having(after)
@@ -86,14 +86,14 @@ class Havings:
         for node in self._seen.keys() | state.by_node.keys():
             there = state.nodes.get(node)
             text = there.metadata.annotation(names.DRIFT) if there else None
-            self._look(node, (state.by_node.get(node, NOBODY), text, kubelets.get(node)), state)
+            self._recount(node, (state.by_node.get(node, NOBODY), text, kubelets.get(node)), state)
         return {
             (uuid, *sorted(uids)): f"{uuid} is in use by {_keys(uids, state)} at once."
             for uuid, uids in self._double.items()
         }
 
-    def _look(self, node: str, now: tuple[Group, str | None, PodDevices | None], state: State) -> None:
-        """What is had on a node, unless all that it depends on is what it was."""
+    def _recount(self, node: str, now: tuple[Group, str | None, PodDevices | None], state: State) -> None:
+        """Count the devices in use on a node, unless nothing has changed that they depend on."""
         before = self._seen.get(node)
         if before and before[0] is now[0] and before[1] == now[1] and before[2] is now[2]:
             return

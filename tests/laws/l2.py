@@ -1,10 +1,10 @@
 """L2: a pod that is booked is not taken away before its booking ends.
 
-Judged at the write that tells it to go, by our own reckoning of who is booked (``cover``). Who is evicted by
-an administrator's order is not taken away by us.
+Judged at the write that begins its termination, by our own reckoning of who is booked (``cover``). A pod that
+is evicted by an administrator's order is not taken away by us.
 
 A part of ours that deletes a booked pod as its user would, without a reason, is seen where the cluster is
-played in memory and tells who writes (``changes.Maker``), that is in every scenario. No object says who has
+played in memory and names the writer (``changes.Maker``), that is in every scenario. No object says who has
 deleted it: on a real cluster it counts as its user's deletion. tests/scenarios/test_watched.py plays it.
 """
 
@@ -44,7 +44,7 @@ def deleted_while_booked(change: Change, state: State, now: datetime) -> Iterato
 def ended_without_end(change: Change, state: State, now: datetime) -> Iterator[str]:
     """A pod is ended with a booking, though no booking of which it was decided is over (ADR 12).
 
-    Or at the wish of MAIA's tools, though it is not past what MAIA has granted it.
+    Or at the request of MAIA's tools, though it is not past what MAIA has granted it.
     """
     leaves = departure(change)
     if leaves is None or leaves.reason != "ended":
@@ -52,5 +52,5 @@ def ended_without_end(change: Change, state: State, now: datetime) -> Iterator[s
     uid = leaves.pod.metadata.uid
     decided = [b for b in state.bookings.values() if uid in (b.status.ending or ())]
     if not any(booking.spec.end <= now for booking in decided) and not is_asked_for(change, now):
-        told = ", ".join(f"{b.name} ends at {b.spec.end}" for b in decided) or "it stands on no booking"
-        yield f"{leaves.pod.key} is ended, though no booking that it ends with is over: {told}."
+        reasons = ", ".join(f"{b.name} ends at {b.spec.end}" for b in decided) or "no booking names it"
+        yield f"{leaves.pod.key} is ended, though no booking that it ends with is over: {reasons}."

@@ -1,8 +1,8 @@
 """L3: no needless victim.
 
-Judged when a hold is written: it keeps just what its booked pod needs and wishes, its victims are just those
-who have that and may be taken, and there was no place without a victim, or with one fewer. And when a pod is
-evicted: a hold must name it and a device of it.
+Judged when a hold is written: it keeps just what its booked pod needs and requests, its victims are just
+those who have that and may be taken, and there was no place without a victim, or with one fewer. And when a
+pod is evicted: a hold must name it and a device of it.
 """
 
 from collections.abc import Iterator, Mapping
@@ -19,7 +19,7 @@ from cluster.objects.pods import Pod, first_created, is_live
 from tests.laws.changes import Change
 from tests.laws.cover import cover
 from tests.laws.departures import departure, is_ordered
-from tests.laws.devices import Floor, fancied, floor_of, held, hold_on, holds, needed
+from tests.laws.devices import Floor, floor_of, held, hold_on, holds, needed, selected
 from tests.laws.groups import user_of
 from tests.laws.places import Places, for_nothing, takes_room
 from tests.laws.state import State
@@ -46,7 +46,7 @@ def unjust_hold(change: Change, state: State, now: datetime) -> Iterator[str]:
 
 
 def evicted_without_hold(change: Change, state: State, _now: datetime) -> Iterator[str]:
-    """A pod is evicted that stands in nobody's way."""
+    """A pod is evicted that is in nobody's way."""
     leaves = departure(change)
     if leaves is None or leaves.reason != "evicted" or is_ordered(change):
         return
@@ -85,19 +85,19 @@ class _Case:
 
     @cached_property
     def holders(self) -> frozenset[str]:
-        """Who has a device of the hold and has not been told to go."""
+        """Who has a device of the hold and has not begun to terminate."""
         uids = (self.floor.holders.get(uuid, frozenset()) for uuid in self.hold.devices)
         return frozenset(uid for uid in frozenset[str]().union(*uids) if is_live(self.state.pods[uid]))
 
     def of_devices(self) -> Iterator[str]:
-        """What is wrong with the devices."""
+        """The faults of its devices."""
         devices = set(self.hold.devices)
         if not len(devices) == len(self.hold.devices) == self.need:
             yield f"it keeps {len(self.hold.devices)} devices, and the pod needs {self.need}"
         for uuid in sorted(devices - self.floor.usable(self.hold.node, self.model)):
             yield f"{uuid} is no healthy {self.model} of the node"
-        for uuid in sorted(devices - fancied(self.pod, self.hold.node, self.state, frozenset(devices))):
-            yield f"{uuid} is not what the pod wishes"
+        for uuid in sorted(devices - selected(self.pod, self.hold.node, self.state, frozenset(devices))):
+            yield f"{uuid} is not what the pod requests"
         for uuid in sorted(devices):
             if self.floor.kept.get(uuid, frozenset()) - {self.pod.metadata.uid}:
                 yield f"{uuid} is kept for another pod"
@@ -112,7 +112,7 @@ class _Case:
         return Places(self.state, self.floor, self.now)
 
     def of_victims(self) -> Iterator[str]:
-        """What is wrong with the victims."""
+        """The faults of its victims."""
         victims = set(self.hold.victims)
         theirs = {user_of(pod) for uid in victims if (pod := self.state.pods.get(uid))}
         booked = cover(self.state, self.now, theirs)
@@ -151,7 +151,7 @@ class _Case:
         found = {node: self._for_nothing(node) for node in self.state.nodes}
         if self.hold.node in found:
             found[self.hold.node] |= others
-        return {node: fancied(pod, node, self.state, devices) for node, devices in found.items()}
+        return {node: selected(pod, node, self.state, devices) for node, devices in found.items()}
 
     def _is_room_without(self, uid: str) -> bool:
         """Whether the pod would find room on the node if this victim stayed."""
@@ -160,8 +160,8 @@ class _Case:
     def _could_be_served(self, mine: Mapping[str, frozenset[str]], others: frozenset[str]) -> bool:
         """Whether the pod could be served with these devices of these nodes, and those before it too.
 
-        Those who are served before it and fit on what is free have it in mind: of no group of them may the
-        nodes have too little that would do (Hall's condition). Of many, nobody tries out all groups.
+        Those who are served before it and fit on free devices may take them: for no group of them may the
+        nodes have too few that would do (Hall's condition). Of many, nobody tries out all groups.
         """
         if not mine or len(self._before) > MOST_BEFORE:
             return False

@@ -1,11 +1,12 @@
 """L4: a pod that we take away comes back exactly once, unless its user deletes it.
 
-At every moment: nothing comes back twice, or beside the pod that it stands for, or for one that its user has
-deleted, a controller brings back, or nobody is to bring back. In time: 60 s after a victim has ended, and
-after the last fault, what comes back for it is there; a pod that a kubelet has refused waits a minute longer.
+At every moment: nothing comes back twice, or while the pod that it replaces lives, or for one that its user
+has deleted, a controller brings back, or nobody is to bring back. In time: 60 s after a victim has ended,
+and after the last fault, what comes back for it is there; a pod that a kubelet has refused waits a minute
+longer.
 
 A part of ours that deletes a pod as its user would, without a reason, takes it away for good. That is seen
-where the cluster is played in memory and tells who writes (``changes.Maker``), that is in every scenario. No
+where the cluster is played in memory and names the writer (``changes.Maker``), that is in every scenario. No
 object says who has deleted it: on a real cluster it counts as its user's deletion. Of a booked pod it is law
 L2. tests/scenarios/test_watched.py plays it.
 """
@@ -44,7 +45,7 @@ class _Taken:
     ended: datetime | None = None
     """When its containers had ended, or it was gone."""
     is_replaced: bool = False
-    """Somebody else's pod has stood where it would: it need not come back when that one is gone, either."""
+    """Somebody else's pod has had its name: it need not come back when that one is gone, either."""
 
 
 class Comebacks:
@@ -57,7 +58,7 @@ class Comebacks:
         self._refused: dict[Uid, datetime] = {}
 
     def know(self, state: State) -> None:
-        """What is there already counts as come back; nothing of it is judged."""
+        """Pods that are there already count as come back; none of them is judged."""
         for uid, pod in state.pods.items():
             if origin := origin_of(pod):
                 self._returned.setdefault(origin, set()).add(uid)
@@ -107,7 +108,7 @@ class Comebacks:
         if len(others) > 1:
             yield f"{pod.key} comes back a second time for the pod {origin}."
         if origin in state.pods and is_live(state.pods[origin]):
-            yield f"{pod.key} comes back, though the pod {origin} for which it stands still lives."
+            yield f"{pod.key} comes back, though the pod {origin} that it replaces still lives."
         if origin in self._deleted:
             yield f"{pod.key} comes back, though its user has deleted the pod {origin}."
         if taken and taken.owned:
@@ -139,7 +140,7 @@ class Comebacks:
         ]
 
     def missing_keys(self, state: State) -> list[str]:
-        """What is wrong at the end of a test: who has not come back."""
+        """Breaches at the end of a test: pods that have not come back."""
         return [
             f"{self._taken[uid].pod.key} ({uid}) was taken away and has not come back."
             for uid in self.missing(state)
@@ -168,7 +169,7 @@ def left_over(state: State) -> Iterator[str]:
 
 
 def origin_of(pod: Pod) -> Uid | None:
-    """In whose place a pod stands."""
+    """The uid of the pod that this one replaces, None for any other."""
     return pod.metadata.annotation(names.RECREATED_FROM)
 
 
@@ -192,7 +193,7 @@ def _is_by_us(leaves: Departure, state: State) -> bool:
 
 
 def _is_for_good(leaves: Departure, state: State) -> bool:
-    """Whether it does not come back: by its own wish, or as it is written of the booking that it ends with.
+    """Whether it does not come back: at its own request, or as is written on its booking, which is over.
 
     What was made ready to come back does so, whatever is said by now.
     """
@@ -213,7 +214,7 @@ def _is_as_it_was(victim: Pod) -> bool:
 def _is_refused(pod: Pod) -> bool:
     """Whether a kubelet has refused one of our bare pods before any container began; nobody deletes it.
 
-    Which reasons say so is a fact about kubelets, not a decision: it is asked of the product.
+    Which reasons mean that is a fact about kubelets, not a decision: the product's own function answers it.
     """
     refused = is_rejected_by_kubelet(pod)
     ours = pod.spec.scheduler_name == names.SCHEDULER_NAME and asks_for_gpus(pod)
@@ -234,6 +235,6 @@ def _has_ended(pod: Pod) -> bool:
 
 
 def _is_name_taken(victim: Pod, state: State) -> bool:
-    """Whether somebody else's pod stands where it would: then it does not come back, and that is told."""
+    """Whether somebody else's pod has its name: then it does not come back, and that is reported."""
     now = state.by_place.get((victim.metadata.namespace, victim.metadata.name))
     return now is not None and now.metadata.uid != victim.metadata.uid

@@ -1,8 +1,8 @@
 """L5: every accepted booking can be honoured: never are more devices of a model booked than there are.
 
 And those that must lie on one node each have one for as long as they last, together with everybody else's
-devices: there is a place for every booking that is free at all its instants. Looked for by trying everything;
-where that takes too long, nothing is said.
+devices: there is a place for every booking that is free at all its instants. The search tries
+everything; where that takes too long, nothing is said.
 
 Judged when a Booking is written or grows, at every instant from then on at which its load rises. A device
 that falls sick later breaks no promise that was given before, nor does one that goes to a pod that nobody may
@@ -27,7 +27,7 @@ LAW: Final = "L5"
 _PATIENCE: Final = 5_000
 """Places that are tried for one change."""
 _MOST: Final = 300
-"""Devices and bookings on one node that are looked at together."""
+"""Devices and bookings on one node that are judged together."""
 _SPARED: Final = frozenset({"kube-system", "kube-public", "kube-node-lease", names.NAMESPACE})
 
 

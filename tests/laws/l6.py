@@ -1,25 +1,25 @@
 """L6: when state is unknown nothing is evicted, ended or bound.
 
 Silence is measured as the watcher itself hears renewals of Leases; a Lease that does not exist was never
-heard. The leeway of the watcher is what a decision and its write may take after the last look. What is judged
-on every cluster, and by what:
+heard. The leeway of the watcher is what a decision and its write may take after the last read. Judged
+on every cluster:
 
 - an agent that is silent for 75 s, a mirror that is silent for 60 s: by their Leases;
-- a cache without news for 150 s: by the versions that a hold says to have been planned on. There were later
-  writes, and the watches had told of none of them for so long;
-- a clock that is wrong by more than 30 s: by the renewals in the Lease of whoever acts, whose text is of that
-  clock. kube-scheduler's are those of the extender beside it, on the same machine;
+- a cache without an event for 150 s: by the versions that a hold says to have been planned on. There were
+  later writes, and the watches had delivered none of them for so long;
+- a clock that is wrong by more than 30 s: by the renewals in the Lease of the part that acts, whose text
+  is of that clock. kube-scheduler's are those of the extender next to it, on the same machine;
 - a database that is another: law L9.
 
-What no object says is judged where the cluster is played in memory and tells who writes, and what they know
+What no object says is judged where the cluster is played in memory and names the writer and what it knows
 (``changes.Maker``), that is in every scenario:
 
-- how old the news were on which a pod was bound, evicted or ended. A Binding names one resourceVersion, that
-  of its pod, and the API server stores none; an Eviction or a deletion names none at all. A part's metric of
-  the age of its news is its own word, and of another moment. On a real cluster such a decision is seen where
-  it was wrong: by laws L1 to L5, whose leeway is seconds;
-- the clock of an extender that stands beside no kube-scheduler that has just renewed;
-- a database that cannot be used: nothing tells of that but the mirror's silence a minute later. In that
+- how stale the caches were by which a pod was bound, evicted or ended. A Binding names one resourceVersion,
+  that of its pod, and the API server stores none; an Eviction or a deletion names none at all. A part's
+  metric of its staleness is its own word, and of another moment. On a real cluster such a decision is seen
+  where it was wrong: by laws L1 to L5, whose leeway is seconds;
+- the clock of an extender next to no kube-scheduler that has just renewed;
+- a database that cannot be used: nothing shows that but the mirror's silence a minute later. In that
   minute the server may neither say that the Bookings are true nor write one.
 
 tests/scenarios/test_doubt.py plays each of these cases.
@@ -36,14 +36,14 @@ from cluster.objects.pods import Pod, is_live
 from tests.laws.changes import Change
 from tests.laws.departures import departure
 from tests.laws.devices import hold_on, needed
-from tests.laws.news import News
 from tests.laws.places import SILENT_AFTER
 from tests.laws.state import State
 from tests.laws.versions import versions_of
+from tests.laws.watch_events import WatchEvents
 
 LAW: Final = "L6"
 MIRROR_SILENT_AFTER: Final = timedelta(seconds=60)
-NO_NEWS: Final = timedelta(seconds=150)
+STALE_AFTER: Final = timedelta(seconds=150)
 LARGEST_SKEW: Final = timedelta(seconds=30)
 ELECTED_FOR: Final = timedelta(seconds=15)
 """After so long without a renewal a Lease says nothing about who acts."""
@@ -53,9 +53,9 @@ BINDS: Final = (names.SCHEDULER_LEASE, names.EXTENDER_LEASE)
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """What nobody does who knows too little.
+    """An act that nobody performs who knows too little.
 
-    what: the beginning of a sentence. leases: those of whoever does it, where there are any.
+    what: the beginning of a sentence. leases: those of its author, where there are any.
     """
 
     what: str
@@ -101,22 +101,22 @@ def demoted_in_doubt(change: Change, state: State, now: datetime) -> Iterator[st
 
 
 def acted_by_a_wrong_clock(change: Change, state: State, now: datetime) -> Iterator[str]:
-    """Whoever acts has a Lease, and renews it by a clock that is wrong."""
+    """The part that acts has a Lease, and renews it by a clock that is wrong."""
     act = _act(change)
     for name in act.leases if act else ():
         heard, silence = state.leases.get(name), state.silence(name, now)
         skew = heard.skew if heard else None
         if act and skew is not None and silence is not None and silence < ELECTED_FOR:
-            yield from _said_of(act, f"whoever holds the Lease {name}", skew)
+            yield from _said_of(act, f"the holder of the Lease {name}", skew)
 
 
 def acted_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[str]:
-    """Whoever acts is known to know too little: their news are old, or their clock is wrong."""
+    """The part that acts is known to know too little: its caches are stale, or its clock is wrong."""
     act, maker = _act(change), change.maker
     if act is None or maker is None:
         return
-    if maker.deaf_for > NO_NEWS.total_seconds():
-        yield f"{act.what} by {maker.name}, who has had no news for {maker.deaf_for:.1f} s."
+    if maker.deaf_for > STALE_AFTER.total_seconds():
+        yield f"{act.what} by {maker.name}, who has heard nothing for {maker.deaf_for:.1f} s."
     yield from _said_of(act, maker.name, timedelta(seconds=maker.skew))
 
 
@@ -134,12 +134,12 @@ def vouched_in_doubt(change: Change, _state: State, _now: datetime) -> Iterator[
         yield f"The Bookings are said to be true by {maker.name}, whose database says: {maker.problem}"
 
 
-def planned_on_old_news(change: Change, news: News, decided: datetime) -> Iterator[str]:
-    """Devices are kept for a pod by one who had had no news of some kind for too long.
+def planned_on_stale_state(change: Change, events: WatchEvents, decided: datetime) -> Iterator[str]:
+    """Devices are kept for a pod by a part that had had no event of some kind for too long.
 
     Args:
         change: perhaps a hold that is written.
-        news: what there was to be told.
+        events: what the watches have delivered.
         decided: the earliest instant at which it may have been decided.
     """
     before, after = change.pods or (None, None)
@@ -147,11 +147,11 @@ def planned_on_old_news(change: Change, news: News, decided: datetime) -> Iterat
     if after is None or hold is None or (before is not None and hold_on(before) == hold):
         return
     for kind, version in sorted(versions_of(hold).items()):
-        told = news.told(kind, decided - NO_NEWS)
-        if told > version:
+        delivered = events.newest_at(kind, decided - STALE_AFTER)
+        if delivered > version:
             yield (
                 f"Devices are kept for {after.key} by one who knows {kind} as of version {version}, and"
-                f" version {told} was news {NO_NEWS.total_seconds():.0f} s before."
+                f" version {delivered} had come {STALE_AFTER.total_seconds():.0f} s before."
             )
 
 

@@ -1,20 +1,20 @@
-"""L9: the state after a restart equals the state before it, and a mirror knows whose bookings stand there.
+"""L9: the state after a restart equals the state before it, and a mirror knows whose bookings are there.
 
 On every cluster, at every write: no Booking vanishes before its time, none goes over to another database, and
-the mirror neither says that they are true nor writes one while there stands one of another database, or
+the mirror neither says that they are true nor writes one while there is one of another database, or
 changes that its own has forgotten. ``fingerprint_of`` is compared around a restart; tests/scenarios does so
 at the end of every world.
 
 A Booking that has not begun may be cancelled at any time, and no object says who has deleted it. Where the
-cluster is played in memory and tells who writes (``changes.Maker``), that is in every scenario, no part of
+cluster is played in memory and names the writer (``changes.Maker``), that is in every scenario, no part of
 ours may delete one but the server whose database it is of. On a real cluster what follows is seen
 (``Unvouched``): the mirror's Lease goes over to another database, and planned Bookings of the former have
 vanished since it was last said that they are true.
 
 A person may give a database up (docs/operations.md, "The booking database is lost") and delete its Bookings.
-On a real cluster a mirror that deletes them looks the same. So a person who does that while the laws are
-watched deletes the mirror's Lease first: they are no mirror's Bookings then, and the Lease that is made anew
-goes over from nobody.
+On a real cluster that cannot be distinguished from a mirror that deletes them. So a person who does that
+while the laws are watched deletes the mirror's Lease first: they are no mirror's Bookings then, and the new
+Lease goes over from nobody.
 """
 
 from collections.abc import Iterator, Mapping
@@ -60,7 +60,7 @@ def deleted_by_another_database(change: Change, _state: State, _now: datetime) -
 
 
 def of_another_database(change: Change, _state: State, _now: datetime) -> Iterator[str]:
-    """A Booking goes over to another database, whoever writes that."""
+    """A Booking goes over to another database, by any writer."""
     before, after = change.bookings or (None, None)
     was, now = (one.spec.store_id if one else "" for one in (before, after))
     if before and after and was and was != now:
@@ -78,7 +78,7 @@ def older_than_said(change: Change, _state: State, _now: datetime) -> Iterator[s
         yield f"The mirror has said that change {was} is written, and now says that {now} is the newest."
 
 
-def beside_another_database(change: Change, state: State, _now: datetime) -> Iterator[str]:
+def goes_on_with_anothers_bookings(change: Change, state: State, _now: datetime) -> Iterator[str]:
     """The mirror goes on though there are Bookings of another database, of which its own knows nothing."""
     before, after = _mirrors(change)
     old, new = change.bookings or (None, None)

@@ -1,6 +1,6 @@
-"""The watcher on a running cluster: what its API server tells and what the kubelets' checkpoints say.
+"""The watcher on a running cluster: its API server's watches and the kubelets' checkpoints.
 
-Stands beside the cluster, never in its way: five watches with the administrator's rights, and a file a node.
+Runs next to the cluster, never in its way: five watches with the administrator's rights, and a file a node.
 Nobody is asked for PodResources. Changes come to the watcher in the order of their resourceVersions
 (``ordering``), about half a second after they were written.
 """
@@ -31,7 +31,7 @@ from tests.laws.watcher import LawWatcher
 from tests.patience import PATIENCE
 
 LEEWAY: Final = 5.0
-"""Seconds between the look and the write of an honest decision: a pass of the reclaimer on a busy machine,
+"""Seconds between the read and the write of an honest decision: a pass of the reclaimer on a busy machine,
 the 2 s of a bind, what a part's watch lags behind ours."""
 SETTLES: Final = 5.0
 """Seconds in which a kubelet says that a pod has ended whose device it has given to the next."""
@@ -63,7 +63,7 @@ class LiveWatch:
             clock: real time.
             checkpoints: node -> its kubelet's folder ``device-plugins``.
             resources: whose devices no two pods may have, by the checkpoints.
-            leeway: seconds between the look and the write of an honest decision.
+            leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
         """
         self._kube = kube
@@ -113,15 +113,15 @@ class LiveWatch:
         self._watcher.check()
 
     def fault(self, message: str) -> None:
-        """A fault begins or ends now: it stands in the history, and the 60 s of law L4 start again."""
+        """A fault begins or ends now: it is written in the history, and the 60 s of law L4 start again."""
         self._watcher.fault(message)
 
     def begin(self, test: str) -> None:
-        """A new test: what is left of the one before is not its fault."""
+        """A new test: leftovers of the one before are not its fault."""
         self._watcher.begin(test)
 
     def finish(self) -> None:
-        """The end of a test: wait until all is seen and what is under way has come to its end, then judge.
+        """The end of a test: wait until all is seen and nothing is under way any more, then judge.
 
         Raises:
             LawBrokenError: a law was broken.
@@ -144,14 +144,14 @@ class LiveWatch:
             yield found
 
             def is_broken() -> bool:
-                with suppress(LawBrokenError):  # another law: whoever asks next hears of it
+                with suppress(LawBrokenError):  # another law: the next check raises it
                     self.check()  # some breaches come about by time alone
                 return {error.law for error in found} >= set(laws)
 
             poll(is_broken, seconds=within, every=TICK)
 
     def fingerprint(self) -> Fingerprint:
-        """All that must be the same before and after a restart in a quiet cluster (law L9), read anew."""
+        """All that must be the same before and after a restart in a quiet cluster (law L9), read again."""
         state, now = State(), self._clock.now()
         for plural, resource in WATCHED.items():
             state = state.knowing(plural, everything(self._kube, resource, Selection())[0], now)
@@ -161,7 +161,7 @@ class LiveWatch:
     def _pump(self) -> None:
         while not self._clock.wait(self._stop, TICK):
             self._stream.turn()
-            for node, holdings in self._checkpoints.news():
+            for node, holdings in self._checkpoints.changed():
                 with suppress(LawBrokenError):
                     self._watcher.kubelet(node, holdings)
 
@@ -184,4 +184,4 @@ class _CaughtUp:
             return False
         # What was written before may still be on its way for as long as the ordering waits for it.
         is_in = self._clock.monotonic() - self._read_at >= WAITS
-        return is_in and self._stream.has_told(self._version)
+        return is_in and self._stream.has_passed_on(self._version)

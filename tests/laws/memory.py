@@ -1,4 +1,4 @@
-"""The watcher on the API server in memory: it raises in the stack of whoever breaks a law, at that write."""
+"""The watcher on the API server in memory: it raises in the stack of the write that breaks a law."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -13,7 +13,7 @@ from tests.laws.watcher import LawWatcher
 
 
 def unknown() -> None:
-    """Whoever it is who writes."""
+    """Nobody knows the writer."""
 
 
 def watch_memory(
@@ -26,19 +26,19 @@ def watch_memory(
     Args:
         kube: the server.
         clock: its clock.
-        leeway: seconds between the look and the write of an honest decision: 0 where nothing happens between
+        leeway: seconds between the read and the write of an honest decision: 0 where nothing happens between
             the two; more where a rival acts just before a call, or time passes there.
         maker: says who is writing at this moment, and what they know.
     """
     watcher = LawWatcher(clock, leeway=leeway)
 
-    def tell(news: ChangeView) -> None:
-        if resource := WATCHED.get(news.plural):
+    def see(view: ChangeView) -> None:
+        if resource := WATCHED.get(view.plural):
             change = Change(
-                plural=news.plural,
-                before=_typed(resource, news.before),
-                after=_typed(resource, news.after),
-                version=news.version,
+                plural=view.plural,
+                before=_typed(resource, view.before),
+                after=_typed(resource, view.after),
+                version=view.version,
                 instant=clock.now(),
                 maker=maker(),
             )
@@ -46,7 +46,7 @@ def watch_memory(
 
     for resource in WATCHED.values():
         watcher.know(resource.plural, kube.list(resource).items)
-    kube.on_change(tell)
+    kube.on_change(see)
     return watcher
 
 

@@ -16,10 +16,11 @@ WAITS: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class News:
+class Arrival:
     """One event of a watch, or a whole list.
 
-    order: ``(resourceVersion, number of its arrival)``. at: monotonic seconds of its arrival. what: whatever.
+    order: ``(resourceVersion, number of its arrival)``. at: monotonic seconds of its arrival. what: the
+    event or list itself.
     """
 
     order: tuple[int, int]
@@ -28,14 +29,14 @@ class News:
 
 
 class Ordering:
-    """A heap of news, for one thread at a time."""
+    """A heap of arrivals, for one thread at a time."""
 
     def __init__(self, kinds: Iterable[str], *, waits: float = WAITS) -> None:
         self._waits = waits
         self._shown = dict.fromkeys(kinds, 0)
         self._up = dict.fromkeys(self._shown, False)
         self._up_since = 0.0
-        self._news: list[News] = []
+        self._pending: list[Arrival] = []
         self._arrivals = itertools.count()
         self._out = 0
 
@@ -49,25 +50,25 @@ class Ordering:
         self._up[kind] = False
 
     def put(self, kind: str, version: int, what: Any, monotonic: float) -> bool:
-        """Something new of a kind; False when later news were let out before it came."""
+        """Something new of a kind; False when later ones were let out before it came."""
         self._shown[kind] = max(self._shown[kind], version)
-        heapq.heappush(self._news, News((version, next(self._arrivals)), monotonic, what))
+        heapq.heappush(self._pending, Arrival((version, next(self._arrivals)), monotonic, what))
         return version >= self._out
 
     def ready(self, monotonic: float) -> Iterator[Any]:
-        """What can be let out now, in order."""
-        while self._news and self._may_go(self._news[0], monotonic):
-            first = heapq.heappop(self._news)
+        """The arrivals that can be let out now, in order."""
+        while self._pending and self._may_go(self._pending[0], monotonic):
+            first = heapq.heappop(self._pending)
             self._out = max(self._out, first.order[0])
             yield first.what
 
     def has_let_out(self, version: int) -> bool:
-        """Whether everything up to this version has been let out, as far as anybody has told of it."""
-        return all(self._up.values()) and not any(news.order[0] <= version for news in self._news)
+        """Whether everything up to this version has been let out, as far as any watch has delivered it."""
+        return all(self._up.values()) and not any(one.order[0] <= version for one in self._pending)
 
-    def _may_go(self, news: News, monotonic: float) -> bool:
+    def _may_go(self, arrival: Arrival, monotonic: float) -> bool:
         if not all(self._up.values()):
             return False
-        if all(shown >= news.order[0] for shown in self._shown.values()):
+        if all(shown >= arrival.order[0] for shown in self._shown.values()):
             return True
-        return monotonic - max(news.at, self._up_since) >= self._waits
+        return monotonic - max(arrival.at, self._up_since) >= self._waits

@@ -88,7 +88,7 @@ def takes_room(victim: Pod, pod: Pod, hold: Hold, state: State) -> bool:
 def for_nothing(pod: Pod, node: str, model: str, state: State, floor: Floor, now: datetime) -> frozenset[str]:
     """Devices that the pod could get there without anybody's harm: free ones, and those of who leaves.
 
-    Who was told to go and hangs is not waited for. None of a node where nobody knows what some pod holds.
+    A pod that terminates and hangs is not waited for. None of a node where nobody knows what some pod holds.
     """
     there = state.nodes.get(node)
     texts = [there.metadata.annotation(key) if there else None for key in (names.INVENTORY, names.DRIFT)]

@@ -1,4 +1,4 @@
-"""The cluster at one moment, as far as the laws are about it: immutable, made anew by every change."""
+"""The cluster at one moment, as far as the laws are about it: immutable, every change makes another."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -33,7 +33,7 @@ class Heard:
 
     @property
     def skew(self) -> timedelta | None:
-        """How far the holder's clock is ahead; None where that cannot be told.
+        """How far the holder's clock is ahead; None where nobody knows.
 
         The lesser of two: one renewal may have been under way for long.
         """
@@ -69,7 +69,7 @@ class State:
         elif isinstance(change.after, Lease):
             if change.after.metadata.namespace != names.NAMESPACE:
                 return self
-            known[key] = _told(change.after, known.get(key), change.instant)
+            known[key] = _renewed(change.after, known.get(key), change.instant)
         else:
             known[key] = change.after
         new = replace(self, **{_FIELDS[change.plural]: known})
@@ -142,7 +142,7 @@ def key_of(plural: str, obj: Object) -> Key:
     return obj.metadata.name if by_name else obj.metadata.uid
 
 
-def _told(lease: Lease, known: Heard | None, now: datetime) -> Heard:
+def _renewed(lease: Lease, known: Heard | None, now: datetime) -> Heard:
     """A Lease at the moment at which it was written."""
     heard, renewed = _heard(lease, known, now), lease.spec.renew_time
     if known is None or renewed is None or lease.metadata.uid != known.lease.metadata.uid:

@@ -1,4 +1,4 @@
-"""From five watches to one stream of changes: what followers tell, in order, to the watcher of the laws."""
+"""From five watches to one stream of changes: what followers see, in order, for the watcher of the laws."""
 
 import threading
 from collections.abc import Iterator
@@ -49,12 +49,12 @@ class Stream:
         """Whether every kind has been listed."""
         return self._listed == set(WATCHED)
 
-    def has_told(self, version: int) -> bool:
+    def has_passed_on(self, version: int) -> bool:
         """Whether everything that came up to this version has reached the watcher."""
         with self._lock:
             return self._ordering.has_let_out(version)
 
-    # --- what followers tell ---------------------------------------------------------------------------
+    # --- what followers report -------------------------------------------------------------------------
     def listed(self, plural: str, items: tuple[Object, ...], version: int) -> None:
         """Every object of a kind as of this version."""
         with self._lock:
@@ -84,25 +84,25 @@ class Stream:
                 self._down.add(plural)
                 self._watcher.fault(f"{plural} cannot be watched: {why}")
 
-    # --- what the watcher is told ----------------------------------------------------------------------
+    # --- what the watcher receives ---------------------------------------------------------------------
     def turn(self) -> None:
-        """Let out what is ready. A law that is broken is remembered by the watcher."""
+        """Let out all that is ready. A law that is broken is remembered by the watcher."""
         with self._lock:
             ready = [*self._ordering.ready(self._clock.monotonic())]
-        for news in ready:
-            if isinstance(news, _Listed):
-                self._watcher.know(news.plural, news.items)
+        for event in ready:
+            if isinstance(event, _Listed):
+                self._watcher.know(event.plural, event.items)
                 continue
-            for change in self._changes(news):
+            for change in self._changes(event):
                 with suppress(LawBrokenError):
                     self._watcher.see(change)
 
     def _changes(self, event: _Event) -> Iterator[Change]:
-        """The change that an event is; a deletion may tell of the beginning of the end as well."""
+        """The change that an event is; a deletion may show the beginning of the termination as well."""
         known: Object | None = self._watcher.state.object(event.plural, event.obj)
         meta = event.obj.metadata
         if known is not None and _version(meta) <= _version(known.metadata):
-            return  # told by a list already
+            return  # a list has shown it already
         if not event.is_gone:
             yield _change(event, known, event.obj)
         elif known is not None:

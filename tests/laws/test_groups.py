@@ -1,4 +1,4 @@
-"""The groups that a state hands on are those that it would have made anew."""
+"""The groups that a state hands on are those that it would make from its pods alone."""
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,9 +45,9 @@ def test_groups_that_are_handed_on_are_those_of_the_pods(writes: list[tuple[Pod,
     assert not state.by_user
     for pod, is_gone in writes:
         state = written(state, pod, is_gone=is_gone)
-        anew = State(pods=state.pods)
-        assert members(state.by_node) == members(anew.by_node)
-        assert members(state.by_user) == members(anew.by_user)
+        rebuilt = State(pods=state.pods)
+        assert members(state.by_node) == members(rebuilt.by_node)
+        assert members(state.by_user) == members(rebuilt.by_user)
 
 
 def test_a_group_is_the_same_until_a_pod_of_it_changes() -> None:

@@ -91,7 +91,7 @@ def test_the_kubelets_checkpoint_says_who_really_has_a_device(scene: Scene, laws
         laws.kubelet("n0", PodDevices({**apart, ("uid-b", "main"): frozenset({"GPU-n0-2"})}))
 
 
-def test_a_pod_that_is_held_back_may_stand_in_the_checkpoint(scene: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_is_held_back_may_be_in_the_checkpoint(scene: Scene, laws: LawWatcher) -> None:
     for name, index in (("a", 0), ("b", 1)):
         scene.waiting(name)
         scene.bind(name, index)

@@ -89,7 +89,7 @@ def granted(scene: Scene, until: str, asked: str) -> None:
     scene.annotate("late", names.END_ASKED, asked)
 
 
-def test_a_pod_past_maias_grant_may_be_ended_at_the_wish_of_its_tools(
+def test_a_pod_past_maias_grant_may_be_ended_at_the_request_of_its_tools(
     booked: Scene, laws: LawWatcher
 ) -> None:
     granted(booked, LONG_AGO, NOW)
@@ -98,7 +98,7 @@ def test_a_pod_past_maias_grant_may_be_ended_at_the_wish_of_its_tools(
 
 
 @pytest.mark.parametrize(("until", "asked"), [(LATER, NOW), (LONG_AGO, "soon"), ("", NOW), (LONG_AGO, LATER)])
-def test_within_the_grant_or_without_a_wish_nobody_is_ended(
+def test_within_the_grant_or_without_a_request_nobody_is_ended(
     booked: Scene, laws: LawWatcher, until: str, asked: str
 ) -> None:
     granted(booked, until, asked)
@@ -106,7 +106,7 @@ def test_within_the_grant_or_without_a_wish_nobody_is_ended(
         condemn(booked, "late")
 
 
-def test_a_wish_of_maias_tools_ends_no_booked_pod(booked: Scene, laws: LawWatcher) -> None:
+def test_a_request_of_maias_tools_ends_no_booked_pod(booked: Scene, laws: LawWatcher) -> None:
     booked.annotate("a", names.TERMINATE_AT, LONG_AGO)
     booked.annotate("a", names.END_ASKED, NOW)
     with breaks(laws, "L2", "default/a is ended, though b-1 covers it"):
@@ -119,7 +119,7 @@ def test_who_deletes_his_own_booked_pod_breaks_nothing(booked: Scene, laws: LawW
 
 
 def played_by(scene: Scene, name: str, *, is_ours: bool) -> LawWatcher:
-    """Watches a cluster in which this part writes, and who writes is told."""
+    """Watches a cluster in which this part writes, and knows the writer."""
     scene.waiting("a")
     scene.bind("a", 0)
     scene.book(end=SOON)
@@ -217,7 +217,7 @@ def test_after_an_outage_what_was_decided_before_it_is_innocent(scene: Scene, ev
     scene.waiting("a")
     scene.bind("a", 0)
     scene.clock.advance(10)
-    laws.fault("the API server stands still")
+    laws.fault("the API server stops")
     scene.book()
     scene.clock.advance(50)
     laws.fault("the API server goes on")

@@ -148,7 +148,7 @@ def test_a_booked_victim_breaks_it(full: Scene, laws: LawWatcher) -> None:
         full.hold("a", hold(0, victims=("b0",)))
 
 
-def test_a_holder_who_is_not_told_breaks_it(full: Scene, laws: LawWatcher) -> None:
+def test_a_holder_that_is_not_among_the_victims_breaks_it(full: Scene, laws: LawWatcher) -> None:
     with breaks(laws, "L3", "default/b3 has a device of it and is not among its victims"):
         full.hold("a", hold(3))
 
@@ -192,38 +192,38 @@ def test_an_eviction_without_a_hold_breaks_it(laws: LawWatcher, evict: Evict) ->
 
 
 @pytest.mark.parametrize(
-    ("wish", "value"),
+    ("annotation", "value"),
     [
         (names.NOT_UUID, "GPU-n0-3"),
         (names.UUID, "GPU-n0-2"),
         (names.MIN_MEMORY, "90000"),
     ],
 )
-def test_a_device_that_the_pod_does_not_wish_for_breaks_it(
-    full: Scene, laws: LawWatcher, wish: str, value: str
+def test_a_device_that_the_pod_does_not_request_breaks_it(
+    full: Scene, laws: LawWatcher, annotation: str, value: str
 ) -> None:
     full.gone("a")
-    full.waiting("w", wishes={wish: value})
-    with breaks(laws, "L3", "GPU-n0-3 is not what the pod wishes"):
+    full.waiting("w", wishes={annotation: value})
+    with breaks(laws, "L3", "GPU-n0-3 is not what the pod requests"):
         full.hold("w", hold(3, victims=("b3",)))
 
 
 @pytest.mark.parametrize(
-    "wishes",
+    "constraints",
     [{names.NOT_UUID: "GPU-n0-0,GPU-n0-1"}, {names.UUID: "GPU-n0-3"}, {names.UUID: "GPU-n0-2,GPU-n0-3"}],
 )
 def test_free_devices_that_will_not_do_excuse_a_victim(
-    full: Scene, laws: LawWatcher, evict: Evict, wishes: dict[str, str]
+    full: Scene, laws: LawWatcher, evict: Evict, constraints: dict[str, str]
 ) -> None:
     full.gone("a")
     full.gone("b0")
-    full.waiting("w", wishes=wishes)
+    full.waiting("w", wishes=constraints)
     full.hold("w", hold(3, victims=("b3",)))
     evict("b3")
     laws.check()
 
 
-def test_a_victim_while_a_free_device_would_do_breaks_it_whatever_else_is_wished(
+def test_a_victim_while_a_free_device_would_do_breaks_it_whatever_else_is_requested(
     full: Scene, laws: LawWatcher
 ) -> None:
     full.gone("a")
@@ -233,7 +233,7 @@ def test_a_victim_while_a_free_device_would_do_breaks_it_whatever_else_is_wished
         full.hold("w", hold(3, victims=("b3",)))
 
 
-def test_a_victim_is_just_where_who_is_served_before_wishes_for_just_what_is_free(
+def test_a_victim_is_just_where_a_pod_served_before_requests_just_what_is_free(
     full: Scene, laws: LawWatcher
 ) -> None:
     full.gone("a")
@@ -245,7 +245,7 @@ def test_a_victim_is_just_where_who_is_served_before_wishes_for_just_what_is_fre
     laws.check()
 
 
-def test_a_victim_is_not_just_where_who_is_served_before_wishes_for_something_else(
+def test_a_victim_is_not_just_where_a_pod_served_before_requests_something_else(
     full: Scene, laws: LawWatcher
 ) -> None:
     full.gone("a")
@@ -265,7 +265,7 @@ def test_an_eviction_for_a_hold_that_names_another_breaks_it(
         evict("b2")
 
 
-def test_a_hold_that_stands_already_is_not_judged_again(full: Scene, laws: LawWatcher) -> None:
+def test_a_hold_that_is_written_already_is_not_judged_again(full: Scene, laws: LawWatcher) -> None:
     full.hold("a", hold(3, victims=("b3",)))
     full.gone("b0")
     full.annotate("a", names.CHECKPOINT_AT, "2026-11-23T09:00:00Z")

@@ -22,14 +22,14 @@ Evict = Callable[[str], None]
 @pytest.fixture
 def taken(scene: Scene, laws: LawWatcher, evict: Evict) -> Scene:
     """Bob's ``b3`` has been evicted for alice, and is gone."""
-    told(scene)
+    keep_b3s_device(scene)
     evict("b3")
     scene.gone("b3")
     laws.check()
     return scene
 
 
-def told(scene: Scene, **metadata: Any) -> None:
+def keep_b3s_device(scene: Scene, **metadata: Any) -> None:
     """Bob's four pods have all devices; ``b3`` must go for alice's."""
     scene.fill()
     if metadata:
@@ -102,14 +102,14 @@ def test_a_pod_that_its_user_deletes_when_it_is_back_must_stay_away(taken: Scene
         comes_back(taken, place="b3-again")
 
 
-def test_a_pod_that_comes_back_beside_the_living_one_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+def test_a_pod_that_comes_back_while_the_first_still_lives_breaks_it(scene: Scene, laws: LawWatcher) -> None:
     scene.opportunist("b3", 3)
-    with breaks(laws, "L4", "though the pod uid-b3 for which it stands still lives"):
-        comes_back(scene, place="beside")
+    with breaks(laws, "L4", "though the pod uid-b3 that it replaces still lives"):
+        comes_back(scene, place="b3-again")
 
 
 def test_a_pod_that_its_user_has_deleted_must_not_come_back(scene: Scene, laws: LawWatcher) -> None:
-    told(scene)
+    keep_b3s_device(scene)
     scene.kube.delete(PODS, "b3", namespace="default")
     scene.gone("b3")
     release(scene)
@@ -139,7 +139,7 @@ def test_a_part_of_ours_that_deletes_a_pod_as_its_user_would_breaks_it(
 def test_a_part_of_ours_that_deletes_what_has_come_back_breaks_it(
     scene: Scene, ours: LawWatcher, evict: Evict
 ) -> None:
-    told(scene)
+    keep_b3s_device(scene)
     evict("b3")
     scene.gone("b3")
     comes_back(scene)
@@ -149,7 +149,7 @@ def test_a_part_of_ours_that_deletes_what_has_come_back_breaks_it(
 
 def test_a_controllers_pod_is_left_to_it(scene: Scene, laws: LawWatcher, evict: Evict) -> None:
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs-1", "controller": True}
-    told(scene, ownerReferences=[owner])
+    keep_b3s_device(scene, ownerReferences=[owner])
     evict("b3")
     scene.gone("b3")
     release(scene)
@@ -248,17 +248,17 @@ def test_a_victim_that_comes_back_with_its_gpus_though_it_was_not_to_breaks_it(
 def test_a_victim_that_was_to_wait_comes_back_with_its_gpus(
     scene: Scene, laws: LawWatcher, evict: Evict
 ) -> None:
-    told(scene, annotations={names.COMEBACK_HOW: "as-it-was"})
+    keep_b3s_device(scene, annotations={names.COMEBACK_HOW: "as-it-was"})
     evict("b3")
     scene.gone("b3")
     asks_again(scene)
     laws.check()
 
 
-def test_a_victim_that_wished_to_be_deleted_need_not_come_back(
+def test_a_victim_that_asked_to_be_deleted_need_not_come_back(
     scene: Scene, laws: LawWatcher, evict: Evict
 ) -> None:
-    told(scene, annotations={names.ON_EVICT: "delete"})
+    keep_b3s_device(scene, annotations={names.ON_EVICT: "delete"})
     evict("b3")
     scene.gone("b3")
     release(scene)

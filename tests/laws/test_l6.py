@@ -161,7 +161,7 @@ def test_a_stamp_of_a_booking_that_still_runs_may_go(scene: Scene, laws: LawWatc
 
 # --- whose clock is wrong, by their Lease --------------------------------------------------------------
 def renew(scene: Scene, lease: str, *, ahead: float, holder: str = "somebody_1", times: int = 2) -> None:
-    """Whoever holds a Lease renews it, by a clock that is so many seconds ahead."""
+    """The holder of a Lease renews it, by a clock that is so many seconds ahead."""
     for _ in range(times):
         scene.clock.advance(2)
         now = scene.clock.now() + timedelta(seconds=ahead)
@@ -176,7 +176,7 @@ def test_a_bind_by_an_extender_whose_clock_is_wrong_breaks_it(
 ) -> None:
     scene.waiting("a")
     renew(scene, lease, ahead=31, times=3)
-    with breaks(laws, "L6", rf"default/a is bound to n0 by whoever holds .* {lease}, .* wrong by \+31.0 s"):
+    with breaks(laws, "L6", rf"default/a is bound to n0 by the holder of .* {lease}, .* wrong by \+31.0 s"):
         scene.bind("a", 0)
 
 
@@ -184,7 +184,7 @@ def test_an_eviction_by_a_controller_whose_clock_is_wrong_breaks_it(
     crowded: Scene, laws: LawWatcher, evict: Evict
 ) -> None:
     renew(crowded, names.CONTROLLER_LEASE, ahead=-40, times=3)
-    with breaks(laws, "L6", r"default/b3 is evicted by whoever holds .*, whose clock is wrong by -40.0 s"):
+    with breaks(laws, "L6", r"default/b3 is evicted by the holder of .*, whose clock is wrong by -40.0 s"):
         evict("b3")
 
 
@@ -196,13 +196,13 @@ def test_devices_that_are_kept_by_a_controller_whose_clock_is_wrong_break_it(
     scene.waiting("a")
     renew(scene, names.CONTROLLER_LEASE, ahead=3600, times=3)
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",), at=EPOCH)
-    with breaks(laws, "L6", r"Devices are kept for default/a by whoever holds .* wrong by \+3600.0 s"):
+    with breaks(laws, "L6", r"Devices are kept for default/a by the holder of .* wrong by \+3600.0 s"):
         scene.hold("a", hold)
 
 
 def test_an_end_by_a_controller_whose_clock_is_wrong_breaks_it(over: Scene, laws: LawWatcher) -> None:
     renew(over, names.CONTROLLER_LEASE, ahead=45, times=3)
-    with breaks(laws, "L6", r"It is decided who ends with b-1 by whoever holds .* wrong by \+45.0 s"):
+    with breaks(laws, "L6", r"It is decided who ends with b-1 by the holder of .* wrong by \+45.0 s"):
         decide(over)
 
 
@@ -274,11 +274,11 @@ def test_a_hold_by_one_who_has_heard_nothing_of_a_kind_for_150_s_breaks_it(
     later[kind]()
     contested.clock.advance(150)
     contested.renew()
-    with breaks(laws, "L6", rf"one who knows {kind} as of version {known}, and version \d+ was news 150 s"):
+    with breaks(laws, "L6", rf"one who knows {kind} as of version {known}, and version \d+ had come 150 s"):
         planned(contested, f"{kind}={known}")
 
 
-def test_a_hold_by_one_whose_news_are_younger_is_right(contested: Scene, laws: LawWatcher) -> None:
+def test_a_hold_by_one_whose_caches_are_fresher_is_right(contested: Scene, laws: LawWatcher) -> None:
     known = newest(contested)
     contested.clock.advance(1)
     contested.renew()
@@ -288,9 +288,9 @@ def test_a_hold_by_one_whose_news_are_younger_is_right(contested: Scene, laws: L
     laws.check()
 
 
-def test_whom_nobody_had_anything_to_tell_is_not_deaf(contested: Scene, laws: LawWatcher) -> None:
+def test_a_part_is_not_stale_where_there_was_no_event(contested: Scene, laws: LawWatcher) -> None:
     known = newest(contested)
-    # A pod that has ended is none that is followed.
+    # A pod that has ended is not followed.
     ended = {"metadata": {"name": "e", "namespace": "default"}, "status": {"phase": "Succeeded"}}
     contested.kube.put(PODS, ended)
     contested.clock.advance(300)
@@ -306,7 +306,7 @@ def test_what_was_known_before_an_outage_counts_from_its_beginning(
     contested.clock.advance(1)
     contested.renew()
     contested.clock.advance(10)
-    laws.fault("the API server stands still")
+    laws.fault("the API server stops")
     contested.clock.advance(200)
     laws.fault("the API server goes on")
     contested.renew()
@@ -314,7 +314,7 @@ def test_what_was_known_before_an_outage_counts_from_its_beginning(
     laws.check()
 
 
-# --- whoever is known to know too little ---------------------------------------------------------------
+# --- parts that are known to know too little -----------------------------------------------------------
 @pytest.fixture
 def maker() -> list[Maker]:
     """Who writes, the last of these."""
@@ -323,7 +323,7 @@ def maker() -> list[Maker]:
 
 @pytest.fixture
 def known(scene: Scene, maker: list[Maker]) -> LawWatcher:
-    """Watches, and is told who writes."""
+    """Watches, and knows the writer."""
     scene.fill()
     scene.book()
     scene.waiting("a")
@@ -356,40 +356,40 @@ ACTS = [
     pytest.param(bind_a, "default/a is bound to n0", id="bind"),
     pytest.param(decide_it, "It is decided who ends with b-1", id="end"),
 ]
-"""What nobody does who knows too little, and how that is told."""
+"""Acts that nobody performs who knows too little, and how the breach is reported."""
 
 
-@pytest.mark.parametrize(("act", "told"), ACTS)
+@pytest.mark.parametrize(("act", "reported"), ACTS)
 @pytest.mark.parametrize(
     ("who", "why"),
     [
-        (Maker(name="part", deaf_for=150.1), "who has had no news for 150.1 s"),
+        (Maker(name="part", deaf_for=150.1), "who has heard nothing for 150.1 s"),
         (Maker(name="part", skew=31.0), r"whose clock is wrong by \+31.0 s"),
         (Maker(name="part", skew=-3600.0), r"whose clock is wrong by -3600.0 s"),
     ],
 )
-def test_whoever_acts_and_knows_too_little_breaks_it(
+def test_a_part_that_acts_and_knows_too_little_breaks_it(
     scene: Scene,
     known: LawWatcher,
     maker: list[Maker],
     evict: Evict,
     *,
     act: Does,
-    told: str,
+    reported: str,
     who: Maker,
     why: str,
 ) -> None:
     maker.append(who)
     with known.expecting("L6") as found:
         act(scene, evict)
-    assert any(re.fullmatch(f"{told} by part, {why}[.]", error.message) for error in found), found
+    assert any(re.fullmatch(f"{reported} by part, {why}[.]", error.message) for error in found), found
 
 
-@pytest.mark.parametrize(("act", "told"), ACTS)
-def test_whoever_knows_just_enough_may_act(
-    scene: Scene, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, told: str
+@pytest.mark.parametrize(("act", "reported"), ACTS)
+def test_a_part_that_knows_just_enough_may_act(
+    scene: Scene, known: LawWatcher, maker: list[Maker], evict: Evict, *, act: Does, reported: str
 ) -> None:
-    assert told
+    assert reported
     maker.append(Maker(name="part", deaf_for=150.0, skew=-30.0))
     act(scene, evict)
     known.check()

@@ -59,15 +59,15 @@ def test_a_booking_that_has_not_begun_may_be_cancelled(scene: Scene, laws: LawWa
 
 
 @pytest.mark.parametrize(
-    ("store", "told"), [("s-2", "by server, whose database is s-2"), (None, "by server, who has none")]
+    ("store", "reported"), [("s-2", "by server, whose database is s-2"), (None, "by server, who has none")]
 )
 def test_a_planned_booking_that_is_deleted_by_another_database_breaks_it(
-    scene: Scene, store: str | None, told: str
+    scene: Scene, store: str | None, reported: str
 ) -> None:
     booked(scene, start=EPOCH + DAY, end=EPOCH + 2 * DAY)
     laws = played_by(scene, Maker(name="server", is_ours=True, store=store))
     scene.waiting("a")
-    with breaks(laws, "L9", f"The Booking b-1 of the database s-1 is deleted {told}"):
+    with breaks(laws, "L9", f"The Booking b-1 of the database s-1 is deleted {reported}"):
         scene.kube.delete(BOOKINGS, "b-1")
 
 
@@ -84,7 +84,7 @@ def test_a_planned_booking_is_its_own_databases_and_anybody_elses_to_delete(
 
 
 def played_by(scene: Scene, maker: Maker) -> LawWatcher:
-    """Watches a cluster in which this one writes, and who writes is told."""
+    """Watches a cluster in which this one writes, and knows the writer."""
     return watch_memory(scene.kube, scene.clock, maker=lambda: maker)
 
 
@@ -132,7 +132,7 @@ def test_whatever_a_restart_changes_breaks_it(served: Scene, laws: LawWatcher, w
     assert caught.value.law == "L9"
 
 
-# --- whose bookings stand there --------------------------------------------------------------------------
+# --- whose bookings are there --------------------------------------------------------------------------
 def says(scene: Scene, *, store: str, change: int = 1) -> None:
     """The mirror renews its Lease, and says up to which change of which database it has written."""
     scene.clock.advance(5)
@@ -141,7 +141,7 @@ def says(scene: Scene, *, store: str, change: int = 1) -> None:
     scene.kube.put(LEASES, {"metadata": meta, "spec": {"renewTime": scene.clock.now().isoformat()}})
 
 
-def test_a_mirror_that_goes_on_beside_bookings_of_another_database_breaks_it(
+def test_a_mirror_that_goes_on_while_there_are_bookings_of_another_database_breaks_it(
     scene: Scene, laws: LawWatcher
 ) -> None:
     says(scene, store="s-1")
@@ -151,7 +151,7 @@ def test_a_mirror_that_goes_on_beside_bookings_of_another_database_breaks_it(
         says(scene, store="s-2")
 
 
-def test_a_booking_of_another_database_beside_others_breaks_it(scene: Scene, laws: LawWatcher) -> None:
+def test_a_booking_of_another_database_than_the_others_breaks_it(scene: Scene, laws: LawWatcher) -> None:
     booked(scene)
     spec = scene.kube.raw(BOOKINGS, "b-1")["spec"] | {"storeId": "s-2"}
     with breaks(laws, "L9", "The Booking b-2 is written of the database s-2, and b-1 is of s-1"):

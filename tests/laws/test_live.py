@@ -92,19 +92,19 @@ def test_a_breach_of_one_test_is_not_that_of_the_next(scene: Scene, live: LiveWa
     live.finish()
 
 
-def test_a_breach_that_nobody_has_seen_is_told_when_the_next_test_begins(
+def test_a_breach_that_nobody_has_seen_is_raised_when_the_next_test_begins(
     scene: Scene, live: LiveWatch
 ) -> None:
     double(scene, live=live)
 
-    def tells() -> bool:
+    def raises() -> bool:
         try:
             live.begin("another test")
         except LawBrokenError:
             return True
         return False
 
-    assert poll(tells, seconds=PATIENCE)
+    assert poll(raises, seconds=PATIENCE)
     live.finish()
 
 
@@ -172,7 +172,7 @@ def test_the_kubelets_checkpoint_is_read_when_it_changes(scene: Scene, tmp_path:
         assert await_breach(live).message == "GPU-n0-2 is in use by default/a and default/b at once."
 
 
-def test_the_fingerprint_is_read_anew(scene: Scene, live: LiveWatch) -> None:
+def test_the_fingerprint_is_read_again(scene: Scene, live: LiveWatch) -> None:
     before = live.fingerprint()
     scene.renew()
     assert_unchanged(before, live.fingerprint())

@@ -23,7 +23,7 @@ def test_a_change_waits_until_every_watch_has_shown_something_later(ordering: Or
     assert [*ordering.ready(1.2)] == ["pod at 7"]
 
 
-def test_a_change_does_not_wait_for_ever_for_a_kind_that_rests(ordering: Ordering) -> None:
+def test_a_change_does_not_wait_indefinitely_for_a_kind_without_events(ordering: Ordering) -> None:
     ordering.put("pods", 7, "pod at 7", 1.0)
     assert [*ordering.ready(1.0 + WAITS - 0.01)] == []
     assert [*ordering.ready(1.0 + WAITS)] == ["pod at 7"]
@@ -47,7 +47,7 @@ def test_events_of_one_version_come_as_they_arrived(ordering: Ordering) -> None:
     assert [*ordering.ready(2.0)] == ["first", "second"]
 
 
-def test_news_that_come_too_late_are_said_to(ordering: Ordering) -> None:
+def test_events_that_come_too_late_are_reported_as_late(ordering: Ordering) -> None:
     assert ordering.put("pods", 7, "pod at 7", 1.0)
     assert [*ordering.ready(2.0)] == ["pod at 7"]
     assert not ordering.put("nodes", 6, "node at 6", 2.0)

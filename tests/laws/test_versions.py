@@ -81,7 +81,7 @@ def test_each_kind_has_its_own_version(full: Scene, late: LawWatcher) -> None:
         full.hold("a", hold(known(full)))
 
 
-def test_a_plan_knows_the_holds_that_its_maker_has_written_before_though_no_watch_has_told(
+def test_a_plan_knows_the_holds_that_its_maker_has_written_before_though_no_watch_has_delivered_them(
     full: Scene, late: LawWatcher
 ) -> None:
     full.book("b-2", user="carol")

@@ -28,7 +28,7 @@ def test_without_leeway_the_newest_state_counts_alone() -> None:
     assert seen(window, states, 61) == {6}
 
 
-def test_every_state_that_stood_within_the_leeway_counts() -> None:
+def test_every_state_within_the_leeway_counts() -> None:
     window, states = a_window(15)
     assert seen(window, states, 61) == {6, 5, 4}
 
@@ -70,9 +70,9 @@ def test_many_later_faults_do_not_hide_the_one_before_the_write() -> None:
     assert seen(window, states, 61) == {6, 5, 4, 3, 2}
 
 
-def test_the_state_that_somebody_says_to_have_looked_at_is_asked_soon_and_all_others_too() -> None:
+def test_the_state_that_somebody_says_to_have_read_is_judged_early_and_all_others_too() -> None:
     window, _ = a_window(45)
-    as_usual, looked = [*window.moments(at(61))], [*window.moments(at(61), at(30))]
-    assert looked[0] == as_usual[0]
-    assert looked[1][1] == at(30)
-    assert sorted(instant for _, instant in looked) == sorted(instant for _, instant in as_usual)
+    as_usual, found = [*window.moments(at(61))], [*window.moments(at(61), at(30))]
+    assert found[0] == as_usual[0]
+    assert found[1][1] == at(30)
+    assert sorted(instant for _, instant in found) == sorted(instant for _, instant in as_usual)

@@ -1,7 +1,7 @@
 """The state that a hold says to have been planned on, put together again kind by kind.
 
 Each kind has a watch of its own, so a plan knows pods as of one version and nodes as of another. Nothing of
-what was known then hangs on how long ago it was: only versions that stood within the leeway of the write are
+what was known then hangs on how long ago it was: only versions within the leeway of the write are
 taken at their word.
 """
 
@@ -27,7 +27,7 @@ PLANNED_ON: Final = (PODS.plural, NODES.plural, BOOKINGS.plural)
 
 
 @dataclass(frozen=True, slots=True)
-class _Stood:
+class _Snapshot:
     """A state, from the write that made it on."""
 
     version: int
@@ -44,21 +44,21 @@ class Versions:
     """The newest states by the versions of the writes that made them."""
 
     def __init__(self) -> None:
-        self._stood: deque[_Stood] = deque(maxlen=MOST)
+        self._snapshots: deque[_Snapshot] = deque(maxlen=MOST)
 
     def begin(self, state: State, instant: datetime) -> None:
         """It was listed: nobody knows how it came to that, or what version it is of."""
-        self._stood.clear()
+        self._snapshots.clear()
         self.put(0, instant, state)
 
     def put(self, version: int, instant: datetime, state: State) -> None:
         """One write has made this state."""
-        self._stood.append(_Stood(version, instant, state))
+        self._snapshots.append(_Snapshot(version, instant, state))
 
     def planned_on(self, pod: Pod, hold: Hold, *, begin: datetime) -> Iterator[State]:
-        """The states that a hold may have been planned on by its own word; none where that cannot be told.
+        """The states that a hold may have been planned on by its own word; none where nobody knows.
 
-        Whoever plans knows what it has itself written, holds, before its watch has told of it.
+        A planner knows the holds that it has itself written before its watch has delivered them.
 
         Args:
             pod: on which it was written.
@@ -66,16 +66,16 @@ class Versions:
             begin: of the leeway: what somebody else had written before it must have been known.
         """
         said = versions_of(hold)
-        if not self._stood or any(kind not in said for kind in PLANNED_ON):
+        if not self._snapshots or any(kind not in said for kind in PLANNED_ON):
             return
-        newest = self._stood[-1].state
+        newest = self._snapshots[-1].state
         found = {kind: self._at(kind, said[kind], begin) for kind in PLANNED_ON}
         pods, nodes, bookings = (found[kind] for kind in PLANNED_ON)
         if pods is None or nodes is None or bookings is None:
             return
         leases = self._at(LEASES.plural, said.get(LEASES.plural, 0), begin)
         known = pods.with_others(nodes=nodes.nodes, bookings=bookings.bookings, leases=newest.leases)
-        for state in (known, _with_holds_of(newest, known, but=pod, now=self._stood[-1].since)):
+        for state in (known, _with_holds_of(newest, known, but=pod, now=self._snapshots[-1].since)):
             yield state
             if leases is not None and leases.leases is not newest.leases:
                 yield state.with_others(leases=leases.leases)
@@ -85,15 +85,15 @@ class Versions:
 
         None where nobody knows it, or where they have changed before the leeway began.
         """
-        newer: _Stood | None = None
+        newer: _Snapshot | None = None
         superseded: datetime | None = None
-        for stood in reversed(self._stood):
-            if newer is not None and newer.kind(kind) is not stood.kind(kind):
+        for snapshot in reversed(self._snapshots):
+            if newer is not None and newer.kind(kind) is not snapshot.kind(kind):
                 superseded = newer.since
-            is_first = stood is self._stood[0]
-            if _is_as_of(stood.kind(kind), version) if is_first else stood.version <= version:
-                return stood.state if superseded is None or superseded >= begin else None
-            newer = stood
+            is_first = snapshot is self._snapshots[0]
+            if _is_as_of(snapshot.kind(kind), version) if is_first else snapshot.version <= version:
+                return snapshot.state if superseded is None or superseded >= begin else None
+            newer = snapshot
         return None
 
 
@@ -110,7 +110,7 @@ def _is_as_of(objects: Mapping[str, Any], version: int) -> bool:
 
 
 def _with_holds_of(newest: State, known: State, *, but: Pod, now: datetime) -> State:
-    """What was known, with the holds that stand by now on other pods."""
+    """What was known, with the holds that are by now on other pods."""
     state = known
     for uid, pod in known.pods.items():
         later = newest.pods.get(uid)

@@ -18,9 +18,9 @@ from tests.laws.changes import Change
 from tests.laws.devices import decided_at, hold_on
 from tests.laws.history import History
 from tests.laws.l9 import Fingerprint, fingerprint_of
-from tests.laws.news import News
 from tests.laws.state import State
 from tests.laws.versions import Versions
+from tests.laws.watch_events import WatchEvents
 from tests.laws.window import Window
 
 Judge = Callable[[Change, State, datetime], Iterable[str]]
@@ -50,12 +50,12 @@ DECIDED: Final[tuple[tuple[str, Judge], ...]] = (
     (l6.LAW, l6.ended_in_silence),
     (l6.LAW, l6.demoted_in_doubt),
     (l6.LAW, l6.acted_by_a_wrong_clock),
-    (l9.LAW, l9.beside_another_database),
+    (l9.LAW, l9.goes_on_with_anothers_bookings),
 )
 """Innocent if right in any state of the leeway before the write."""
 PLANNED: Final[tuple[Judge, ...]] = (l3.unjust_hold,)
 """Of these: those whose maker says on which versions they were decided. They must be right on these; where
-nobody says so, or nobody knows any more how it was then, in any state of the leeway like all others."""
+none are named, or nobody knows any more how it was then, in any state of the leeway like all others."""
 
 
 class LawWatcher:
@@ -66,7 +66,7 @@ class LawWatcher:
 
         Args:
             clock: the cluster's.
-            leeway: seconds between the look and the write of an honest decision.
+            leeway: seconds between the read and the write of an honest decision.
             settles: seconds for which what kubelets do and what they say may differ.
         """
         self._clock = clock
@@ -74,14 +74,14 @@ class LawWatcher:
         self._lock = threading.RLock()
         self._window = Window(timedelta(seconds=leeway))
         self._versions = Versions()
-        self._news = News()
+        self._delivered = WatchEvents()
         self._history = History()
         self._kubelets: dict[str, PodDevices] = {}
         self._comebacks = l4.Comebacks()
         self._unvouched = l9.Unvouched()
         self._havings = l1.Havings()
         self._doubles: dict[tuple[str, ...], datetime] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         self._expected: dict[str, list[LawBrokenError]] = {}
         self._first: LawBrokenError | None = None
         self._is_shown = False
@@ -93,7 +93,7 @@ class LawWatcher:
             now = self._clock.now()
             self._window.put(self.state.knowing(plural, items, now), now)
             self._versions.begin(self.state, now)
-            self._news.forget(plural)
+            self._delivered.forget(plural)
             self._comebacks.know(self.state)
 
     def see(self, change: Change) -> None:
@@ -105,7 +105,7 @@ class LawWatcher:
         with self._lock:
             self._history.add(change)
             found = [*self._judged(change)]
-            self._news.put(change)
+            self._delivered.put(change)
             self._window.put(self.state.after(change), change.instant)
             self._versions.put(change.version, change.instant, self.state)
             found += [(l4.LAW, wrong) for wrong in self._comebacks.see(change, self.state)]
@@ -125,7 +125,7 @@ class LawWatcher:
             self._break(self._doubly_had(self._clock.now()))
 
     def fault(self, message: str) -> None:
-        """A fault begins or ends now: it stands in the history, and the 60 s of law L4 start again."""
+        """A fault begins or ends now: it is written in the history, and the 60 s of law L4 start again."""
         with self._lock:
             now = self._clock.now()
             self._window.fault(now)
@@ -136,7 +136,7 @@ class LawWatcher:
         with self._lock:
             self._history.note(self._clock.now(), message)
 
-    # --- what is asked -------------------------------------------------------------------------------
+    # --- questions -----------------------------------------------------------------------------------
     @property
     def state(self) -> State:
         """The cluster after the newest change."""
@@ -157,7 +157,7 @@ class LawWatcher:
             self._break([*self._doubly_had(now), *((l4.LAW, wrong) for wrong in late)])
 
     def unfinished(self) -> list[str]:
-        """What is still under way: sentences about pods that are not back and about what is left over."""
+        """Sentences about pods that are not back yet and about leftovers."""
         with self._lock:
             doubtful = [f"{key[0]} seems to be in use twice." for key in self._doubles]
             return [*self._comebacks.missing_keys(self.state), *l4.left_over(self.state), *doubtful]
@@ -184,7 +184,7 @@ class LawWatcher:
             self._history.note(self._clock.now(), what)
             self._comebacks = l4.Comebacks()
             self._comebacks.know(self.state)
-            self._told.clear()
+            self._reported.clear()
             self._expected.clear()
             self._first, self._is_shown = None, False
             if unseen is not None:
@@ -216,11 +216,11 @@ class LawWatcher:
     def _judged(self, change: Change) -> Iterator[tuple[str, str]]:
         for law, judge in AT_ONCE:
             yield from ((law, wrong) for wrong in judge(change, self.state, change.instant))
-        looked = decided_at(change)
+        read_at = decided_at(change)
         for law, judge in DECIDED:
             wrongs: list[str] = []
-            planned = [*self._planned(change, looked)] if judge in PLANNED else []
-            for state, instant in planned or self._window.moments(change.instant, looked):
+            planned = [*self._planned(change, read_at)] if judge in PLANNED else []
+            for state, instant in planned or self._window.moments(change.instant, read_at):
                 now = [*judge(change, state, instant)]
                 if not now:
                     wrongs = []
@@ -228,16 +228,16 @@ class LawWatcher:
                 wrongs = wrongs or now
             yield from ((law, wrong) for wrong in wrongs)
         begin = self._window.begin(change.instant)
-        yield from ((l6.LAW, wrong) for wrong in l6.planned_on_old_news(change, self._news, begin))
+        yield from ((l6.LAW, wrong) for wrong in l6.planned_on_stale_state(change, self._delivered, begin))
 
-    def _planned(self, change: Change, looked: datetime | None) -> Iterator[tuple[State, datetime]]:
+    def _planned(self, change: Change, read_at: datetime | None) -> Iterator[tuple[State, datetime]]:
         """What the maker of a plan says to have known, with instants of the leeway."""
         _, after = change.pods or (None, None)
         hold = hold_on(after) if after else None
         if after is None or hold is None:
             return
         begin, until = self._window.begin(change.instant), change.instant
-        at = min(max(looked, begin), until) if looked else until
+        at = min(max(read_at, begin), until) if read_at else until
         for state in self._versions.planned_on(after, hold, begin=begin):
             for instant in dict.fromkeys((at, until, begin)):
                 yield state, instant
@@ -249,12 +249,12 @@ class LawWatcher:
         return [(l1.LAW, doubles[key]) for key, at in self._doubles.items() if now - at >= self._settles]
 
     def _break(self, found: Iterable[tuple[str, str]]) -> None:
-        """Remember what is new; raise the first that is not expected."""
+        """Remember the new breaches; raise the first that is not expected."""
         raised: LawBrokenError | None = None
         for law, message in found:
-            if message in self._told:
+            if message in self._reported:
                 continue
-            self._told.add(message)
+            self._reported.add(message)
             self._history.note(self._clock.now(), f"LAW {law} BROKEN: {message}")
             error = LawBrokenError(law, message, self._history.lines)
             if law in self._expected:

@@ -1,7 +1,7 @@
 """The newest states, so that a decision is judged by what its maker could see.
 
-Whoever decides looks first and writes then; in between, somebody else may write. A decision is innocent if it
-was right in any state of the leeway before its write. After an outage a write may land that was decided
+A part that decides reads first and writes then; in between, somebody else may write. A decision is innocent
+if it was right in any state of the leeway before its write. After an outage a write may land that was decided
 before it: then the leeway reaches back to the fault before.
 """
 
@@ -48,20 +48,20 @@ class Window:
         """A fault begins or ends."""
         self._faults.append(instant)
 
-    def moments(self, now: datetime, looked: datetime | None = None) -> Iterator[tuple[State, datetime]]:
-        """The states of the leeway with instants at which they stood.
+    def moments(self, now: datetime, read_at: datetime | None = None) -> Iterator[tuple[State, datetime]]:
+        """The states of the leeway with instants at which they were current.
 
         Args:
             now: the instant of the write.
-            looked: when the maker says to have looked; from the newest on the others come by how near they
+            read_at: when the maker says to have read; from the newest on the others come by how near they
                 are to that. A true word makes it cheap to find the state that acquits, a lie changes nothing.
         """
-        if looked is None:
+        if read_at is None:
             yield from self._moments(now)
             return
         moments = self._moments(now)
         yield next(moments)
-        yield from sorted(moments, key=lambda moment: abs(moment[1] - looked))
+        yield from sorted(moments, key=lambda moment: abs(moment[1] - read_at))
 
     def _moments(self, now: datetime) -> Iterator[tuple[State, datetime]]:
         """The newest first."""

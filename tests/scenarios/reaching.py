@@ -13,7 +13,7 @@ from cluster.fake.server import FakeKube
 from cluster.kube.errors import ApiError, Request, Unreachable
 from cluster.kube.interface import EVERYTHING, FROM_NOW, Kube, Page, Selection, WatchEvent, WatchOptions
 from cluster.kube.resources import Resource, T
-from tests.laws.news import FOLLOWED
+from tests.laws.watch_events import FOLLOWED
 
 R = TypeVar("R")
 

@@ -67,7 +67,7 @@ def test_a_part_that_does_not_mind_old_news_is_seen(
         wanted_by_alice(world)
 
     monkeypatch.setattr(informers, "STALE_AFTER", float("inf"))
-    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has had no news for \d\d\d"):
+    with pytest.raises(LawBrokenError, match=rf"L6.* by {part}, who has heard nothing for \d\d\d"):
         play(deaf, tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""What the reclaimer's watches have had to tell, and when: by that it is judged how old its news were."""
+"""Which writes the reclaimer's watches have delivered, and when: they show how stale its caches were."""
 
 from collections import deque
 from datetime import datetime, timedelta
@@ -16,15 +16,15 @@ _APART: Final = timedelta(seconds=1)
 """Of the writes of one second the first is remembered."""
 
 
-class News:
-    """Versions of writes that every watch of living pods, of nodes, Leases or Bookings tells of."""
+class WatchEvents:
+    """Versions of writes that every watch of living pods, of nodes, Leases or Bookings delivers."""
 
     def __init__(self) -> None:
         self._writes: dict[str, deque[tuple[datetime, int]]] = {kind: deque() for kind in FOLLOWED}
 
     def put(self, change: Change) -> None:
         """One write, in the order of the resourceVersions."""
-        if not _is_told(change):
+        if not _is_delivered(change):
             return
         writes = self._writes[change.plural]
         if writes and change.instant - writes[-1][0] < _APART:
@@ -37,12 +37,12 @@ class News:
         """It was listed: nobody knows how it came to that."""
         self._writes.get(kind, deque()).clear()
 
-    def told(self, kind: str, at: datetime) -> int:
-        """The version of a write that was news at this instant, about the newest; 0 where none is known."""
+    def newest_at(self, kind: str, at: datetime) -> int:
+        """The version of about the newest write delivered by this instant; 0 where none is known."""
         return max((version for when, version in self._writes.get(kind, ()) if when <= at), default=0)
 
 
-def _is_told(change: Change) -> bool:
+def _is_delivered(change: Change) -> bool:
     if change.plural not in FOLLOWED:
         return False
     if change.plural == LEASES.plural:
@@ -52,5 +52,5 @@ def _is_told(change: Change) -> bool:
 
 
 def _lives(pod: Pod | None) -> bool:
-    """Whether the reclaimer follows it: who has ended is none of its watch's."""
+    """Whether the reclaimer follows it: its watch does not select pods that have ended."""
     return pod is not None and not is_terminal(pod)
