@@ -46,11 +46,11 @@ PROBLEM = "application/problem+json"
 BURST = 50
 """Requests of one user that are answered at once."""
 STRANGERS = 60
-"""Requests from one address that are answered at once, of those who are not signed in."""
+"""Requests from one address that are answered at once, for clients that are not signed in."""
 
 
 class FakeTokens:
-    """Tokens are what they say: ``alice-token`` is alice's."""
+    """Tokens name their owners: ``alice-token`` is alice's."""
 
     def __init__(self) -> None:
         self.names = {f"{name}-token": name for name in ("alice", "bob")}
@@ -59,7 +59,7 @@ class FakeTokens:
         self.problem: ApiError | None = None
 
     def owner_of(self, token: str) -> Subject | None:
-        """Whose it is."""
+        """The owner of the token."""
         self.asked[token] += 1
         if self.problem:
             raise self.problem
@@ -68,7 +68,7 @@ class FakeTokens:
 
 
 class FakeAccess:
-    """Some are administrators, by name or by group."""
+    """Administrators by name or by group."""
 
     def __init__(self) -> None:
         self.administrators: set[str] = set()
@@ -76,7 +76,7 @@ class FakeAccess:
         self.problem: ApiError | None = None
 
     def may(self, who: Subject, verb: str, *, group: str, resource: str) -> bool:
-        """Whether one is."""
+        """Whether the subject is an administrator."""
         assert (verb, group, resource) == ("administer", names.DOMAIN, "bookings")
         self.asked[who] += 1
         if self.problem:
@@ -92,25 +92,25 @@ class FakeSigningIn(BearerTokens):
         self.administrators: set[str] = set()
 
     def principal_of(self, request: Request) -> Principal:
-        """Who asks."""
+        """The user who sent the request."""
         who = super().principal_of(request)
         return msgspec.structs.replace(who, is_administrator=who.user in self.administrators)
 
 
 class FakeEvictions:
-    """Orders to evict, of one pod that there is."""
+    """Orders to evict pods, of which only one exists."""
 
     def __init__(self) -> None:
         self.orders: list[tuple[str, str, str, str]] = []
         self.pod = PodToEvict(user="bob", booking="b-1", node="node-a", gpus=2, controller="Job/train")
 
     def order(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> None:
-        """Write one."""
+        """Record an order."""
         self.dry_run(namespace, pod, by=by, reason=reason, at=at)
         self.orders.append((namespace, pod, by, reason))
 
     def dry_run(self, namespace: str, pod: str, *, by: str, reason: str, at: datetime) -> PodToEvict:
-        """See which pod it is."""
+        """The pod that would be evicted."""
         del by, reason, at
         if (namespace, pod) != ("research", "train-0"):
             raise UnknownPodError(f"There is no pod {pod} in {namespace}.")
@@ -126,7 +126,7 @@ class FakeGpus:
     def order(
         self, node: str, gpu: str, order: GpuOrder, *, said: str, at: datetime, dry_run: bool = False
     ) -> str:
-        """Write one."""
+        """Record an order, unless it is a dry run."""
         del at
         if (node, gpu) not in {("node-a", "0"), ("node-a", "GPU-0")}:
             raise UnknownGpuError(f"There is no GPU {gpu} in {node}.")
@@ -140,17 +140,17 @@ class FakeMirror:
 
     def __init__(self) -> None:
         self.writes = True
-        self.told: list[str | int] = []
-        """Pokes and the changes that were waited for."""
+        self.calls: list[str | int] = []
+        """``"poke"`` for each poke, and the number of each change that was waited for."""
 
     def poke(self) -> None:
         """The database has changed."""
-        self.told.append("poke")
+        self.calls.append("poke")
 
     def written(self, change: int, timeout: float) -> bool:
         """Whether the change is in the cluster."""
         assert timeout == 10
-        self.told.append(change)
+        self.calls.append(change)
         return self.writes
 
 
@@ -218,16 +218,16 @@ class Served:
         return BookingPolicy(visibility=self.visibility)
 
     def strangers(self, *proxies: str) -> AnonymousLimits:
-        """Who counts those who are not signed in."""
+        """Limits per address for clients that are not signed in."""
         limits = RateLimits(self.clock, per_second=1, burst=STRANGERS)
         return AnonymousLimits(limits, networks_of(proxies))
 
     def client_of(self, parts: Parts) -> FlaskClient:
-        """A client of an API that is made of these parts."""
+        """A client of an API over these parts."""
         return create_app(parts, self.guard, audience="gpu-booking").test_client()
 
     def ask(self, method: str, path: str, *, user: str = "alice", **named: Any) -> TestResponse:
-        """A request of somebody's."""
+        """The answer to a request of a user."""
         headers = {"Authorization": f"Bearer {user}-token", **named.pop("headers", {})}
         return self.client.open(path, method=method, headers=headers, **named)
 
@@ -236,14 +236,14 @@ class Served:
         return self.ask("POST", BOOKINGS + query, user=user, json=fields)
 
     def booked(self, *, user: str = "alice", **fields: Any) -> str:
-        """A booking that is stored; its id."""
+        """Store a booking; its id."""
         answer = self.book(user=user, **{"model": A100, "duration": "P2D", **fields})
         assert answer.status_code == 201, answer.text
         return str(answer.get_json()["id"])
 
     @property
     def stored(self) -> int:
-        """Number of the newest change: how often anything was stored."""
+        """Number of the newest change: how many changes were stored."""
         return self.store.change()
 
 
@@ -251,20 +251,20 @@ def problem(answer: TestResponse, status: int) -> dict[str, Any]:
     """The problem in an answer, which must be one."""
     assert answer.status_code == status, answer.text
     assert answer.content_type == PROBLEM
-    told: dict[str, Any] = msgspec.json.decode(answer.data)
-    assert told["status"] == status
-    assert told["type"].startswith(f"tag:{names.DOMAIN},2026:")
-    assert told["title"]
-    assert told["detail"]
+    body: dict[str, Any] = msgspec.json.decode(answer.data)
+    assert body["status"] == status
+    assert body["type"].startswith(f"tag:{names.DOMAIN},2026:")
+    assert body["title"]
+    assert body["detail"]
     assert "Traceback" not in answer.text
-    return told
+    return body
 
 
-def rules(told: dict[str, Any]) -> list[str]:
+def rules(problem: dict[str, Any]) -> list[str]:
     """The rules of a problem's violations."""
-    return [violation["rule"] for violation in told["violations"]]
+    return [violation["rule"] for violation in problem["violations"]]
 
 
-def about(told: dict[str, Any]) -> dict[str, str]:
-    """Field -> rule of a problem's violations that are about one."""
-    return {v["field"]: v["rule"] for v in told["violations"] if "field" in v}
+def about(problem: dict[str, Any]) -> dict[str, str]:
+    """Field -> rule, of those violations of a problem that name a field."""
+    return {v["field"]: v["rule"] for v in problem["violations"] if "field" in v}

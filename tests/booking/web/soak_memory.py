@@ -1,8 +1,8 @@
-"""The booking server's memory while people book, change, release, list and look at pages, for some minutes.
+"""The booking server's memory while people book, change, release, list and view pages, for some minutes.
 
 ``SOAK_MINUTES=30 pytest -s tests/booking/web/soak_memory.py`` takes a third of that, in halves on both
 databases, or as long as ``LEAST`` requests take. What the server may keep (caches of its own and of SQLite's
-connections) is bounded, and full after the warm-up: afterwards less than ``BOUNDS`` stays of each request.
+connections) is bounded, and full after the warm-up: afterwards less than ``BOUNDS`` remains of each request.
 """
 
 import http.client
@@ -23,7 +23,7 @@ import pytest
 
 from cluster.process.clock import SystemClock
 from tests.bench.child import child
-from tests.booking.web.soak_server import LOOK, PEOPLE
+from tests.booking.web.soak_server import INTERVAL, PEOPLE
 from tests.databases import KINDS, a_database
 from tests.fakes.dice import Dice
 from tests.fakes.objects import A100, A6000
@@ -36,15 +36,15 @@ LEAST: Final = 30_000
 WARM_UP: Final = 0.4
 """Of the requests."""
 BOUNDS: Final = {"bytes": 100, "blocks": 0.5}
-"""What may stay of a request: not even one small object, which is a block."""
+"""What may remain of a request: not even one small object, which is a block."""
 ASKERS: Final = 8
 FINE: Final = {HTTPStatus.OK, HTTPStatus.CREATED, HTTPStatus.UNPROCESSABLE_ENTITY, HTTPStatus.CONFLICT}
-"""Done, or refused by rules and calendar."""
+"""Done, or refused by the rules or for lack of GPUs."""
 PAGES: Final = ("/", "/mine", "/now", "/api/v1/availability", "/api/v1/me")
 OF_ROOT: Final = ("/admin", "/admin/bookings", "/admin/audit", "/admin/denied", "/api/v1/admin/audit")
 
 
-class Look(msgspec.Struct, frozen=True):
+class Sample(msgspec.Struct, frozen=True):
     """How large the server was after how many requests."""
 
     requests: int
@@ -54,25 +54,25 @@ class Look(msgspec.Struct, frozen=True):
     """Of Python's allocator."""
 
 
-def growth(looks: Sequence[Look], what: str) -> float:
-    """Bytes or blocks per request: the median slope from a look of the first third to one of the last.
+def growth(samples: Sequence[Sample], what: str) -> float:
+    """Bytes or blocks per request: the median slope from a sample of the first third to one of the last.
 
     Python gets its memory in pieces of 1 MiB: one more in so many requests is less than the bound.
     """
-    pairs = zip(looks, looks[2 * len(looks) // 3 :], strict=False)
+    pairs = zip(samples, samples[2 * len(samples) // 3 :], strict=False)
     return median(
-        (getattr(later, what) - getattr(look, what)) / (later.requests - look.requests)
-        for look, later in pairs
+        (getattr(later, what) - getattr(sample, what)) / (later.requests - sample.requests)
+        for sample, later in pairs
     )
 
 
-def too_much(looks: Sequence[Look]) -> set[str]:
-    """Of what more than its bound has stayed."""
-    return {what for what, bound in BOUNDS.items() if growth(looks, what) > bound}
+def too_much(samples: Sequence[Sample]) -> set[str]:
+    """The kinds of memory of which more than the bound has remained."""
+    return {what for what, bound in BOUNDS.items() if growth(samples, what) > bound}
 
 
 class Asker:
-    """One of those who ask, one request after the other."""
+    """A client that sends one request after the other."""
 
     def __init__(self, port: int, number: int, answered: Counter[str]) -> None:
         self._line = http.client.HTTPConnection("127.0.0.1", port)
@@ -80,9 +80,9 @@ class Asker:
         self._answered = answered
 
     def ask(self) -> None:
-        """Do something that people do."""
+        """Send a few requests of one user."""
         who = f"u{self._dice.below(PEOPLE)}"
-        deeds = (self._look, self._administer, *[self._later] * 3, *[self._book] * 5)
+        deeds = (self._view, self._administer, *[self._later] * 3, *[self._book] * 5)
         deeds[self._dice.below(len(deeds))](who)
 
     def close(self) -> None:
@@ -90,19 +90,19 @@ class Asker:
         self._line.close()
 
     def _book(self, who: str) -> None:
-        """Now; half of them are then changed, and most given back."""
-        wish = {**self._wish(), "duration": f"PT{1 + self._dice.below(20)}H"}
-        booked = self._send("POST", "/api/v1/bookings", who, wish, key=self._dice.below(2))
+        """Book from now on; half of the bookings are then changed, and most given back."""
+        body = {**self._request(), "duration": f"PT{1 + self._dice.below(20)}H"}
+        booked = self._send("POST", "/api/v1/bookings", who, body, key=self._dice.below(2))
         if "id" in booked:
             self._change_and_end(who, booked)
 
     def _later(self, who: str) -> None:
-        """At the first time at which there is room."""
-        wish = {**self._wish(), "duration": f"PT{1 + self._dice.below(20)}H"}
-        slots = self._send("POST", "/api/v1/slots", who, wish).get("slots")
+        """Book the last of the offered slots."""
+        body = {**self._request(), "duration": f"PT{1 + self._dice.below(20)}H"}
+        slots = self._send("POST", "/api/v1/slots", who, body).get("slots")
         if slots:
             slot = slots[-1]
-            booked = self._send("POST", "/api/v1/bookings", who, {**wish, "start": slot["start"]})
+            booked = self._send("POST", "/api/v1/bookings", who, {**body, "start": slot["start"]})
             if "id" in booked:
                 self._change_and_end(who, booked)
 
@@ -114,14 +114,14 @@ class Asker:
             verb = {"active": ("POST", f"{path}/release"), "planned": ("DELETE", path)}
             self._send(*verb[booked["state"]], who, {})
 
-    def _look(self, who: str) -> None:
+    def _view(self, who: str) -> None:
         self._send("GET", PAGES[self._dice.below(len(PAGES))], who)
         self._send("GET", "/api/v1/bookings?past=true&limit=20", who)
 
     def _administer(self, _who: str) -> None:
         self._send("GET", OF_ROOT[self._dice.below(len(OF_ROOT))], "root")
 
-    def _wish(self) -> dict[str, Any]:
+    def _request(self) -> dict[str, Any]:
         return {"model": (A100, A6000)[self._dice.below(2)], "count": 1 + self._dice.below(4)}
 
     def _send(
@@ -139,9 +139,9 @@ class Asker:
         return dict(json.loads(text)) if is_json else {}
 
 
-def soaked(port: int, memory: Path) -> tuple[list[Look], Counter[str]]:
-    """All ask; what was seen after the warm-up, and how they were answered."""
-    clock, end, looks = SystemClock(), threading.Event(), list[Look]()
+def soaked(port: int, memory: Path) -> tuple[list[Sample], Counter[str]]:
+    """Run all clients; the samples after the warm-up, and how the requests were answered."""
+    clock, end, samples = SystemClock(), threading.Event(), list[Sample]()
     tallies = [Counter[str]() for _ in range(ASKERS)]
 
     def work(number: int) -> None:
@@ -159,22 +159,24 @@ def soaked(port: int, memory: Path) -> tuple[list[Look], Counter[str]]:
         while clock.monotonic() < begin + SECONDS or asked() < LEAST:
             if any(each.done() for each in working):
                 break
-            clock.wait(end, LOOK)
+            clock.wait(end, INTERVAL)
             if memory.exists():
-                looks.append(Look(asked(), *map(int, memory.read_text().split())))
+                samples.append(Sample(asked(), *map(int, memory.read_text().split())))
         end.set()
         for each in working:
             each.result()
-    warm = [look for look in looks if look.requests > WARM_UP * asked()]
+    warm = [sample for sample in samples if sample.requests > WARM_UP * asked()]
     return warm, sum(tallies, Counter[str]())
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_request_needed_is_given_back(kind: str, tmp_path: Path) -> None:
     with child("tests.booking.web.soak_server", str(tmp_path), a_database(kind, tmp_path)) as port:
-        looks, answered = soaked(int(port), tmp_path / "memory")
-    for look in looks[:: max(1, len(looks) // 10)]:
-        sys.stdout.write(f"  {look.requests} requests: {look.bytes / 2**20:.1f} MiB, {look.blocks} blocks\n")
-    grown = {what: growth(looks, what) for what in BOUNDS}
+        samples, answered = soaked(int(port), tmp_path / "memory")
+    for sample in samples[:: max(1, len(samples) // 10)]:
+        sys.stdout.write(
+            f"  {sample.requests} requests: {sample.bytes / 2**20:.1f} MiB, {sample.blocks} blocks\n"
+        )
+    grown = {what: growth(samples, what) for what in BOUNDS}
     sys.stdout.write(f"{kind}: per request {grown}, of {dict(sorted(answered.items()))}\n")
-    assert too_much(looks) == set()
+    assert too_much(samples) == set()

@@ -1,8 +1,8 @@
 """The booking server, REST and pages, over a real database; its clock goes a day in a quarter of a minute.
 
 Run by ``soak_memory`` in a process of its own: ``soak_server FOLDER URL``; its first line is the port. It
-remembers nothing that only a test would look at. Every few seconds it collects its garbage, lest it matters
-when that would have happened, and writes into ``FOLDER/memory`` how large it is.
+remembers nothing that only a test would read. Every few seconds it collects its garbage, so that the moment
+of a collection does not matter, and writes its size into ``FOLDER/memory``.
 """
 
 import gc
@@ -27,11 +27,11 @@ from tests.booking.web.pages.site import Site
 from tests.fakes.objects import A100, A6000
 
 PEOPLE: Final = 500
-"""So many are called u0, u1 and so on; root is the administrator."""
+"""Number of users, named u0, u1 and so on; root is the administrator."""
 NODES: Final = 4
 GPUS: Final = 8
-LOOK: Final = 2.0
-"""Seconds between two looks at its memory."""
+INTERVAL: Final = 2.0
+"""Seconds between two measurements of its memory."""
 _TICK: Final = 0.01
 _HOW_FAST: Final = 24 * 60 * 4
 POLICY: Final = {
@@ -51,7 +51,7 @@ class Crowded(Site):
         self.tokens.names |= {f"u{number}-token": f"u{number}" for number in range(PEOPLE)}
         self.tokens.names["root-token"] = "root"
         self.signing_in.administrators.add("root")
-        self.mirror.told = deque(maxlen=0)
+        self.mirror.calls = deque(maxlen=0)
         self.capacity = Capacity({model: _devices(model) for model in (A100, A6000)})
 
 
@@ -59,19 +59,19 @@ def _devices(model: str) -> dict[str, int]:
     return {f"{model.lower()}-{number}": GPUS for number in range(NODES)}
 
 
-def _go_on(site: Site, end: threading.Event) -> None:
+def _advance_clock(site: Site, end: threading.Event) -> None:
     real = SystemClock()
     while not real.wait(end, _TICK):
         site.clock.advance(_HOW_FAST * _TICK)
 
 
-def _look(file: Path, end: threading.Event) -> None:
-    beside, real = file.with_suffix(".new"), SystemClock()
-    while not real.wait(end, LOOK):
+def _measure(file: Path, end: threading.Event) -> None:
+    temporary, real = file.with_suffix(".new"), SystemClock()
+    while not real.wait(end, INTERVAL):
         gc.collect()
         resident = int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
-        beside.write_text(f"{resident} {sys.getallocatedblocks()}")
-        beside.rename(file)
+        temporary.write_text(f"{resident} {sys.getallocatedblocks()}")
+        temporary.rename(file)
 
 
 def main(folder: Path, url: str) -> None:
@@ -81,16 +81,16 @@ def main(folder: Path, url: str) -> None:
     site, end = Crowded(folder, url), threading.Event()
     with closing(site.store):
         server = serve(site.app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)
-        beside = [
-            threading.Thread(target=_go_on, args=(site, end)),
-            threading.Thread(target=_look, args=(folder / "memory", end)),
+        threads = [
+            threading.Thread(target=_advance_clock, args=(site, end)),
+            threading.Thread(target=_measure, args=(folder / "memory", end)),
         ]
-        for each in beside:
+        for each in threads:
             each.start()
         tell(str(server.port))
         until_told()
         end.set()
-        for each in beside:
+        for each in threads:
             each.join()
         server.close()
 

@@ -14,15 +14,15 @@ def change(served: Served, booking: str, *, query: str = "", user: str = "alice"
     return served.ask("PATCH", f"{BOOKINGS}/{booking}{query}", user=user, json=fields)
 
 
-def test_a_booking_is_extended_and_its_new_version_told(served: Served) -> None:
+def test_a_booking_is_extended_and_its_new_version_returned(served: Served) -> None:
     booking = served.booked()
     answer = change(served, booking, end="2026-03-06T09:00:00Z")
 
     assert answer.status_code == 200, answer.text
-    told = answer.get_json()
-    assert (told["id"], told["end"], told["mirrored"]) == (booking, "2026-03-06T09:00:00Z", True)
-    assert answer.headers["ETag"] == f'"{told["version"]}"'
-    assert served.mirror.told[-2:] == ["poke", served.stored]
+    body = answer.get_json()
+    assert (body["id"], body["end"], body["mirrored"]) == (booking, "2026-03-06T09:00:00Z", True)
+    assert answer.headers["ETag"] == f'"{body["version"]}"'
+    assert served.mirror.calls[-2:] == ["poke", served.stored]
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["end"] == "2026-03-06T09:00:00Z"
 
 
@@ -38,11 +38,11 @@ def test_a_planned_booking_is_moved_and_resized_at_once(served: Served) -> None:
     )
 
     assert answer.status_code == 200, answer.text
-    told = answer.get_json()
-    assert (told["start"], told["count"], told["namespace"]) == ("2026-03-11T09:00:00Z", 2, "research")
+    body = answer.get_json()
+    assert (body["start"], body["count"], body["namespace"]) == ("2026-03-11T09:00:00Z", 2, "research")
 
 
-def test_a_namespace_of_null_means_all_of_them_and_none_leaves_it_alone(served: Served) -> None:
+def test_a_null_namespace_means_all_of_them_and_a_missing_one_changes_nothing(served: Served) -> None:
     booking = served.booked(**PLANNED, namespace="research")
     assert change(served, booking, end="2026-03-13T09:00:00Z").get_json()["namespace"] == "research"
     assert change(served, booking, namespace=None).get_json()["namespace"] is None
@@ -51,11 +51,11 @@ def test_a_namespace_of_null_means_all_of_them_and_none_leaves_it_alone(served: 
 def test_a_change_that_breaks_a_rule_leaves_the_booking_as_it_was(served: Served) -> None:
     booking = served.booked()
     before = served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
-    told = problem(change(served, booking, end="2026-03-30T09:00:00Z"), 422)
+    refusal = problem(change(served, booking, end="2026-03-30T09:00:00Z"), 422)
 
-    assert "longest" in rules(told)
+    assert "longest" in rules(refusal)
     # It began on Monday, 2 March: no more than fourteen days.
-    assert [(each["why"], each["end"]) for each in told["alternatives"]] == [
+    assert [(each["why"], each["end"]) for each in refusal["alternatives"]] == [
         ("within-limits", "2026-03-16T09:00:00Z"),
         ("shorter", "2026-03-15T09:00:00Z"),
         ("shorter", "2026-03-14T09:00:00Z"),
@@ -69,8 +69,8 @@ def test_a_dry_run_of_a_change_says_what_would_be_and_changes_nothing(served: Se
     answer = change(served, booking, query="?dry_run=true", end="2026-03-06T09:00:00Z")
 
     assert answer.status_code == 200, answer.text
-    told = answer.get_json()
-    assert (told["dry_run"], told["user"], told["end"]) == (True, "alice", "2026-03-06T09:00:00Z")
+    body = answer.get_json()
+    assert (body["dry_run"], body["user"], body["end"]) == (True, "alice", "2026-03-06T09:00:00Z")
     assert served.stored == 1
     refused = problem(change(served, booking, query="?dry_run=true", end="2026-03-30T09:00:00Z"), 422)
     assert "longest" in rules(refused)
@@ -79,9 +79,9 @@ def test_a_dry_run_of_a_change_says_what_would_be_and_changes_nothing(served: Se
 
 def test_the_model_of_a_booking_does_not_change(served: Served) -> None:
     booking = served.booked()
-    told = problem(change(served, booking, model=A6000), 400)
+    refusal = problem(change(served, booking, model=A6000), 400)
 
-    assert about(told) == {"model": "unknown-field"}
+    assert about(refusal) == {"model": "unknown-field"}
     assert served.stored == 1
 
 
@@ -98,23 +98,23 @@ def test_the_model_of_a_booking_does_not_change(served: Served) -> None:
         *(("reason", each) for each in ("", "x" * 501, "\x00", 1)),
     ],
 )
-def test_what_cannot_be_read_is_named_and_changes_nothing(served: Served, field: str, value: Any) -> None:
+def test_a_malformed_field_is_named_and_changes_nothing(served: Served, field: str, value: Any) -> None:
     booking = served.booked()
-    told = problem(change(served, booking, **{field: value}), 400)
+    refusal = problem(change(served, booking, **{field: value}), 400)
 
-    assert about(told) == {field: "malformed-field"}
+    assert about(refusal) == {field: "malformed-field"}
     assert served.stored == 1
 
 
 @pytest.mark.parametrize("count", [0, -1, 10**9])
-def test_a_count_that_cannot_be_is_refused(served: Served, count: int) -> None:
+def test_an_impossible_count_is_refused(served: Served, count: int) -> None:
     booking = served.booked(**PLANNED)
     problem(change(served, booking, count=count), 422)
     assert served.stored == 1
 
 
 @pytest.mark.parametrize("end", ["2026-03-09T09:00:00Z", "9999-12-31T23:59:59Z", "0001-01-01T00:00:00Z"])
-def test_an_end_that_cannot_be_is_refused(served: Served, end: str) -> None:
+def test_an_impossible_end_is_refused(served: Served, end: str) -> None:
     booking = served.booked(**PLANNED)
     problem(change(served, booking, end=end), 422)
     assert served.stored == 1
@@ -127,7 +127,7 @@ def test_somebody_elses_booking_cannot_be_changed(served: Served) -> None:
     assert served.stored == 1
 
 
-def test_while_nothing_can_be_promised_nothing_is_changed(served: Served) -> None:
+def test_nothing_is_changed_while_nothing_can_be_promised(served: Served) -> None:
     booking = served.booked()
     served.no_promises = "The mirror rests."
     answer = change(served, booking, end="2026-03-06T09:00:00Z")

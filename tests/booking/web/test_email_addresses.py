@@ -1,4 +1,4 @@
-"""An e-mail address stays in the database: no answer, no number and no line of the log has it."""
+"""An e-mail address stays in the database: no answer, no metric and no line of the log holds it."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,7 +13,7 @@ from cluster.fake.clock import START
 from devcluster.paths import CHECKOUT
 from tests.booking.web.served import BOOKINGS
 from tests.booking.web.test_harm import requests
-from tests.booking.web.test_maia import WISH, Maia
+from tests.booking.web.test_maia import BOOKING, Maia
 from tests.fakes.objects import A6000
 
 OPERATIONS = CHECKOUT / "docs" / "operations.md"
@@ -31,7 +31,7 @@ def served(tmp_path: Path) -> Iterator[Maia]:
 
 
 def seen(served: Maia) -> str:
-    """All that can be asked for, with her eyes and with an administrator's; and metrics."""
+    """All answers that alice and an administrator can get, and the metrics."""
     answers = []
     for user in ("alice", "bob"):
         for method, path, _ in requests(served):
@@ -42,21 +42,21 @@ def seen(served: Maia) -> str:
     return "\n".join([*answers, generate_latest(served.registry).decode()])
 
 
-def test_what_one_does_is_told_and_written_under_ones_user_id(
+def test_what_a_user_does_is_shown_and_recorded_under_the_user_id(
     served: Maia, capsys: pytest.CaptureFixture[str]
 ) -> None:
     booking = served.booked(model=A6000, start="2026-03-03T09:00:00Z")
     served.book(model=A6000, duration="P90D")
     served.ask("DELETE", f"{BOOKINGS}/{booking}", json={})
-    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 200
-    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 400
+    assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 200
+    assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 400
     assert served.post(user_email=ADDRESS).get_json()["schedulable"] is False
     served.no_promises = "The mirror is late."
-    assert served.post(user_email=ADDRESS, booking=WISH).status_code == 503
+    assert served.post(user_email=ADDRESS, booking=BOOKING).status_code == 503
 
-    told = seen(served)
-    assert '"user":"alice"' in told
-    assert "create" in told
+    answers = seen(served)
+    assert '"user":"alice"' in answers
+    assert "create" in answers
     printed = capsys.readouterr()
     assert "a request from MAIA could not be answered" in printed.out + printed.err
     with served.store.reading() as reading:
@@ -64,11 +64,11 @@ def test_what_one_does_is_told_and_written_under_ones_user_id(
         assert reading.email_of("alice") == ADDRESS
     assert len(records) == 2
     objects = [str(fields_of(spec_of(record, store_id="s"))) for record in records]
-    for text in (told, printed.out, printed.err, *objects):
+    for text in (answers, printed.out, printed.err, *objects):
         assert LOCAL not in text.lower()
 
 
-def test_the_documents_rules_make_one_user_id_without_the_address() -> None:
+def test_the_documented_rules_yield_one_user_id_without_the_address() -> None:
     written = OPERATIONS.read_text(encoding="utf-8").split("the same ids for every source:")[1]
     rules = msgspec.json.decode(written.partition("]\n\n")[0] + "]", type=tuple[Rule, ...])
     address = "alice@example.org"

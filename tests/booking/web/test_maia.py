@@ -23,7 +23,7 @@ STATS = ("/maia-api/gpu-stats", "/maia/resources/gpu_status_summary")
 DAY = timedelta(days=1)
 RULES = (Rule(source="maia", match=r"([^@]+)@example[.]org", user=r"\1"),)
 ALICE = {"user_email": "alice@example.org", "namespace": "Team_A", "token": "secret"}
-WISH = {"starting_time": "2026-03-03 09:00:00", "ending_time": "2026-03-05 09:00:00", "gpu": A6000}
+BOOKING = {"starting_time": "2026-03-03 09:00:00", "ending_time": "2026-03-05 09:00:00", "gpu": A6000}
 GUESS = {"token": "guess"}
 NONE = b'{"schedulable":false,"until":null}'
 NO = b'{"error":"Invalid or missing secret token"}'
@@ -94,7 +94,7 @@ def test_a_running_booking_is_schedulable_until_its_end(served: Maia, path: str)
     [(START + DAY, START + 2 * DAY), (START - 2 * DAY, START - DAY), (START - DAY, START)],
     ids=["planned", "over", "over now"],
 )
-def test_any_other_booking_is_not(served: Maia, start: datetime, end: datetime) -> None:
+def test_any_other_booking_is_not_schedulable(served: Maia, start: datetime, end: datetime) -> None:
     served.add(start, end)
 
     assert served.post().data == NONE
@@ -113,20 +113,20 @@ def test_a_booking_covers_its_namespace_however_maia_writes_it(
     assert served.post().get_json()["schedulable"] is covers
 
 
-def test_others_bookings_are_others(served: Maia) -> None:
+def test_bookings_of_others_do_not_count(served: Maia) -> None:
     served.add(START - DAY, START + DAY, user="bob")
 
     assert served.post().data == NONE
 
 
-def test_an_address_is_its_persons_who_signed_in_with_it(served: Maia) -> None:
+def test_an_address_belongs_to_the_person_who_signed_in_with_it(served: Maia) -> None:
     served.add(START - DAY, START + DAY, user="liddell")
     assert served.post().data == NONE
     served.store.write(lambda writing: writing.email_set("liddell", "Alice@example.org", START))
     assert served.post().get_json()["schedulable"] is True
 
 
-def test_an_address_of_two_people_is_nobodys(served: Maia) -> None:
+def test_an_address_of_two_people_belongs_to_nobody(served: Maia) -> None:
     served.add(START - DAY, START + DAY, user="alice")
     for user in ("alice", "bob"):
         served.store.write(lambda writing, user=user: writing.email_set(user, "alice@example.org", START))
@@ -141,7 +141,7 @@ def test_another_token_is_refused(served: Maia, token: object) -> None:
     assert (answer.status_code, answer.data) == (403, NO)
 
 
-def test_whoever_guesses_is_stopped_and_maia_is_not(served: Maia) -> None:
+def test_guessing_tokens_is_limited_and_maia_is_not(served: Maia) -> None:
     for _ in range(STRANGERS):
         assert served.post(**GUESS).status_code == 403
     refused = served.post(**GUESS)
@@ -151,7 +151,7 @@ def test_whoever_guesses_is_stopped_and_maia_is_not(served: Maia) -> None:
         assert served.post().data == NONE
 
 
-def test_whoever_guesses_does_not_use_up_what_others_at_that_address_may_read(served: Maia) -> None:
+def test_guessing_tokens_does_not_use_up_the_reads_of_others_at_that_address(served: Maia) -> None:
     for _ in range(STRANGERS + 1):
         served.post(**GUESS)
     assert served.post(**GUESS).status_code == 429
@@ -159,7 +159,7 @@ def test_whoever_guesses_does_not_use_up_what_others_at_that_address_may_read(se
         assert served.door_of_maia.get(path).status_code == 200
 
 
-def test_whoever_reads_too_often_is_stopped_and_a_wrong_token_is_still_told_that_it_is_wrong(
+def test_reading_too_often_is_limited_and_a_wrong_token_is_still_refused_as_wrong(
     served: Maia,
 ) -> None:
     for _ in range(STRANGERS):
@@ -195,7 +195,7 @@ def test_a_token_file_without_a_token_lets_nobody_in(served: Maia, content: str 
     assert served.door_of_maia.get(STATS[0]).status_code == 403
 
 
-def test_a_new_token_counts_at_once(served: Maia) -> None:
+def test_a_new_token_takes_effect_at_once(served: Maia) -> None:
     served.token.write_text("another")
 
     assert served.post().status_code == 403
@@ -212,7 +212,7 @@ def test_a_new_token_counts_at_once(served: Maia) -> None:
         ({"user_email": "a\0@example.org"}, b'{"error":"user_email has characters that nobody can see"}'),
     ],
 )
-def test_what_is_missing_is_said(served: Maia, changed: dict[str, Any], error: bytes) -> None:
+def test_missing_fields_are_named(served: Maia, changed: dict[str, Any], error: bytes) -> None:
     answer = served.post(**changed)
 
     assert (answer.status_code, answer.data) == (400, error)
@@ -225,8 +225,8 @@ def test_nonsense_is_refused(served: Maia, body: bytes) -> None:
 
 class TestCreation:
     @pytest.mark.parametrize("path", [ASK, f"{ASK}/"])
-    def test_a_booking_is_made_for_whom_it_is(self, served: Maia, path: str) -> None:
-        answer = served.post(path, booking=WISH)
+    def test_a_booking_is_made_for_the_person_of_the_address(self, served: Maia, path: str) -> None:
+        answer = served.post(path, booking=BOOKING)
 
         assert (answer.status_code, answer.data) == (200, b'{"message":"Booking created successfully"}')
         with served.store.reading() as reading:
@@ -234,10 +234,10 @@ class TestCreation:
         assert (record.model, record.count, record.namespace) == (A6000, 1, "team-a")
         assert record.start == datetime(2026, 3, 3, 9, tzinfo=UTC)
         assert record.end == datetime(2026, 3, 5, 9, tzinfo=UTC)
-        assert served.mirror.told == ["poke", record.change]
+        assert served.mirror.calls == ["poke", record.change]
 
-    def test_our_rules_hold_and_the_first_that_is_broken_is_said(self, served: Maia) -> None:
-        answer = served.post(booking={**WISH, "ending_time": "2026-03-03 10:00:00"})
+    def test_the_rules_apply_and_the_first_that_is_broken_is_reported(self, served: Maia) -> None:
+        answer = served.post(booking={**BOOKING, "ending_time": "2026-03-03 10:00:00"})
 
         assert answer.status_code == 400
         assert list(answer.get_json()) == ["error"]
@@ -245,34 +245,34 @@ class TestCreation:
 
     @pytest.mark.parametrize("text", ["2026-03-03T09:00:00Z", "soon", "2026-13-01 00:00:00"])
     def test_instants_are_written_as_maia_writes_them(self, served: Maia, text: str) -> None:
-        answer = served.post(booking={**WISH, "starting_time": text})
+        answer = served.post(booking={**BOOKING, "starting_time": text})
 
         assert answer.status_code == 400
         assert "%Y-%m-%d %H:%M:%S" in answer.get_json()["error"]
 
     @pytest.mark.parametrize(
-        "wish", [None, [], {}, {"starting_time": "2026-03-03 09:00:00"}, {**WISH, "gpu": ""}]
+        "booking", [None, [], {}, {"starting_time": "2026-03-03 09:00:00"}, {**BOOKING, "gpu": ""}]
     )
-    def test_half_a_wish_is_refused(self, served: Maia, wish: object) -> None:
+    def test_an_incomplete_booking_is_refused(self, served: Maia, booking: object) -> None:
         before = served.stored
-        assert served.post(booking=wish).status_code == 400
+        assert served.post(booking=booking).status_code == 400
         assert served.stored == before
 
     def test_nothing_is_promised_that_cannot_be_kept(self, served: Maia) -> None:
         served.no_promises = "The mirror is late."
         before = served.stored
 
-        answer = served.post(booking=WISH)
+        answer = served.post(booking=BOOKING)
         assert answer.status_code == 503
         assert int(answer.headers["Retry-After"]) > 0
         assert served.stored == before
 
-    def test_nobody_books_for_what_is_no_address(self, served: Maia) -> None:
-        assert served.post(user_email="nobody", booking=WISH).status_code == 400
+    def test_a_booking_for_an_invalid_address_is_refused(self, served: Maia) -> None:
+        assert served.post(user_email="nobody", booking=BOOKING).status_code == 400
 
 
 @pytest.mark.parametrize("path", [path + end for path in STATS for end in ("", "/")])
-def test_free_gpus_are_told_by_model_and_nobodys_name(served: Maia, path: str) -> None:
+def test_free_gpus_are_shown_by_model_without_names(served: Maia, path: str) -> None:
     served.add(START - DAY, START + DAY)
     answer = served.door_of_maia.get(path)
 
@@ -281,7 +281,7 @@ def test_free_gpus_are_told_by_model_and_nobodys_name(served: Maia, path: str) -
     assert answer.data == expected
 
 
-def test_free_gpus_that_are_not_known_are_not_told(served: Maia) -> None:
+def test_free_gpus_are_not_shown_while_they_are_unknown(served: Maia) -> None:
     served.unknown_capacity = "The cluster is not known yet."
 
     answer = served.door_of_maia.get(STATS[0])
@@ -290,7 +290,7 @@ def test_free_gpus_that_are_not_known_are_not_told(served: Maia) -> None:
 
 
 @pytest.mark.parametrize("path", [ASK, f"{ASK}/"])
-def test_the_calendar_of_everybody_is_told_to_nobody(served: Maia, path: str) -> None:
+def test_the_calendar_of_everybody_is_shown_to_nobody(served: Maia, path: str) -> None:
     served.add(START - DAY, START + DAY)
     answer = served.door_of_maia.get(path, json={"booking": {}})
 

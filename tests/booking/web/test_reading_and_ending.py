@@ -15,7 +15,7 @@ from tests.fakes.objects import A100, A6000
 HOUR = timedelta(hours=1).total_seconds()
 
 
-def test_everybody_sees_their_own_bookings(served: Served) -> None:
+def test_users_see_their_own_bookings(served: Served) -> None:
     hers = served.booked()
     his = served.booked(user="bob")
 
@@ -28,17 +28,17 @@ def test_past_bookings_are_listed_on_demand(served: Served) -> None:
     served.clock.advance(20 * 24 * HOUR)
 
     assert served.ask("GET", BOOKINGS).get_json() == {"bookings": []}
-    (told,) = served.ask("GET", BOOKINGS + "?past=true").get_json()["bookings"]
-    assert (told["id"], told["state"]) == (ended, "ended")
+    (listed,) = served.ask("GET", BOOKINGS + "?past=true").get_json()["bookings"]
+    assert (listed["id"], listed["state"]) == (ended, "ended")
     assert served.ask("GET", BOOKINGS + "?past=false").get_json() == {"bookings": []}
 
 
-def test_somebody_elses_booking_is_not_there(served: Served) -> None:
+def test_somebody_elses_booking_is_answered_as_unknown(served: Served) -> None:
     his = served.booked(user="bob")
 
     for method, path in (("GET", ""), ("DELETE", ""), ("POST", "/release")):
-        told = problem(served.ask(method, f"{BOOKINGS}/{his}{path}"), 404)
-        assert told["type"].endswith(":unknown-booking")
+        refusal = problem(served.ask(method, f"{BOOKINGS}/{his}{path}"), 404)
+        assert refusal["type"].endswith(":unknown-booking")
     assert served.stored == 1
 
 
@@ -48,14 +48,14 @@ def test_a_running_booking_is_released_now(served: Served) -> None:
     answer = served.ask("POST", f"{BOOKINGS}/{booking}/release")
 
     assert answer.status_code == 200
-    told = answer.get_json()
-    assert (told["state"], told["end"], told["released"]) == (
+    body = answer.get_json()
+    assert (body["state"], body["end"], body["released"]) == (
         "ended",
         "2026-03-02T10:00:00Z",
         "2026-03-02T10:00:00Z",
     )
-    assert told["mirrored"] is True
-    assert served.mirror.told[-2:] == ["poke", 2]
+    assert body["mirrored"] is True
+    assert served.mirror.calls[-2:] == ["poke", 2]
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_a_running_booking_is_released_now(served: Served) -> None:
         ("demote", "Its pods stay, but must leave", "Its pods stay, but must leave"),
     ],
 )
-def test_a_release_is_answered_with_what_becomes_of_the_pods_as_the_settings_have_it(
+def test_the_answer_to_a_release_says_what_happens_to_the_pods_by_the_settings(
     tmp_path: Path, action: EndAction, before: str, after: str
 ) -> None:
     served = Served(tmp_path, terms=EvictionSettings(end_action_without_controller=action))
@@ -89,7 +89,7 @@ def test_a_release_is_answered_with_what_becomes_of_the_pods_as_the_settings_hav
         assert "pods" not in served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
 
 
-def test_a_change_that_lets_a_booking_end_now_says_so_as_a_release_does_and_no_other(served: Served) -> None:
+def test_only_a_change_that_ends_a_booking_now_mentions_pods_as_a_release_does(served: Served) -> None:
     booking = served.booked()
     served.clock.advance(HOUR)
     longer = served.ask("PATCH", f"{BOOKINGS}/{booking}", json={"end": "2026-03-05T09:00:00Z"}).get_json()
@@ -98,14 +98,14 @@ def test_a_change_that_lets_a_booking_end_now_says_so_as_a_release_does_and_no_o
     assert over["pods"].startswith("Its bare pods end now")
 
 
-def test_no_pods_are_said_to_end_now_for_what_the_cluster_does_not_know_yet(served: Served) -> None:
+def test_a_release_that_is_not_in_the_cluster_yet_does_not_say_that_pods_end_now(served: Served) -> None:
     booking = served.booked()
     served.mirror.writes = False
-    told = served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()
-    assert told["pods"].startswith("Its bare pods end with it")
+    body = served.ask("POST", f"{BOOKINGS}/{booking}/release").get_json()
+    assert body["pods"].startswith("Its bare pods end with it")
 
 
-def test_who_cancels_is_told_nothing_of_pods_for_there_are_none(served: Served) -> None:
+def test_the_answer_to_a_cancellation_says_nothing_about_pods(served: Served) -> None:
     booking = served.booked(start="2026-03-10T09:00:00Z")
     path = f"{BOOKINGS}/{booking}"
     assert "pods" not in served.ask("DELETE", f"{path}?dry_run=true").get_json()
@@ -135,8 +135,8 @@ def test_a_planned_booking_is_cancelled_not_released(served: Served) -> None:
     booking = served.booked(start="2026-03-10T09:00:00Z")
 
     assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["not-begun"]
-    told = served.ask("DELETE", f"{BOOKINGS}/{booking}").get_json()
-    assert (told["state"], told["cancelled"], told["mirrored"]) == ("cancelled", "2026-03-02T09:00:00Z", True)
+    body = served.ask("DELETE", f"{BOOKINGS}/{booking}").get_json()
+    assert (body["state"], body["cancelled"], body["mirrored"]) == ("cancelled", "2026-03-02T09:00:00Z", True)
 
 
 def test_a_running_booking_cannot_be_cancelled(served: Served) -> None:
@@ -156,20 +156,20 @@ def test_a_dry_run_of_an_end_says_what_would_be_and_changes_nothing(
     booking = served.booked(**fields)
     served.clock.advance(60)
     before = served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
-    told = served.ask(method, f"{BOOKINGS}/{booking}{path}?dry_run=true")
-    assert (told.status_code, told.get_json()["dry_run"], told.get_json()["state"]) == (200, True, state)
-    assert "ETag" not in told.headers
+    tried = served.ask(method, f"{BOOKINGS}/{booking}{path}?dry_run=true")
+    assert (tried.status_code, tried.get_json()["dry_run"], tried.get_json()["state"]) == (200, True, state)
+    assert "ETag" not in tried.headers
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json() == before
     assert served.stored == 1
     done = served.ask(method, f"{BOOKINGS}/{booking}{path}").get_json()
-    assert {name: told.get_json()[name] for name in ("start", "end")} == {
+    assert {name: tried.get_json()[name] for name in ("start", "end")} == {
         name: done[name] for name in ("start", "end")
     }
     again = problem(served.ask(method, f"{BOOKINGS}/{booking}{path}?dry_run=true"), 422)
     assert rules(again) == ["over"]
 
 
-def test_while_the_mirror_is_not_well_nothing_is_released_or_cancelled(served: Served) -> None:
+def test_nothing_is_released_or_cancelled_while_the_mirror_is_unhealthy(served: Served) -> None:
     booking = served.booked()
     served.no_promises = "The mirror rests."
 
@@ -187,7 +187,7 @@ def test_a_release_that_is_not_in_the_cluster_in_time_says_so(served: Served) ->
     assert answer.get_json()["mirrored"] is False
 
 
-def test_reading_goes_on_while_nothing_can_be_promised(served: Served) -> None:
+def test_reading_continues_while_nothing_can_be_promised(served: Served) -> None:
     booking = served.booked()
     served.no_promises = "The mirror rests."
     served.unknown_capacity = "The nodes of the cluster have not been read yet."
@@ -196,13 +196,13 @@ def test_reading_goes_on_while_nothing_can_be_promised(served: Served) -> None:
     assert served.ask("GET", f"{BOOKINGS}/{booking}").status_code == 200
 
 
-def test_a_lost_database_is_told_without_its_path(served: Served) -> None:
+def test_a_lost_database_is_reported_without_its_path(served: Served) -> None:
     served.booked()
     served.file.rename(served.file.with_suffix(".away"))
     answer = served.ask("GET", BOOKINGS)
 
-    told = problem(answer, 503)
-    assert str(served.file) not in told["detail"]
+    refusal = problem(answer, 503)
+    assert str(served.file) not in refusal["detail"]
     assert answer.headers["Retry-After"]
     problem(served.book(user="bob", model=A100, duration="P1D"), 503)
 
@@ -221,7 +221,7 @@ def test_a_booking_whose_devices_have_gone_is_at_risk_and_nothing_is_cancelled(s
     assert served.stored == 1
 
 
-def test_whether_a_booking_is_at_risk_is_answered_to_a_change_too(served: Served) -> None:
+def test_the_answer_to_a_change_says_whether_the_booking_is_at_risk(served: Served) -> None:
     booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
     served.capacity = Capacity({A100: {"node-a": 2}, A6000: {"node-a": 4}})
 
@@ -234,7 +234,7 @@ def test_whether_a_booking_is_at_risk_is_answered_to_a_change_too(served: Served
     assert "at_risk" not in changed(count=2)
 
 
-def test_what_is_at_risk_is_not_said_while_the_devices_are_not_known(served: Served) -> None:
+def test_no_booking_is_called_at_risk_while_the_devices_are_unknown(served: Served) -> None:
     booking = served.booked(start="2026-03-10T09:00:00Z", count=4)
     served.capacity = Capacity({})
     served.unknown_capacity = "The nodes of the cluster have not been read yet."

@@ -1,29 +1,29 @@
-"""What the soak of the server's memory calls a leak."""
+"""What the soak of the server's memory reports as a leak."""
 
-from tests.booking.web.soak_memory import LEAST, WARM_UP, Look, too_much
+from tests.booking.web.soak_memory import LEAST, WARM_UP, Sample, too_much
 
-LOOKS = 200
+SAMPLES = 200
 NOISE = 2_000
 """Blocks that come and go with garbage and caches."""
 PIECE = 2**20
 """Bytes that Python asks for at once."""
 
 
-def soak(*, blocks: float = 0.0, malloced: float = 0.0, pieces: int = 0) -> list[Look]:
-    """What is seen after the warm-up of the shortest soak.
+def soak(*, blocks: float = 0.0, malloced: float = 0.0, pieces: int = 0) -> list[Sample]:
+    """The samples after the warm-up of the shortest soak.
 
     Args:
-        blocks: of Python, of 48 bytes, that stay of each request.
+        blocks: of Python, of 48 bytes, that remain of each request.
         malloced: bytes that others keep of each request.
-        pieces: that Python needs more in the middle of it.
+        pieces: that Python needs in addition from the middle of it on.
     """
     begin = WARM_UP * LEAST
     seen = []
-    for number in range(LOOKS):
-        asked = int(begin + number * (LEAST - begin) / LOOKS)
-        more = pieces if number >= LOOKS // 2 else 0
+    for number in range(SAMPLES):
+        asked = int(begin + number * (LEAST - begin) / SAMPLES)
+        more = pieces if number >= SAMPLES // 2 else 0
         kept = 100 * 2**20 + int(malloced * asked) + more * PIECE + int(48 * blocks * asked)
-        seen.append(Look(asked, kept, 420_000 + int(blocks * asked) + number * 7919 % NOISE))
+        seen.append(Sample(asked, kept, 420_000 + int(blocks * asked) + number * 7919 % NOISE))
     return seen
 
 
