@@ -1,4 +1,4 @@
-"""What is free when, by REST."""
+"""Which GPUs are free when, by REST."""
 
 from typing import Any
 
@@ -11,59 +11,59 @@ from tests.fakes.objects import A100, A6000
 def asked(served: Served, query: str = "") -> dict[str, Any]:
     answer = served.ask("GET", AVAILABILITY + query)
     assert answer.status_code == 200, answer.text
-    told: dict[str, Any] = answer.get_json()
-    return told
+    body: dict[str, Any] = answer.get_json()
+    return body
 
 
 def test_all_models_are_shown_for_the_next_four_weeks(served: Served) -> None:
-    told = asked(served)
+    body = asked(served)
 
-    assert (told["start"], told["end"]) == ("2026-03-02T09:00:00Z", "2026-03-30T09:00:00Z")
-    assert [(model["model"], model["capacity"]) for model in told["models"]] == [(A100, 8), (A6000, 2)]
-    (step,) = told["models"][0]["steps"]
-    assert step == {"start": told["start"], "end": told["end"], "free": 8, "capacity": 8}
+    assert (body["start"], body["end"]) == ("2026-03-02T09:00:00Z", "2026-03-30T09:00:00Z")
+    assert [(model["model"], model["capacity"]) for model in body["models"]] == [(A100, 8), (A6000, 2)]
+    (step,) = body["models"][0]["steps"]
+    assert step == {"start": body["start"], "end": body["end"], "free": 8, "capacity": 8}
 
 
 def test_bookings_of_everybody_are_subtracted(served: Served) -> None:
     served.booked(user="bob", count=3)
-    told = asked(served, f"?model={A100}")
+    body = asked(served, f"?model={A100}")
 
-    (model,) = told["models"]
+    (model,) = body["models"]
     assert [(step["start"], step["free"]) for step in model["steps"]] == [
         ("2026-03-02T09:00:00Z", 5),
         ("2026-03-04T09:00:00Z", 8),
     ]
 
 
-def test_the_span_can_be_said(served: Served) -> None:
-    told = asked(served, "?start=2026-03-10T00:00:00%2B01:00&end=2026-03-11T00:00:00Z")
+def test_the_span_can_be_given(served: Served) -> None:
+    body = asked(served, "?start=2026-03-10T00:00:00%2B01:00&end=2026-03-11T00:00:00Z")
 
-    assert (told["start"], told["end"]) == ("2026-03-09T23:00:00Z", "2026-03-11T00:00:00Z")
-
-
-def test_an_unknown_model_is_told_with_those_that_there_are(served: Served) -> None:
-    told = problem(served.ask("GET", AVAILABILITY + "?model=H200"), 422)
-
-    assert rules(told) == ["unknown-model"]
-    assert A6000 in told["detail"]
+    assert (body["start"], body["end"]) == ("2026-03-09T23:00:00Z", "2026-03-11T00:00:00Z")
 
 
-def test_a_span_that_is_none_is_refused(served: Served) -> None:
+def test_an_unknown_model_is_refused_with_the_models_that_exist(served: Served) -> None:
+    refusal = problem(served.ask("GET", AVAILABILITY + "?model=H200"), 422)
+
+    assert rules(refusal) == ["unknown-model"]
+    assert A6000 in refusal["detail"]
+
+
+def test_an_invalid_span_is_refused(served: Served) -> None:
     problem(served.ask("GET", AVAILABILITY + "?end=2026-03-01T00:00:00Z"), 422)
     problem(served.ask("GET", AVAILABILITY + "?start=9999-12-31T00:00:00Z"), 422)
 
 
-def test_everything_that_is_wrong_with_the_query_is_told_at_once(served: Served) -> None:
+def test_all_errors_of_a_query_are_reported_at_once(served: Served) -> None:
     query = "?start=2026-03-10T00:00:00+01:00&end=tomorrow&models=all&model=a&model=b"
-    told = problem(served.ask("GET", AVAILABILITY + query), 400)
+    refusal = problem(served.ask("GET", AVAILABILITY + query), 400)
 
-    assert about(told) == {
+    assert about(refusal) == {
         "start": "malformed-parameter",
         "end": "malformed-parameter",
         "model": "duplicated-parameter",
         "models": "unknown-parameter",
     }
-    messages = {violation["field"]: violation["message"] for violation in told["violations"]}
+    messages = {violation["field"]: violation["message"] for violation in refusal["violations"]}
     assert messages["start"].endswith('In a query a "+" is written %2B.')
     assert messages["models"].endswith("is model meant?")
 
@@ -73,27 +73,29 @@ def test_a_strange_query_does_no_harm(served: Served, query: str) -> None:
     problem(served.ask("GET", AVAILABILITY + query), 400 if query != "?model=%FF" else 422)
 
 
-def test_before_the_nodes_are_read_nothing_is_shown(served: Served) -> None:
+def test_nothing_is_shown_before_the_nodes_are_read(served: Served) -> None:
     served.unknown_capacity = "The nodes of the cluster have not been read yet."
 
     problem(served.ask("GET", AVAILABILITY), 503)
 
 
 class TestNames:
-    """Whose bookings they are is told by the policy's ``visibility``, as of the GPUs that are in use."""
+    """The policy's ``visibility`` decides whose bookings are named, as it does for the GPUs in use."""
 
     def bookers(self, served: Served, user: str) -> list[tuple[str, int]]:
         answer = served.ask("GET", f"{AVAILABILITY}?model={A100}", user=user)
         (model,) = answer.get_json()["models"]
         return [(each["user"], each["count"]) for each in model["bookings"]]
 
-    def test_of_others_only_the_load_is_told(self, served: Served) -> None:
+    def test_of_others_only_the_load_is_shown(self, served: Served) -> None:
         served.booked(user="alice", count=1)
         served.booked(user="bob", count=3)
         assert self.bookers(served, "alice") == [("alice", 1)]
         assert self.bookers(served, "bob") == [("bob", 3)]
 
-    def test_where_the_policy_shows_names_everybodys_are_told_with_their_span(self, served: Served) -> None:
+    def test_everybodys_bookings_are_shown_with_their_span_where_the_policy_shows_names(
+        self, served: Served
+    ) -> None:
         served.visibility = "names"
         served.booked(user="bob", count=3)
         (model,) = asked(served, f"?model={A100}")["models"]
@@ -105,12 +107,12 @@ class TestNames:
         (later,) = asked(served, f"?model={A100}&start=2026-03-04T09:00:00Z")["models"]
         assert later["bookings"] == []
 
-    def test_an_administrator_is_told_them_in_any_case(self, served: Served) -> None:
+    def test_an_administrator_sees_them_in_any_case(self, served: Served) -> None:
         served.booked(user="bob", count=3)
         served.signing_in.administrators.add("alice")
         assert self.bookers(served, "alice") == [("bob", 3)]
 
-    def test_the_bookings_themselves_stay_their_owners(self, served: Served) -> None:
+    def test_the_bookings_themselves_remain_hidden_from_others(self, served: Served) -> None:
         served.visibility = "names"
         his = served.booked(user="bob", namespace="secret-project")
         problem(served.ask("GET", f"/api/v1/bookings/{his}"), 404)

@@ -1,4 +1,4 @@
-"""By what right each holder has its GPU, by REST, on the page and by the command line."""
+"""The class of each holder of a GPU, by REST, on the page and by the command line."""
 
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
@@ -26,7 +26,7 @@ NOTHING_PROMISED: Final = datetime(1900, 1, 1, tzinfo=UTC)
 
 
 def cluster(served: Served, *pods: PodBuilder | Pod, bookings: tuple[Booking, ...] = ()) -> None:
-    """A node whose GPUs these pods have, the first the first."""
+    """A node whose GPUs these pods hold, in their order."""
     served.cache.replace_nodes([a_node("n0", *(a100(index) for index in range(4)))])
     served.cache.apply_lease(a_lease("n0", renewed=served.clock.now()))
     for booking in bookings:
@@ -48,7 +48,7 @@ def over(served: Served, **more: Any) -> Booking:
 
 
 def holders(served: Served, user: str = "alice") -> dict[int, dict[str, Any]]:
-    """Index of a GPU -> what is told of its holder."""
+    """Index of a GPU -> what is shown of its holder."""
     answer = served.ask("GET", "/api/v1/now", user=user).get_json()
     return {gpu["index"]: gpu["pods"][0] for gpu in answer["nodes"][0]["devices"] if gpu["pods"]}
 
@@ -61,18 +61,18 @@ def following(served: Served) -> list[str]:
     return [one["name"] for one in served.ask("GET", "/api/v1/now").get_json()["next"]]
 
 
-def test_whom_a_booking_covers_is_booked(served: Served) -> None:
+def test_a_pod_that_a_booking_covers_is_booked(served: Served) -> None:
     now = served.clock.now()
     cluster(served, holding(served), bookings=(a_booking(start=now - HOUR, end=now + DAY),))
     assert classes(served) == ["booked"]
 
 
-def test_whom_no_booking_ever_covered_is_opportunistic(served: Served) -> None:
+def test_a_pod_that_no_booking_ever_covered_is_opportunistic(served: Served) -> None:
     cluster(served, holding(served))
     assert classes(served) == ["opportunistic"]
 
 
-def test_whose_booking_is_over_is_expired_and_may_be_evicted(served: Served) -> None:
+def test_a_pod_whose_booking_is_over_is_expired_and_may_be_evicted(served: Served) -> None:
     cluster(served, holding(served), bookings=(over(served),))
     assert classes(served) == ["expired"]
     assert following(served) == ["train"]
@@ -90,12 +90,12 @@ def test_a_booking_that_did_not_cover_the_pod_does_not_make_it_expired(
     assert classes(served) == ["opportunistic"]
 
 
-def test_who_came_after_the_end_of_a_booking_is_not_expired(served: Served) -> None:
+def test_a_pod_that_came_after_the_end_of_a_booking_is_not_expired(served: Served) -> None:
     cluster(served, holding(served, hours=0.5), bookings=(over(served),))
     assert classes(served) == ["opportunistic"]
 
 
-def test_whom_a_booking_could_not_cover_beside_those_that_ended_with_it_is_not_expired(
+def test_a_pod_that_did_not_fit_into_the_booking_with_the_others_is_not_expired(
     served: Served,
 ) -> None:
     booking = over(served)
@@ -118,8 +118,8 @@ def test_a_stamp_whose_instant_has_passed_makes_a_pod_expired_and_one_to_come_do
     now = served.clock.now()
 
     def stamped(name: str, index: int, until: datetime) -> PodBuilder:
-        told = holding(served, name, index=index).with_annotation(names.BOOKING, "b-9")
-        return told.with_annotation(names.TERMINATE_AT, text_of(until))
+        pod = holding(served, name, index=index).with_annotation(names.BOOKING, "b-9")
+        return pod.with_annotation(names.TERMINATE_AT, text_of(until))
 
     cluster(served, stamped("a", 0, now - HOUR), stamped("b", 1, now + HOUR))
     assert classes(served) == ["expired", "opportunistic"]
@@ -129,7 +129,9 @@ def of_maia(served: Served, name: str, index: int, until: datetime) -> PodBuilde
     return holding(served, name, index=index).with_annotation(names.TERMINATE_AT, text_of(until))
 
 
-def test_what_maia_has_granted_is_granted_until_then_where_its_word_counts(tmp_path: Path) -> None:
+def test_a_pod_that_maia_has_granted_a_gpu_is_granted_until_then_where_maia_is_enabled(
+    tmp_path: Path,
+) -> None:
     served = Served(tmp_path, terms=EvictionSettings(maia=True))
     with closing(served.store):
         now = served.clock.now()
@@ -143,14 +145,14 @@ def test_what_maia_has_granted_is_granted_until_then_where_its_word_counts(tmp_p
         assert following(served) == ["p1", "p2"]
 
 
-def test_elsewhere_what_maia_has_written_means_nothing(served: Served) -> None:
+def test_annotations_of_maia_are_ignored_where_it_is_not_enabled(served: Served) -> None:
     now = served.clock.now()
     cluster(served, of_maia(served, "a", 0, now + HOUR), of_maia(served, "b", 1, now - HOUR))
     assert classes(served) == ["opportunistic", "opportunistic"]
     assert holders(served)[0]["until"] is None
 
 
-def test_whom_nobody_may_evict_is_protected_for_whatever_reason(served: Served) -> None:
+def test_a_pod_that_may_not_be_evicted_is_protected_for_whatever_reason(served: Served) -> None:
     daemon = holding(served).of_a_daemon_set()
     spared = holding(served, "lab", index=1).obj
     spared = msgspec.structs.replace(
@@ -175,7 +177,7 @@ def test_a_protected_pod_that_is_booked_is_booked(served: Served) -> None:
     assert classes(served) == ["booked"]
 
 
-def test_the_class_of_a_pod_is_told_to_everybody_and_its_end_is_not(tmp_path: Path) -> None:
+def test_the_class_of_a_pod_is_shown_to_everybody_and_its_end_is_not(tmp_path: Path) -> None:
     served = Served(tmp_path, terms=EvictionSettings(maia=True))
     with closing(served.store):
         cluster(served, of_maia(served, "p", 0, served.clock.now() + HOUR))
@@ -201,7 +203,7 @@ def test_the_document_names_every_class(served: Served) -> None:
     }
 
 
-def test_the_page_says_in_a_word_by_what_right_a_pod_has_its_gpu(tmp_path: Path) -> None:
+def test_the_page_shows_the_class_of_each_pod_in_a_word(tmp_path: Path) -> None:
     site = Site(tmp_path, terms=EvictionSettings(maia=True))
     with closing(site.store):
         now = site.clock.now()
@@ -214,11 +216,11 @@ def test_the_page_says_in_a_word_by_what_right_a_pod_has_its_gpu(tmp_path: Path)
             bookings=(a_booking(start=now - HOUR, end=now + DAY),),
         )
         text = said(site.see("/now"))
-        for told in (
+        for row in (
             "GPU 0 booked default/covered alice Tue 3 Mar 10:00",
             "GPU 1 granted default/maias alice Mon 2 Mar 11:00",
             "GPU 2 booking over default/old alice",
             "GPU 3 protected default/plugin alice",
         ):
-            assert told in text
+            assert row in text
         assert "1 booked 3 not booked" in text

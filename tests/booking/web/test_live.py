@@ -18,10 +18,12 @@ NOW = "/api/v1/now"
 
 @pytest.fixture
 def busy(served: Served) -> Served:
-    """Alice has a booked pod, bob one without a booking and one that waits; a GPU is sick, one is free."""
+    """Alice has a booked pod, bob one without a booking and one waiting; one GPU is unhealthy, one free."""
     now = served.clock.now()
-    sick = a100(2, health="unhealthy", reason="XID 79: fallen off the bus")
-    served.cache.replace_nodes([a_node("n0", a100(0), a100(1), sick, a100(3)), a_node("n1", a100(0, "n1"))])
+    unhealthy = a100(2, health="unhealthy", reason="XID 79: fallen off the bus")
+    served.cache.replace_nodes(
+        [a_node("n0", a100(0), a100(1), unhealthy, a100(3)), a_node("n1", a100(0, "n1"))]
+    )
     served.cache.apply_lease(a_lease("n0", renewed=now))
     served.cache.apply_booking(a_booking(start=now, end=now + timedelta(days=2)))
     for pod in (
@@ -40,18 +42,18 @@ def seen(served: Served, user: str = "alice") -> dict[str, Any]:
     return dict(answer.get_json())
 
 
-def of(told: dict[str, Any], index: int) -> dict[str, Any]:
-    return dict(told["nodes"][0]["devices"][index])
+def of(body: dict[str, Any], index: int) -> dict[str, Any]:
+    return dict(body["nodes"][0]["devices"][index])
 
 
-def test_devices_are_told_with_holder_and_class(busy: Served) -> None:
-    told = seen(busy)
+def test_devices_are_shown_with_holder_and_class(busy: Served) -> None:
+    body = seen(busy)
 
-    assert [node["state"] for node in told["nodes"]] == ["ready", "silent"]
-    assert "has not reported" in told["nodes"][1]["why"]
-    assert [of(told, each)["state"] for each in range(4)] == ["booked", "opportunistic", "sick", "free"]
-    assert of(told, 2)["why"] == "XID 79: fallen off the bus."
-    (holder,) = of(told, 0)["pods"]
+    assert [node["state"] for node in body["nodes"]] == ["ready", "silent"]
+    assert "has not reported" in body["nodes"][1]["why"]
+    assert [of(body, each)["state"] for each in range(4)] == ["booked", "opportunistic", "sick", "free"]
+    assert of(body, 2)["why"] == "XID 79: fallen off the bus."
+    (holder,) = of(body, 0)["pods"]
     assert (holder["namespace"], holder["name"], holder["user"]) == ("default", "train", "alice")
     assert (holder["booking"], holder["until"]) == ("b-1", "2026-03-04T09:00:00Z")
 
@@ -72,8 +74,8 @@ def test_names_of_others_are_hidden_unless_the_policy_shows_them(busy: Served) -
     assert of(seen(busy), 1)["pods"][0]["user"] == "bob"
 
 
-def used(served: Served, **more: Any) -> str:
-    """What an agent tells of one GPU; ``more`` replaces parts of it."""
+def encoded_use(served: Served, **more: Any) -> str:
+    """The use of two GPUs as an agent reports it; ``more`` replaces parts of it."""
     return encode_use(
         NodeUsage(
             **{
@@ -88,51 +90,53 @@ def used(served: Served, **more: Any) -> str:
     )
 
 
-def beating(served: Served, text: str) -> None:
+def renew_lease(served: Served, text: str) -> None:
     served.cache.apply_lease(a_lease("n0", renewed=served.clock.now(), version=2, use=text))
 
 
-def test_how_a_gpu_is_used_is_told_with_its_units(busy: Served) -> None:
+def test_the_use_of_a_gpu_is_shown_with_its_units(busy: Served) -> None:
     assert of(seen(busy), 0)["use"] is None
-    beating(busy, used(busy))
-    told = seen(busy)
-    assert of(told, 0)["use"] == {
+    renew_lease(busy, encoded_use(busy))
+    body = seen(busy)
+    assert of(body, 0)["use"] == {
         "utilisation_percent": 87,
         "memory_used_mib": 40000,
         "temperature_celsius": 61,
         "power_watts": 288,
     }
-    assert of(told, 0)["memory_mib"] == 81920
-    assert of(told, 1)["pods"][0]["memory_used_mib"] == 700
-    assert of(told, 1)["use"]["power_watts"] is None
-    assert of(told, 3)["use"] is None
+    assert of(body, 0)["memory_mib"] == 81920
+    assert of(body, 1)["pods"][0]["memory_used_mib"] == 700
+    assert of(body, 1)["use"]["power_watts"] is None
+    assert of(body, 3)["use"] is None
 
 
 @pytest.mark.parametrize("seconds", [-120, 120])
-def test_what_was_measured_long_ago_or_by_a_wrong_clock_is_not_told(busy: Served, seconds: int) -> None:
-    beating(busy, used(busy, at=busy.clock.now() + timedelta(seconds=seconds)))
+def test_a_measurement_that_is_old_or_from_a_wrong_clock_is_not_shown(busy: Served, seconds: int) -> None:
+    renew_lease(busy, encoded_use(busy, at=busy.clock.now() + timedelta(seconds=seconds)))
     assert of(seen(busy), 0)["use"] is None
 
 
 @pytest.mark.parametrize("text", ["x", "[]", '{"version":2,"at":"2026-03-02T09:00:00Z"}', '{"devices":[]}'])
-def test_what_cannot_be_read_is_not_told_and_harms_nothing(busy: Served, text: str) -> None:
-    beating(busy, text)
+def test_an_unreadable_measurement_is_not_shown_and_does_no_harm(busy: Served, text: str) -> None:
+    renew_lease(busy, text)
     assert of(seen(busy), 0)["use"] is None
     assert of(seen(busy), 0)["state"] == "booked"
 
 
-def test_what_a_silent_agent_has_told_is_not_told(busy: Served) -> None:
-    beating(busy, used(busy))
-    busy.cache.apply_lease(a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=used(busy)))
+def test_measurements_of_an_agent_that_has_stopped_are_not_shown(busy: Served) -> None:
+    renew_lease(busy, encoded_use(busy))
+    busy.cache.apply_lease(
+        a_lease("n0", renewed=busy.clock.now(), version=3, stopping=True, use=encoded_use(busy))
+    )
     assert of(seen(busy), 0)["use"] is None
 
 
-def test_a_process_that_does_not_hold_its_gpu_is_told_and_named_to_those_who_may_know(busy: Served) -> None:
+def test_a_squatter_is_shown_and_named_to_those_who_may_know(busy: Served) -> None:
     stranger = Squatter(device="GPU-n0-3", pid=4711, command="python3", memory=2048)
     bobs = Squatter(
         device="GPU-n0-3", pid=5, command="jupyter", uid="uid-x", namespace="default", name="x", user="bob"
     )
-    beating(busy, used(busy, squatters=(stranger, bobs)))
+    renew_lease(busy, encoded_use(busy, squatters=(stranger, bobs)))
 
     first, second = of(seen(busy), 3)["squatters"]
     assert (first["of_pod"], first["memory_used_mib"], first["pid"]) == (False, 2048, None)
@@ -149,18 +153,18 @@ def why(served: Served, name: str, user: str) -> Any:
     return served.ask("GET", f"/api/v1/pods/default/{name}/why", user=user)
 
 
-def test_a_pod_is_explained_to_its_owner_and_to_administrators_alone(busy: Served) -> None:
-    told = why(busy, "wait", "bob").get_json()
-    assert (told["namespace"], told["name"], told["state"]) == ("default", "wait", "waiting, not booked")
-    assert "The pod asks for 8 GPUs, but no node has more than 4." in told["because"]
-    assert told["would_change"]
+def test_a_pod_is_explained_only_to_its_owner_and_to_administrators(busy: Served) -> None:
+    body = why(busy, "wait", "bob").get_json()
+    assert (body["namespace"], body["name"], body["state"]) == ("default", "wait", "waiting, not booked")
+    assert "The pod asks for 8 GPUs, but no node has more than 4." in body["because"]
+    assert body["would_change"]
     missing = problem(why(busy, "nothing", "alice"), 404)
     assert problem(why(busy, "wait", "alice"), 404)["detail"] == missing["detail"].replace("nothing", "wait")
     busy.signing_in.administrators.add("alice")
     assert why(busy, "wait", "alice").status_code == 200
 
 
-def test_a_booked_pod_is_told_of_gpus_that_are_promised_to_others(served: Served) -> None:
+def test_the_explanation_of_a_booked_pod_names_gpus_that_are_promised_to_others(served: Served) -> None:
     now = served.clock.now()
     served.cache.replace_nodes([a_node("n0", a100(0), a100(1))])
     served.cache.apply_lease(a_lease("n0", renewed=now))
@@ -170,13 +174,13 @@ def test_a_booked_pod_is_told_of_gpus_that_are_promised_to_others(served: Served
     served.cache.apply_booking(a_booking("b-2", user="bob", start=now + timedelta(hours=1), end=end, **whole))
     served.cache.apply_pod(a_pod("wait").of("alice").asks(1).created(now).obj)
 
-    told = why(served, "wait", "alice").get_json()
+    body = why(served, "wait", "alice").get_json()
 
-    assert f"n0: {BOOKED_BY_OTHERS}." in told["because"]
-    assert f"n0: {reasons.BOOKED_BY_OTHERS.change}." in told["would_change"]
+    assert f"n0: {BOOKED_BY_OTHERS}." in body["because"]
+    assert f"n0: {reasons.BOOKED_BY_OTHERS.change}." in body["would_change"]
 
 
-def test_whoever_knows_nobodys_pod_is_told_why_it_is_nobodys(busy: Served) -> None:
+def test_a_pod_without_an_owner_is_explained_to_anybody_who_knows_its_name(busy: Served) -> None:
     assert why(busy, "stray", "alice").get_json()["because"][0].startswith("It belongs to nobody")
 
 
@@ -192,21 +196,21 @@ def test_pods_that_ended_or_have_no_gpu_are_explained_too(busy: Served) -> None:
 
 
 @pytest.mark.parametrize("name", ["..%2f..", "'%20OR%201", "%3Cscript%3E", "x" * 300])
-def test_a_name_that_is_none_is_unknown(busy: Served, name: str) -> None:
+def test_an_invalid_name_is_answered_as_unknown(busy: Served, name: str) -> None:
     problem(why(busy, name, "alice"), 404)
 
 
-def test_an_unknown_cluster_is_not_told(busy: Served) -> None:
+def test_nothing_is_shown_while_the_cluster_is_unknown(busy: Served) -> None:
     busy.unknown_capacity = "The pods are not known."
     for path in (NOW, "/api/v1/pods/default/train/why"):
         assert problem(busy.ask("GET", path), 503)["detail"] == "The pods are not known."
 
 
 def test_the_answers_are_what_the_command_line_reads(busy: Served) -> None:
-    told = seen(busy)
-    assert set(told) == {"at", "nodes", "next"}
-    assert set(told["nodes"][0]) == {"node", "state", "why", "devices"}
-    assert set(of(told, 0)) == {"index", "uuid", "model", "state", "why", "pods"} | {
+    body = seen(busy)
+    assert set(body) == {"at", "nodes", "next"}
+    assert set(body["nodes"][0]) == {"node", "state", "why", "devices"}
+    assert set(of(body, 0)) == {"index", "uuid", "model", "state", "why", "pods"} | {
         "memory_mib",
         "use",
         "squatters",
