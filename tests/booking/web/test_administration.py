@@ -50,9 +50,9 @@ def admin(served: Served) -> Served:
 def test_nobody_else_does_what_administrators_do(
     served: Served, method: str, path: str, body: dict[str, Any] | None
 ) -> None:
-    told = problem(served.ask(method, ADMIN + path, json=body), 403)
+    refusal = problem(served.ask(method, ADMIN + path, json=body), 403)
 
-    assert told["type"].endswith(":forbidden")
+    assert refusal["type"].endswith(":forbidden")
     assert served.stored == 0
     problem(served.client.open(ADMIN + path, method=method, json=body), 401)
 
@@ -80,7 +80,7 @@ def test_a_block_is_made_seen_by_everybody_and_removed(admin: Served) -> None:
     problem(admin.ask("DELETE", f"{ADMIN}/blocks/{block['id']}"), 404)
 
 
-def test_who_blocks_gpus_is_told_whose_booking_cannot_be_kept_then(admin: Served) -> None:
+def test_the_answer_to_a_block_lists_the_bookings_that_it_puts_at_risk(admin: Served) -> None:
     span = {"start": "2026-03-10T12:00:00Z", "end": "2026-03-12T12:00:00Z"}
     lost = admin.booked(user="bob", model=A6000, count=2, start=span["start"])
     admin.booked(user="alice", model=A6000, start="2026-03-16T00:00:00Z")
@@ -121,17 +121,17 @@ def several(admin: Served, what: str, number: int) -> list[dict[str, Any]]:
 def test_maintenance_and_exemptions_come_a_page_at_a_time(admin: Served, what: str, size: int) -> None:
     made, found, query = several(admin, what, 5), [], f"?limit={size}"
     while True:
-        told = admin.ask("GET", f"{ADMIN}/{what}{query}").get_json()
-        assert len(told[what]) <= size
-        found += told[what]
-        if "continue" not in told:
+        page = admin.ask("GET", f"{ADMIN}/{what}{query}").get_json()
+        assert len(page[what]) <= size
+        found += page[what]
+        if "continue" not in page:
             break
-        query = f"?limit={size}&continue={told['continue']}"
+        query = f"?limit={size}&continue={page['continue']}"
     assert found == made
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_such_a_list_goes_on_though_its_last_entry_is_gone(admin: Served, what: str) -> None:
+def test_such_a_list_continues_although_its_last_entry_is_gone(admin: Served, what: str) -> None:
     first, second, *others = several(admin, what, 4)
     following = admin.ask("GET", f"{ADMIN}/{what}?limit=2").get_json()["continue"]
     for gone in (first, second):
@@ -150,22 +150,22 @@ def test_exemptions_of_one_user_come_a_page_at_a_time(admin: Served) -> None:
 
 
 @pytest.mark.parametrize("what", LISTS)
-def test_a_page_that_such_a_list_does_not_have_is_refused_by_name(admin: Served, what: str) -> None:
-    told = problem(admin.ask("GET", f"{ADMIN}/{what}?continue=nonsense"), 422)
-    assert rules(told) == ["not-a-page"]
-    assert told["detail"] == "No list goes on at 'nonsense': begin with its first page."
+def test_an_invalid_page_of_such_a_list_is_refused(admin: Served, what: str) -> None:
+    refusal = problem(admin.ask("GET", f"{ADMIN}/{what}?continue=nonsense"), 422)
+    assert rules(refusal) == ["not-a-page"]
+    assert refusal["detail"] == "No list goes on at 'nonsense': begin with its first page."
     for limit in ("0", "501", "ten"):
-        told = problem(admin.ask("GET", f"{ADMIN}/{what}?limit={limit}"), 400)
-        assert about(told) == {"limit": "malformed-parameter"}
+        refusal = problem(admin.ask("GET", f"{ADMIN}/{what}?limit={limit}"), 400)
+        assert about(refusal) == {"limit": "malformed-parameter"}
 
 
 @pytest.mark.parametrize("what", LISTS)
 def test_the_document_says_how_such_a_list_is_read_to_its_end(admin: Served, what: str) -> None:
-    told = admin.client.get("/api/v1/openapi.json").get_json()
-    reading = told["paths"][f"{ADMIN}/{what}"]["get"]
+    document = admin.client.get("/api/v1/openapi.json").get_json()
+    reading = document["paths"][f"{ADMIN}/{what}"]["get"]
     assert {"limit", "continue"} <= {each["name"] for each in reading["parameters"]}
     schema = reading["responses"]["200"]["content"]["application/json"]["schema"]["$ref"].split("/")[-1]
-    assert set(told["components"]["schemas"][schema]["properties"]) == {what, "continue"}
+    assert set(document["components"]["schemas"][schema]["properties"]) == {what, "continue"}
 
 
 def test_the_audit_can_be_asked_about_one_thing_or_one_user(admin: Served) -> None:
@@ -183,7 +183,7 @@ def test_the_audit_can_be_asked_about_one_thing_or_one_user(admin: Served) -> No
     assert "continue" not in first
 
 
-def test_what_was_done_stands_in_the_audit_a_page_at_a_time(admin: Served) -> None:
+def test_the_audit_shows_what_was_done_a_page_at_a_time(admin: Served) -> None:
     admin.booked()
     admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK)
     first = admin.ask("GET", f"{ADMIN}/audit?limit=1").get_json()
@@ -195,7 +195,7 @@ def test_what_was_done_stands_in_the_audit_a_page_at_a_time(admin: Served) -> No
     assert "continue" not in second
 
 
-def test_what_was_refused_stands_among_denied_demand(admin: Served) -> None:
+def test_refused_bookings_are_listed_as_denied_demand(admin: Served) -> None:
     problem(admin.book(user="bob", model=A100, duration="P90D"), 422)
     (denied,) = admin.ask("GET", f"{ADMIN}/denied").get_json()["denied"]
 
@@ -240,7 +240,7 @@ def test_a_pod_is_evicted_by_name_and_reason(admin: Served) -> None:
     assert len(admin.evictions.orders) == 1
 
 
-def test_a_gpu_is_cordoned_and_its_uuid_is_told(admin: Served) -> None:
+def test_a_gpu_is_cordoned_and_its_uuid_is_returned(admin: Served) -> None:
     answer = admin.ask("POST", f"{ADMIN}/gpu-orders", json=ORDER)
 
     assert (answer.status_code, answer.get_json()) == (202, ORDER | {"gpu": "GPU-0"})
@@ -264,16 +264,16 @@ def test_a_gpu_is_cordoned_and_its_uuid_is_told(admin: Served) -> None:
 )
 def test_every_field_is_read_strictly(admin: Served, path: str, body: dict[str, Any], field: str) -> None:
     for value in (7, "", LONG, "a\x00b", ["a"], "\ud800", True):
-        told = problem(admin.ask("POST", f"{ADMIN}/{path}", json=body | {field: value}), 400)
-        assert about(told) == {field: "malformed-field"}
+        refusal = problem(admin.ask("POST", f"{ADMIN}/{path}", json=body | {field: value}), 400)
+        assert about(refusal) == {field: "malformed-field"}
     for incomplete in ({key: body[key] for key in body if key != field}, body | {field: None}):
-        told = problem(admin.ask("POST", f"{ADMIN}/{path}", json=incomplete), 400)
-        assert about(told) == {field: "missing-field"}
+        refusal = problem(admin.ask("POST", f"{ADMIN}/{path}", json=incomplete), 400)
+        assert about(refusal) == {field: "missing-field"}
     assert admin.stored == 0
 
 
 @pytest.mark.parametrize("text", ["'; DROP TABLE bookings --", '"><script>alert(1)</script>', "größer 🎓"])
-def test_a_reason_is_kept_as_it_was_said(admin: Served, text: str) -> None:
+def test_a_reason_is_kept_as_it_was_written(admin: Served, text: str) -> None:
     admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK | {"reason": text})
     answer = admin.ask("GET", f"{ADMIN}/blocks")
 
@@ -298,13 +298,13 @@ def test_strange_names_are_refused_and_change_nothing(admin: Served, text: str) 
         ("2025-03-11T00:00:00Z", "2025-03-12T00:00:00Z"),
     ],
 )
-def test_a_span_that_is_none_is_refused(admin: Served, start: str, end: str) -> None:
+def test_an_invalid_span_is_refused(admin: Served, start: str, end: str) -> None:
     for path, body in (("blocks", BLOCK), ("exemptions", EXEMPTION)):
         problem(admin.ask("POST", f"{ADMIN}/{path}", json=body | {"start": start, "end": end}), 422)
     assert admin.stored == 0
 
 
-def test_a_key_that_stands_twice_inside_a_field_is_told_so(admin: Served) -> None:
+def test_a_duplicate_key_inside_a_field_is_refused(admin: Served) -> None:
     body = (
         '{"user": "bob", "start": "2026-03-02T09:00:00Z", "end": "2026-04-02T00:00:00Z", "reason": "r",'
         ' "limits": {"longest": "P21D", "longest": "P99D"}}'
@@ -337,11 +337,11 @@ def nested(depth: int) -> Any:
         pytest.param({}, id="none"),
     ],
 )
-def test_limits_that_are_none_are_refused(admin: Served, limits: dict[str, Any]) -> None:
+def test_invalid_limits_are_refused(admin: Served, limits: dict[str, Any]) -> None:
     answer = admin.ask("POST", f"{ADMIN}/exemptions", json=EXEMPTION | {"limits": limits})
 
-    told = problem(answer, 422)
-    assert len(told["detail"]) < 20_000
+    refusal = problem(answer, 422)
+    assert len(refusal["detail"]) < 20_000
     assert admin.stored == 0
 
 

@@ -1,4 +1,4 @@
-"""Versions of a booking, and requests that come twice."""
+"""Versions of a booking, and requests that are sent twice."""
 
 from typing import Any
 
@@ -30,7 +30,7 @@ ASKED: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
     "release": ("POST", BOOKINGS + "/{}/release", {}, {"reason": "r"}),
     "cancel": ("DELETE", BOOKINGS + "/{}", {}, {"reason": "r"}),
 }
-"""How, where, what; and what is different in another request."""
+"""Method, path and body; and what differs in the body of another request."""
 
 
 def tag(served: Served, booking: str) -> str:
@@ -55,8 +55,8 @@ class TestIfMatch:
         bare = fresh.strip('"')
         for stale in ('"0"', f"W/{fresh}", f'"0{bare}"', '"a", "b"', bare, "nonsense", '"\xe4"', ""):
             answer = served.ask(method, f"{BOOKINGS}/{booking}{path}", json=body, headers={"If-Match": stale})
-            told = problem(answer, 412)
-            assert told["type"].endswith(":changed")
+            refusal = problem(answer, 412)
+            assert refusal["type"].endswith(":changed")
             assert answer.headers["ETag"] == tag(served, booking)
         assert served.stored == 1
 
@@ -83,12 +83,12 @@ class TestIfMatch:
         assert served.ask("PATCH", f"{BOOKINGS}/{booking}", json=longer, headers=sent).status_code == 200
         problem(served.ask("PATCH", f"{BOOKINGS}/{booking}", json=longer, headers=sent), 412)
 
-    def test_a_list_tells_the_tag_of_each(self, served: Served) -> None:
+    def test_a_list_shows_the_tag_of_each_booking(self, served: Served) -> None:
         booking = served.booked()
         (listed,) = served.ask("GET", BOOKINGS).get_json()["bookings"]
         assert f'"{listed["version"]}"' == tag(served, booking)
 
-    def test_of_a_booking_that_is_somebody_elses_no_tag_says_anything(self, served: Served) -> None:
+    def test_no_tag_reveals_somebody_elses_booking(self, served: Served) -> None:
         his = served.booked(user="bob")
         for sent in (f'"{served.store.records_ending_after(START)[0].version}"', '"2"', "*"):
             answer = served.ask("DELETE", f"{BOOKINGS}/{his}", headers={"If-Match": sent})
@@ -97,7 +97,7 @@ class TestIfMatch:
 
 
 class TestIdempotencyKey:
-    def test_a_request_that_comes_again_is_answered_again_and_done_once(self, served: Served) -> None:
+    def test_a_repeated_request_is_answered_again_and_done_once(self, served: Served) -> None:
         first = served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})
         again = served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})
 
@@ -109,29 +109,27 @@ class TestIdempotencyKey:
     def test_the_same_key_with_another_body_is_refused(self, served: Served) -> None:
         served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})
         before = served.stored
-        told = problem(served.ask("POST", BOOKINGS, json=GOOD | {"count": 2}, headers={KEY: "k-1"}), 409)
+        refusal = problem(served.ask("POST", BOOKINGS, json=GOOD | {"count": 2}, headers={KEY: "k-1"}), 409)
 
-        assert told["type"].endswith(":key-reused")
+        assert refusal["type"].endswith(":key-reused")
         assert served.stored == before
 
     @pytest.mark.parametrize(
         "refused", [{"duration": "P30D"}, {"duration": None}, {"count": 0}, {"model": "H200"}]
     )
-    def test_the_key_of_a_refused_request_is_no_other_bodys_either(
+    def test_the_key_of_a_refused_request_cannot_be_used_with_another_body_either(
         self, served: Served, refused: dict[str, Any]
     ) -> None:
         sent = {KEY: "k-1"}
         for _ in range(2):
             problem(served.ask("POST", BOOKINGS, json=GOOD | refused, headers=sent), 422)
-        told = problem(served.ask("POST", BOOKINGS, json=GOOD, headers=sent), 409)
+        refusal = problem(served.ask("POST", BOOKINGS, json=GOOD, headers=sent), 409)
 
-        assert told["type"].endswith(":key-reused")
+        assert refusal["type"].endswith(":key-reused")
         assert served.stored == 0
         assert served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-2"}).status_code == 201
 
-    def test_a_request_that_cannot_be_read_and_one_that_is_only_tried_take_no_key(
-        self, served: Served
-    ) -> None:
+    def test_neither_a_malformed_request_nor_a_dry_run_uses_up_its_key(self, served: Served) -> None:
         sent = {KEY: "k-1"}
         problem(served.ask("POST", BOOKINGS, json=GOOD | {"count": "two"}, headers=sent), 400)
         tried = served.ask("POST", f"{BOOKINGS}?dry_run=true", json=GOOD | {"duration": "P30D"}, headers=sent)
@@ -141,7 +139,7 @@ class TestIdempotencyKey:
 
     @pytest.mark.parametrize("trouble", ["no_promises", "unknown_capacity"])
     @pytest.mark.parametrize("verb", ASKED)
-    def test_what_was_answered_is_answered_again_though_nothing_can_be_promised_now(
+    def test_a_repeated_request_is_answered_again_even_while_nothing_can_be_promised(
         self, served: Served, verb: str, trouble: str
     ) -> None:
         booking = served.booked(start=None if verb == "release" else "2026-03-03T09:00:00Z")
@@ -157,20 +155,20 @@ class TestIdempotencyKey:
         problem(served.ask(method, at, json=body | other, headers={KEY: "k-1"}, user=who), 409)
         problem(served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-2"}, user=who), 503)
 
-    def test_a_key_is_of_one_user(self, served: Served) -> None:
+    def test_a_key_belongs_to_one_user(self, served: Served) -> None:
         hers = served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})
         his = served.ask("POST", BOOKINGS, user="bob", json=GOOD, headers={KEY: "k-1"})
 
         assert hers.get_json()["id"] != his.get_json()["id"]
 
-    def test_a_refused_request_is_judged_anew(self, served: Served) -> None:
+    def test_a_request_that_was_refused_with_503_is_judged_again(self, served: Served) -> None:
         served.unknown_capacity = "The nodes of the cluster have not been read yet."
         problem(served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"}), 503)
         served.unknown_capacity = None
 
         assert served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"}).status_code == 201
 
-    def test_a_release_that_comes_again_is_no_second_release(self, served: Served) -> None:
+    def test_a_repeated_release_is_not_a_second_release(self, served: Served) -> None:
         booking = served.booked()
         answers = [
             served.ask("POST", f"{BOOKINGS}/{booking}/release", headers={KEY: "k-2"}) for _ in range(2)
@@ -179,7 +177,7 @@ class TestIdempotencyKey:
         assert [answer.status_code for answer in answers] == [200, 200]
         assert rules(problem(served.ask("POST", f"{BOOKINGS}/{booking}/release"), 422)) == ["over"]
 
-    def test_a_request_that_comes_again_is_answered_as_before_though_its_tag_is_stale_by_now(
+    def test_a_repeated_request_is_answered_as_before_although_its_tag_is_stale_by_now(
         self, served: Served
     ) -> None:
         booking = served.booked()
@@ -201,20 +199,20 @@ class TestIdempotencyKey:
     @pytest.mark.parametrize("what", ADMINISTERED)
     def test_what_an_administrator_sends_again_is_done_once(self, served: Served, what: str) -> None:
         served.signing_in.administrators.add("alice")
-        path, wish = ADMINISTERED[what]
-        first, again = (served.ask("POST", path, json=wish, headers={KEY: "k-1"}) for _ in range(2))
+        path, body = ADMINISTERED[what]
+        first, again = (served.ask("POST", path, json=body, headers={KEY: "k-1"}) for _ in range(2))
 
         assert (first.status_code, again.get_json()) == (again.status_code, first.get_json())
         audit = served.ask("GET", "/api/v1/admin/audit").get_json()["audit"]
         assert len(audit) == 1
-        problem(served.ask("POST", path, json=wish | {"reason": "other"}, headers={KEY: "k-1"}), 409)
+        problem(served.ask("POST", path, json=body | {"reason": "other"}, headers={KEY: "k-1"}), 409)
         if "id" in first.get_json():
             gone = f"{path}/{first.get_json()['id']}"
             answers = [served.ask("DELETE", gone, headers={KEY: "k-2"}) for _ in range(2)]
             assert [answer.status_code for answer in answers] == [200, 200]
             problem(served.ask("DELETE", gone, headers={KEY: "k-3"}), 404)
 
-    def test_a_key_of_a_booking_is_none_of_a_release(self, served: Served) -> None:
+    def test_the_key_of_a_booking_cannot_be_used_for_a_release(self, served: Served) -> None:
         made = served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: "k-1"})
         booking = made.get_json()["id"]
 
@@ -222,6 +220,6 @@ class TestIdempotencyKey:
         assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["state"] == "active"
 
     @pytest.mark.parametrize("key", ["", "x" * 201, "\xe4", "a\x7fb"])
-    def test_a_key_that_is_none_is_told_so(self, served: Served, key: str) -> None:
+    def test_an_invalid_key_is_refused(self, served: Served, key: str) -> None:
         problem(served.ask("POST", BOOKINGS, json=GOOD, headers={KEY: key}), 400)
         assert served.stored == 0

@@ -1,4 +1,4 @@
-"""What administrators try by REST before they do it: ``dry_run=true``."""
+"""Dry runs of administrators by REST: ``dry_run=true``."""
 
 from typing import Any
 
@@ -23,7 +23,7 @@ def audited(admin: Served) -> int:
     return len(admin.ask("GET", f"{ADMIN}/audit").get_json()["audit"])
 
 
-def test_maintenance_is_tried_with_the_bookings_that_could_not_be_kept(admin: Served) -> None:
+def test_a_dry_run_of_maintenance_lists_the_bookings_that_could_not_be_kept(admin: Served) -> None:
     span = {"start": "2026-03-10T12:00:00Z", "end": "2026-03-12T12:00:00Z"}
     lost = admin.booked(user="bob", model=A6000, count=2, start=span["start"])
     stored, before = admin.stored, audited(admin)
@@ -38,14 +38,14 @@ def test_maintenance_is_tried_with_the_bookings_that_could_not_be_kept(admin: Se
     assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()["at_risk"] == at_risk
 
 
-def test_while_capacity_is_unknown_nobody_is_told_that_no_booking_would_be_at_risk(admin: Served) -> None:
+def test_a_dry_run_of_maintenance_is_refused_while_capacity_is_unknown(admin: Served) -> None:
     admin.unknown_capacity = "The cache is not filled yet."
     refused = problem(admin.ask("POST", f"{ADMIN}/blocks{DRY}", json=BLOCK), 503)
     assert refused["detail"].endswith("which bookings it would put at risk. The cache is not filled yet.")
     assert admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).status_code == 201
 
 
-def test_the_end_of_maintenance_is_tried(admin: Served) -> None:
+def test_a_dry_run_of_the_end_of_maintenance_changes_nothing(admin: Served) -> None:
     block = admin.ask("POST", f"{ADMIN}/blocks", json=BLOCK).get_json()
     del block["at_risk"]
     stored = admin.stored
@@ -56,7 +56,7 @@ def test_the_end_of_maintenance_is_tried(admin: Served) -> None:
     assert admin.ask("GET", f"{ADMIN}/blocks").get_json()["blocks"] == [block]
 
 
-def test_an_exemption_and_its_end_are_tried(admin: Served) -> None:
+def test_dry_runs_of_an_exemption_and_of_its_end_change_nothing(admin: Served) -> None:
     tried = admin.ask("POST", f"{ADMIN}/exemptions{DRY}", json=EXEMPTION)
     assert (tried.status_code, tried.get_json()) == (200, EXEMPTION | {"dry_run": True, "model": None})
     assert admin.ask("GET", f"{ADMIN}/exemptions").get_json() == {"exemptions": []}
@@ -69,14 +69,14 @@ def test_an_exemption_and_its_end_are_tried(admin: Served) -> None:
     assert audited(admin) == before
 
 
-def test_whose_pod_would_be_evicted_is_told(admin: Served) -> None:
+def test_a_dry_run_of_an_eviction_shows_whose_pod_it_would_be(admin: Served) -> None:
     tried = admin.ask("POST", f"{ADMIN}/evictions{DRY}", json=EVICTION)
     pod = {"user": "bob", "booking": "b-1", "node": "node-a", "gpus": 2, "controller": "Job/train"}
     assert (tried.status_code, tried.get_json()) == (200, EVICTION | pod | {"dry_run": True})
     assert (admin.evictions.orders, audited(admin)) == ([], 0)
 
 
-def test_the_gpu_that_would_be_cordoned_is_told(admin: Served) -> None:
+def test_a_dry_run_of_a_gpu_order_shows_the_gpu_that_would_be_cordoned(admin: Served) -> None:
     tried = admin.ask("POST", f"{ADMIN}/gpu-orders{DRY}", json=ORDER)
     assert (tried.status_code, tried.get_json()) == (200, ORDER | {"gpu": "GPU-0", "dry_run": True})
     assert (admin.gpus.orders, audited(admin)) == ([], 0)
@@ -93,7 +93,7 @@ TRIED = [
 
 
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)
-def test_nobody_else_tries_what_administrators_do(
+def test_only_administrators_may_dry_run_what_administrators_do(
     served: Served, method: str, path: str, body: dict[str, Any]
 ) -> None:
     assert problem(served.ask(method, ADMIN + path + DRY, json=body), 403)["type"].endswith(":forbidden")
@@ -112,7 +112,7 @@ def test_nobody_else_tries_what_administrators_do(
         ("POST", "/gpu-orders", ORDER | {"gpu": "7"}, 404),
     ],
 )
-def test_what_is_tried_is_refused_as_it_would_be_and_leaves_no_trace(
+def test_a_dry_run_is_refused_as_the_real_request_would_be_and_leaves_no_trace(
     admin: Served, method: str, path: str, body: dict[str, Any], status: int
 ) -> None:
     tried = problem(admin.ask(method, ADMIN + path + DRY, json=body), status)
@@ -122,7 +122,7 @@ def test_what_is_tried_is_refused_as_it_would_be_and_leaves_no_trace(
 
 
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)
-def test_a_key_that_a_dry_run_came_with_is_free_for_another_request(
+def test_the_key_of_a_dry_run_remains_free_for_another_request(
     admin: Served, method: str, path: str, body: dict[str, Any]
 ) -> None:
     key = {"Idempotency-Key": "k-1"}
@@ -132,20 +132,20 @@ def test_a_key_that_a_dry_run_came_with_is_free_for_another_request(
     assert again.status_code in {200, 404}
 
 
-def test_a_booking_for_somebody_else_and_the_end_of_one_are_tried(admin: Served) -> None:
+def test_dry_runs_of_a_booking_for_somebody_else_and_of_its_end_change_nothing(admin: Served) -> None:
     his = admin.booked(user="bob")
     stored, before = admin.stored, audited(admin)
     body = {"model": A100, "duration": "P1D", "user": "carol"}
     assert admin.ask("POST", BOOKINGS + DRY, json=body).get_json()["user"] == "carol"
     path = f"{BOOKINGS}/{his}/release{DRY}"
-    told = admin.ask("POST", path, json={"reason": "The node burns."}).get_json()
-    assert (told["user"], told["ended_by"], told["dry_run"]) == ("bob", "alice", True)
+    tried = admin.ask("POST", path, json={"reason": "The node burns."}).get_json()
+    assert (tried["user"], tried["ended_by"], tried["dry_run"]) == ("bob", "alice", True)
     problem(admin.ask("POST", path), 422)
     assert (admin.stored, audited(admin)) == (stored, before)
 
 
 @pytest.mark.parametrize(("method", "path", "body"), TRIED)
-def test_the_document_tells_of_the_answer_to_a_dry_run(
+def test_the_document_describes_the_answer_to_a_dry_run(
     admin: Served, method: str, path: str, body: dict[str, Any]
 ) -> None:
     document: dict[str, Any] = msgspec.json.decode(admin.client.get("/api/v1/openapi.json").data)
@@ -153,11 +153,11 @@ def test_the_document_tells_of_the_answer_to_a_dry_run(
     if method == "DELETE":
         made = admin.ask("POST", f"{ADMIN}/{name}", json=BLOCK if name == "blocks" else EXEMPTION)
         path = f"/{name}/{made.get_json()['id']}"
-    told = admin.ask(method, ADMIN + path + DRY, json=body)
-    assert told.status_code == 200, told.text
+    answer = admin.ask(method, ADMIN + path + DRY, json=body)
+    assert answer.status_code == 200, answer.text
     place = f"{ADMIN}/{name}" + ("/{id}" if method == "DELETE" else "")
     schema = document["paths"][place][method.lower()]["responses"]["200"]["content"]["application/json"]
     only = schema["schema"].get("anyOf", [schema["schema"]])[-1]
     assert only["$ref"].rpartition("/")[2].startswith("Would")
     whole = {**only, "components": document["components"]}
-    Draft202012Validator(whole).validate(told.get_json())
+    Draft202012Validator(whole).validate(answer.get_json())

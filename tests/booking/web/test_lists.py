@@ -1,4 +1,4 @@
-"""Lists by REST: filters, pages, and whose bookings anybody sees."""
+"""Lists by REST: filters, pages, and whose bookings a user sees."""
 
 from datetime import timedelta
 
@@ -30,25 +30,25 @@ def test_a_list_comes_a_page_at_a_time_without_gap_or_overlap(served: Served, si
     made = several(served, 5)
     found, query = [], f"?past=true&limit={size}"
     while True:
-        told = served.ask("GET", BOOKINGS + query).get_json()
-        assert len(told["bookings"]) <= size
-        found += [each["id"] for each in told["bookings"]]
-        if "continue" not in told:
+        page = served.ask("GET", BOOKINGS + query).get_json()
+        assert len(page["bookings"]) <= size
+        found += [each["id"] for each in page["bookings"]]
+        if "continue" not in page:
             break
-        query = f"?past=true&limit={size}&continue={told['continue']}"
+        query = f"?past=true&limit={size}&continue={page['continue']}"
     assert found == made
 
 
-def test_a_page_that_nobody_gave_is_told_so(served: Served) -> None:
+def test_an_unknown_page_is_refused(served: Served) -> None:
     problem(served.ask("GET", f"{BOOKINGS}?continue=nonsense"), 422)
 
 
 @pytest.mark.parametrize("limit", ["0", "-1", "501", "ten", "1.0", "", "99999999999999999999"])
-def test_a_page_of_no_size_is_told_so(served: Served, limit: str) -> None:
+def test_an_invalid_page_size_is_refused(served: Served, limit: str) -> None:
     problem(served.ask("GET", f"{BOOKINGS}?limit={limit}"), 400)
 
 
-def test_bookings_are_chosen_by_state_model_and_time(served: Served) -> None:
+def test_bookings_are_filtered_by_state_model_and_time(served: Served) -> None:
     first, second = several(served, 2)
     now = served.booked(model=A6000)
 
