@@ -72,7 +72,7 @@ class Site(Served):
         return create_app(self.parts, self.guard, audience="gpu-booking", blueprints=[pages(parts)])
 
     def page_parts(self, guard: RequestGuard, csrf: CsrfProtection) -> PageParts:
-        """What the pages are made of."""
+        """The parts that the pages are built from."""
         return PageParts(
             bookings=self.service,
             administration=self.service,
@@ -93,7 +93,7 @@ class Site(Served):
         return self.unknown_capacity
 
     def who(self, user: str) -> Principal:
-        """Somebody."""
+        """The principal of a user name."""
         return Principal(user=user, name=user)
 
     def see(self, address: str, *, user: str = "alice", **named: Any) -> TestResponse:
@@ -138,7 +138,7 @@ class Site(Served):
 
 
 def token(answer: TestResponse) -> str:
-    """What the forms of a page carry."""
+    """The CSRF token in the forms of a page."""
     found = re.search(r'name="csrf" value="([^"]+)"', answer.text)
     assert found
     return found[1]

@@ -1,4 +1,4 @@
-"""*Admin*, *Now* and *Why* as they are answered: who may, what is refused, what is said."""
+"""The answers of *Admin*, *Now* and *Why*: who may see them, what is refused and what is shown."""
 
 import re
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ def post(site: Site, address: str, *, sender: str = "bob", **fields: str) -> Tes
 
 
 def token_on(site: Site, sender: str) -> str:
-    """What stands in the forms of a page of somebody's."""
+    """The CSRF token in the forms of a page that the sender sees."""
     found = re.search(rf'name="{FIELD}" value="([^"]+)"', site.see("/", user=sender).text)
     assert found
     return found[1]
@@ -57,7 +57,7 @@ def done(answer: TestResponse, what: str) -> None:
 
 
 @pytest.mark.parametrize("address", ADDRESSES)
-def test_administrators_alone_see_administration(site: Site, address: str) -> None:
+def test_only_administrators_see_administration(site: Site, address: str) -> None:
     assert site.see(address).status_code == 403
     assert site.see(address, user="bob").status_code == 200
     assert 'href="/admin"' not in site.see("/now").text
@@ -95,7 +95,7 @@ def test_maintenance_is_planned_and_taken_back(site: Site) -> None:
     "wrong",
     [{"end": "soon"}, {"count": "many"}, {"node": "nowhere"}, {"reason": " "}, {"end": "2020-01-01T00:00"}],
 )
-def test_what_is_wrong_is_said_and_what_was_written_stays(site: Site, wrong: dict[str, str]) -> None:
+def test_an_error_is_shown_and_the_input_is_kept(site: Site, wrong: dict[str, str]) -> None:
     fields = {"node": "node-a", "end": END, "reason": "A fan is replaced.", "count": "1", **wrong}
     answer = post(site, "/admin", **fields)
     assert answer.status_code == 422
@@ -156,7 +156,7 @@ def test_bookings_of_others_are_ended_and_pods_evicted_with_a_reason(site: Site)
 
 @pytest.mark.parametrize("owned", get_args(EndAction))
 @pytest.mark.parametrize("bare", get_args(EndAction))
-def test_whoever_ends_a_booking_is_told_what_becomes_of_its_pods_before_and_after(
+def test_the_page_says_what_happens_to_the_pods_before_and_after_a_booking_is_ended(
     tmp_path: Path, bare: EndAction, owned: EndAction
 ) -> None:
     terms = EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
@@ -167,15 +167,15 @@ def test_whoever_ends_a_booking_is_told_what_becomes_of_its_pods_before_and_afte
         running, planned = site.add(now - DAY, now + DAY), site.add(now + 3 * DAY, now + 4 * DAY)
         page = said(site.see("/admin/bookings", user="bob"))
         assert page.count(end_effects.before(terms)) == 1
-        for record, told in ((running, True), (planned, False)):
+        for record, are_pods_named in ((running, True), (planned, False)):
             answer = post(site, f"/admin/bookings/{record.id}/end", reason="The node burns.")
             page = said(site.see(answer.headers["Location"], user="bob"))
             assert "its owner sees your reason." in page
-            assert (f"its owner sees your reason. {end_effects.after(terms)}" in page) is told
+            assert (f"its owner sees your reason. {end_effects.after(terms)}" in page) is are_pods_named
         assert end_effects.before(terms) not in page
 
 
-def test_an_end_that_is_not_in_the_cluster_yet_is_told_as_such_and_nothing_of_pods_that_ended(
+def test_an_end_that_is_not_in_the_cluster_yet_is_reported_as_such_without_pods_that_ended(
     site: Site,
 ) -> None:
     now = site.clock.now()
@@ -188,7 +188,7 @@ def test_an_end_that_is_not_in_the_cluster_yet_is_told_as_such_and_nothing_of_po
         assert 'class="note bad"' in page.text
 
 
-def test_a_pod_of_somebody_elses_is_as_unknown_as_one_that_is_not_there(site: Site) -> None:
+def test_somebody_elses_pod_is_as_unknown_as_one_that_does_not_exist(site: Site) -> None:
     live(site)
     assert "render" not in site.see("/now").text
     assert site.see("/why/vision/render").status_code == 404
@@ -203,13 +203,13 @@ def test_the_form_leads_to_the_address_of_the_pod(site: Site) -> None:
     assert site.see("/why").status_code == 200
 
 
-def test_pages_say_so_while_the_cluster_is_not_known(site: Site) -> None:
+def test_pages_say_so_while_the_cluster_is_unknown(site: Site) -> None:
     site.unknown_capacity = "The pods are not known."
     assert "The pods are not known." in site.see("/now").text
     assert site.see("/why/vision/render").status_code == 503
 
 
-def test_htmx_is_answered_with_the_board_alone(site: Site) -> None:
+def test_htmx_is_answered_with_the_board_only(site: Site) -> None:
     live(site)
     answer = site.see("/now", headers={"HX-Request": "true"}).text
     assert answer.strip().startswith('<ul class="counts"')

@@ -1,4 +1,4 @@
-"""What nobody means well with, in every field of forms and queries: the page says so and stores nothing."""
+"""Malicious input in every field of forms and queries: the page refuses it and stores nothing."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,7 +48,7 @@ FORMS: dict[str, tuple[dict[str, str], tuple[str, ...]]] = {
 
 @pytest.fixture
 def admin(site: Site) -> Site:
-    """Alice may do everything."""
+    """Alice is an administrator."""
     site.signing_in.administrators.add("alice")
     return site
 
@@ -97,9 +97,7 @@ def test_no_text_of_a_form_does_harm(admin: Site, text: str) -> None:
         pytest.param({"namespace": "x" * 300}, "namespace", id="a name of 300 letters"),
     ],
 )
-def test_what_cannot_be_booked_comes_back_with_a_sentence(
-    site: Site, fields: dict[str, str], says: str
-) -> None:
+def test_a_refused_booking_comes_back_with_the_reason(site: Site, fields: dict[str, str], says: str) -> None:
     form = {"csrf": token(site.see("/")), **BOOK, **fields}
     for address in ("/check", "/"):
         answer = site.send("POST", address, data=form)
@@ -109,19 +107,19 @@ def test_what_cannot_be_booked_comes_back_with_a_sentence(
 
 
 NUL = "\0"
-"""PostgreSQL keeps none, and refuses a statement with one."""
+"""PostgreSQL cannot store it, and refuses a statement that holds one."""
 
 
 @pytest.fixture(params=EACH_KIND)
 def kept(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Site]:
-    """A site on each database; alice may do everything."""
+    """A site on each database; alice is an administrator."""
     made = Site(tmp_path, url=a_database(request.param, tmp_path))
     made.signing_in.administrators.add("alice")
     yield made
     made.store.close()
 
 
-def test_what_no_database_keeps_is_no_trouble_of_the_database(kept: Site) -> None:
+def test_a_text_that_the_database_cannot_store_is_not_reported_as_a_database_failure(kept: Site) -> None:
     crumb = {"csrf": token(kept.see("/"))}
     for address, (form, _) in FORMS.items():
         for field in form:

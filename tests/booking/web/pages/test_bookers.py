@@ -1,4 +1,4 @@
-"""By whom GPUs are booked, on *Availability*: told where the policy shows names."""
+"""By whom GPUs are booked, on *Availability*: shown where the policy shows names."""
 
 from tests.booking.web.pages.site import DAY, Site, said
 from tests.fakes.objects import A100
@@ -28,7 +28,7 @@ def test_an_administrator_sees_them_in_any_case(site: Site) -> None:
     assert "bob 1 Mon 2 Mar 10:00" in said(site.see(OPENED))
 
 
-def test_one_who_has_booked_alone_sees_no_table(site: Site) -> None:
+def test_a_user_who_is_the_only_booker_sees_no_table(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", node="node-a")
     site.visibility = "names"

@@ -48,9 +48,7 @@ def test_any_spelling_of_a_model_is_that_model() -> None:
         (Texts(model=A100, start="9999-12-31T00:00", count="x"), {"start", "count"}),
     ],
 )
-def test_everything_that_cannot_be_read_is_told_at_once_next_to_its_field(
-    texts: Texts, wrong: set[str]
-) -> None:
+def test_every_malformed_field_is_reported_at_once_next_to_it(texts: Texts, wrong: set[str]) -> None:
     asked = asked_of(texts, WALL)
     assert asked.request is None
     assert set(asked.errors) == wrong
@@ -64,7 +62,7 @@ def test_everything_that_cannot_be_read_is_told_at_once_next_to_its_field(
     st.integers(60, 3_000_000),
     st.sampled_from([None, "vision"]),
 )
-def test_a_form_that_was_filled_with_a_wish_asks_for_it(
+def test_a_form_that_was_filled_from_a_request_asks_for_it(
     count: int, topology: str, wait: int, length: int, namespace: str | None
 ) -> None:
     start = NOW + timedelta(seconds=wait)

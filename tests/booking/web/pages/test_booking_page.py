@@ -25,7 +25,7 @@ def book(site: Site, address: str = "/", *, sender: str = "alice", **fields: Any
     return site.send("POST", address, user=sender, data=form)
 
 
-def test_a_booking_is_answered_with_the_way_to_it(site: Site) -> None:
+def test_a_booking_is_answered_with_a_redirect_to_it(site: Site) -> None:
     answer = book(site, start="2026-03-03T00:00", namespace="vision")
     assert answer.status_code == 303
     page = site.see(answer.headers["Location"].partition("#")[0])
@@ -52,7 +52,7 @@ def test_an_administrator_books_for_somebody_else_by_their_rules(site: Site) -> 
     assert "Can be booked" in said(book(site, "/check", sender="bob", **later))
 
 
-def test_what_was_booked_for_somebody_and_is_not_in_the_cluster_yet_is_not_called_guaranteed(
+def test_a_booking_for_somebody_that_is_not_in_the_cluster_yet_is_not_called_guaranteed(
     site: Site,
 ) -> None:
     site.signing_in.administrators.add("bob")
@@ -83,7 +83,7 @@ def test_nobody_books_for_somebody_else_but_administrators(site: Site) -> None:
     assert site.stored == 0
 
 
-def test_for_nobody_that_there_can_be_nothing_is_booked_and_the_field_says_so(site: Site) -> None:
+def test_a_booking_for_an_impossible_user_is_refused_at_its_field(site: Site) -> None:
     site.signing_in.administrators.add("bob")
     csrf = token(site.see("/", user="bob"))
     for address in ("/", "/check"):
@@ -96,7 +96,7 @@ def test_for_nobody_that_there_can_be_nothing_is_booked_and_the_field_says_so(si
     assert site.stored == 0
 
 
-def test_what_is_not_in_the_cluster_yet_is_not_called_guaranteed(site: Site) -> None:
+def test_a_booking_that_is_not_in_the_cluster_yet_is_not_called_guaranteed(site: Site) -> None:
     site.mirror.writes = False
     answer = book(site)
     page = site.see(answer.headers["Location"].partition("#")[0])
@@ -114,7 +114,7 @@ def test_a_refused_booking_comes_back_with_every_reason_and_what_was_typed(site:
     assert site.stored == 0
 
 
-def test_what_cannot_be_read_is_told_next_to_its_field(site: Site) -> None:
+def test_a_malformed_field_is_reported_next_to_it(site: Site) -> None:
     answer = book(site, start="2026-03-29T02:30", count="many")
     assert answer.status_code == 422
     assert "the clocks of Europe/Stockholm skip it" in said(answer)
@@ -136,7 +136,7 @@ def test_a_check_stores_nothing_and_offers_what_would_be_accepted(site: Site) ->
     assert site.stored == before
 
 
-def test_htmx_gets_the_answer_and_the_sentences_of_the_fields_alone(site: Site) -> None:
+def test_htmx_gets_only_the_answer_and_the_messages_of_the_fields(site: Site) -> None:
     form = {"csrf": token(site.see("/")), "model": A100, "count": "0"}
     answer = site.send("POST", "/check", data=form, headers=HTMX)
     assert "<html" not in answer.text
@@ -157,7 +157,7 @@ def test_a_form_that_is_not_ours_changes_nothing(site: Site, address: str, broug
 @pytest.mark.parametrize(
     "address", ["/", "/mine", "/mine?past=1", "/static/page.css", "/mine?booked=nothing"]
 )
-def test_every_answer_lets_nothing_in_from_elsewhere(site: Site, address: str) -> None:
+def test_every_answer_forbids_content_from_elsewhere(site: Site, address: str) -> None:
     answer = site.see(address)
     for name, value in HEADERS.items():
         if name != "Cache-Control":
@@ -165,7 +165,7 @@ def test_every_answer_lets_nothing_in_from_elsewhere(site: Site, address: str) -
     assert not re.search(r"<script(?![^>]*\bsrc=)|<style|\sstyle=|\son\w+=", answer.text)
 
 
-def test_files_are_kept_by_browsers_and_pages_are_not(site: Site) -> None:
+def test_files_are_cached_by_browsers_and_pages_are_not(site: Site) -> None:
     page = site.see("/")
     assert page.headers["Cache-Control"] == "no-store"
     files = re.findall(r'(?:src|href)="(/static/[^"]+)"', page.text)
@@ -183,7 +183,7 @@ def test_nothing_else_is_served_as_a_file(site: Site, name: str) -> None:
     assert site.browser.get(f"/static/{name}").status_code == 404
 
 
-def test_html_in_any_text_is_text(site: Site) -> None:
+def test_html_in_any_text_is_escaped(site: Site) -> None:
     evil = '"><script>alert(1)</script>'
     for answer in (
         site.see(
@@ -196,7 +196,7 @@ def test_html_in_any_text_is_text(site: Site) -> None:
         assert "<script>alert" not in answer.text
 
 
-def test_who_is_not_signed_in_sees_no_page(site: Site) -> None:
+def test_nobody_sees_a_page_without_signing_in(site: Site) -> None:
     answer = site.browser.get("/?from=2026-03-09")
     assert answer.status_code == 302
     assert answer.headers["Location"] == "/login?next=%2F%3Ffrom%3D2026-03-09"
@@ -214,7 +214,7 @@ def test_a_fragment_for_nobody_takes_the_whole_page_to_the_login(site: Site) -> 
     assert answer.text == ""
 
 
-def test_bookings_of_others_have_no_names(site: Site) -> None:
+def test_bookings_of_others_are_shown_without_names(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="carol", count=2, node="node-a", namespace="secret-project")
     text = site.see(f"/?open={A100}").text
@@ -223,7 +223,7 @@ def test_bookings_of_others_have_no_names(site: Site) -> None:
     assert "secret-project" not in text
 
 
-def test_while_the_cluster_is_not_known_the_page_says_so_and_nothing_is_booked(site: Site) -> None:
+def test_while_the_cluster_is_unknown_the_page_says_so_and_nothing_is_booked(site: Site) -> None:
     form = {"csrf": token(site.see("/")), "model": A100, "amount": "1"}
     site.unknown_capacity = "The nodes have not been read yet."
     page = site.see("/")
@@ -244,7 +244,7 @@ def test_a_database_that_is_gone_is_a_page_that_says_so(site: Site) -> None:
         assert "database cannot be used" in said(answer)
 
 
-def test_leaves_are_turned_ahead_and_back_to_today(site: Site) -> None:
+def test_the_weeks_can_be_paged_forward_and_back_to_today(site: Site) -> None:
     assert "Earlier" not in site.see("/").text
     later = site.see("/?from=2026-03-30")
     assert "Mon 30 Mar to Sun 26 Apr" in said(later)
@@ -260,7 +260,7 @@ def test_a_model_without_healthy_gpus_is_shown_with_none(site: Site) -> None:
     assert "0 of 0 free now" in text
 
 
-def test_later_weeks_say_of_which_day_they_tell_what_is_free(site: Site) -> None:
+def test_later_weeks_say_for_which_day_they_show_what_is_free(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, count=4, node="node-a")
     assert "4 of 8 free now" in said(site.see(f"/?open={A100}"))
@@ -309,7 +309,7 @@ def test_the_tables_say_what_is_booked_and_cannot_be_had_as_the_graphic_does(sit
     assert "all A100 SXM4 80GB, " in said(page)
 
 
-def test_a_form_that_is_sent_twice_books_once_and_filled_anew_it_is_another(tmp_path: Path) -> None:
+def test_a_form_that_is_sent_twice_books_once_and_filled_in_again_it_is_another(tmp_path: Path) -> None:
     (tmp_path / "free").mkdir()
     site = Site(tmp_path / "free", Limits(zone=ZONE, max_active=9, max_planned=9, cooldown=Duration()))
     once = re.search(r'name="once" value="(\w+)"', site.see("/").text)
@@ -345,7 +345,7 @@ def test_a_form_that_is_sent_again_while_nothing_can_be_promised_has_its_booking
     assert site.stored == stored
 
 
-def test_what_is_wrong_beside_a_field_is_heard_with_the_answer(site: Site) -> None:
+def test_an_error_next_to_a_field_is_repeated_in_the_answer(site: Site) -> None:
     form = {"csrf": token(site.see("/")), "model": A100, "amount": "20"}
     checked = site.send("POST", "/check", data=form, headers=HTMX).text
     answer, _, fields = checked.partition('<p class="error"')
@@ -353,7 +353,7 @@ def test_what_is_wrong_beside_a_field_is_heard_with_the_answer(site: Site) -> No
     assert "A booking lasts at most 14 days" in fields
 
 
-def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
+def test_the_page_says_so_if_nothing_would_be_accepted(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + 3 * DAY, user="alice", node="node-a")
     site.add(now + 5 * DAY, now + 6 * DAY, user="alice", node="node-a")
@@ -374,12 +374,12 @@ def test_where_nothing_would_be_accepted_it_says_so(site: Site) -> None:
 
 
 @pytest.mark.parametrize("slip", [{"namespace": "No"}, {"count": "0"}], ids=["namespace", "count"])
-def test_what_is_no_wish_yet_is_not_said_to_be_had_never(site: Site, slip: dict[str, str]) -> None:
+def test_a_malformed_request_is_not_called_impossible(site: Site, slip: dict[str, str]) -> None:
     assert "Nothing like it would be accepted" not in said(book(site, "/check", **slip))
 
 
 def test_more_gpus_than_there_are_become_as_many_as_can_be_had(site: Site) -> None:
-    """Also where all of them are taken for days."""
+    """Even if all of them are booked for days."""
     now = site.clock.now()
     total = site.capacity.total(A100)
     for node, count in site.capacity.devices[A100].items():
@@ -393,7 +393,7 @@ def test_more_gpus_than_there_are_become_as_many_as_can_be_had(site: Site) -> No
 
 
 def test_where_a_limit_alone_is_broken_the_earliest_slots_are_within_it(site: Site) -> None:
-    """Three slots of fourteen days, and what else there could be, each once."""
+    """Three slots of fourteen days, and the other offers, each once."""
     page = book(site, "/check", amount="20")
     slots = re.findall(r'<a class="button slot"[^>]*><strong>(.*?)</strong><span>(.*?)</span>', page.text)
     earliest = [unescape(when) for when, what in slots if not what.endswith(")")]
@@ -422,8 +422,8 @@ def test_a_start_beyond_the_horizon_has_the_three_earliest_slots_as_buttons(tmp_
     site.store.close()
 
 
-def test_where_too_few_slots_begin_as_late_as_was_wished_the_earliest_of_all_follow(tmp_path: Path) -> None:
-    """Full when it should begin; a day before the horizon ends there is room again."""
+def test_if_too_few_slots_begin_as_late_as_requested_the_earliest_of_all_follow(tmp_path: Path) -> None:
+    """All GPUs are booked at the requested start; a day before the horizon some are free again."""
     (tmp_path / "near").mkdir()
     site = Site(tmp_path / "near", Limits(zone=ZONE, horizon=Duration(days=20)))
     now = site.clock.now()

@@ -32,39 +32,39 @@ def rectangles(path: str) -> list[Rectangle]:
     return [(int(left), float(bottom), float(top), int(right)) for left, bottom, top, right, _ in found]
 
 
-def test_a_booking_of_mine_stands_on_the_ground_and_anothers_upon_it() -> None:
-    picture = drawn(
+def test_my_booking_is_drawn_at_the_bottom_and_anothers_on_top_of_it() -> None:
+    drawing = drawn(
         Piece("mine", 1, BEGIN, BEGIN + 24 * HOUR), Piece("others", 2, BEGIN + 12 * HOUR, BEGIN + 36 * HOUR)
     )
-    assert rectangles(picture.mine) == [(0, 40, 30, WIDE)]
-    assert rectangles(picture.others) == [(WIDE // 2, 30, 10, WIDE), (WIDE, 40, 20, WIDE + WIDE // 2)]
-    assert not picture.blocked
-    assert not picture.over
+    assert rectangles(drawing.mine) == [(0, 40, 30, WIDE)]
+    assert rectangles(drawing.others) == [(WIDE // 2, 30, 10, WIDE), (WIDE, 40, 20, WIDE + WIDE // 2)]
+    assert not drawing.blocked
+    assert not drawing.over
 
 
-def test_maintenance_hangs_from_the_line_of_what_there_is() -> None:
-    picture = drawn(Piece("blocked", 1, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR))
-    assert rectangles(picture.blocked) == [(WIDE, 10, 0, 2 * WIDE)]
-    assert picture.top == 0
+def test_maintenance_is_drawn_down_from_the_capacity_line() -> None:
+    drawing = drawn(Piece("blocked", 1, BEGIN + 24 * HOUR, BEGIN + 48 * HOUR))
+    assert rectangles(drawing.blocked) == [(WIDE, 10, 0, 2 * WIDE)]
+    assert drawing.top == 0
 
 
-def test_what_is_booked_beyond_what_there_is_rises_over_the_line() -> None:
-    picture = drawn(Piece("others", 5, BEGIN, BEGIN + 24 * HOUR))
-    assert picture.top == 8
-    assert rectangles(picture.over) == [(0, 8, 0, WIDE)]
+def test_what_is_booked_beyond_the_capacity_is_drawn_above_the_line() -> None:
+    drawing = drawn(Piece("others", 5, BEGIN, BEGIN + 24 * HOUR))
+    assert drawing.top == 8
+    assert rectangles(drawing.over) == [(0, 8, 0, WIDE)]
 
 
-def test_nothing_is_drawn_of_nothing_and_a_model_without_devices_breaks_nothing() -> None:
-    picture = drawn()
-    assert (picture.mine, picture.others, picture.blocked, picture.over) == ("", "", "", "")
-    assert picture.lines == (30, 20, 10)
-    assert picture.now == WIDE / 2
+def test_no_load_draws_nothing_and_a_model_without_devices_breaks_nothing() -> None:
+    drawing = drawn()
+    assert (drawing.mine, drawing.others, drawing.blocked, drawing.over) == ("", "", "", "")
+    assert drawing.lines == (30, 20, 10)
+    assert drawing.now == WIDE / 2
     assert drawn(capacity=0).top == 40
 
 
 def test_a_booking_of_minutes_can_be_seen() -> None:
-    picture = drawn(Piece("mine", 4, BEGIN + HOUR, BEGIN + HOUR + timedelta(minutes=2)))
-    ((left, _, _, right),) = rectangles(picture.mine)
+    drawing = drawn(Piece("mine", 4, BEGIN + HOUR, BEGIN + HOUR + timedelta(minutes=2)))
+    ((left, _, _, right),) = rectangles(drawing.mine)
     assert right - left >= 2
 
 
@@ -87,8 +87,8 @@ def test_many_devices_have_few_lines() -> None:
     )
 )
 def test_everything_stays_in_the_box_and_areas_of_a_kind_do_not_overlap(pieces: list[Piece]) -> None:
-    picture = drawn(*pieces)
-    for path in (picture.mine, picture.others, picture.blocked, picture.over):
+    drawing = drawn(*pieces)
+    for path in (drawing.mine, drawing.others, drawing.blocked, drawing.over):
         found = rectangles(path)
         assert all(0 <= left < right <= 3 * WIDE for left, _, _, right in found)
         assert all(0 <= top < bottom <= 40 for _, bottom, top, _ in found)

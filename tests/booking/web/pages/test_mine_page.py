@@ -17,14 +17,14 @@ from tests.booking.web.pages.site import DAY, Site, said, token
 from tests.fakes.objects import A100, A6000
 
 
-def test_a_card_tells_what_how_long_still_where_and_for_which_pods(site: Site) -> None:
+def test_a_card_shows_what_is_booked_the_time_left_the_node_and_the_pods(site: Site) -> None:
     now = site.clock.now()
     record = site.add(
         now - DAY, now + 26 * DAY / 24, user="alice", count=2, node="node-a", namespace="vision"
     )
     site.pods = {record.id: ("vision/train",)}
     text = said(site.see("/mine"))
-    for told in (
+    for expected in (
         "running",
         "Ends in 1 day 2 h",
         "node-a (planned)",
@@ -32,7 +32,7 @@ def test_a_card_tells_what_how_long_still_where_and_for_which_pods(site: Site) -
         "Tue 3 Mar 12:00",
         record.id,
     ):
-        assert told in text
+        assert expected in text
 
 
 def test_the_hint_is_a_pod_that_this_booking_covers(site: Site) -> None:
@@ -44,7 +44,7 @@ def test_the_hint_is_a_pod_that_this_booking_covers(site: Site) -> None:
     assert f"{names.GPU_RESOURCE}: 2" in text
 
 
-def test_where_no_node_has_all_of_it_the_hint_is_a_pod_that_can_start_and_says_that_several_share_it(
+def test_the_hint_for_a_booking_over_several_nodes_is_a_pod_that_fits_and_says_that_several_share_it(
     site: Site,
 ) -> None:
     now = site.clock.now()
@@ -61,7 +61,7 @@ def test_where_no_node_has_all_of_it_the_hint_is_a_pod_that_can_start_and_says_t
     )
 
 
-def test_where_one_node_has_all_of_it_nothing_is_said_of_several_pods(site: Site) -> None:
+def test_the_hint_for_a_booking_on_one_node_does_not_mention_several_pods(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", count=2, node="node-a")
     assert "several pods" not in said(site.see("/mine"))
@@ -89,7 +89,7 @@ STAY: Final = "stay, but must leave whenever a booked pod needs their GPUs."
         ),
     ],
 )
-def test_whoever_releases_is_told_what_becomes_of_the_pods_before_and_after(
+def test_the_page_says_what_happens_to_the_pods_before_and_after_a_release(
     tmp_path: Path, bare: EndAction, owned: EndAction, before: str, after: str
 ) -> None:
     site = Site(
@@ -105,7 +105,7 @@ def test_whoever_releases_is_told_what_becomes_of_the_pods_before_and_after(
         assert after in said(site.see(done.headers["Location"]))
 
 
-def test_an_end_that_has_passed_is_a_release_and_is_told_as_one(site: Site) -> None:
+def test_an_end_that_has_passed_is_a_release_and_is_shown_as_one(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-02T09:00", "version": record.version}
@@ -113,12 +113,12 @@ def test_an_end_that_has_passed_is_a_release_and_is_told_as_one(site: Site) -> N
     assert "Possible: " in would
     assert "Its bare pods end with it and come back without a GPU: save your work first." in would
     done = site.send("POST", f"/mine/{record.id}/length", data=form)
-    told = said(site.see(done.headers["Location"]))
-    assert "Given back: " in told
-    assert "Its bare pods end now and come back without a GPU." in told
+    text = said(site.see(done.headers["Location"]))
+    assert "Given back: " in text
+    assert "Its bare pods end now and come back without a GPU." in text
 
 
-def test_a_shortened_booking_goes_on_and_nothing_is_said_of_an_end_now(site: Site) -> None:
+def test_a_shortened_booking_continues_and_no_end_now_is_mentioned(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + 3 * DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-04T09:00", "version": record.version}
@@ -130,7 +130,7 @@ def test_a_shortened_booking_goes_on_and_nothing_is_said_of_an_end_now(site: Sit
     assert "end now" not in said(site.see(done.headers["Location"]))
 
 
-def test_while_pods_are_not_known_nothing_is_said_of_them(site: Site) -> None:
+def test_pods_are_not_mentioned_while_they_are_unknown(site: Site) -> None:
     now = site.clock.now()
     site.add(now, now + DAY, user="alice", node="node-a")
     assert "none yet" in said(site.see("/mine"))
@@ -152,7 +152,7 @@ def test_somebody_elses_booking_can_be_neither_seen_nor_ended(site: Site) -> Non
 
 
 @pytest.mark.parametrize("verb", ["release", "cancel", "length", "move"])
-def test_what_is_over_does_not_change(site: Site, verb: str) -> None:
+def test_a_booking_that_is_over_does_not_change(site: Site, verb: str) -> None:
     now = site.clock.now()
     record = site.add(now - 3 * DAY, now - DAY, user="alice", node="node-a")
     form = {"csrf": token(site.see("/")), "end": "2026-03-05T10:00", "start": "2026-03-05T10:00"}
@@ -161,7 +161,7 @@ def test_what_is_over_does_not_change(site: Site, verb: str) -> None:
     assert "over" in said(answer)
 
 
-def test_a_booking_whose_gpus_are_in_maintenance_is_at_risk_and_told_where_to_look(site: Site) -> None:
+def test_a_booking_whose_gpus_are_in_maintenance_is_shown_as_at_risk_with_the_cause(site: Site) -> None:
     now = site.clock.now()
     site.capacity = Capacity({A6000: {"node-a": 2}})
     record = site.add(now + DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
@@ -212,7 +212,7 @@ def test_a_form_of_a_booking_that_was_changed_meanwhile_changes_nothing_and_a_mo
     assert site.service.show(site.who("alice"), record.id) == moved
 
 
-def test_a_change_that_is_not_possible_is_told_what_would_be(site: Site) -> None:
+def test_a_change_that_is_not_possible_is_refused_with_what_would_be(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", count=4, node="node-a")
     site.capacity = Capacity({A100: {"node-a": 4}})
@@ -228,7 +228,7 @@ def test_a_change_that_is_not_possible_is_told_what_would_be(site: Site) -> None
     assert "not possible." in said(site.send("POST", f"/mine/{record.id}/length/check", data=beyond))
 
 
-def test_a_booking_gets_more_gpus_or_fewer_where_there_are_so_many(site: Site) -> None:
+def test_a_booking_gets_more_gpus_or_fewer_where_enough_exist(site: Site) -> None:
     now = site.clock.now()
     record = site.add(now - DAY, now + DAY, user="alice", count=2, node="node-a")
     site.capacity = Capacity({A100: {"node-a": 4}})
@@ -246,7 +246,7 @@ def test_a_booking_gets_more_gpus_or_fewer_where_there_are_so_many(site: Site) -
     assert site.service.show(site.who("alice"), record.id).count == 3
 
 
-def test_past_bookings_are_leaves_of_fifty_newest_first_and_say_who_ended_them(site: Site) -> None:
+def test_past_bookings_come_in_pages_of_fifty_newest_first_with_who_ended_them(site: Site) -> None:
     now = site.clock.now()
     for number in range(51):
         site.add(now - (100 - number) * DAY, now - (99 - number) * DAY, user="alice", node="node-a")

@@ -74,7 +74,7 @@ LISTS: Final[dict[str, tuple[Callable[[Site, int], list[str]], str]]] = {
     "/admin/bookings": (bookings, r'<tr id="(b-\d+)">'),
     "/mine": (bookings, r'<article class="booking card" id="(b-\d+)"'),
 }
-"""Address -> what fills its list, and how an entry of it looks."""
+"""Address -> the function that fills its list, and the pattern of an entry of it."""
 
 
 def later(site: Site, address: str) -> str:
@@ -85,7 +85,7 @@ def later(site: Site, address: str) -> str:
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_what_one_page_does_not_show_the_next_does(site: Site, address: str) -> None:
+def test_the_next_page_shows_the_remaining_entries(site: Site, address: str) -> None:
     fill, shown = LISTS[address]
     made = fill(site, PAGE + 2)
     first, second = site.see(address, user="bob"), site.see(later(site, address), user="bob")
@@ -95,16 +95,14 @@ def test_what_one_page_does_not_show_the_next_does(site: Site, address: str) -> 
 
 
 @pytest.mark.parametrize("address", LISTS)
-def test_a_list_of_one_page_leads_nowhere(site: Site, address: str) -> None:
+def test_a_list_of_one_page_has_no_link_to_a_next_one(site: Site, address: str) -> None:
     LISTS[address][0](site, PAGE)
     assert ">Later" not in site.see(address, user="bob").text
 
 
 @pytest.mark.parametrize("mark", ["", "nonsense", "5.", "<b>", "9" * 5000])
 @pytest.mark.parametrize("address", LISTS)
-def test_an_address_that_no_page_leads_to_is_answered_with_a_sentence(
-    site: Site, address: str, mark: str
-) -> None:
+def test_an_invalid_page_address_is_answered_with_an_explanation(site: Site, address: str, mark: str) -> None:
     answer = site.see(address, user="bob", query_string={"continue": mark})
     assert answer.status_code == 422
     assert answer.content_type.startswith("text/html")
@@ -142,7 +140,7 @@ def a_form(site: Site, address: str, action: str) -> str:
         ("/admin/bookings", f"/admin/bookings/b-{PAGE:03}/end"),
     ],
 )
-def test_what_a_form_is_answered_stands_on_the_page_that_the_form_was_on(
+def test_the_answer_to_a_form_is_shown_on_the_page_that_the_form_was_on(
     site: Site, address: str, action: str
 ) -> None:
     fill, shown = LISTS[address]
@@ -177,7 +175,7 @@ def test_after_a_change_the_same_page_is_shown(site: Site) -> None:
         ("/admin/exemptions", f"/admin/exemptions/e-{PAGE:03}/remove", "The exemption has ended."),
     ],
 )
-def test_who_takes_the_last_entry_of_a_page_back_reads_so_there(
+def test_taking_back_the_last_entry_of_a_page_is_confirmed_there(
     site: Site, address: str, action: str, word: str
 ) -> None:
     LISTS[address][0](site, PAGE + 1)
@@ -193,7 +191,7 @@ def test_who_takes_the_last_entry_of_a_page_back_reads_so_there(
     ("address", "fields"),
     [("/admin", {"node": "nowhere"}), ("/admin/exemptions", {"user": "carol", "limits": "longest: ages"})],
 )
-def test_a_form_that_is_refused_shows_the_list_with_its_way_on(
+def test_a_refused_form_shows_the_list_with_its_link_to_the_next_page(
     site: Site, address: str, fields: dict[str, str]
 ) -> None:
     fill, shown = LISTS[address]
@@ -205,7 +203,7 @@ def test_a_form_that_is_refused_shows_the_list_with_its_way_on(
     assert f'href="{later(site, address)}"' in unescape(answer.text)
 
 
-def test_a_risk_is_told_on_the_page_of_its_booking(site: Site) -> None:
+def test_a_risk_is_shown_on_the_page_of_its_booking(site: Site) -> None:
     made = bookings(site, PAGE + 1)
     record: Record = site.service.show(site.who("bob"), made[-1])
     for node in ("node-a", "node-b"):

@@ -1,4 +1,4 @@
-"""A booking that cannot be kept is shown with what its owner could have instead, one button away."""
+"""A booking at risk is shown with offers of what its owner could have instead, each with a button."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -15,7 +15,7 @@ from tests.fakes.objects import A100, A6000
 
 
 def blocked(site: Site, start: timedelta, end: timedelta) -> None:
-    """Let the only node of the model go."""
+    """Put the only node of the model into maintenance."""
     now = site.clock.now()
     site.block(
         Block(
@@ -31,7 +31,7 @@ def blocked(site: Site, start: timedelta, end: timedelta) -> None:
 
 
 def planned(site: Site) -> Record:
-    """Alice's, at risk."""
+    """A booking of alice's at risk."""
     now = site.clock.now()
     site.capacity = Capacity({A6000: {"node-a": 2}})
     record = site.add(now + DAY, now + 3 * DAY, user="alice", model=A6000, count=2, node="node-a")
@@ -40,7 +40,7 @@ def planned(site: Site) -> Record:
 
 
 def forms(site: Site) -> list[dict[str, str]]:
-    """Every button of what could be had instead."""
+    """The fields of every button that offers a replacement."""
     found = re.findall(
         r'<form method="post" action="/mine/[^/]+/take">(.*?)</form>', site.see("/mine").text, re.DOTALL
     )
@@ -87,7 +87,7 @@ def test_another_model_is_named_and_no_button_since_no_booking_changes_its_model
     assert f"Once it is cancelled, you could book: {gpus(2, A100)}" in said(site.see("/mine"))
 
 
-def test_where_nothing_is_found_it_says_what_can_be_done(site: Site) -> None:
+def test_a_page_without_offers_says_what_can_be_done(site: Site) -> None:
     planned(site)
     site.capacity = Capacity({A6000: {"node-a": 0}})
     text = said(site.see("/mine"))
@@ -106,7 +106,7 @@ def test_where_nothing_is_found_it_says_what_can_be_done(site: Site) -> None:
         ("", "2026-03-05T10:00:00Z", "9" * 20),
     ],
 )
-def test_what_no_form_of_ours_says_changes_nothing(start: str, end: str, count: str) -> None:
+def test_a_forged_form_changes_nothing(start: str, end: str, count: str) -> None:
     assert isinstance(taken(start, end, count), Answer)
 
 
@@ -118,7 +118,7 @@ def test_an_offer_is_read_as_it_was_written() -> None:
     )
 
 
-def test_the_form_of_somebody_else_finds_no_booking(site: Site) -> None:
+def test_the_form_of_somebody_else_is_answered_with_404(site: Site) -> None:
     record = planned(site)
     offer = forms(site)[0] | {"csrf": token(site.see("/", user="bob"))}
     assert site.send("POST", f"/mine/{record.id}/take", user="bob", data=offer).status_code == 404

@@ -14,18 +14,18 @@ NOW = datetime(2026, 3, 2, 9, 0, tzinfo=UTC)
 STOCKHOLM = SiteClock(ZoneInfo("Europe/Stockholm"), NOW)
 
 
-def test_the_zone_is_named_with_what_its_clocks_say_now() -> None:
+def test_the_zone_is_named_with_its_current_abbreviation() -> None:
     assert STOCKHOLM.name == "Europe/Stockholm (CET)"
     assert SiteClock(ZoneInfo("UTC"), NOW).name == "UTC"
 
 
-def test_a_moment_is_told_in_the_zone_and_with_another_year_where_it_is_one() -> None:
+def test_a_moment_is_written_in_the_zone_and_with_the_year_if_it_is_another() -> None:
     assert STOCKHOLM.moment(NOW) == "Mon 2 Mar 10:00"
     assert STOCKHOLM.moment(datetime(2027, 7, 1, 8, 0, 7, tzinfo=UTC)) == "Thu 1 Jul 2027 10:00:07"
 
 
 @given(st.integers(0, 100_000_000).map(lambda minutes: NOW + timedelta(minutes=minutes)))
-def test_what_a_field_shows_is_read_back_as_the_same_but_for_the_hour_that_is_there_twice(
+def test_a_field_is_read_back_as_the_same_moment_except_in_the_repeated_hour(
     moment: datetime,
 ) -> None:
     read = STOCKHOLM.read(STOCKHOLM.field(moment))
@@ -33,7 +33,7 @@ def test_what_a_field_shows_is_read_back_as_the_same_but_for_the_hour_that_is_th
     assert STOCKHOLM.field(read) == STOCKHOLM.field(moment)
 
 
-def test_seconds_survive_where_there_are_any() -> None:
+def test_seconds_are_kept_where_there_are_any() -> None:
     moment = datetime(2026, 3, 2, 9, 0, 17, tzinfo=UTC)
     assert STOCKHOLM.field(moment) == "2026-03-02T10:00:17"
     assert STOCKHOLM.read("2026-03-02T10:00:17") == moment
@@ -52,12 +52,12 @@ def test_seconds_survive_where_there_are_any() -> None:
         ("0001-01-01T00:00", "The year 1 "),
     ],
 )
-def test_what_is_no_time_here_is_refused_with_a_sentence(text: str, said: str) -> None:
+def test_an_invalid_local_time_is_refused_with_the_reason(text: str, said: str) -> None:
     with pytest.raises(BadTimeError, match=said):
         STOCKHOLM.read(text)
 
 
-def test_an_hour_that_is_there_twice_is_the_first() -> None:
+def test_a_repeated_hour_is_read_as_the_first() -> None:
     assert STOCKHOLM.read("2026-10-25T02:30") == datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
 
@@ -67,7 +67,7 @@ def test_midnights_follow_the_clocks_through_a_change() -> None:
     assert midnights[2] - midnights[1] == timedelta(hours=23)
 
 
-def test_instants_in_sentences_are_told_in_the_zone() -> None:
+def test_instants_in_sentences_are_written_in_the_zone() -> None:
     message = (
         f"From {wording.instant(NOW)} to {wording.instant(NOW + timedelta(seconds=5))}; version 2026-03-02."
     )
@@ -85,5 +85,5 @@ def test_instants_in_sentences_are_told_in_the_zone() -> None:
         (timedelta(days=14, hours=13, minutes=59), "14 days 13 h"),
     ],
 )
-def test_a_countdown_is_told_in_two_units(length: timedelta, words: str) -> None:
+def test_a_countdown_is_written_in_two_units(length: timedelta, words: str) -> None:
     assert coarse(length) == words
