@@ -1,4 +1,4 @@
-"""Who is not signed in is counted by their address, and costs nobody who is."""
+"""Clients that are not signed in are counted by address, without cost to users who are."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -26,7 +26,7 @@ def entrance(tmp_path: Path) -> Iterator[Entrance]:
 
 
 @pytest.mark.parametrize("path", ["/api/v1", "/api/v1/openapi.json"])
-def test_what_anybody_may_ask_is_answered_so_often_to_one_address(served: Served, path: str) -> None:
+def test_requests_without_login_are_limited_per_address(served: Served, path: str) -> None:
     for _ in range(STRANGERS):
         assert served.client.get(path).status_code == 200
     refused = served.client.get(path)
@@ -38,13 +38,13 @@ def test_what_anybody_may_ask_is_answered_so_often_to_one_address(served: Served
     assert served.client.get(path).status_code == 200
 
 
-def test_who_has_come_in_before_is_not_kept_out_by_strangers_of_their_address(served: Served) -> None:
+def test_a_known_token_is_not_limited_by_strangers_from_the_same_address(served: Served) -> None:
     assert served.ask("GET", BOOKINGS).status_code == 200
     for _ in range(STRANGERS + 1):
         served.client.get(INDEX)
     problem(served.client.get(INDEX), 429)
 
-    # What the API server has said of a token is long forgotten, not that the token was good.
+    # The answer of the API server about a token has expired, but not that the token was valid.
     served.clock.advance(10)
     for _ in range(STRANGERS):
         served.client.get(INDEX)
@@ -53,20 +53,20 @@ def test_who_has_come_in_before_is_not_kept_out_by_strangers_of_their_address(se
     assert served.ask("GET", BOOKINGS, user="bob", environ_overrides=ELSEWHERE).status_code == 200
 
 
-def test_who_shows_nothing_costs_nothing_and_is_not_counted(served: Served) -> None:
+def test_a_request_without_credentials_is_not_counted(served: Served) -> None:
     for _ in range(2 * STRANGERS):
         problem(served.client.get(BOOKINGS), 401)
     assert served.client.get(INDEX).status_code == 200
 
 
-def test_who_shows_a_session_that_there_is_not_is_counted(served: Served) -> None:
+def test_a_request_with_an_unknown_session_is_counted(served: Served) -> None:
     served.client.set_cookie(names.SESSION_COOKIE, "a" * 43)
     for _ in range(STRANGERS):
         problem(served.client.get(BOOKINGS), 401)
     problem(served.client.get(INDEX), 429)
 
 
-def test_a_token_that_was_good_and_is_not_any_more_is_a_strangers(served: Served) -> None:
+def test_a_token_that_is_no_longer_valid_is_counted_as_a_strangers(served: Served) -> None:
     assert served.ask("GET", BOOKINGS).status_code == 200
     served.tokens.names.clear()
     served.clock.advance(10)
@@ -75,7 +75,7 @@ def test_a_token_that_was_good_and_is_not_any_more_is_a_strangers(served: Served
     problem(served.ask("GET", BOOKINGS), 429)
 
 
-def test_whoever_guesses_tokens_soon_asks_the_api_server_nothing_any_more(served: Served) -> None:
+def test_guessed_tokens_soon_cause_no_more_requests_to_the_api_server(served: Served) -> None:
     def guess(number: int) -> int:
         headers = {"Authorization": f"Bearer guess-{number}"}
         return served.client.get(BOOKINGS, headers=headers).status_code
@@ -89,14 +89,14 @@ def test_whoever_guesses_tokens_soon_asks_the_api_server_nothing_any_more(served
     assert guess(-1) == 429
 
 
-def test_whom_no_rule_names_is_a_stranger_too(served: Served) -> None:
+def test_a_name_that_no_rule_maps_is_a_stranger_too(served: Served) -> None:
     served.tokens.names["robot-token"] = "system:serviceaccount:research:robot"
     for _ in range(STRANGERS):
         problem(served.ask("GET", BOOKINGS, user="robot"), 403)
     problem(served.ask("GET", BOOKINGS, user="robot"), 429)
 
 
-def test_an_outage_of_the_api_server_is_nobodys_haste(served: Served) -> None:
+def test_an_outage_of_the_api_server_is_counted_against_nobody(served: Served) -> None:
     served.tokens.problem = Unreachable(Request("POST", "/apis"), "refused")
     for _ in range(STRANGERS + 1):
         problem(served.ask("GET", BOOKINGS), 503)
@@ -105,13 +105,13 @@ def test_an_outage_of_the_api_server_is_nobodys_haste(served: Served) -> None:
 
 
 class Behind:
-    """Somebody behind a proxy, which writes for whom it asks."""
+    """A client behind a proxy, which names the client in a header."""
 
     def __init__(self, client: FlaskClient) -> None:
         self._client = client
 
     def ask(self, forwarded: str) -> int:
-        """What anybody may ask."""
+        """A request that needs no login."""
         return self._client.get("/api/v1", headers={"X-Forwarded-For": forwarded}).status_code
 
 
@@ -127,14 +127,14 @@ class TestProxies:
         assert behind.ask("203.0.113.5") == 429
         assert behind.ask("203.0.113.6") == 200
 
-    def test_nobody_escapes_by_writing_the_header_themselves(self, served: Served) -> None:
+    def test_the_limit_cannot_be_evaded_with_a_forged_header(self, served: Served) -> None:
         behind = self.client(served)
         assert {behind.ask(f"203.0.113.{number}") for number in range(STRANGERS)} == {200}
         assert behind.ask("198.51.100.1") == 429
 
 
 class TestLogin:
-    def test_the_form_is_shown_and_taken_so_often_from_one_address(self, entrance: Entrance) -> None:
+    def test_the_login_form_is_limited_per_address(self, entrance: Entrance) -> None:
         for _ in range(STRANGERS - 1):
             assert entrance.paste("guess").status_code == 401
         assert entrance.browser.get("/login").status_code == 200
@@ -149,7 +149,7 @@ class TestLogin:
         elsewhere = entrance.browser.get("/login", environ_overrides=ELSEWHERE)
         assert elsewhere.status_code == 200
 
-    def test_who_is_in_stays_in_and_may_leave(self, entrance: Entrance) -> None:
+    def test_a_signed_in_user_remains_signed_in_and_may_sign_out(self, entrance: Entrance) -> None:
         entrance.paste("alice-token")
         stranger = entrance.app.test_client()
         for _ in range(STRANGERS):

@@ -1,4 +1,4 @@
-"""Who asks."""
+"""Authentication by bearer token, and roles."""
 
 import pytest
 
@@ -16,7 +16,7 @@ DOWN = Unreachable(Request("POST", "/apis/authentication.k8s.io/v1/tokenreviews"
 
 
 class Door:
-    """An authenticator and what it asks."""
+    """An authenticator and the fakes that it calls."""
 
     def __init__(self, *rules: Rule) -> None:
         self.clock = FakeClock()
@@ -39,19 +39,19 @@ def door() -> Door:
     return Door()
 
 
-def test_without_a_token_one_is_told_how_to_get_one(served: Served) -> None:
+def test_a_request_without_a_token_is_refused_with_how_to_get_one(served: Served) -> None:
     answer = served.client.get(BOOKINGS)
 
-    told = problem(answer, 401)
+    refusal = problem(answer, 401)
     assert answer.headers["WWW-Authenticate"] == 'Bearer realm="gpu-booking"'
-    assert "kubectl create token NAME -n NAMESPACE --audience gpu-booking" in told["detail"]
+    assert "kubectl create token NAME -n NAMESPACE --audience gpu-booking" in refusal["detail"]
 
 
 @pytest.mark.parametrize(
     "header",
     ["", "Bearer", "Bearer ", "Basic YWxpY2U6c2VjcmV0", "Bearer a b", "Bearer ä", "Bearer " + "a" * 20_000],
 )
-def test_a_header_of_another_form_is_nobodys_and_asks_nobody(served: Served, header: str) -> None:
+def test_a_malformed_header_is_refused_without_asking_the_api_server(served: Served, header: str) -> None:
     answer = served.client.get(BOOKINGS, headers={"Authorization": header})
 
     problem(answer, 401)
@@ -59,24 +59,24 @@ def test_a_header_of_another_form_is_nobodys_and_asks_nobody(served: Served, hea
     assert served.tokens.asked.total() == 0
 
 
-def test_a_token_that_is_not_good_is_refused(served: Served) -> None:
+def test_an_invalid_token_is_refused(served: Served) -> None:
     answer = served.ask("GET", BOOKINGS, user="mallory")
 
-    told = problem(answer, 401)
+    refusal = problem(answer, 401)
     assert answer.headers["WWW-Authenticate"].endswith('error="invalid_token"')
-    assert "mallory-token" not in told["detail"]
+    assert "mallory-token" not in refusal["detail"]
 
 
 def test_the_scheme_may_be_written_in_any_case(served: Served) -> None:
     assert served.client.get(BOOKINGS, headers={"Authorization": "bearer alice-token"}).status_code == 200
 
 
-def test_a_name_that_no_rule_maps_is_told_which_it_is(served: Served) -> None:
+def test_a_name_that_no_rule_maps_is_quoted_in_the_refusal(served: Served) -> None:
     served.tokens.names["robot-token"] = "system:serviceaccount:research:robot"
-    told = problem(served.ask("GET", BOOKINGS, user="robot"), 403)
+    refusal = problem(served.ask("GET", BOOKINGS, user="robot"), 403)
 
-    assert "system:serviceaccount:research:robot" in told["detail"]
-    assert "identity rule" in told["detail"]
+    assert "system:serviceaccount:research:robot" in refusal["detail"]
+    assert "identity rule" in refusal["detail"]
 
 
 def test_a_service_account_is_a_user_where_a_rule_says_so() -> None:
@@ -87,7 +87,7 @@ def test_a_service_account_is_a_user_where_a_rule_says_so() -> None:
 
 
 @pytest.mark.parametrize("raw", ["a" * 254, "a\nb", "a\x00"])
-def test_a_name_that_cannot_be_written_into_the_cluster_is_nobodys(door: Door, raw: str) -> None:
+def test_a_name_that_cannot_be_written_into_the_cluster_is_refused(door: Door, raw: str) -> None:
     door.tokens.names["t"] = raw
 
     with pytest.raises(ProblemError, match="no identity rule") as caught:
@@ -95,7 +95,7 @@ def test_a_name_that_cannot_be_written_into_the_cluster_is_nobodys(door: Door, r
     assert caught.value.kind.status == 403
 
 
-def test_an_api_server_that_cannot_be_asked_is_no_refusal(served: Served) -> None:
+def test_an_outage_of_the_api_server_is_answered_with_503(served: Served) -> None:
     served.tokens.problem = DOWN
     answer = served.ask("GET", BOOKINGS)
 
@@ -150,13 +150,13 @@ class TestMemory:
 
 
 class TestRoles:
-    def test_groups_are_those_that_the_api_server_says(self, door: Door) -> None:
+    def test_groups_are_those_that_the_api_server_reports(self, door: Door) -> None:
         door.tokens.groups = frozenset({"gpu-staff"})
 
         assert door.authenticator.principal("Bearer alice-token").groups == {"gpu-staff"}
 
     @pytest.mark.parametrize("by", ["alice", "gpu-staff"], ids=["name", "group"])
-    def test_an_administrator_is_whom_the_api_server_lets_administer_bookings(
+    def test_an_administrator_is_a_user_whom_the_api_server_lets_administer_bookings(
         self, door: Door, by: str
     ) -> None:
         door.tokens.groups = frozenset({"gpu-staff"})
@@ -177,7 +177,7 @@ class TestRoles:
         door.clock.advance(10)
         assert not door.authenticator.principal("Bearer alice-token").is_administrator
 
-    def test_people_of_other_groups_are_asked_for_anew(self, door: Door) -> None:
+    def test_the_role_is_checked_again_for_other_groups(self, door: Door) -> None:
         door.user("alice-token")
         door.tokens.groups = frozenset({"gpu-staff"})
         door.access.administrators = {"gpu-staff"}
@@ -185,7 +185,7 @@ class TestRoles:
 
         assert door.authenticator.principal("Bearer second").is_administrator
 
-    def test_no_answer_is_no_role_for_nobody_but_another_try(self, served: Served) -> None:
+    def test_a_failed_check_of_the_role_is_answered_with_503_and_tried_again(self, served: Served) -> None:
         served.access.problem = DOWN
         answer = served.ask("GET", BOOKINGS)
 

@@ -1,4 +1,4 @@
-"""How often somebody may ask."""
+"""How many requests a user may send."""
 
 from contextlib import suppress
 
@@ -11,7 +11,7 @@ from cluster.fake.clock import FakeClock
 from tests.booking.web.served import BOOKINGS, BURST, Served, problem
 
 
-def test_who_has_used_up_their_requests_waits_as_long_as_is_told() -> None:
+def test_a_user_who_has_used_up_their_requests_waits_as_long_as_retry_after_says() -> None:
     clock = FakeClock()
     limits = RateLimits(clock, per_second=0.5, burst=3)
     for _ in range(3):
@@ -27,7 +27,7 @@ def test_who_has_used_up_their_requests_waits_as_long_as_is_told() -> None:
         limits.take("alice")
 
 
-def test_a_flood_is_told_administrators_once_until_it_has_rested() -> None:
+def test_a_flood_is_logged_once_until_it_has_paused() -> None:
     clock = FakeClock()
     limits = RateLimits(clock, per_second=1, burst=3)
 
@@ -56,7 +56,7 @@ def test_a_bucket_does_not_grow_while_nobody_asks() -> None:
         limits.take("alice")
 
 
-def test_one_users_haste_costs_nobody_else() -> None:
+def test_the_limit_of_one_user_does_not_affect_others() -> None:
     limits = RateLimits(FakeClock(), per_second=1, burst=1)
     limits.take("alice")
     with pytest.raises(ProblemError):
@@ -79,8 +79,8 @@ def test_too_many_requests_are_a_problem_with_when_to_ask_again(served: Served) 
     for _ in range(BURST):
         assert served.ask("GET", BOOKINGS).status_code == 200
     answer = served.ask("GET", BOOKINGS)
-    told = problem(answer, 429)
-    assert told["type"].endswith(":too-many-requests")
+    refusal = problem(answer, 429)
+    assert refusal["type"].endswith(":too-many-requests")
     assert int(answer.headers["Retry-After"]) >= 1
 
     assert served.ask("GET", BOOKINGS, user="bob").status_code == 200

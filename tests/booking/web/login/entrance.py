@@ -50,7 +50,7 @@ class Idp:
 
     @contextmanager
     def silent(self) -> Iterator[None]:
-        """It does not answer meanwhile."""
+        """It does not answer during the block."""
         self._process.send_signal(signal.SIGSTOP)
         try:
             yield
@@ -58,12 +58,12 @@ class Idp:
             self._process.send_signal(signal.SIGCONT)
 
     def put(self, sub: str, **claims: Any) -> None:
-        """Somebody, and what is to be said of them."""
+        """Add a person with these claims."""
         answer = HTTP.request("PUT", f"{self.issuer}/users/{sub}", json=claims)
         assert answer.status == 204
 
     def sign_in(self, address: str, sub: str, **changed: str) -> str:
-        """Somebody fills in the provider's form; where their browser is sent. ``changed``: of the query."""
+        """Fill in the provider's form; where the browser is sent. ``changed``: fields of the query."""
         split = urlsplit(address)
         query = urlencode({**dict(parse_qsl(split.query)), **changed})
         url = urlunsplit(split._replace(query=query))
@@ -104,7 +104,7 @@ class Entrance(Site):
     def __init__(self, folder: Path, issuer: str | None = None, **named: Any) -> None:
         super().__init__(folder)
         self.wall = FakeClock(SystemClock().now())
-        """For the provider, whose clock is the system's."""
+        """The clock for the provider's tokens, set to the system's."""
         secret = folder / "client-secret"
         secret.write_text("any\n")
         named = {"secret_file": secret, **named}
@@ -134,33 +134,33 @@ class Entrance(Site):
         self.browser = self.app.test_client()
 
     def close(self) -> None:
-        """The end."""
+        """Close everything."""
         self.store.close()
         if self.provider:
             self.provider.close()
 
     def paste(self, token: str, *, then: str = "/mine", **named: Any) -> TestResponse:
-        """Somebody shows a Kubernetes token."""
+        """Sign in with a Kubernetes token."""
         headers = {"Origin": "http://localhost", **named.pop("headers", {})}
         return self.browser.post("/login", data={"token": token, "next": then}, headers=headers, **named)
 
     def come_back(self, idp: Idp, sub: str = "alice", *, then: str = "/mine", **changed: str) -> TestResponse:
-        """Somebody signs in with the provider; the last answer of ours."""
+        """Sign in with the provider; the last answer of the booking server."""
         away = self.browser.get("/login", query_string={"next": then})
         assert away.status_code == 302, away.text
         return self.browser.get(idp.sign_in(away.headers["Location"], sub, **changed))
 
     def me(self, browser: FlaskClient | None = None, **named: Any) -> TestResponse:
-        """Who one is."""
+        """``GET /me`` of the user who is signed in."""
         return (browser or self.browser).get("/api/v1/me", **named)
 
 
 def cookies_of(answer: TestResponse) -> SimpleCookie:
-    """What an answer lets a browser keep."""
+    """The cookies that an answer sets."""
     return SimpleCookie("\r\n".join(answer.headers.getlist("Set-Cookie")))
 
 
 def jwt_like(**claims: Any) -> str:
-    """A token whose middle says something."""
+    """A token with these claims, without a signature."""
     middle = base64.urlsafe_b64encode(json.dumps(claims).encode()).rstrip(b"=").decode()
     return f"e30.{middle}.c2ln"

@@ -1,4 +1,4 @@
-"""From the settings to the login: what does not fit together is said when the server starts."""
+"""From the settings to the login: settings that do not fit together are refused when the server starts."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -53,8 +53,8 @@ def test_without_an_issuer_there_is_no_provider(served: Served) -> None:
     assert (made.oidc, made.id_tokens, made.public) == (None, None, None)
 
 
-def test_everything_that_is_said_of_the_provider_is_used(tmp_path: Path) -> None:
-    said: dict[str, Any] = {
+def test_every_setting_of_the_provider_is_used(tmp_path: Path) -> None:
+    chosen: dict[str, Any] = {
         **OIDC,
         "oidc_client_secret_file": tmp_path / "secret",
         "oidc_scopes": ("openid", "groups"),
@@ -65,7 +65,7 @@ def test_everything_that_is_said_of_the_provider_is_used(tmp_path: Path) -> None
         "oidc_groups_prefix": "group:",
         "oidc_ca_file": tmp_path / "ca.crt",
     }
-    made = provider_of(msgspec.structs.replace(ServerSettings(), **said))
+    made = provider_of(msgspec.structs.replace(ServerSettings(), **chosen))
     assert made is not None
     assert made == Oidc(
         issuer=OIDC["oidc_issuer"],
@@ -79,11 +79,11 @@ def test_everything_that_is_said_of_the_provider_is_used(tmp_path: Path) -> None
         groups_prefix="group:",
         ca_file=tmp_path / "ca.crt",
     )
-    assert {name for name in ServerSettings.__struct_fields__ if name.startswith("oidc_")} <= set(said)
+    assert {name for name in ServerSettings.__struct_fields__ if name.startswith("oidc_")} <= set(chosen)
 
 
 @pytest.mark.parametrize("missing", ["oidc_client_id", "public_url"])
-def test_an_issuer_needs_what_belongs_to_it(missing: str) -> None:
+def test_an_issuer_needs_the_settings_that_belong_to_it(missing: str) -> None:
     settings = msgspec.structs.replace(ServerSettings(), **{**OIDC, missing: None})
     with pytest.raises(SettingsError, match=f"needs {names.setting(missing)}, too"):
         provider_of(settings)
@@ -94,18 +94,18 @@ def test_an_issuer_needs_what_belongs_to_it(missing: str) -> None:
     "url",
     ["http://login.example.org", "login.example.org", "ftp://login.example.org", "https://", "https://["],
 )
-def test_what_goes_over_the_net_in_plain_text_is_not_trusted(name: str, url: str) -> None:
+def test_an_address_without_tls_is_refused(name: str, url: str) -> None:
     settings = msgspec.structs.replace(ServerSettings(), **{**OIDC, name: url})
     with pytest.raises(SettingsError, match=f"{names.setting(name)} is .* must begin with https://"):
         provider_of(settings)
 
 
-def test_this_machine_needs_no_tls() -> None:
+def test_a_loopback_address_needs_no_tls() -> None:
     here = {"oidc_issuer": "http://127.0.0.1:9000", "public_url": "http://localhost:8080"}
     assert provider_of(msgspec.structs.replace(ServerSettings(), **{**OIDC, **here})) is not None
 
 
-def test_the_address_of_the_page_is_told_without_a_slash_at_its_end(served: Served) -> None:
+def test_the_public_address_has_no_slash_at_its_end(served: Served) -> None:
     made = context(served, msgspec.structs.replace(ServerSettings(), **OIDC))
     assert made.public == "https://gpus.example.org"
     assert made.oidc is not None

@@ -1,4 +1,4 @@
-"""Which ID tokens are good."""
+"""Which ID tokens are valid."""
 
 import base64
 import json
@@ -19,19 +19,19 @@ OTHER = RSAKey.generate_key(2048, {"kid": "one"})
 
 
 class FakeKeys:
-    """Keys of a provider."""
+    """The keys of a provider: one, and a count of renewals."""
 
     def __init__(self) -> None:
         self.renewed = 0
 
     def keys(self, *, renew: bool = False) -> KeySet:
-        """One."""
+        """The set of the provider's only key."""
         self.renewed += renew
         return KeySet([RSAKey.import_key(KEY.as_dict(private=False))])
 
 
 class Desk:
-    """Looks at tokens."""
+    """Checks tokens of a provider with one key."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
@@ -40,8 +40,15 @@ class Desk:
 
     def claims(self, **changed: Any) -> dict[str, Any]:
         now = int(self.clock.now().timestamp())
-        said = {"iss": OIDC.issuer, "aud": "page", "sub": "alice", "nonce": "n", "iat": now, "exp": now + 300}
-        return {name: value for name, value in {**said, **changed}.items() if value is not None}
+        claims = {
+            "iss": OIDC.issuer,
+            "aud": "page",
+            "sub": "alice",
+            "nonce": "n",
+            "iat": now,
+            "exp": now + 300,
+        }
+        return {name: value for name, value in {**claims, **changed}.items() if value is not None}
 
     def token(self, *, key: RSAKey = KEY, **changed: Any) -> str:
         return jwt.encode({"alg": "RS256", "kid": "one"}, self.claims(**changed), key)
@@ -52,7 +59,7 @@ def desk() -> Desk:
     return Desk()
 
 
-def test_a_good_one_says_who_it_is(desk: Desk) -> None:
+def test_a_valid_token_names_its_user(desk: Desk) -> None:
     assert desk.tokens.of_login(desk.token(), "n")["sub"] == "alice"
     assert desk.tokens.shown(desk.token(aud=["kubectl", "others"], nonce=None))["sub"] == "alice"
 
@@ -76,12 +83,12 @@ def test_a_good_one_says_who_it_is(desk: Desk) -> None:
     ],
     ids=str,
 )
-def test_any_other_signs_nobody_in(desk: Desk, changed: dict[str, Any]) -> None:
+def test_an_invalid_token_signs_nobody_in(desk: Desk, changed: dict[str, Any]) -> None:
     with pytest.raises(BadTokenError):
         desk.tokens.of_login(desk.token(**changed), "n")
 
 
-def test_one_that_has_expired_says_so(desk: Desk) -> None:
+def test_an_expired_token_is_refused_as_expired(desk: Desk) -> None:
     token = desk.token()
     desk.clock.advance(329)
     desk.tokens.shown(token)
@@ -90,7 +97,7 @@ def test_one_that_has_expired_says_so(desk: Desk) -> None:
         desk.tokens.shown(token)
 
 
-def test_one_of_the_future_is_not_good_yet(desk: Desk) -> None:
+def test_a_token_from_the_future_is_refused(desk: Desk) -> None:
     later = int(desk.clock.now().timestamp()) + 60
     with pytest.raises(BadTokenError):
         desk.tokens.shown(desk.token(nbf=later))
@@ -98,13 +105,13 @@ def test_one_of_the_future_is_not_good_yet(desk: Desk) -> None:
         desk.tokens.shown(desk.token(iat=later))
 
 
-def test_a_forged_key_is_told_apart_after_asking_for_new_ones(desk: Desk) -> None:
+def test_a_token_with_a_forged_key_is_refused_after_the_keys_were_fetched_again(desk: Desk) -> None:
     with pytest.raises(BadTokenError):
         desk.tokens.shown(desk.token(key=OTHER))
     assert desk.keys.renewed == 1
 
 
-def test_a_token_without_signature_is_nobodys(desk: Desk) -> None:
+def test_a_token_without_signature_is_refused(desk: Desk) -> None:
     def part(said: dict[str, Any]) -> str:
         return base64.urlsafe_b64encode(json.dumps(said).encode()).rstrip(b"=").decode()
 
@@ -115,7 +122,7 @@ def test_a_token_without_signature_is_nobodys(desk: Desk) -> None:
             desk.tokens.shown(token)
 
 
-def test_the_public_key_is_no_secret_to_sign_with(desk: Desk) -> None:
+def test_a_token_signed_with_the_public_key_as_a_secret_is_refused(desk: Desk) -> None:
     secret = OctKey.import_key(KEY.as_pem(private=False).replace(b"-----", b""))
     token = jwt.encode({"alg": "HS256", "kid": "one"}, desk.claims(), secret, algorithms=["HS256"])
     with pytest.raises(BadTokenError):
@@ -123,7 +130,7 @@ def test_the_public_key_is_no_secret_to_sign_with(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("text", ["", ".", "a.b.c", "a" * 1000, "é.é.é", "e30.W10.x", "e30.e30"])
-def test_nonsense_is_nobodys(desk: Desk, text: str) -> None:
+def test_nonsense_is_refused(desk: Desk, text: str) -> None:
     assert not desk.tokens.is_of_provider(text)
     with pytest.raises(BadTokenError):
         desk.tokens.shown(text)
@@ -137,22 +144,22 @@ class TestPeople:
         groups = frozenset({"g:a", "system:authenticated"})
         assert person_of(claims, oidc) == Person("alice", Subject("o:alice", groups), "alice@example.org")
 
-    def test_one_group_may_be_a_word(self) -> None:
+    def test_a_single_group_may_be_a_string(self) -> None:
         assert "staff" in person_of({"sub": "alice", "groups": "staff"}, OIDC).subject.groups
 
-    def test_kubernetes_own_names_are_given_to_nobody(self) -> None:
+    def test_names_reserved_by_kubernetes_are_given_to_nobody(self) -> None:
         with pytest.raises(BadTokenError):
             person_of({"sub": "system:admin"}, OIDC)
         groups = person_of({"sub": "alice", "groups": ["system:masters"]}, OIDC).subject.groups
         assert groups == {"system:authenticated"}
 
-    def test_an_address_that_nobody_has_verified_is_not_taken(self) -> None:
+    def test_an_unverified_address_is_not_taken(self) -> None:
         claims = {"sub": "alice", "email": "bob@example.org", "email_verified": False}
         assert person_of(claims, OIDC).email is None
         with pytest.raises(BadTokenError):
             person_of(claims, Oidc(issuer="", client_id="", username_claim="email"))
 
     @pytest.mark.parametrize("said", [{}, {"sub": ""}, {"sub": 5}])
-    def test_whoever_is_not_named_is_nobody(self, said: dict[str, Any]) -> None:
+    def test_a_token_that_names_nobody_is_refused(self, said: dict[str, Any]) -> None:
         with pytest.raises(BadTokenError, match="does not say who you are"):
             person_of(said, OIDC)

@@ -23,7 +23,7 @@ def cookie(entrance: Entrance) -> str:
     return found.value
 
 
-def test_the_form_says_how_to_get_a_token_and_keeps_where_one_came_from(entrance: Entrance) -> None:
+def test_the_form_says_how_to_get_a_token_and_keeps_the_page_to_return_to(entrance: Entrance) -> None:
     answer = entrance.browser.get("/login?next=/mine")
 
     assert answer.status_code == 200
@@ -31,7 +31,7 @@ def test_the_form_says_how_to_get_a_token_and_keeps_where_one_came_from(entrance
     assert 'name="next" value="/mine"' in answer.text
 
 
-def test_whoever_shows_a_token_comes_in_and_goes_on(entrance: Entrance) -> None:
+def test_a_person_with_a_token_is_signed_in_and_sent_on(entrance: Entrance) -> None:
     answer = entrance.paste("alice-token")
 
     assert answer.status_code == 303
@@ -49,7 +49,7 @@ def test_neither_token_nor_cookie_is_stored(entrance: Entrance) -> None:
     assert any(b"alice" in each for each in files)
 
 
-def test_the_cookie_is_the_hosts_own_and_no_scripts(entrance: Entrance) -> None:
+def test_the_cookie_is_bound_to_the_host_and_hidden_from_scripts(entrance: Entrance) -> None:
     [plain] = entrance.paste("alice-token").headers.getlist("Set-Cookie")
     assert "HttpOnly" in plain
     assert "SameSite=Lax" in plain
@@ -63,7 +63,7 @@ def test_the_cookie_is_the_hosts_own_and_no_scripts(entrance: Entrance) -> None:
     assert "Secure" in kept
 
 
-def test_a_token_that_is_not_good_is_told_and_not_shown(entrance: Entrance) -> None:
+def test_an_invalid_token_is_refused_and_not_shown(entrance: Entrance) -> None:
     answer = entrance.paste("mallory-token")
 
     assert answer.status_code == 401
@@ -72,7 +72,7 @@ def test_a_token_that_is_not_good_is_told_and_not_shown(entrance: Entrance) -> N
     assert not answer.headers.getlist("Set-Cookie")
 
 
-def test_an_api_server_that_cannot_be_asked_is_no_refusal(entrance: Entrance) -> None:
+def test_an_outage_of_the_api_server_is_answered_with_503(entrance: Entrance) -> None:
     entrance.tokens.problem = Unreachable(Request("POST", "/apis"), "refused")
 
     assert entrance.paste("alice-token").status_code == 503

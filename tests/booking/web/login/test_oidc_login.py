@@ -127,7 +127,7 @@ def test_a_wrong_state_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:
     assert entrance.me().status_code == 401
 
 
-def test_nobody_finishes_what_another_browser_began(entrance: Entrance, idp: Idp) -> None:
+def test_a_login_that_another_browser_began_cannot_be_finished(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
     other = entrance.app.test_client()
     answer = other.get(idp.sign_in(away.headers["Location"], "bob"))
@@ -144,7 +144,7 @@ def test_a_wrong_nonce_signs_nobody_in(entrance: Entrance, idp: Idp) -> None:
     assert entrance.me().status_code == 401
 
 
-def test_a_code_is_good_once(entrance: Entrance, idp: Idp) -> None:
+def test_a_code_can_be_used_once(entrance: Entrance, idp: Idp) -> None:
     away = entrance.browser.get("/login")
     attempt = entrance.browser.get_cookie(names.LOGIN_COOKIE)
     assert attempt is not None
@@ -160,7 +160,7 @@ def test_a_code_is_good_once(entrance: Entrance, idp: Idp) -> None:
     assert entrance.me(other).status_code == 401
 
 
-def test_what_the_provider_refuses_is_told_as_text(entrance: Entrance) -> None:
+def test_a_refusal_of_the_provider_is_shown_as_plain_text(entrance: Entrance) -> None:
     away = entrance.browser.get("/login")
     state = dict(parse_qsl(urlsplit(away.headers["Location"]).query))["state"]
     query = {"state": state, "error": "access_denied", "error_description": "<script>alert(1)</script>"}
@@ -170,7 +170,7 @@ def test_what_the_provider_refuses_is_told_as_text(entrance: Entrance) -> None:
     assert "&lt;script&gt;" in answer.text
 
 
-def test_whoever_signs_out_is_not_signed_in_again_at_once(entrance: Entrance) -> None:
+def test_signing_out_does_not_sign_in_again_at_once(entrance: Entrance) -> None:
     answer = entrance.browser.get("/login?out=1")
 
     assert answer.status_code == 200
@@ -206,7 +206,7 @@ class TestBearers:
 
 
 class TestProvider:
-    def test_one_that_does_not_answer_is_no_refusal(self, tmp_path: Path) -> None:
+    def test_login_is_answered_with_503_if_it_does_not_respond(self, tmp_path: Path) -> None:
         entrance = Entrance(tmp_path, f"http://127.0.0.1:{free_port()}")
         answer = entrance.browser.get("/login")
 
@@ -214,7 +214,7 @@ class TestProvider:
         assert int(answer.headers["Retry-After"]) > 0
         entrance.close()
 
-    def test_new_keys_are_learnt_and_old_ones_forgotten(self, tmp_path: Path) -> None:
+    def test_new_keys_are_fetched_and_old_ones_forgotten(self, tmp_path: Path) -> None:
         with provider() as (first, port):
             entrance = Entrance(tmp_path, first.issuer)
             old = {"Authorization": f"Bearer {id_token(entrance, first)}"}
