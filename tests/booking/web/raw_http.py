@@ -15,6 +15,6 @@ def raw_request(
     connection.putheader("Content-Length", str(len(body) if length is None else length))
     connection.endheaders(body)
     answer = connection.getresponse()
-    told = answer.status, dict(answer.getheaders()), answer.read()
+    parts = answer.status, dict(answer.getheaders()), answer.read()
     connection.close()
-    return told
+    return parts

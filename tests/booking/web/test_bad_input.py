@@ -1,4 +1,4 @@
-"""What no address that takes a body accepts: told as a problem, and nothing is changed by it."""
+"""Bodies that every address refuses: each is answered with a problem and changes nothing."""
 
 from typing import Any
 
@@ -16,13 +16,13 @@ JSON = {"content_type": "application/json"}
 
 @pytest.fixture
 def admin(served: Served) -> Served:
-    """Alice may do everything, and has a planned booking, b-1's addresses being that one's."""
+    """Alice is an administrator with a planned booking; the addresses of b-1 are those of that booking."""
     served.signing_in.administrators.add("alice")
     return served
 
 
 def addresses(served: Served) -> list[tuple[str, str, dict[str, Any]]]:
-    """Every address that takes a body, and one that it would take."""
+    """Every address that takes a body, each with a body that it accepts."""
     booking = served.booked(**PLANNED)
     taking = [(method, path, body) for method, path, body in requests(served) if body is not None]
     assert len(taking) == sum(
@@ -32,7 +32,7 @@ def addresses(served: Served) -> list[tuple[str, str, dict[str, Any]]]:
 
 
 def twice(body: dict[str, Any]) -> bytes:
-    """The body, with its first field said twice; with the same value."""
+    """The body with its first field given twice, with the same value."""
     text = msgspec.json.encode(body or {"reason": "r"}).decode()
     first = text[1:].split(",")[0].rstrip("}")
     return f"{{{first},{text[1:]}".encode()
@@ -50,7 +50,7 @@ def twice(body: dict[str, Any]) -> bytes:
         pytest.param(lambda body: msgspec.json.encode(body | {"x" * 300: 1}), 400, id="an unknown field"),
     ],
 )
-def test_a_body_that_is_none_is_refused_by_every_address(admin: Served, bad: Any, status: int) -> None:
+def test_an_invalid_body_is_refused_by_every_address(admin: Served, bad: Any, status: int) -> None:
     taking = addresses(admin)
     stored = admin.stored
     for method, path, body in taking:
@@ -66,8 +66,8 @@ def test_no_text_of_a_slot_or_of_a_change_does_harm(served: Served, text: str) -
     booking = served.booked(**PLANNED)
     stored, before = served.stored, served.ask("GET", f"{BOOKINGS}/{booking}").get_json()
     for field in ("model", "namespace", "topology", "duration", "not_before", "deadline", "user"):
-        wish = {"model": A100, "duration": "P2D", "count": 2} | {field: text}
-        answer = served.ask("POST", "/api/v1/slots", json=wish)
+        fields = {"model": A100, "duration": "P2D", "count": 2} | {field: text}
+        answer = served.ask("POST", "/api/v1/slots", json=fields)
         assert answer.status_code in {400, 403, 422}, (field, answer.text)
         problem(answer, answer.status_code)
     for field in ("namespace", "start", "end", "duration", "topology", "model"):

@@ -1,4 +1,4 @@
-"""Requests that are not what the API takes: each a clear problem, nothing stored."""
+"""Requests that the API refuses: each is answered with a clear problem, and nothing is stored."""
 
 from dataclasses import replace
 
@@ -39,42 +39,42 @@ GOOD = msgspec.json.encode({"model": A100, "duration": "P1D"})
         pytest.param(GOOD + b" x", "not JSON", id="something after it"),
     ],
 )
-def test_a_body_that_is_no_json_object_is_told_so(served: Served, body: bytes, says: str) -> None:
-    told = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
+def test_a_body_that_is_not_a_json_object_is_refused(served: Served, body: bytes, says: str) -> None:
+    refusal = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
 
-    assert says in told["detail"]
+    assert says in refusal["detail"]
     assert served.stored == 0
 
 
 @pytest.mark.parametrize("twice", ["model", "duration", "count"])
-def test_a_key_that_stands_twice_is_told_so(served: Served, twice: str) -> None:
+def test_a_duplicate_key_is_refused(served: Served, twice: str) -> None:
     fields = '"model": "a", "duration": "P1D", "count": 1'
     body = f'{{{fields}, "{twice}": "b"}}'
-    told = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
+    refusal = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
 
-    assert about(told)[twice] == "duplicated-field"
+    assert about(refusal)[twice] == "duplicated-field"
 
 
 def test_a_deep_value_that_is_still_json_is_a_malformed_field(served: Served) -> None:
     body = b'{"duration": "P1D", "model": ' + b"[" * 500 + b"]" * 500 + b"}"
-    told = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
+    refusal = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
 
-    assert about(told) == {"model": "malformed-field"}
+    assert about(refusal) == {"model": "malformed-field"}
 
 
 @pytest.mark.parametrize("number", [b"9" * 5000, b"-" + b"9" * 5000, b"1e999999", b"1E400"])
 def test_an_enormous_number_is_a_malformed_field(served: Served, number: bytes) -> None:
     body = GOOD[:-1] + b', "count": ' + number + b"}"
-    told = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
+    refusal = problem(served.ask("POST", BOOKINGS, data=body, **JSON), 400)
 
-    assert about(told) == {"count": "malformed-field"}
+    assert about(refusal) == {"count": "malformed-field"}
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/xml", None])
 def test_another_media_type_is_refused(served: Served, kind: str | None) -> None:
-    told = problem(served.ask("POST", BOOKINGS, data=GOOD, content_type=kind), 415)
+    refusal = problem(served.ask("POST", BOOKINGS, data=GOOD, content_type=kind), 415)
 
-    assert "Content-Type: application/json" in told["detail"]
+    assert "Content-Type: application/json" in refusal["detail"]
     assert served.stored == 0
 
 
@@ -92,14 +92,14 @@ def test_a_body_over_64_kib_is_refused(served: Served) -> None:
     assert served.ask("POST", BOOKINGS, data=fits, **JSON).status_code == 201
 
 
-def test_what_is_not_there_is_told_so(served: Served) -> None:
-    told = problem(served.ask("GET", "/api/v2/all bookings"), 404)
+def test_an_unknown_address_is_answered_with_404(served: Served) -> None:
+    refusal = problem(served.ask("GET", "/api/v2/all bookings"), 404)
 
-    assert "GET /api/v1" in told["detail"]
-    assert told["instance"] == "/api/v2/all%20bookings"
+    assert "GET /api/v1" in refusal["detail"]
+    assert refusal["instance"] == "/api/v2/all%20bookings"
 
 
-def test_an_address_with_a_slash_too_many_leads_nowhere(served: Served) -> None:
+def test_an_address_with_an_extra_slash_is_answered_with_404(served: Served) -> None:
     for path in ("/api//v1/bookings", "//api/v1/bookings", f"{BOOKINGS}/"):
         problem(served.ask("GET", path), 404)
 
@@ -107,14 +107,12 @@ def test_an_address_with_a_slash_too_many_leads_nowhere(served: Served) -> None:
 @pytest.mark.parametrize(
     "booking", ["nothing", "b-1%00", "%F0%9F%98%80", "a" * 300, "'; DROP TABLE bookings"]
 )
-def test_an_unknown_booking_is_told_so(served: Served, booking: str) -> None:
+def test_an_unknown_booking_is_answered_with_404(served: Served, booking: str) -> None:
     problem(served.ask("GET", f"{BOOKINGS}/{booking}"), 404)
 
 
 @pytest.mark.parametrize("method", ["PUT", "PATCH", "DELETE", "OPTIONS"])
-def test_a_method_that_an_address_does_not_know_is_told_with_those_that_it_does(
-    served: Served, method: str
-) -> None:
+def test_an_unsupported_method_is_refused_with_the_supported_ones(served: Served, method: str) -> None:
     answer = served.ask(method, BOOKINGS)
 
     problem(answer, 405)
@@ -124,7 +122,7 @@ def test_a_method_that_an_address_does_not_know_is_told_with_those_that_it_does(
 @pytest.mark.parametrize(
     "query", ["?dryrun=true", "?dry_run=1", "?dry_run=", "?dry_run=true&dry_run=false", "?past=true"]
 )
-def test_a_slip_in_the_query_books_nothing(served: Served, query: str) -> None:
+def test_a_typo_in_the_query_books_nothing(served: Served, query: str) -> None:
     problem(served.book(query=query, model=A100, duration="P1D"), 400)
     assert served.stored == 0
 
@@ -143,11 +141,11 @@ class Broken(BookingService):
     """A service with a bug."""
 
     def show(self, who: Principal, booking_id: str) -> Record:
-        """Fail in a way that nobody thought of."""
+        """Fail in a way that nobody expected."""
         raise ZeroDivisionError(f"a secret of {who.user}: {booking_id}")
 
 
-def test_a_bug_of_ours_is_told_without_a_traceback(served: Served) -> None:
+def test_a_bug_is_reported_without_a_traceback(served: Served) -> None:
     broken = Broken(served.store, served.clock, Limits(), lambda: served.capacity)
     client = served.client_of(replace(served.parts, bookings=broken))
     answer = client.get(f"{BOOKINGS}/b-1", headers={"Authorization": "Bearer alice-token"})
@@ -156,13 +154,13 @@ def test_a_bug_of_ours_is_told_without_a_traceback(served: Served) -> None:
     assert "secret" not in answer.text
 
 
-def test_the_index_says_what_is_here_to_everybody(served: Served) -> None:
+def test_the_index_is_open_to_everybody_and_lists_the_addresses(served: Served) -> None:
     answer = served.client.get("/api/v1")
 
     assert answer.status_code == 200
-    told = answer.get_json()
-    assert "POST /api/v1/bookings" in told["addresses"]
-    assert "--audience gpu-booking" in told["token"]
+    body = answer.get_json()
+    assert "POST /api/v1/bookings" in body["addresses"]
+    assert "--audience gpu-booking" in body["token"]
 
 
 def test_answers_are_not_cached(served: Served) -> None:
@@ -192,7 +190,7 @@ def test_over_a_socket_a_large_body_is_refused_and_the_next_request_served(serve
         assert (status, headers["Content-Type"]) == (413, "application/problem+json")
         status, _, _ = raw_request(server.port, "POST", BOOKINGS, length=LONGEST_BODY + 1)
         assert status == 413
-        status, _, told = raw_request(server.port, "POST", BOOKINGS, body=GOOD)
-        assert status == 201, told
+        status, _, content = raw_request(server.port, "POST", BOOKINGS, body=GOOD)
+        assert status == 201, content
     finally:
         server.close()

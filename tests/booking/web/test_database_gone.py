@@ -16,7 +16,7 @@ pytestmark = pytest.mark.component
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[PostgresServer]:
-    """One that may be stopped: others have their own."""
+    """A server of this test's own, which may be stopped."""
     with closing(PostgresServer()) as made:
         yield made
 
@@ -31,9 +31,9 @@ def test_while_the_database_server_is_down_every_address_says_so_and_afterwards_
         server.stop()
         for method, path, body in requests(served):
             answer = served.ask(method, path, json=body)
-            told = problem(answer, 503)
+            refusal = problem(answer, 503)
             assert int(answer.headers["Retry-After"]) > 0, path
-            assert str(server.folder) not in told["detail"]
+            assert str(server.folder) not in refusal["detail"]
         server.start()
 
         assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["state"] == "active"

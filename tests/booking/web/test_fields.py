@@ -1,4 +1,4 @@
-"""Single fields: what can be read, and what is said about the rest."""
+"""Single fields: which values are accepted, and with which message the others are refused."""
 
 import re
 from datetime import UTC, datetime
@@ -29,7 +29,7 @@ from booking.web.fields import (
         ("2026-03-02t09:00:00z", datetime(2026, 3, 2, 9, tzinfo=UTC)),
         ("2026-03-02T09:00:00.999999999+01:00", datetime(2026, 3, 2, 8, tzinfo=UTC)),
         ("2026-03-02T00:00:00-00:00", datetime(2026, 3, 2, tzinfo=UTC)),
-        # Twice the same hour on a wall clock in Stockholm; the offset tells which.
+        # The same hour occurs twice on a clock in Stockholm; the offset says which one is meant.
         ("2026-10-25T02:30:00+02:00", datetime(2026, 10, 25, 0, 30, tzinfo=UTC)),
         ("2026-10-25T02:30:00+01:00", datetime(2026, 10, 25, 1, 30, tzinfo=UTC)),
         ("0001-01-01T00:00:00Z", datetime(1, 1, 1, tzinfo=UTC)),
@@ -69,13 +69,13 @@ def test_an_instant_becomes_utc_in_whole_seconds(text: str, instant: datetime) -
         {},
     ],
 )
-def test_what_is_no_instant_is_told_what_one_looks_like(value: Any) -> None:
+def test_an_invalid_instant_is_refused_with_an_example(value: Any) -> None:
     with pytest.raises(BadFieldError, match=r"offset from UTC, such as 2026-03-02T09:00:00\+01:00"):
         instant_of(value)
 
 
 @pytest.mark.parametrize("text", ["P2D", "P1W", "PT36H", "P1W2DT3H4M5S", "PT0S", "2d", "36h", "1d12h", "p1d"])
-def test_a_length_is_whatever_lengths_are_elsewhere(text: str) -> None:
+def test_a_length_is_read_as_everywhere_else(text: str) -> None:
     assert length_of(text) == text
     assert re.fullmatch(DURATION, text)
 
@@ -88,7 +88,7 @@ def test_a_length_is_whatever_lengths_are_elsewhere(text: str) -> None:
         pytest.param("P" + "9" * 5000 + "D", id="enormous"),
     ],
 )
-def test_what_is_no_certain_length_is_told_what_one_looks_like(value: Any) -> None:
+def test_a_length_that_is_not_exact_is_refused_with_an_example(value: Any) -> None:
     with pytest.raises(BadFieldError, match=r"must be a length.*P"):
         length_of(value)
     assert not isinstance(value, str) or not re.fullmatch(DURATION, value)
@@ -103,11 +103,11 @@ def test_a_length_of_more_than_a_century_is_beyond_the_calendar(text: str) -> No
 @example("5300W")
 @given(st.from_regex(DURATION, fullmatch=True))
 def test_whatever_the_pattern_of_lengths_allows_can_be_read(text: str) -> None:
-    """The OpenAPI document promises that pattern."""
+    """The OpenAPI document guarantees that pattern."""
     try:
         assert durations.read(length_of(text)) is not None
     except BeyondError:
-        assert len(text) >= len("5300W"), "no shorter text says more than a century"
+        assert len(text) >= len("5300W"), "no shorter text means more than a century"
 
 
 @given(st.from_regex(re.compile(VISIBLE), fullmatch=True))
@@ -120,7 +120,7 @@ def test_whatever_the_pattern_of_texts_allows_can_be_read(text: str) -> None:
     "text",
     ["", " ", " a", "a ", "a\nb", "\x00", "a\u202eb", "a\u200bb", "\ufeffa", "a\u00a0b", "\ud800", "x" * 201],
 )
-def test_a_text_that_is_not_what_it_looks_like_is_refused(text: str) -> None:
+def test_a_text_with_invisible_characters_is_refused(text: str) -> None:
     with pytest.raises(BadFieldError, match="visible characters"):
         text_of(text)
 

@@ -1,4 +1,4 @@
-"""What nobody means well with, in every text; and a database that goes away. Nothing is changed by it."""
+"""Malicious input in every text, and a database that goes away: nothing is changed by them."""
 
 from typing import Any
 
@@ -39,7 +39,7 @@ def test_no_text_of_a_booking_does_harm(served: Served, text: str) -> None:
 
 @pytest.mark.parametrize("text", HARM)
 def test_a_strange_user_id_is_kept_as_it_is_or_refused(served: Served, text: str) -> None:
-    """It is whatever identity rules say: an administrator may name any."""
+    """A user id is whatever the identity rules yield: an administrator may name any."""
     served.signing_in.administrators.add("alice")
     answer = served.ask("POST", BOOKINGS, json=BODY | {"user": text})
 
@@ -60,7 +60,7 @@ def test_no_id_does_harm(served: Served, text: str) -> None:
     assert served.stored == 1
 
 
-def test_others_see_load_and_not_whose(served: Served) -> None:
+def test_others_see_the_load_but_not_whose_it_is(served: Served) -> None:
     served.booked(user="bob", count=3)
     for path in (AVAILABILITY, BOOKINGS, "/api/v1/me", "/api/v1/policy"):
         answer = served.ask("GET", path)
@@ -100,9 +100,9 @@ def test_while_the_database_is_away_every_address_says_so_and_afterwards_nothing
     served.file.rename(away)
     for method, path, body in requests(served):
         answer = served.ask(method, path, json=body)
-        told = problem(answer, 503)
+        refusal = problem(answer, 503)
         assert int(answer.headers["Retry-After"]) > 0, path
-        assert str(served.file) not in told["detail"]
+        assert str(served.file) not in refusal["detail"]
     away.rename(served.file)
 
     assert served.ask("GET", f"{BOOKINGS}/{booking}").get_json()["state"] == "active"

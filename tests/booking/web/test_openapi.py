@@ -1,4 +1,4 @@
-"""The OpenAPI document, and the API as it is asked by a machine that has read nothing else."""
+"""The OpenAPI document, and requests that are generated from nothing but it."""
 
 import re
 import subprocess
@@ -29,7 +29,7 @@ OPENAPI: Final = "/api/v1/openapi.json"
 
 @pytest.fixture
 def server(served: Served) -> Iterator[Server]:
-    """The API on a real port; alice is an administrator, and nobody asks too often."""
+    """The API on a real port; alice is an administrator, and no rate limit is reached."""
     served.signing_in.administrators.add("alice")
     often = RateLimits(served.clock, per_second=1, burst=10**9)
     guard = RequestGuard(served.signing_in, often, AnonymousLimits(often))
@@ -42,20 +42,20 @@ def server(served: Served) -> Iterator[Server]:
 def document(served: Served) -> dict[str, Any]:
     answer = served.client.get(OPENAPI)
     assert answer.status_code == 200
-    told: dict[str, Any] = msgspec.json.decode(answer.data)
-    return told
+    decoded: dict[str, Any] = msgspec.json.decode(answer.data)
+    return decoded
 
 
-def test_the_document_is_there_for_everybody_and_is_openapi_3_1(served: Served) -> None:
-    told = document(served)
-    assert told["openapi"] == "3.1.0"
-    for schema in told["components"]["schemas"].values():
+def test_the_document_is_open_to_everybody_and_is_openapi_3_1(served: Served) -> None:
+    spec = document(served)
+    assert spec["openapi"] == "3.1.0"
+    for schema in spec["components"]["schemas"].values():
         Draft202012Validator.check_schema(schema)
 
 
-def test_every_address_of_the_api_stands_in_the_document_and_no_other(served: Served) -> None:
-    told = document(served)
-    addresses = {(method.upper(), path) for path, methods in told["paths"].items() for method in methods}
+def test_the_document_lists_every_address_of_the_api_and_no_other(served: Served) -> None:
+    spec = document(served)
+    addresses = {(method.upper(), path) for path, methods in spec["paths"].items() for method in methods}
     app = create_app(served.parts, served.guard, audience="gpu-booking")
     rules = {
         (method, re.sub(r"<(\w+)>", r"{\1}", rule.rule))
@@ -65,24 +65,24 @@ def test_every_address_of_the_api_stands_in_the_document_and_no_other(served: Se
     assert addresses == rules
 
 
-def test_every_operation_tells_that_one_may_ask_too_often(served: Served) -> None:
+def test_every_operation_documents_the_rate_limit(served: Served) -> None:
     for path, methods in document(served)["paths"].items():
         for method, operation in methods.items():
             assert "Retry-After" in operation["responses"]["429"]["headers"], (method, path)
 
 
-def test_every_reference_in_the_document_leads_somewhere(served: Served) -> None:
-    told = document(served)
-    text = msgspec.json.encode(told).decode()
-    known = {f"#/components/schemas/{name}" for name in told["components"]["schemas"]}
+def test_every_reference_in_the_document_resolves(served: Served) -> None:
+    spec = document(served)
+    text = msgspec.json.encode(spec).decode()
+    known = {f"#/components/schemas/{name}" for name in spec["components"]["schemas"]}
     assert set(re.findall(r'"\$ref":"([^"]+)"', text)) == known
 
 
 @pytest.mark.component
-def test_a_machine_that_knows_the_document_finds_no_answer_that_it_does_not_tell_of(
+def test_requests_generated_from_the_document_get_only_documented_answers(
     server: Server, tmp_path: Path
 ) -> None:
-    """Requests that the document allows and that it does not, by themselves and in each other's wake."""
+    """Requests that the document allows and that it does not, alone and in sequences."""
     examples = EXAMPLES_IN_A_SOAK if settings.get_current_profile_name() == "soak" else EXAMPLES
     command = [
         str(Path(sys.executable).with_name("st")),
