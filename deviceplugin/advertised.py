@@ -58,14 +58,14 @@ def advertised(
     parents = {device.published.parent for device in found if not device.gone}
     unfit = unequal(found) if way.mig is MigStrategy.SINGLE else None
 
-    def obstacle(device: NodeDevice) -> str | None:
+    def unready_reason(device: NodeDevice) -> str | None:
         if device.partitioned:
             return _uncut(device, way, parents)
         missing = _missing_node(device, nodes, way)
         # A pod keeps the devices that it holds: its containers may restart.
         return missing if missing or device.uuid in held else unfit or _reached(device, found, held)
 
-    return tuple(_named(_sick_for(device.published, obstacle(device)), way) for device in found)
+    return tuple(_named(_unhealthy_for(device.published, unready_reason(device)), way) for device in found)
 
 
 def partitioned_of(devices: Iterable[NodeDevice], way: AdvertisingOptions) -> frozenset[str]:
@@ -138,12 +138,12 @@ def listed(
         former = sorted(name for name, uuids in held.items() if device.uuid in uuids and name != today)
         if device.uuid not in cut:
             why = f"A pod has it as {former[0]}" if former else None
-            found.setdefault(today, []).append(_sick_for(device, why))
+            found.setdefault(today, []).append(_unhealthy_for(device, why))
         elif device.uuid in held.get(today, ()):
             former = [today]
         for name in former:
             why = f"It is handed out in another way than as {name} now"
-            found.setdefault(name, []).append(_sick_for(device, why))
+            found.setdefault(name, []).append(_unhealthy_for(device, why))
     return {name: tuple(some) for name, some in sorted(found.items())}
 
 
@@ -151,7 +151,7 @@ def _is_offered(device: NodeDevice, way: AdvertisingOptions) -> bool:
     return device.published.parent is None or not (device.gone or way.mig is MigStrategy.NONE)
 
 
-def _sick_for(device: Device, why: str | None) -> Device:
+def _unhealthy_for(device: Device, why: str | None) -> Device:
     """The device, unhealthy if there is a reason; a reason that it has already stays."""
     if why is None or not device.is_healthy:
         return device

@@ -7,6 +7,7 @@ server (except for the first pods after a kubelet start), and every failure in i
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, TypeVar
 
 import structlog
@@ -23,8 +24,6 @@ from deviceplugin.allocation.preferred import (
     Decision,
     NodeState,
     Verdict,
-    busy_available,
-    candidates,
     choose,
     in_order,
 )
@@ -72,10 +71,10 @@ class Allocator:
         self._metrics = metrics
         self._clock = clock
 
-    def prefer(self, question: AllocationRequest) -> Decision:
+    def prefer(self, request: AllocationRequest) -> Decision:
         """The devices that the container which is being admitted should get."""
         began = self._clock.monotonic()
-        choice = _in_any_case(lambda: self._choose(question), lambda: self._blind(question))
+        choice = _in_any_case(lambda: self._choose(request), lambda: self._without_knowledge(request))
         self._metrics.admissions.labels(choice.verdict).inc()
         self._metrics.admission_seconds.observe(self._clock.monotonic() - began)
         log.log(
@@ -121,33 +120,33 @@ class Allocator:
             )
         return decision
 
-    def _blind(self, question: AllocationRequest) -> Decision:
+    def _without_knowledge(self, request: AllocationRequest) -> Decision:
         """The answer without any knowledge."""
-        return choose(question, NodeState(self._sources.resource, None, None))
+        return choose(request, NodeState(self._sources.resource, None, None))
 
-    def _choose(self, question: AllocationRequest) -> Decision:
-        view = self._view(question)
-        if not candidates(question, view) and self._sources.pods.caught_up():
-            view = self._view(question)
-        busy = busy_available(question, view)
-        if busy:
+    def _choose(self, request: AllocationRequest) -> Decision:
+        decision = choose(request, self._state(request))
+        if not decision.has_candidate and self._sources.pods.caught_up():
+            decision = choose(request, self._state(request))
+        if busy := decision.busy:
             self._metrics.busy_available.inc(len(busy))
             log.warning("the kubelet offers devices that other running pods hold", devices=sorted(busy))
-        return choose(question, view)
+        return decision
 
-    def _view(self, question: AllocationRequest) -> NodeState:
-        seen = self._sources.pods.for_admission(in_flight=bool(question.must_include))
+    def _state(self, request: AllocationRequest) -> NodeState:
+        seen = self._sources.pods.for_admission(in_flight=bool(request.must_include))
         for message in seen.messages:
             log.warning("the kubelet's Pods API cannot be used", message=message)
         holdings = self._holdings()
+        now = self._sources.device_cache.now
         return NodeState(
             self._sources.resource,
             holdings,
             self._without_replaced(seen, holdings),
             remembered=seen.remembered,
             from_watch=seen.from_watch,
-            pick=self._pick,
-            other_resources=self._sources.device_cache.now.other_resources(self._sources.resource),
+            pick=partial(self._sources.pick, now.by_uuid),
+            other_resources=now.other_resources(self._sources.resource),
         )
 
     def _without_replaced(self, seen: PodsSnapshot, holdings: PodDevices | None) -> tuple[Pod, ...] | None:
@@ -161,9 +160,6 @@ class Allocator:
             del self._served[uid]
         ended = seen.replaced & self._served.keys()
         return tuple(pod for pod in seen.pods if pod.metadata.uid not in ended)
-
-    def _pick(self, free: Sequence[str], chosen: frozenset[str], count: int) -> Sequence[str]:
-        return self._sources.pick(self._sources.device_cache.now.by_uuid, free, chosen, count)
 
     def _held(self, devices: frozenset[str]) -> str | None:
         """As ``held``; the pods are read only if one of the devices is in the checkpoint already."""
@@ -193,10 +189,10 @@ def _level(verdict: Verdict) -> int:
             return 30
 
 
-def _in_any_case(question: Callable[[], T], otherwise: Callable[[], T]) -> T:
+def _in_any_case(answer: Callable[[], T], otherwise: Callable[[], T]) -> T:
     """The answer, or the other one after an unexpected failure."""
     try:
-        return question()
+        return answer()
     except Exception:
         log.exception("internal error while answering the kubelet")
         return otherwise()

@@ -31,7 +31,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
 
     def __init__(
         self,
-        admission: Allocator,
+        allocator: Allocator,
         device_cache: DeviceCache,
         streams: Streams,
         *,
@@ -39,7 +39,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         strategy: Strategy,
         clock: Clock,
     ) -> None:
-        self._admission = admission
+        self._allocator = allocator
         self._resource = resource
         self._device_cache = device_cache
         self._streams = streams
@@ -73,7 +73,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.PreferredAllocationRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreferredAllocationResponse:
         """The devices that were assigned to the pod that is being admitted."""
-        choices = [self._admission.prefer(_question(asked)) for asked in request.container_requests]
+        choices = [self._allocator.prefer(_allocation_request(asked)) for asked in request.container_requests]
         for choice in choices:
             if choice.verdict is Verdict.REFUSED:
                 _refuse(context, choice.message)
@@ -89,7 +89,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         """What the containers get, unless the kubelet gives a device away a second time."""
         wanted = [frozenset(asked.devices_ids) for asked in request.container_requests]
         for devices in wanted:
-            if message := self._admission.held(devices):
+            if message := self._allocator.held(devices):
                 _refuse(context, message)
         nodes = self._device_cache.now.nodes
         return api_pb2.AllocateResponse(
@@ -102,7 +102,7 @@ class DevicePlugin(api_pb2_grpc.DevicePluginServicer):
         self, request: api_pb2.PreStartContainerRequest, context: grpc.ServicerContext
     ) -> api_pb2.PreStartContainerResponse:
         """The gate before every start of a container."""
-        decision = self._admission.gate(frozenset(request.devices_ids))
+        decision = self._allocator.gate(frozenset(request.devices_ids))
         if not decision.is_open:
             _refuse(context, decision.message)
         return api_pb2.PreStartContainerResponse()
@@ -143,7 +143,7 @@ def _listed(device: Device) -> api_pb2.Device:
     return api_pb2.Device(ID=device.uuid, health=health, topology=topology)
 
 
-def _question(asked: api_pb2.ContainerPreferredAllocationRequest) -> AllocationRequest:
+def _allocation_request(asked: api_pb2.ContainerPreferredAllocationRequest) -> AllocationRequest:
     return AllocationRequest(
         frozenset(asked.available_deviceIDs), frozenset(asked.must_include_deviceIDs), asked.allocation_size
     )

@@ -26,7 +26,7 @@ from cluster.process.metrics import measured, new_registry
 from cluster.process.probes import Check, Probes, ServeError, serve
 from cluster.process.settings import SettingsError, load
 from extender import gauges
-from extender.assumed_binds import EVERY as SETTLES_EVERY
+from extender.assumed_binds import EVERY as ASSUMED_BINDS_EVERY
 from extender.assumed_binds import AssumedBinds
 from extender.bind import Bind
 from extender.binding_post import CONNECTING
@@ -44,7 +44,7 @@ from extender.pending_reasons import EVERY as EXPLAINS_EVERY
 from extender.pending_reasons import PendingReasons
 from extender.preempt import Preempt, Terms
 from extender.prioritize import Prioritize
-from extender.requeue import EVERY as WAKES_EVERY
+from extender.requeue import EVERY as REQUEUE_EVERY
 from extender.requeue import Requeue
 from extender.server import Verbs, create_app, with_probes
 from extender.settings import Settings
@@ -120,11 +120,11 @@ def build(
     remeasure = ClockCheck(kube, wrong_clock, clock, namespace=settings.namespace)
     lasting = {**following.threads, **leading.threads, "events": events.run}
     rounds = {
-        "assumed-binds": (SETTLES_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
+        "assumed-binds": (ASSUMED_BINDS_EVERY, AssumedBinds(kube, state, clock, keyed_lock).reconcile),
         "pending-reasons": (EXPLAINS_EVERY, pending_reasons.reconcile),
         "kubelet-rejections": (REFUSALS_EVERY, refusals.reconcile),
         "clock-check": (REMEASURES_EVERY, remeasure.reconcile),
-        "requeue": (WAKES_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
+        "requeue": (REQUEUE_EVERY, Requeue(kube, state, clock, namespace=settings.namespace).reconcile),
     }
     go_on(process, loops, lasting, rounds)
     doubts += _listen(app, process, settings, clock, ready=Ready(registry, loops, unready_reason))

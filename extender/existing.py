@@ -20,7 +20,7 @@ from extender.binding_post import DEADLINE
 
 log = structlog.get_logger(__name__)
 
-SETTLES: Final = DEADLINE + 1.0
+GRACE_SECONDS: Final = DEADLINE + 1.0
 """Seconds for which a new leader waits: no Binding is posted later than its deadline."""
 EVERY: Final = 10.0
 """Seconds between two checks of the certificate's files."""
@@ -29,7 +29,7 @@ Shown = tuple[KeyPair, AllowedClients]
 """The key pair that is served, and the clients that are allowed."""
 
 NOT_LEADING: Final = "Another replica of the extender leads; this one answers nothing."
-SETTLING: Final = "This replica of the extender has just begun to lead; it answers in a moment."
+NOT_READY_YET: Final = "This replica of the extender has just begun to lead; it answers in a moment."
 
 
 class OwnLease:
@@ -54,7 +54,7 @@ class OwnLease:
                 self._since = None
                 return NOT_LEADING
             self._since = now if self._since is None else self._since
-            return SETTLING if now - self._since < SETTLES else None
+            return NOT_READY_YET if now - self._since < GRACE_SECONDS else None
 
     def run(self, stop: threading.Event) -> None:
         """Check for leadership even without requests: a replica that is not Ready gets none."""

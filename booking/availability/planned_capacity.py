@@ -63,7 +63,7 @@ class PlannedCapacities:
 
 
 class PlannedCapacity:
-    """A ``booking.free_capacity.Room``."""
+    """A ``booking.free_capacity.FreeCapacity``."""
 
     def __init__(
         self,

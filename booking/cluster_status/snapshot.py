@@ -19,7 +19,7 @@ from cluster.process.clock import Clock
 
 @dataclass(frozen=True, kw_only=True)
 class StatusSnapshot:
-    """Values alone. It is a ``booking.eviction.snapshot.Instant``, too."""
+    """Values alone. It is a ``booking.eviction.snapshot.EvictionSnapshot``, too."""
 
     now: datetime
     pods: Mapping[str, Pod]

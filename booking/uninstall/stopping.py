@@ -49,7 +49,7 @@ class Stopping:
             return left
         leases, _ = everything(self._kube, LEASES, Selection(namespace=self._namespace))
         agents = [lease for lease in leases if names.node_of_lease(lease.metadata.name)]
-        return self._is_held([lease.metadata.name for lease in agents if not _says_goodbye(lease)])
+        return self._is_held([lease.metadata.name for lease in agents if not _has_released(lease)])
 
     def doors(self) -> str | None:
         """New pods are not shown to a controller that is gone, nor refused because it has not seen them."""
@@ -90,7 +90,7 @@ class Stopping:
         return now - self._seen[name][1] < (found[0].spec.lease_duration_seconds or _USUAL_DURATION)
 
 
-def _says_goodbye(lease: Lease) -> bool:
+def _has_released(lease: Lease) -> bool:
     return lease.metadata.annotation(names.STOPPING) is not None
 
 

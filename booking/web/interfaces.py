@@ -293,7 +293,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Mirrored(Protocol):
-    """``booking.mirror.Mirror``."""
+    """``booking.mirror.mirror.Mirror``."""
 
     def poke(self) -> None:
         """The database has changed."""

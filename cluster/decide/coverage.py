@@ -66,7 +66,7 @@ def coverage(
 
 def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> Coverage:
     """Why a running booking does not cover the pod."""
-    found: Kind = next(_obstacles(asks, booking), "used-up")
+    found: Kind = next(_rejections(asks, booking), "used-up")
     if found == "used-up" and (asks.uid, booking.name) in user_coverage.barred:
         found = "place"
     if found != "used-up":
@@ -79,10 +79,10 @@ def _reason(asks: Candidate, booking: Booking, user_coverage: UserCoverage) -> C
 
 
 def _may(asks: Candidate, booking: Booking) -> bool:
-    return next(_obstacles(asks, booking), None) is None
+    return next(_rejections(asks, booking), None) is None
 
 
-def _obstacles(asks: Candidate, booking: Booking) -> Iterator[Kind]:
+def _rejections(asks: Candidate, booking: Booking) -> Iterator[Kind]:
     if not is_of_namespace(asks, booking):
         yield "namespace"
     if not is_of_model(asks, booking):

@@ -207,7 +207,7 @@ def is_live(pod: Pod) -> bool:
 
 
 def first_created(pod: Pod) -> datetime:
-    """When the pod was created first: one that came back keeps its place (``names.BORN``)."""
+    """When the pod was created first: one that came back keeps its place (``names.FIRST_CREATED``)."""
     text = pod.metadata.annotation(names.FIRST_CREATED)
     if text:
         try:

@@ -5,23 +5,23 @@ from collections.abc import Collection
 from deviceplugin.allocation.preferred import AllocationRequest, NodeState, candidates, held_message
 
 
-def held_elsewhere(devices: Collection[str], view: NodeState) -> str | None:
+def held_elsewhere(devices: Collection[str], state: NodeState) -> str | None:
     """Why the container that is being admitted may not have these devices; None if it may.
 
     A device in the checkpoint is free if the pod of its entry has ended, or is the one that is being admitted
     (an app container takes over the devices of a regular init container). If it is unknown which pod is being
     admitted, the devices are allocated: PreStartContainer sees both pods, and a refusal there is not final.
     """
-    if view.holdings is None or view.pods is None:
+    if state.holdings is None or state.pods is None:
         return None
     wanted = frozenset(devices)
-    holders = view.holdings.holders(wanted) & {pod.metadata.uid for pod in view.living}
-    found = candidates(AllocationRequest(wanted, wanted, len(wanted)), view)
+    holders = state.holdings.holders(wanted) & {pod.metadata.uid for pod in state.living}
+    found = candidates(AllocationRequest(wanted, wanted, len(wanted)), state)
     if not holders or len(found) != 1:
         return None
     others = holders - {found[0].uid}
     if not others:
         return None
-    held = frozenset[str]().union(*(view.holdings.of(uid) for uid in others)) & wanted
-    pods = tuple(pod for pod in view.living if pod.metadata.uid in others)
-    return held_message(held, NodeState(view.resource, view.holdings, pods))
+    held = frozenset[str]().union(*(state.holdings.of(uid) for uid in others)) & wanted
+    pods = tuple(pod for pod in state.living if pod.metadata.uid in others)
+    return held_message(held, NodeState(state.resource, state.holdings, pods))

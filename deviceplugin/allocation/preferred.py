@@ -48,7 +48,8 @@ class Verdict(StrEnum):
     NO_CHECKPOINT = "no-checkpoint"
     """The checkpoint could not be read: it gets devices that are assigned to no pod."""
     REFUSED = "refused"
-    """The kubelet offers only devices that other live pods hold (its double allocation)."""
+    """Too few of the offered devices are free of other live pods, or the kubelet has already chosen one of
+    theirs (its double allocation)."""
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,13 @@ class Decision:
     container: str | None = None
     message: str = ""
     """For people, if the answer is not just the assignment."""
+    busy: frozenset[str] = frozenset()
+    """Devices that the kubelet offers although other live pods hold them."""
+    has_candidate: bool = True
+    """Whether any pod waits for so many devices."""
 
 
-def choose(question: AllocationRequest, view: NodeState) -> Decision:
+def choose(request: AllocationRequest, state: NodeState) -> Decision:
     """The devices that the container which is being admitted should get.
 
     Never a device that another live pod holds, if it is known which pods are alive and what they hold. If it
@@ -133,68 +138,73 @@ def choose(question: AllocationRequest, view: NodeState) -> Decision:
     Except for ``REFUSED`` the answer always has ``size`` devices: the kubelet would fill up a shorter one at
     random, perhaps with a device of another pod.
     """
-    busy = busy_devices(view) - question.must_include
-    if _is_certain(view) and len(question.available - busy) < question.size:
-        return _refused(question.available & busy, view)
-    found = candidates(question, view)
+    found = candidates(request, state)
+    decision = _decided(found, request, state)
+    return replace(decision, busy=_busy_available(request, state), has_candidate=bool(found))
+
+
+def _decided(found: tuple[UnservedContainer, ...], request: AllocationRequest, state: NodeState) -> Decision:
+    busy = busy_devices(state) - request.must_include
+    if _is_certain(state) and len(request.available - busy) < request.size:
+        return _refused(request.available & busy, state)
     if len(found) == 1:
-        return _for(found[0], question, view)
-    free = _by_rank(question.available, (busy, unserved_assignments(view)))
-    devices = _filled((), free, question, view.pick)
-    return Decision(_unknown(view, found), devices, message=_why_unknown(question, view, found))
+        return _for(found[0], request, state)
+    free = _by_rank(request.available, (busy, unserved_assignments(state)))
+    devices = _filled((), free, request, state.pick)
+    return Decision(_unknown(state, found), devices, message=_why_unknown(request, state, found))
 
 
-def candidates(question: AllocationRequest, view: NodeState) -> tuple[UnservedContainer, ...]:
+def candidates(request: AllocationRequest, state: NodeState) -> tuple[UnservedContainer, ...]:
     """The pods that may be the one that is being admitted: in all observations exactly one.
 
     A pod that was admitted while the resource was not registered runs without devices and would remain a
     candidate indefinitely; but it has started, and the pod that is being admitted has not. Devices taken over
     from an init container identify the pod by themselves: they are in the checkpoint under its uid.
     """
-    if view.holdings is None:
+    if state.holdings is None:
         return ()
-    waiting = [first for first, *_ in view.unserved if first.count == question.size]
-    owners = view.holdings.holders(question.must_include)
+    waiting = [first for first, *_ in state.unserved if first.count == request.size]
+    owners = state.holdings.holders(request.must_include)
     proven = [w for w in waiting if w.uid in owners]
-    waiting = proven if proven or view.remembered else waiting
+    waiting = proven if proven or state.remembered else waiting
     if len(waiting) > 1:
         waiting = [w for w in waiting if w.pod.status.start_time is None]
     return tuple(waiting)
 
 
-def busy_devices(view: NodeState) -> frozenset[str]:
+def busy_devices(state: NodeState) -> frozenset[str]:
     """Devices of live pods, by the checkpoint; all of its devices if it is unknown which are alive."""
-    if view.holdings is None:
+    if state.holdings is None:
         return frozenset()
-    if not _knows_who_lives(view):
-        return view.holdings.devices
-    return view.holdings.of_any({pod.metadata.uid for pod in view.living})
+    if not _knows_who_lives(state):
+        return state.holdings.devices
+    return state.holdings.of_any({pod.metadata.uid for pod in state.living})
 
 
-def busy_available(question: AllocationRequest, view: NodeState) -> frozenset[str]:
+def _busy_available(request: AllocationRequest, state: NodeState) -> frozenset[str]:
     """Devices of other live pods among those that the kubelet offers: it may do so (double allocation)."""
-    if not _is_certain(view):
+    if not _is_certain(state):
         return frozenset()
-    return question.available & (busy_devices(view) - question.must_include)
+    return request.available & (busy_devices(state) - request.must_include)
 
 
-def unserved_assignments(view: NodeState, *, but: tuple[str, str] | None = None) -> frozenset[str]:
+def unserved_assignments(state: NodeState, *, but: tuple[str, str] | None = None) -> frozenset[str]:
     """Devices assigned to containers of live pods that have none yet, except ``but`` (uid, container)."""
     return frozenset(
         device
-        for waiting in chain.from_iterable(view.unserved)
+        for waiting in chain.from_iterable(state.unserved)
         if (waiting.uid, waiting.container) != but
         for device in readable_assignment_of(waiting.pod).get(waiting.container, ())
     )
 
 
-def _knows_who_lives(view: NodeState) -> bool:
-    return view.pods is not None and not view.remembered
+def _knows_who_lives(state: NodeState) -> bool:
+    return state.pods is not None and not state.remembered
 
 
-def _is_certain(view: NodeState) -> bool:
+def _is_certain(state: NodeState) -> bool:
     """Whether the knowledge is good enough to refuse a pod: a refusal is final."""
-    return _knows_who_lives(view) and not view.from_watch
+    return _knows_who_lives(state) and not state.from_watch
 
 
 def _unserved(pod: Pod, resource: str, holdings: PodDevices) -> tuple[UnservedContainer, ...]:
@@ -209,24 +219,24 @@ def _unserved(pod: Pod, resource: str, holdings: PodDevices) -> tuple[UnservedCo
     )
 
 
-def _for(caller: UnservedContainer, question: AllocationRequest, view: NodeState) -> Decision:
-    if question.must_include and _is_certain(view):
-        others = replace(view, pods=tuple(pod for pod in view.living if pod.metadata.uid != caller.uid))
-        if stolen := question.must_include & busy_devices(others):
+def _for(container: UnservedContainer, request: AllocationRequest, state: NodeState) -> Decision:
+    if request.must_include and _is_certain(state):
+        others = replace(state, pods=tuple(pod for pod in state.living if pod.metadata.uid != container.uid))
+        if stolen := request.must_include & busy_devices(others):
             return _refused(stolen, others)
-    busy = busy_devices(view)
+    busy = busy_devices(state)
     assigned = tuple(
         device
-        for device in readable_assignment_of(caller.pod).get(caller.container, ())
-        if device not in view.other_resources
+        for device in readable_assignment_of(container.pod).get(container.container, ())
+        if device not in state.other_resources
     )
-    wanted = [device for device in assigned if device in question.available - busy]
-    assigned_to_others = unserved_assignments(view, but=(caller.uid, caller.container))
-    free = _by_rank(question.available, (busy, assigned_to_others))
-    devices = _filled(wanted, free, question, view.pick)
+    wanted = [device for device in assigned if device in request.available - busy]
+    assigned_to_others = unserved_assignments(state, but=(container.uid, container.container))
+    free = _by_rank(request.available, (busy, assigned_to_others))
+    devices = _filled(wanted, free, request, state.pick)
     verdict = _kept(assigned, devices)
-    message = "" if verdict is Verdict.ASSIGNED else _why_other(caller, assigned, devices)
-    return Decision(verdict, devices, caller.pod, caller.container, message)
+    message = "" if verdict is Verdict.ASSIGNED else _why_other(container, assigned, devices)
+    return Decision(verdict, devices, container.pod, container.container, message)
 
 
 def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
@@ -236,17 +246,17 @@ def _kept(assigned: tuple[str, ...], devices: tuple[str, ...]) -> Verdict:
 
 
 def _filled(
-    wanted: Iterable[str], tiers: Iterable[Sequence[str]], question: AllocationRequest, pick: DeviceOrder
+    wanted: Iterable[str], tiers: Iterable[Sequence[str]], request: AllocationRequest, pick: DeviceOrder
 ) -> tuple[str, ...]:
     """The required ids, the wanted ones, then tier by tier as many as are still missing."""
-    chosen = dict.fromkeys([*sorted(question.must_include), *wanted])
+    chosen = dict.fromkeys([*sorted(request.must_include), *wanted])
     for tier in tiers:
         left = [device for device in tier if device not in chosen]
-        missing = question.size - len(chosen)
+        missing = request.size - len(chosen)
         if missing > 0:
             more = left if len(left) <= missing else pick(left, frozenset(chosen), missing)
             chosen.update(dict.fromkeys(more))
-    return tuple(chosen)[: question.size]
+    return tuple(chosen)[: request.size]
 
 
 def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> list[list[str]]:
@@ -257,38 +267,38 @@ def _by_rank(available: frozenset[str], avoided: tuple[frozenset[str], ...]) -> 
     return [tiers[rank] for rank in sorted(tiers)]
 
 
-def _unknown(view: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:
-    if view.holdings is None:
+def _unknown(state: NodeState, found: tuple[UnservedContainer, ...]) -> Verdict:
+    if state.holdings is None:
         return Verdict.NO_CHECKPOINT
-    if not _knows_who_lives(view):
+    if not _knows_who_lives(state):
         return Verdict.PODS_UNAVAILABLE
     return Verdict.AMBIGUOUS if found else Verdict.NO_MATCH
 
 
-def _why_unknown(question: AllocationRequest, view: NodeState, found: tuple[UnservedContainer, ...]) -> str:
-    if view.holdings is None:
+def _why_unknown(request: AllocationRequest, state: NodeState, found: tuple[UnservedContainer, ...]) -> str:
+    if state.holdings is None:
         return "The kubelet's checkpoint could not be read, so the pod that is being admitted is unknown."
-    if not _knows_who_lives(view):
+    if not _knows_who_lives(state):
         return "The pods of this node could not be had, so the pod that is being admitted is unknown."
     names = ", ".join(waiting.pod.key for waiting in found) or "none"
-    return f"The pod that is being admitted is unknown; waiting for {question.size} devices: {names}."
+    return f"The pod that is being admitted is unknown; waiting for {request.size} devices: {names}."
 
 
-def _why_other(caller: UnservedContainer, assigned: tuple[str, ...], devices: tuple[str, ...]) -> str:
-    whom = f"Container {caller.container} of pod {caller.pod.key}"
+def _why_other(container: UnservedContainer, assigned: tuple[str, ...], devices: tuple[str, ...]) -> str:
+    whom = f"Container {container.container} of pod {container.pod.key}"
     if not assigned:
         return f"{whom} was assigned no devices; it is offered {', '.join(devices)}."
     return f"{whom} was assigned {', '.join(assigned)}, but is offered {', '.join(devices)}."
 
 
-def _refused(devices: frozenset[str], view: NodeState) -> Decision:
-    return Decision(Verdict.REFUSED, (), message=held_message(devices, view))
+def _refused(devices: frozenset[str], state: NodeState) -> Decision:
+    return Decision(Verdict.REFUSED, (), message=held_message(devices, state))
 
 
-def held_message(devices: frozenset[str], view: NodeState) -> str:
+def held_message(devices: frozenset[str], state: NodeState) -> str:
     """Which pods hold the devices that may not be allocated a second time."""
-    holders = view.holdings.holders(devices) if view.holdings else frozenset()
-    keys = sorted(pod.key for pod in view.living if pod.metadata.uid in holders)
+    holders = state.holdings.holders(devices) if state.holdings else frozenset()
+    keys = sorted(pod.key for pod in state.living if pod.metadata.uid in holders)
     return (
         f"The kubelet offers devices that other living pods hold: {', '.join(sorted(devices))}"
         f" (held by {', '.join(keys) or 'pods that cannot be named'})."

@@ -79,8 +79,8 @@ def decide(
         known: uuid -> the devices of this node.
         other_resources: devices of other resources; the kubelet makes a call of its own for each resource.
     """
-    if sick := [uuid for uuid in sorted(devices) if uuid not in known or not known[uuid].is_healthy]:
-        return StartDecision(StartVerdict.UNHEALTHY, message=_sick(sick[0], known))
+    if unhealthy := [uuid for uuid in sorted(devices) if uuid not in known or not known[uuid].is_healthy]:
+        return StartDecision(StartVerdict.UNHEALTHY, message=_unhealthy_message(unhealthy[0], known))
     if holdings is None or not (holdings.entries or holdings.others):
         # A pod without an entry is gone: the kubelet writes this container's entry before it calls.
         return StartDecision(
@@ -125,7 +125,7 @@ def _places(devices: frozenset[str], holdings: PodDevices) -> list[tuple[str, st
     return sorted(place for place, ids in holdings.entries.items() if ids == devices)
 
 
-def _sick(uuid: str, known: Mapping[str, Device]) -> str:
+def _unhealthy_message(uuid: str, known: Mapping[str, Device]) -> str:
     if uuid not in known:
         return f"GPU {uuid} is not there any more. Delete the pod, so that it gets another GPU."
     reason = known[uuid].reason or "no reason given"

@@ -1,7 +1,8 @@
 """The kubelet's own record of devices: ``device-plugins/kubelet_internal_checkpoint``.
 
-Used while a pod is admitted (``preferred``, ``strategy``), before a container starts (``prestart``) and by
-the comparison with our annotations (``drift``). Reading it has no side effect on the kubelet.
+Used while a pod is admitted (``allocator``, ``allocation.held_elsewhere``), before a container starts
+(``prestart``) and by the comparison with our annotations (``drift``). Reading it has no side effect on the
+kubelet.
 
 Source: kubelet 1.37.1, cm/devicemanager/checkpoint: ``{"Data": {"PodDeviceEntries": [{"PodUID",
 "ContainerName", "ResourceName", "DeviceIDs": {"<NUMA node or -1>": [ids]}, "AllocResp"}],

@@ -31,7 +31,7 @@ class NvmlReport:
     versions: Versions | None = None
     """None: no driver responds."""
     ways: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
-    """How far GPUs are from each other (``ways.py``)."""
+    """How far GPUs are from each other (``pci_topology.py``)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

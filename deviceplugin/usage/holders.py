@@ -1,7 +1,7 @@
 """The holders of each device, from the kubelet's record, the pods of the node and their assignments; pure.
 
-Used by ``holders_page`` and ``measure``. The kubelet's record wins over an assignment (law L1); it keeps
-entries of pods that have ended, which hold nothing any more.
+Used by ``holders_page``, ``monitor``, ``squatters`` and ``usage_metrics``. The kubelet's record wins over an
+assignment (law L1); it keeps entries of pods that have ended, which hold nothing any more.
 """
 
 from collections.abc import Iterable, Mapping

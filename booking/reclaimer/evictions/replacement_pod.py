@@ -38,7 +38,7 @@ def replacement_pod(pod: WholePod, *, back: Back, reason: Reason) -> Json:
     often it was evicted and refused; what MAIA has granted it still counts. Either way what admission
     replaced is given back; name, namespace, labels, requests, tolerations and everything else of the
     containers stay. It names the pod that it replaces (``names.RECREATED_FROM``) and that pod's age
-    (``names.BORN``).
+    (``names.FIRST_CREATED``).
     """
     metadata, spec = _metadata(pod.metadata), _spec(pod)
     if back == "without-gpu":

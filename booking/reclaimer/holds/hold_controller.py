@@ -252,7 +252,7 @@ class HoldController:
     def _step(self, pod: Pod, snapshot: Snapshot, *, read: float | None = None) -> None:
         """One step for one hold; ``read``: when the API server said that the pod is so, if in this pass."""
         if pod.spec.node_name:
-            self._settle(pod)
+            self._resolve(pod)
             return
         hold = snapshot.holds.get(pod.metadata.uid)
         if hold is None:
@@ -336,9 +336,9 @@ class HoldController:
             timer.behind = now
         return timer.behind is not None and now - timer.behind < BEHIND_AT_MOST
 
-    def _settle(self, pod: Pod) -> None:
+    def _resolve(self, pod: Pod) -> None:
         """The pod is bound, by others: hold and bars have had their day. Our own Binding empties them."""
-        if not self._asked.is_due(("settle", pod.metadata.uid)):
+        if not self._asked.is_due(("resolve", pod.metadata.uid)):
             return
         meta = pod.metadata
         body = {"metadata": {"uid": meta.uid, "annotations": dict.fromkeys(names.WAITING_STATE)}}

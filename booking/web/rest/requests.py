@@ -170,9 +170,3 @@ class WhichModel(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     """Of which model."""
 
     model: Model | None = None
-
-
-class WithReason(_Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Why."""
-
-    reason: Reason | None = None

@@ -61,7 +61,7 @@ class Ledger:
         self._pods: dict[str, Meta] = {}
         self._holdings: dict[str, Holding] = {}
         self._assumed: dict[str, AssumedBind] = {}
-        self._graves: OrderedDict[str, str] = OrderedDict()
+        self._tombstones: OrderedDict[str, str] = OrderedDict()
         self._on_node: dict[str, set[str]] = {}
         self._holds: dict[str, Hold] = {}
         self._holds_on: dict[str, set[str]] = {}
@@ -109,13 +109,13 @@ class Ledger:
         known = self._pods.get(uid)
         if known and is_older(pod.metadata, known):
             return False
-        grave = self._graves.get(uid)
-        if grave is not None and not version_is_older(grave, pod.metadata.resource_version):
+        deleted_at = self._tombstones.get(uid)
+        if deleted_at is not None and not version_is_older(deleted_at, pod.metadata.resource_version):
             return False
         self._pods[uid] = Meta(uid=uid, resource_version=pod.metadata.resource_version)
         if pod.spec.node_name or is_terminal(pod):
             self._assumed.pop(uid, None)
-        self._claim(uid, self._effective(uid, holding_of(pod)))
+        self._set_holding(uid, self._effective(uid, holding_of(pod)))
         self._keep(uid, standing_hold(pod))
         self._nominate(uid, nominated(pod))
         return True
@@ -130,14 +130,14 @@ class Ledger:
         """
         if version and any(version_is_older(version, known) for known in self._versions(uid)):
             return
-        if version and not version_is_older(version, self._graves.get(uid, "")):
-            self._graves[uid] = version
-            self._graves.move_to_end(uid)
-            while len(self._graves) > TOMBSTONES:
-                self._graves.popitem(last=False)
+        if version and not version_is_older(version, self._tombstones.get(uid, "")):
+            self._tombstones[uid] = version
+            self._tombstones.move_to_end(uid)
+            while len(self._tombstones) > TOMBSTONES:
+                self._tombstones.popitem(last=False)
         self._pods.pop(uid, None)
         self._assumed.pop(uid, None)
-        self._claim(uid, None)
+        self._set_holding(uid, None)
         self._keep(uid, None)
         self._nominate(uid, None)
 
@@ -156,15 +156,15 @@ class Ledger:
         Does nothing for a pod that is already seen bound or gone: the objects say it all.
         """
         uid = pod.metadata.uid
-        if uid in self._graves or uid in self._holdings:
+        if uid in self._tombstones or uid in self._holdings:
             return
         self._assumed[uid] = AssumedBind(pod=pod, node=node, assignment=assignment)
-        self._claim(uid, holding_with(uid, node, assignment))
+        self._set_holding(uid, holding_with(uid, node, assignment))
 
     def forget_assumed(self, uid: str) -> None:
         """Take back what was assumed about a pod; nothing happens when the pod was seen bound meanwhile."""
         if self._assumed.pop(uid, None):
-            self._claim(uid, None)
+            self._set_holding(uid, None)
 
     def assumption(self, uid: str) -> AssumedBind | None:
         """The bind of a pod that is not seen yet."""
@@ -269,7 +269,7 @@ class Ledger:
         assumed = self._assumed.get(uid)
         return holding_with(uid, assumed.node, assumed.assignment) if assumed else holding
 
-    def _claim(self, uid: str, holding: Holding | None) -> None:
+    def _set_holding(self, uid: str, holding: Holding | None) -> None:
         before = self._holdings.get(uid)
         if before == holding:
             return
