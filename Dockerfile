@@ -48,7 +48,7 @@ RUN python3 -m compileall -q --invalidation-mode unchecked-hash /opt/gpu-booking
 
 # What all three run in: nothing is written, so the root file system may be read-only.
 FROM ${BASE} AS runtime
-# Nor byte code: what the base leaves uncompiled of Python's own library would be compiled anew at every start.
+# Nor byte code: what the base leaves uncompiled of Python's own library would be compiled again at every start.
 RUN python3 -m compileall -q --invalidation-mode unchecked-hash -x '(site|dist)-packages' \
     "$(python3 -c 'import sysconfig; print(sysconfig.get_path("stdlib"))')"
 ENV PYTHONPATH=/opt/gpu-booking PYTHONUNBUFFERED=1 PYTHONDONTWRITEBYTECODE=1

@@ -8,7 +8,7 @@ READY := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
 # Unit tests run in so many processes; a module stays in one of them.
 WORKERS ?= 2
-# Whatever is drawn at random is drawn anew each time, but where a landing is judged (.ci/run).
+# Whatever is drawn at random is drawn again each time, but where a landing is judged (.ci/run).
 DRAWS ?=
 # tests/long plays whole clusters for as long as it takes: make test-long.
 JUDGED := $(PYTEST) -q $(DRAWS) --durations=10 --durations-min=1 --ignore=tests/long --ignore=tests/gpu
@@ -66,7 +66,7 @@ controlplane: binaries ## Tests against a real API server
 e2e: binaries ## The story and a test per law, on whole clusters with real kubelets
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.e2e $(DRAWS)
 
-prove: binaries ## A test passes again and again, beside busy processes too (TEST=file::test N=10; GATE=1 N=5: make test)
+prove: binaries ## A test passes again and again, also next to busy processes (TEST=file::test N=10; GATE=1 N=5: make test)
 	@$(WITH_MAKE) $(BIN)/python -m tests.running.prove $(if $(GATE),--gate) $(if $(TEST),--test "$(TEST)") $(if $(N),--times $(N))
 
 flakes: $(READY) ## Tests that fell and passed when they were repeated: defects to mend before the next feature
@@ -81,7 +81,7 @@ soak: binaries ## What no run has time for: histories of 10,000 steps, every var
 chaos: binaries ## The chart's product under load while everything below and in it is killed (CHAOS_SECONDS=900, CHAOS_SEED)
 	@CHAOS_SECONDS=$${CHAOS_SECONDS:-900} $(WITH_MAKE) $(PYTEST) -q -s tests/long/chaos
 
-bench: binaries ## Measure, beside a floor in the same run, and describe the machine
+bench: binaries ## Measure, each with a floor in the same run, and describe the machine
 	@$(WITH_MAKE) $(BIN)/python -m tests.bench
 
 profile: $(READY) ## Draw where the extender's time goes at 1,000 nodes: a flame graph (OUT=profile.svg)
@@ -98,13 +98,13 @@ image: host $(READY) ## The three images, by Docker or, where there is none, by 
 	@$(BIN)/python -m devcluster.images
 
 ##@ Keep it
-docs: $(READY) ## Write the tables of docs/operations.md anew from the code
+docs: $(READY) ## Write the tables of docs/operations.md again from the code
 	@$(BIN)/python -m docs.generate
 
 proto: $(READY) ## Generate the gRPC code from proto/
 	@$(BIN)/python proto/generate.py
 
-lock: $(READY) ## Resolve the locks in requirements/ anew, with hashes and without any address
+lock: $(READY) ## Resolve the locks in requirements/ again, with hashes and without any address
 	@for extra in booking deviceplugin extender; do \
 	  $(BIN)/uv pip compile -q --universal --generate-hashes --no-header --python-version 3.11 \
 	    pyproject.toml --extra $$extra -o requirements/$$extra.txt; done

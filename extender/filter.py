@@ -67,7 +67,8 @@ class Filter:
         there = hold.node
         verdicts: dict[str, Reason | None] = dict.fromkeys(names, elsewhere(hold) if request.demand else None)
         if there in verdicts:
-            verdicts[there] = self._state.afresh(request, there) or self._state.promises(pod, request)(there)
+            reason = self._state.evaluate(request, there)
+            verdicts[there] = reason or self._state.promises(pod, request)(there)
         return uncached_answer(verdicts)
 
     def _sorted(self, pod: Pod, request: GpuRequest, names: tuple[str, ...]) -> tuple[Answer, frozenset[str]]:
@@ -75,12 +76,9 @@ class Filter:
         with self._state.index.class_of(request) as (equivalence, everything):
             asked = frozenset(names)
             is_whole = asked == everything and len(asked) == len(names)
-            other = (
-                {} if is_whole else {name: self._state.afresh(request, name) for name in asked - everything}
-            )
-            other |= {
-                name: self._state.afresh(request, name) for name in self._state.apart(request.uid) & asked
-            }
+            apart = self._state.apart(request.uid) & asked
+            alone = apart if is_whole else apart | (asked - everything)
+            other = {name: self._state.evaluate(request, name) for name in alone}
             if promised := self._state.promised(pod, request):
                 other |= _denied(promised, names, equivalence.fitting, other)
             spared = self._spared(request, names, equivalence.fitting, other)

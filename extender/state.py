@@ -160,9 +160,9 @@ class ClusterState(ClusterCache):
             with self.index.class_of(request) as (equivalence, _):
                 found = [name for name in nodes if name in equivalence.fitting and name not in alone]
         some = [name for name in alone if name in nodes]
-        return found + [name for name in some if self.afresh(request, name) is None]
+        return found + [name for name in some if self.evaluate(request, name) is None]
 
-    def afresh(self, request: GpuRequest, node: str) -> Reason | None:
+    def evaluate(self, request: GpuRequest, node: str) -> Reason | None:
         """Why a pod does not fit on a node, computed for this pod alone.
 
         Devices that it was given itself, by a bind that has no answer yet, do not block it.

@@ -64,7 +64,7 @@ def test_every_value_of_the_chart_that_is_named_is_one() -> None:
 def test_what_is_said_of_times_ports_and_leases_is_what_the_code_has() -> None:
     text = re.sub(r"\s+", " ", WRITTEN)
     defaults = {field.name: field.default for field in msgspec.structs.fields(Settings)}
-    assert f"A new leader waits {['no', 'one', 'two', 'three'][int(existing.SETTLES)]} seconds" in text
+    assert f"A new leader waits {['no', 'one', 'two', 'three'][int(existing.GRACE_SECONDS)]} seconds" in text
     assert f"for the Lease's {leader_election.TIMING.duration} s" in text
     assert existing.EVERY == 10
     assert "Renewed files are read within ten seconds" in text

@@ -10,7 +10,7 @@ spec:
 {{- end }}
 
 {{/*
-Puts a policy into force: whatever it refuses stands in the API server's audit log, too, with the policy's name.
+Puts a policy into force: whatever it refuses is in the API server's audit log, too, with the policy's name.
 Arguments: root, name.
 */}}
 {{- define "gpu-booking.in-force" -}}
@@ -37,7 +37,7 @@ matchExpressions:
 'system:serviceaccount:{{ .root.Release.Namespace }}:{{ .account }}'
 {{- end }}
 
-{{/* CEL: whether whoever asks is an administrator of GPU Booking, which is a matter of RBAC. */}}
+{{/* CEL: whether the caller is an administrator of GPU Booking, which is a matter of RBAC. */}}
 {{- define "gpu-booking.administers" -}}
 authorizer.group('gpu-booking.io').resource('bookings').check('administer').allowed()
 {{- end }}

@@ -1,4 +1,4 @@
-{{/* What a kube-scheduler is told that asks the extender about pods with GPUs. Arguments: root, url. */}}
+{{/* The configuration of a kube-scheduler that asks the extender about pods with GPUs. Arguments: root, url. */}}
 {{- define "gpu-booking.asking" -}}
 # Or the only node with a free GPU may not be among those that are looked at.
 percentageOfNodesToScore: 100
