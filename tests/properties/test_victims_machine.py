@@ -402,7 +402,7 @@ class VictimsMachine(Hearing):
         if self.steps_taken % 200 == 0:
             self.land.kube.forget_history()
             self.land.kube.calls.clear()
-            self.land.told.clear()
+            self.land.events.clear()
 
     def settle(self) -> None:
         """No more surprises: then everybody is served who can be, and nothing is left lying about."""

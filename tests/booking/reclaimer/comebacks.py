@@ -122,20 +122,20 @@ class Mortal(FakeKube):
 
 
 class Ears:
-    """What people are told."""
+    """The Events that were written."""
 
     def __init__(self) -> None:
-        self.told: list[tuple[str, str, str]] = []
+        self.events: list[tuple[str, str, str]] = []
 
     def normal(self, about: Pod, reason: str, message: str) -> None:
-        self.told.append((about.metadata.name, reason, message))
+        self.events.append((about.metadata.name, reason, message))
 
     def warning(self, about: Pod, reason: str, message: str) -> None:
-        self.told.append((about.metadata.name, reason, message))
+        self.events.append((about.metadata.name, reason, message))
 
     @property
     def reasons(self) -> list[str]:
-        return [reason for _, reason, _ in self.told]
+        return [reason for _, reason, _ in self.events]
 
 
 REFUSED: dict[str, Any] = {
@@ -211,7 +211,7 @@ class World:
         self.departure = self.process()
 
     # --- one round -------------------------------------------------------------------------------------
-    def news(self, *, pods: bool = True, templates: bool = True) -> None:
+    def sync(self, *, pods: bool = True, templates: bool = True) -> None:
         """Let the watches catch up."""
         selection = Selection(label_selector=SELECTED)
         if pods:
@@ -247,11 +247,11 @@ class World:
     def round(self, *, pods: bool = True, templates: bool = True) -> None:
         """Everybody does something; a death is followed by a fresh start, which reads both kinds once."""
         try:
-            self.news(pods=pods, templates=templates)
+            self.sync(pods=pods, templates=templates)
             self.pass_()
         except Killed:
             self.restart()
-            self.news()
+            self.sync()
         except (ApiError, ProtectedError):
             pass
         self.kubelet()

@@ -86,7 +86,7 @@ class Story(Scene):
     """
 
     def __init__(self, *, on_evict: str | None = None, executor: Executor = in_turn) -> None:
-        """Args: on_evict: how bob's pods wish to come back; executor: when what is asked aside is asked."""
+        """Args: on_evict: how bob's pods ask to come back; executor: runs what is asked in the background."""
         super().__init__(executor=executor)
         self.released = False
         self.deaths = 0
@@ -112,7 +112,7 @@ class Story(Scene):
         return self.departure
 
     def sync(self) -> None:
-        """Let both pictures catch up."""
+        """Let both caches catch up."""
         super().sync()
         ours = Selection(label_selector=f"{names.COMEBACK}=true")
         pods = self.kube.list(PODS, ours)

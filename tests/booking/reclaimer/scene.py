@@ -1,4 +1,4 @@
-"""A small cluster for the reclaimer's tests: API server in memory, clock, picture, and pods that leave."""
+"""A small cluster for the reclaimer's tests: API server in memory, clock, cache, and pods that leave."""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -44,11 +44,11 @@ class FakeLeaving:
     def __init__(self, kube: FakeKube) -> None:
         self._kube = kube
         self.left: list[tuple[str, str]] = []
-        """Name and reason of every pod that was told to go."""
+        """Name and reason of every pod that was evicted or ended."""
         self.foreseen: list[tuple[str, Back]] = []
         """Name of every pod that was likely to go, and how it was to come back."""
         self.why: dict[str, EvictionCause] = {}
-        """Name -> why it was last told to go."""
+        """Name -> the cause of its last eviction or end."""
         self.withdrawn: list[str] = []
         self.pardoned: list[str] = []
         self.wanted: frozenset[str] = frozenset()
@@ -59,7 +59,7 @@ class FakeLeaving:
         self.stuck: ApiError | None = None
         """What every call of ``reconcile`` raises."""
         self.meanwhile: Callable[[], object] = lambda: None
-        """What happens between the decision and the moment at which the pod would be told to go."""
+        """What happens between the decision and the eviction."""
 
     def foresee(self, pod: Pod, *, back: Back) -> None:
         self.foreseen.append((pod.metadata.name, back))
@@ -111,8 +111,8 @@ class Scene:
         self.clock = FakeClock(EPOCH)
         self.kube = FakeKube(self.clock)
         self.leaving = FakeLeaving(self.kube)
-        self.told: list[tuple[str, str, str]] = []
-        """Name, reason and sentence of every Event."""
+        self.events: list[tuple[str, str, str]] = []
+        """Name, reason and message of every Event."""
         self.executor = executor
         self.leads = True
         self.unready_reason: str | None = None
@@ -133,7 +133,7 @@ class Scene:
             self.cache,
             guards=Guards(leads=lambda: self.leads, unready_reason=lambda: self.unready_reason),
             leaving=self.departures(),
-            write_event=lambda pod, reason, message: self.told.append((pod.metadata.name, reason, message)),
+            write_event=lambda pod, reason, message: self.events.append((pod.metadata.name, reason, message)),
             terms=self.terms,
             metrics=self.metrics,
             executor=self.executor,
@@ -148,7 +148,7 @@ class Scene:
         return self.leaving
 
     def sync(self) -> None:
-        """Let the picture catch up with the API server."""
+        """Let the cache catch up with the API server."""
         pods = self.kube.list(PODS, Selection(field_selector=LIVING))
         nodes, leases, bookings = self.kube.list(NODES), self.kube.list(LEASES), self.kube.list(BOOKINGS)
         self.cache.replace_nodes(nodes.items, nodes.resource_version)
@@ -157,7 +157,7 @@ class Scene:
         self.cache.replace_pods(pods.items, pods.resource_version)
 
     def reconcile(self, times: int = 1) -> None:
-        """Passes of the reclaimer, each with a picture that has caught up."""
+        """Passes of the reclaimer, each with a cache that has caught up."""
         for _ in range(times):
             self.sync()
             self.reclaimer.reconcile()
@@ -190,7 +190,7 @@ class Scene:
         self._nodes.remove(node)
 
     def stop_agent(self, node: str) -> None:
-        """Its agent says goodbye."""
+        """Its agent announces that it stops."""
         self.silence(node)
         raw = self.kube.raw(LEASES, names.node_lease(node), namespace=names.NAMESPACE)
         self.kube.put(LEASES, merged(raw, {"metadata": {"annotations": {names.STOPPING: "now"}}}))
@@ -201,16 +201,16 @@ class Scene:
         self.renew()
 
     def silence_mirror(self) -> None:
-        """The Booking objects are not said to be true any more."""
+        """The mirror no longer confirms the Booking objects."""
         self._mirrored = False
 
     def hear_mirror(self) -> None:
-        """They are again."""
+        """It confirms them again."""
         self._mirrored = True
         self.renew()
 
     def renew(self) -> None:
-        """Agents and mirror show signs of life."""
+        """Agents and mirror renew their Leases."""
         for node in self._nodes:
             lease = a_lease(node)
             self.renew_lease(lease.metadata.name)
@@ -218,13 +218,13 @@ class Scene:
             self.renew_lease(names.MIRROR_LEASE)
 
     def renew_lease(self, name: str) -> None:
-        """Whoever has this Lease is well."""
+        """The holder of this Lease is alive."""
         meta = {"name": name, "namespace": names.NAMESPACE}
         renewed = self.clock.now().strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         self.kube.put(LEASES, {"metadata": meta, "spec": {"renewTime": renewed}})
 
     def book(self, name: str = "b-1", **more: Any) -> Booking:
-        """A Booking object: alice, 1 x A100 for two days from now on, unless told otherwise."""
+        """A Booking object: alice, 1 x A100 for two days from now on, unless given otherwise."""
         booking = a_booking(name, **more)
         spec = {
             key: getattr(booking.spec, key)
@@ -324,4 +324,4 @@ class Scene:
 
     def reasons(self, name: str) -> list[str]:
         """Reasons of the Events on a pod, in order."""
-        return [reason for pod, reason, _ in self.told if pod == name]
+        return [reason for pod, reason, _ in self.events if pod == name]

@@ -1,4 +1,4 @@
-"""Before a booking ends every pod that it covers is warned: each warning once, whoever leads (law L6)."""
+"""Before a booking ends every pod that it covers is warned: each warning once, under any leader (law L6)."""
 
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -36,7 +36,7 @@ def scene() -> Scene:
 
 
 def warnings(scene: Scene, name: str = "a") -> list[str]:
-    return [text for pod, reason, text in scene.told if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
+    return [text for pod, reason, text in scene.events if (pod, reason) == (name, names.BOOKING_ENDS_SOON)]
 
 
 def go_to(scene: Scene, before_the_end: timedelta, *, end: datetime = EPOCH + 2 * DAY) -> None:
@@ -45,17 +45,17 @@ def go_to(scene: Scene, before_the_end: timedelta, *, end: datetime = EPOCH + 2 
 
 
 def settle(scene: Scene) -> None:
-    """Whoever was also written to for another reason is told in the next second."""
+    """A pod that was also written for another reason is warned in the next second."""
     scene.reconcile()
     scene.after(2)
 
 
 def test_a_pod_is_warned_a_day_an_hour_and_a_quarter_of_an_hour_before(scene: Scene) -> None:
-    told = []
+    counts = []
     for before in (DAY + MINUTE, DAY, HOUR + MINUTE, HOUR, 16 * MINUTE, 15 * MINUTE, MINUTE):
         go_to(scene, before)
-        told.append(len(warnings(scene)))
-    assert told == [0, 1, 1, 2, 2, 3, 3]
+        counts.append(len(warnings(scene)))
+    assert counts == [0, 1, 1, 2, 2, 3, 3]
 
 
 def test_a_warning_says_when_what_happens_and_what_to_do(scene: Scene) -> None:
@@ -91,7 +91,7 @@ def test_a_warning_says_what_the_settings_will_do(action: EndAction, said: str, 
     assert said in warnings(scene)[0]
 
 
-def test_a_pod_that_waits_is_told_that_it_goes_on_waiting(scene: Scene) -> None:
+def test_the_warning_of_a_waiting_pod_says_that_it_goes_on_waiting(scene: Scene) -> None:
     scene.waiting("late")
     go_to(scene, HOUR)
     assert warnings(scene, "late")[0].endswith(
@@ -99,7 +99,7 @@ def test_a_pod_that_waits_is_told_that_it_goes_on_waiting(scene: Scene) -> None:
     )
 
 
-def test_a_pod_that_comes_late_hears_the_nearest_warning_alone(scene: Scene) -> None:
+def test_a_pod_that_comes_late_gets_only_the_nearest_warning(scene: Scene) -> None:
     go_to(scene, 10 * MINUTE)
     scene.waiting("late")
     settle(scene)
@@ -108,7 +108,7 @@ def test_a_pod_that_comes_late_hears_the_nearest_warning_alone(scene: Scene) -> 
     ]
 
 
-def test_a_process_that_starts_again_tells_nothing_twice(scene: Scene) -> None:
+def test_a_restarted_process_repeats_no_warning(scene: Scene) -> None:
     for before in (DAY, HOUR):
         go_to(scene, before)
         scene.restart()
@@ -173,7 +173,7 @@ def test_a_pod_that_was_changed_meanwhile_is_warned_once_and_in_the_next_pass(sc
     assert warnings(scene) == []
 
 
-def test_a_warning_that_could_not_be_written_is_not_told_and_tried_again(scene: Scene) -> None:
+def test_a_warning_that_could_not_be_written_has_no_event_and_is_tried_again(scene: Scene) -> None:
     scene.clock.advance(2 * 86400 - 3600)
     scene.renew()
     scene.kube.fail("PATCH", Unreachable(Request("PATCH", "/"), "connection refused"))
@@ -204,25 +204,25 @@ SECONDS: Final = st.integers(min_value=1, max_value=3 * 86400)
 LADDERS: Final = st.lists(SECONDS.map(lambda s: timedelta(seconds=s)), max_size=5).map(tuple)
 
 
-@given(ladder=st.one_of(st.just(WARNINGS), LADDERS), looks=st.lists(SECONDS, min_size=1, max_size=30))
-def test_whenever_somebody_looks_each_warning_is_given_once_and_the_nearest_one_in_time(
-    ladder: tuple[timedelta, ...], looks: list[int]
+@given(ladder=st.one_of(st.just(WARNINGS), LADDERS), times=st.lists(SECONDS, min_size=1, max_size=30))
+def test_whenever_it_is_checked_each_warning_is_given_once_and_the_nearest_one_in_time(
+    ladder: tuple[timedelta, ...], times: list[int]
 ) -> None:
-    end, told, given = EPOCH + 3 * DAY, None, []
-    for seconds in sorted(looks):
+    end, last, given = EPOCH + 3 * DAY, None, []
+    for seconds in sorted(times):
         clock = FakeClock(EPOCH)
         clock.advance(seconds)
         now = clock.now()
-        warned = next_warning(told, end, now, ladder) if now < end else None
+        warned = next_warning(last, end, now, ladder) if now < end else None
         passed = [before for before in ladder if end - now <= before]
         if warned:
             # What is said is true, and nothing nearer could be.
             assert warned == Warned(end, min(passed))
-            told = warned_of(a_pod("a").with_annotation(names.WARNED, encode_warned(warned)).obj)
-            assert told == warned
+            last = warned_of(a_pod("a").with_annotation(names.WARNED, encode_warned(warned)).obj)
+            assert last == warned
             given.append(warned.before)
         elif passed and now < end:
-            assert given, "Who is near the end has been warned."
+            assert given, "A pod near its end has been warned."
             assert given[-1] == min(passed)
     assert given == sorted(set(given), reverse=True), "Each once, ever nearer."
 
@@ -230,10 +230,10 @@ def test_whenever_somebody_looks_each_warning_is_given_once_and_the_nearest_one_
 @given(first=SECONDS, second=SECONDS, at=SECONDS)
 def test_another_end_starts_over(first: int, second: int, at: int) -> None:
     now = EPOCH
-    told = Warned(EPOCH + timedelta(seconds=first), 15 * MINUTE)
+    last = Warned(EPOCH + timedelta(seconds=first), 15 * MINUTE)
     end = EPOCH + timedelta(seconds=second)
     ladder = (timedelta(seconds=at),)
-    again = next_warning(told, end, now, ladder)
+    again = next_warning(last, end, now, ladder)
     fresh = next_warning(None, end, now, ladder)
     if first != second:
         assert again == fresh

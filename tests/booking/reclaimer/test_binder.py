@@ -34,8 +34,8 @@ def scene() -> Scene:
     return scene
 
 
-def told(scene: Scene, reason: str, message: str) -> None:
-    """What kube-scheduler says on the pod."""
+def scheduler_reports(scene: Scene, reason: str, message: str) -> None:
+    """kube-scheduler writes this condition on the pod."""
     condition = {"type": "PodScheduled", "status": "False", "reason": reason, "message": message}
     raw = scene.kube.raw(PODS, "a", namespace="default")
     scene.kube.put(PODS, merged(raw, {"status": {"conditions": [condition]}}))
@@ -45,7 +45,7 @@ def told(scene: Scene, reason: str, message: str) -> None:
 def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
     scene: Scene, message: str
 ) -> None:
-    told(scene, "SchedulerError", message)
+    scheduler_reports(scene, "SchedulerError", message)
     for _ in range(10):
         scene.after(BOUND_WITHIN)
     assert scene.held() is not None
@@ -56,17 +56,17 @@ def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
 def test_an_extender_that_has_not_heard_yet_that_the_victim_has_left_costs_the_pod_nothing(
     scene: Scene,
 ) -> None:
-    told(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
+    scheduler_reports(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
     for _ in range(10):
         scene.after(BOUND_WITHIN)
     assert scene.held() is not None
     assert scene.evicted() == ["b3"]
 
 
-def test_an_extender_that_sees_it_otherwise_for_longer_than_news_may_take_keeps_no_gpu_idle(
+def test_an_extender_that_disagrees_for_longer_than_events_may_take_keeps_no_gpu_idle(
     scene: Scene,
 ) -> None:
-    told(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
+    scheduler_reports(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")
     for _ in range(2 + int((BEHIND_AT_MOST + BOUND_WITHIN) / BOUND_WITHIN)):
         scene.after(BOUND_WITHIN)
     assert scene.annotation("a", names.BARRED) == "n0"
@@ -75,19 +75,19 @@ def test_an_extender_that_sees_it_otherwise_for_longer_than_news_may_take_keeps_
 @pytest.mark.parametrize(
     ("reason", "message"), [("SchedulerError", REFUSED), ("Unschedulable", DOES_NOT_FIT)]
 )
-def test_whom_the_scheduler_could_have_bound_loses_the_hold_as_before(
+def test_a_pod_that_the_scheduler_could_have_bound_loses_its_hold_as_before(
     scene: Scene, reason: str, message: str
 ) -> None:
-    told(scene, reason, message)
+    scheduler_reports(scene, reason, message)
     scene.after(0)
     scene.after(BOUND_WITHIN)
     assert scene.annotation("a", names.BARRED) == "n0"
 
 
 def test_an_extender_that_answers_again_is_given_the_whole_time_for_the_bind(scene: Scene) -> None:
-    told(scene, "SchedulerError", NO_ANSWER)
+    scheduler_reports(scene, "SchedulerError", NO_ANSWER)
     scene.after(BOUND_WITHIN)
-    told(scene, "Unschedulable", DOES_NOT_FIT)
+    scheduler_reports(scene, "Unschedulable", DOES_NOT_FIT)
     scene.after(0)
     scene.after(BOUND_WITHIN - 0.5)
     assert scene.held() is not None

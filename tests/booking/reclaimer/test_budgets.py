@@ -61,7 +61,7 @@ def test_without_a_limit_budgets_are_respected_for_ever_and_nothing_is_written()
     assert (scene.evicted(), since(scene)) == ([], None)
 
 
-def test_whoever_no_budget_protects_goes_first_whatever_it_loses() -> None:
+def test_a_pod_that_no_budget_protects_goes_first_whatever_it_loses() -> None:
     scene = scene_of("b1", "b2", "b3")
     wait(scene, 10)
     assert scene.evicted() == ["b0"]
@@ -117,7 +117,7 @@ def test_who_waits_for_another_reason_in_between_waits_the_whole_time_again() ->
 
 
 @pytest.mark.parametrize("text", ["long ago", "2020-01-01T00:00:00", "nan"])
-def test_a_mark_that_cannot_be_read_is_written_anew(text: str) -> None:
+def test_a_mark_that_cannot_be_read_is_written_again(text: str) -> None:
     scene = scene_of(*BOBS)
     scene.annotate("a", names.BUDGETS_SINCE, text)
     wait(scene, LIMIT / 2)

@@ -1,7 +1,7 @@
 """How often the API server is asked because of one eviction: from the hold to the comeback that is released.
 
-Counted are all calls of the controller's, reads as well, but for Events, which are told in a thread of their
-own, and counted apart here. The booked pod's: its hold, and the look at all Bookings before somebody loses
+Counted are all calls of the controller, reads as well, except Events, which are written in a thread of their
+own, and counted separately here. The booked pod's: its hold, and the read of all Bookings before a pod loses
 work. Its stamps would be written without any eviction, and are not there in these stories; its hold is
 removed by its Binding, which is posted in any case. The victim's: all that names it or its template.
 """
@@ -30,7 +30,7 @@ NO_STAMPS: Final = {names.BOOKING: "b-1", names.TERMINATE_AT: "2026-11-25T09:00:
 
 
 class Counted(Chain):
-    """A chain whose controller is told from everybody else who asks."""
+    """A chain that distinguishes the controller's calls from all others."""
 
     def api(self) -> Kube:
         """The process asks as itself."""
@@ -45,7 +45,7 @@ class Asked:
     victim: list[str]
     others: list[str]
     events: int
-    """Sentences that were told: one Event each, at the most."""
+    """Messages that were reported: at most one Event each."""
 
 
 def asked(scene: Chain, victim: str) -> Asked:
@@ -55,8 +55,8 @@ def asked(scene: Chain, victim: str) -> Asked:
     rest = [call for call in calls if call not in of_booked]
     of_victim = [call for call in rest if victim in call.path or victim in str(call.body)]
     others = [said(call) for call in rest if call not in of_victim]
-    told = len(scene.told) + len(scene.heard)
-    return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, told)
+    events = len(scene.events) + len(scene.heard)
+    return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, events)
 
 
 def _names(call: Call, pod: str) -> bool:
@@ -92,7 +92,7 @@ def served(scene: Chain, victim: str) -> None:
 
 
 def with_a_quick_watch(scene: Chain) -> None:
-    """The hold is there in the controller's picture when it asks for the next write but one."""
+    """The hold is there in the controller's cache when it asks for the next write but one."""
     scene.kube.before("PATCH", lambda: scene.kube.before("PATCH", scene.sync))
 
 

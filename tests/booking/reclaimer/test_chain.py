@@ -14,7 +14,7 @@ from tests.booking.reclaimer.scene import Scene
 
 
 class Heard:
-    """Writes down what is told."""
+    """Records the Events that are written."""
 
     def __init__(self, heard: list[tuple[str, str, str]]) -> None:
         self._heard = heard
@@ -43,7 +43,7 @@ class Chain(Scene):
         return self.departure
 
     def sync(self) -> None:
-        """Let both pictures catch up."""
+        """Let both caches catch up."""
         super().sync()
         ours = Selection(label_selector=f"{names.COMEBACK}=true")
         pods = self.kube.list(PODS, ours)

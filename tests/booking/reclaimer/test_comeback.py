@@ -178,7 +178,7 @@ def test_template_and_pod_name_the_one_that_they_stand_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "back"),
+    ("value", "back"),
     [
         (None, "without-gpu"),
         ("recreate-without-gpu", "without-gpu"),
@@ -187,6 +187,6 @@ def test_template_and_pod_name_the_one_that_they_stand_for() -> None:
         ("keep", "without-gpu"),
     ],
 )
-def test_a_pod_says_how_it_wishes_to_come_back_and_nonsense_is_no_wish(wish: str | None, back: str) -> None:
-    pod = a_pod().with_annotation(names.ON_EVICT, wish) if wish else a_pod()
+def test_a_pod_says_how_it_comes_back_and_nonsense_is_ignored(value: str | None, back: str) -> None:
+    pod = a_pod().with_annotation(names.ON_EVICT, value) if value else a_pod()
     assert on_eviction(pod.obj) == back

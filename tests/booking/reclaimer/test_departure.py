@@ -69,7 +69,7 @@ def test_an_eviction_is_for_this_pod_in_this_state_with_the_shorter_grace() -> N
     assert options["gracePeriodSeconds"] == 20
 
 
-def test_what_ends_says_why_beside_its_other_conditions() -> None:
+def test_a_pod_that_ends_has_a_condition_that_says_why_next_to_its_others() -> None:
     world = World("ended")
     world.kubelet_works = False
     world.round()
@@ -108,7 +108,7 @@ def test_a_pod_with_a_controller_is_left_to_it(reason: str) -> None:
 def test_a_disruption_budget_protects_from_eviction() -> None:
     world = World()
     world.kube.protect(world.victim.metadata.uid)
-    world.news()
+    world.sync()
     with pytest.raises(ProtectedError, match="team/p cannot be evicted now"):
         world.departure.leave(world.victim, world.why)
     world.wanted = False
@@ -131,7 +131,7 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
     world.round()
     assert world.templates == 1
     world.wanted = False
-    world.news()
+    world.sync()
     if by == "withdraw":
         world.departure.withdraw(world.victim.metadata.uid)
     else:
@@ -144,7 +144,7 @@ def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
 
 def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
     world = World()
-    world.news()
+    world.sync()
     world.departure.leave(world.victim, world.why)
     world.wanted = False
     world.departure.withdraw(world.victim.metadata.uid)
@@ -154,7 +154,7 @@ def test_a_withdrawal_after_the_eviction_changes_nothing() -> None:
 
 def test_leaving_again_and_again_asks_nothing_more() -> None:
     world = World()
-    world.news()
+    world.sync()
     world.departure.leave(world.victim, world.why)
     asked = len(world.asked)
     for _ in range(3):
@@ -163,7 +163,7 @@ def test_leaving_again_and_again_asks_nothing_more() -> None:
     assert len(world.asked) == asked
 
 
-def test_a_pod_that_was_created_anew_under_the_name_is_not_touched() -> None:
+def test_a_pod_that_was_created_again_under_the_name_is_not_touched() -> None:
     world = World()
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     again = world.kube.put(PODS, gpu_pod())
@@ -171,7 +171,7 @@ def test_a_pod_that_was_created_anew_under_the_name_is_not_touched() -> None:
     assert world.pod() == again
 
 
-def test_what_could_not_come_back_leaves_all_the_same_and_is_told_and_tried_for_ever() -> None:
+def test_a_pod_that_cannot_come_back_leaves_all_the_same_and_that_is_reported_and_retried() -> None:
     world = World()
     world.kube.fail("POST", refused("a policy forbids it"))
     world.round()
@@ -180,8 +180,8 @@ def test_what_could_not_come_back_leaves_all_the_same_and_is_told_and_tried_for_
         world.kube.fail("POST", refused("the policy still forbids it"))
     world.play()
     came_back(world)
-    told = [message for _, reason, message in world.ears.told if reason == names.COMEBACK_REFUSED]
-    assert told == [
+    messages = [message for _, reason, message in world.ears.events if reason == names.COMEBACK_REFUSED]
+    assert messages == [
         "This pod must leave, and as it is now it could not come back: a policy forbids it",
         "The pod cannot come back yet, and is tried again: the policy still forbids it",
     ]
@@ -201,7 +201,7 @@ def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
     world.kube.put(POD_TEMPLATES, {"metadata": {"name": "x", "namespace": NAMESPACE, "labels": labels}})
     name = f"{names.COMEBACK_PREFIX}x"
     world.kube.put(POD_TEMPLATES, {"metadata": {"name": name, "namespace": NAMESPACE, "labels": labels}})
-    world.news()
+    world.sync()
     world.departure.reconcile(frozenset())
     assert world.templates == 2
 
@@ -209,17 +209,17 @@ def test_a_template_that_only_looks_like_ours_is_left_alone() -> None:
 def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     world = World()
     other = world.kube.put(PODS, gpu_pod("q"))
-    world.news()
+    world.sync()
     for victim in (world.victim, other):
         world.departure.leave(victim, world.why)
     world.kubelet()
-    world.news()
+    world.sync()
     world.kube.fail("POST", refused())
     world.departure.reconcile(frozenset())
-    world.news()
+    world.sync()
     world.departure.reconcile(frozenset())
     world.kube.fail("POST", refused())
-    world.news()
+    world.sync()
     world.departure.reconcile(frozenset())
     found = [world.pod(name) for name in "pq"]
     assert [pod is not None and not asks_for_gpus(pod) for pod in found].count(True) == 1
@@ -227,7 +227,7 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
 
 def test_an_api_server_that_is_away_is_said_so() -> None:
     world = World()
-    world.news()
+    world.sync()
     world.kube.down = True
     with pytest.raises(Unreachable):
         world.departure.leave(world.victim, world.why)
@@ -239,7 +239,7 @@ def test_an_api_server_that_is_away_is_said_so() -> None:
 def test_a_failing_dry_run_is_tried_again() -> None:
     world = World()
     world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
-    world.news()
+    world.sync()
     with pytest.raises(DryRunError):
         world.departure.leave(world.victim, world.why)
     assert world.templates == 0
@@ -249,7 +249,7 @@ def test_a_failing_dry_run_is_tried_again() -> None:
 
 def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
     world = World()
-    world.news()
+    world.sync()
     for _ in range(REHEARSALS - 1):
         world.kube.fail("POST", ServerError(Request("POST", "pods"), Refusal(code=500)))
         with pytest.raises(DryRunError):
@@ -263,7 +263,7 @@ def test_nobody_keeps_a_gpu_because_a_webhook_is_broken_for_good() -> None:
     came_back(world)
 
 
-def test_somebody_elses_pod_of_that_name_stays_and_people_are_told() -> None:
+def test_somebody_elses_pod_of_that_name_stays_and_that_is_reported() -> None:
     world = World()
     while (now := world.pod()) is not None and now.metadata.uid == world.victim.metadata.uid:
         world.round()
@@ -345,7 +345,7 @@ def test_a_pod_that_completes_by_itself_needs_no_comeback() -> None:
     assert world.templates == 0
 
 
-def test_a_victim_that_is_told_but_not_guarded_yet_is_asked_for_ever_more_rarely() -> None:
+def test_a_victim_that_is_stored_but_not_guarded_yet_is_asked_about_ever_more_rarely() -> None:
     world = World()
     world.kube.dies_after = 3  # stored, not guarded
     world.round()
@@ -357,12 +357,12 @@ def test_a_victim_that_is_told_but_not_guarded_yet_is_asked_for_ever_more_rarely
     assert 1 < len(world.asked) - asked <= 10
 
 
-def test_news_of_pods_and_templates_wake_whoever_looks() -> None:
+def test_events_of_pods_and_templates_wake_the_loop() -> None:
     world = World()
     woken: list[str] = []
-    world.departure.seen.on_change(lambda: woken.append("look"))
+    world.departure.seen.on_change(lambda: woken.append("event"))
     seen = world.departure.seen
-    world.news()
+    world.sync()
     assert len(woken) == 3
     world.departure.leave(world.victim, world.why)
     assert len(woken) == 3
@@ -404,7 +404,7 @@ def test_law_l4_late_news_of_a_template_bring_nobody_back_twice() -> None:
     world.round()
     came_back(world)
     world.kube.delete(PODS, "p", namespace=NAMESPACE, grace_seconds=0)
-    world.news(templates=False)
+    world.sync(templates=False)
     world.departure.seen.templates.upsert(template)
     asked = len(world.asked)
     world.departure.reconcile(frozenset())
@@ -415,7 +415,7 @@ def test_law_l4_late_news_of_a_template_bring_nobody_back_twice() -> None:
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
 def test_a_decision_that_does_not_stand_any_more_takes_nobody(reason: str) -> None:
     world = World("ended" if reason == "ended" else "evicted")
-    world.news()
+    world.sync()
     with pytest.raises(TooLateError, match="team/p"):
         world.departure.leave(world.victim, world.why, still=lambda: False)
     pod = world.pod()
@@ -432,7 +432,7 @@ def test_a_decision_that_does_not_stand_any_more_takes_nobody(reason: str) -> No
 
 def test_what_was_prepared_too_late_serves_the_next_decision() -> None:
     world = World()
-    world.news()
+    world.sync()
     with pytest.raises(TooLateError):
         world.departure.leave(world.victim, world.why, still=lambda: False)
     world.play()

@@ -1,4 +1,4 @@
-"""When a victim must go: its notice, its own wish for one, and the word that its work is saved."""
+"""When a victim must go: its notice, the notice that it requests, and the word that its work is saved."""
 
 from datetime import datetime, timedelta
 
@@ -18,7 +18,7 @@ GARBAGE = ["", "5 minutes", "300", "PT", "-PT5M", "P1Y", "PT5M, please", "null",
 
 
 def victim(**annotations: str) -> Pod:
-    keys = {"wish": names.REQUESTED_NOTICE, "done": names.CHECKPOINT_DONE}
+    keys = {"requested": names.REQUESTED_NOTICE, "done": names.CHECKPOINT_DONE}
     builder = a_pod("b").of("bob").asks(1)
     for name, text in annotations.items():
         builder = builder.with_annotation(keys[name], text)
@@ -30,33 +30,36 @@ def said(instant: datetime) -> str:
     return instant.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-@given(policy=SECONDS, longest=SECONDS, wish=st.integers(0, 20_000))
-def test_the_longer_of_policy_and_wish_counts_and_the_wish_up_to_the_limit(
-    policy: float, longest: float, wish: int
+@given(policy=SECONDS, longest=SECONDS, requested=st.integers(0, 20_000))
+def test_the_longer_of_policy_and_request_counts_and_the_request_up_to_the_limit(
+    policy: float, longest: float, requested: int
 ) -> None:
     seconds = notice_seconds(
-        victim(wish=f"PT{wish}S"), EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest)
+        victim(requested=f"PT{requested}S"),
+        EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest),
     )
     assert seconds >= policy
-    assert seconds == max(policy, min(float(wish), longest))
+    assert seconds == max(policy, min(float(requested), longest))
 
 
-@given(policy=SECONDS, longest=SECONDS, wish=st.text(max_size=12) | st.sampled_from(GARBAGE))
-def test_whatever_a_pod_wishes_it_gets_the_policy_s_notice_and_no_more_than_the_limit(
-    policy: float, longest: float, wish: str
+@given(policy=SECONDS, longest=SECONDS, requested=st.text(max_size=12) | st.sampled_from(GARBAGE))
+def test_whatever_a_pod_requests_it_gets_the_policys_notice_and_no_more_than_the_limit(
+    policy: float, longest: float, requested: str
 ) -> None:
     terms = EvictionSettings(notice_seconds=policy, longest_notice_seconds=longest)
-    assert policy <= notice_seconds(victim(wish=wish), terms) <= max(policy, longest)
+    assert policy <= notice_seconds(victim(requested=requested), terms) <= max(policy, longest)
 
 
-@pytest.mark.parametrize("wish", GARBAGE)
-def test_a_wish_that_cannot_be_read_is_none(wish: str) -> None:
-    assert notice_seconds(victim(wish=wish), EvictionSettings(notice_seconds=7)) == 7
+@pytest.mark.parametrize("requested", GARBAGE)
+def test_a_request_that_cannot_be_read_is_ignored(requested: str) -> None:
+    assert notice_seconds(victim(requested=requested), EvictionSettings(notice_seconds=7)) == 7
 
 
-@pytest.mark.parametrize(("wish", "seconds"), [("PT5M", 300), (" PT90S\n", 90), ("P1D", 600), ("PT0S", 7)])
-def test_a_wish_is_a_duration_as_iso_8601_writes_it(wish: str, seconds: float) -> None:
-    assert notice_seconds(victim(wish=wish), EvictionSettings(notice_seconds=7)) == seconds
+@pytest.mark.parametrize(
+    ("requested", "seconds"), [("PT5M", 300), (" PT90S\n", 90), ("P1D", 600), ("PT0S", 7)]
+)
+def test_a_request_is_a_duration_as_iso_8601_writes_it(requested: str, seconds: float) -> None:
+    assert notice_seconds(victim(requested=requested), EvictionSettings(notice_seconds=7)) == seconds
 
 
 @given(over=SECONDS, after=st.floats(-10_000, 10_000, allow_nan=False), done=st.booleans())

@@ -52,12 +52,12 @@ def test_by_default_a_bare_pod_comes_back_without_a_gpu_and_a_controllers_stays(
     assert scene.exists("owned")
 
 
-def test_a_pod_that_stays_is_told_once_what_it_is_from_now_on() -> None:
+def test_one_event_says_what_a_pod_that_stays_is_from_now_on() -> None:
     scene = ended(EvictionSettings())
     scene.restart()
     scene.after(60)
     assert stamps(scene, "owned") == (None, None)
-    said = [text for name, reason, text in scene.told if (name, reason) == ("owned", names.BOOKING_ENDED)]
+    said = [text for name, reason, text in scene.events if (name, reason) == ("owned", names.BOOKING_ENDED)]
     assert len(said) == 1
     assert said[0] == (
         "The booking b-1 that covered this pod was over at 2026-11-23 10:00 UTC."
@@ -150,7 +150,7 @@ def test_a_booking_that_says_nothing_about_coming_back_brings_its_pods_back() ->
     assert scene.leaving.why["a"].back == "without-gpu"
 
 
-def test_a_pod_that_waits_is_told_that_it_goes_on_waiting() -> None:
+def test_the_event_of_a_waiting_pod_says_that_it_goes_on_waiting() -> None:
     scene = Scene()
     scene.add_node(unschedulable=True)
     scene.book(end=EPOCH + HOUR)
@@ -158,7 +158,7 @@ def test_a_pod_that_waits_is_told_that_it_goes_on_waiting() -> None:
     scene.reconcile()
     scene.after(3600)
     scene.reconcile(2)
-    said = [text for _, reason, text in scene.told if reason == names.BOOKING_ENDED]
+    said = [text for _, reason, text in scene.events if reason == names.BOOKING_ENDED]
     assert [text.partition("UTC. ")[2] for text in said] == ["It goes on waiting, without a booking."]
 
 
@@ -188,13 +188,13 @@ def test_an_end_that_was_moved_a_moment_ago_demotes_nobody() -> None:
     scene.renew()
     scene.sync()
     scene.end_booking(at=EPOCH + 2 * HOUR)
-    scene.reclaimer.reconcile()  # the picture still shows the old end
+    scene.reclaimer.reconcile()  # the cache still shows the old end
     scene.reconcile(2)
     assert decided(scene) == (None, None)
     assert stamps(scene, "owned") == ("b-1", "2026-11-23T11:00:00Z")
 
 
-def test_a_pod_that_the_next_booking_covers_at_once_is_not_told_that_it_lost_one() -> None:
+def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one() -> None:
     scene = Scene()
     scene.add_node()
     scene.book(end=EPOCH + HOUR)

@@ -76,7 +76,7 @@ def test_nothing_is_decided_while_our_watch_has_not_shown_yet_that_the_covered_p
     scene.renew()
     scene.sync()
     scene.bind("a", 0)
-    scene.reclaimer.reconcile()  # the picture still shows that it waits
+    scene.reclaimer.reconcile()  # the cache still shows that it waits
     assert ending(scene) is None
     scene.after(1)
     assert ending(scene) == ["uid-a"]
@@ -84,14 +84,14 @@ def test_nothing_is_decided_while_our_watch_has_not_shown_yet_that_the_covered_p
     assert scene.ended() == ["a"]
 
 
-def test_a_pod_is_told_once_and_looked_after_while_it_goes(scene: Scene) -> None:
+def test_a_pod_is_ended_once_and_followed_while_it_terminates(scene: Scene) -> None:
     scene.after(3600)
     scene.reconcile(3)
     scene.after(5)
     assert scene.ended() == ["a"]
 
 
-def test_who_ends_is_decided_once(scene: Scene) -> None:
+def test_the_pods_that_end_are_chosen_once(scene: Scene) -> None:
     scene.after(3600)
     assert ending(scene) == ["uid-a"]
     raw = scene.kube.raw(BOOKINGS, "b-1")
@@ -141,7 +141,7 @@ def test_an_end_that_was_moved_a_moment_ago_ends_nobody(scene: Scene) -> None:
 def test_an_end_that_is_moved_after_the_decision_spares_the_pod(scene: Scene) -> None:
     scene.after(3600)
     scene.end_booking(at=EPOCH + 2 * HOUR)
-    scene.reclaimer.reconcile()  # the picture still shows the old end
+    scene.reclaimer.reconcile()  # the cache still shows the old end
     scene.reconcile(2)
     assert scene.ended() == []
 
@@ -227,7 +227,7 @@ def older(*, hours: int) -> dict[str, object]:
     return {"metadata": {"creationTimestamp": at.strftime("%Y-%m-%dT%H:%M:%SZ")}}
 
 
-def test_who_stood_still_between_decision_and_end_looks_again_first(scene: Scene) -> None:
+def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(scene: Scene) -> None:
     def booked_meanwhile() -> None:
         scene.clock.advance(DECIDED_WITHIN + 0.1)
         scene.book("b-2")

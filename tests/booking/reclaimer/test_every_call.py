@@ -1,7 +1,8 @@
 """Hold, notice, eviction, comeback, end of the booking: each single call to the API server goes wrong once.
 
 The calls are those that an undisturbed run has made, reads as well, so a new call is covered by itself. What
-is asked aside is asked first or last: either way whoever dies has made all calls before, and none after.
+is asked in the background is asked first or last: either way a process that dies has made all calls before
+that one, and none after.
 """
 
 import functools
@@ -92,7 +93,7 @@ def test_whatever_becomes_of_any_one_call_the_end_is_the_same_where_what_is_aske
     assert story.deaths == (1 if fault in KILLS else 0)
 
 
-def test_undisturbed_one_that_wished_to_wait_comes_back_and_asks_for_its_gpu() -> None:
+def test_undisturbed_a_pod_that_asked_to_wait_comes_back_and_asks_for_its_gpu() -> None:
     ending = undisturbed("requeue").ending()
     assert ending["created"] == ["a", "b3"]
     assert (ending["b3"]["asks"], ending["b3"]["GPUs"], ending["b3"]["comes from the first"]) == (
@@ -104,13 +105,13 @@ def test_undisturbed_one_that_wished_to_wait_comes_back_and_asks_for_its_gpu() -
 
 @pytest.mark.parametrize("call", points("requeue"))
 @pytest.mark.parametrize("fault", KILLS)
-def test_killed_at_any_call_one_that_wished_to_wait_comes_back_the_same(fault: Fault, call: int) -> None:
+def test_killed_at_any_call_a_pod_that_asked_to_wait_comes_back_the_same(fault: Fault, call: int) -> None:
     story = disturbed({call: fault}, "requeue")
     assert story.ending() == undisturbed("requeue").ending()
     assert story.deaths == 1
 
 
-def test_undisturbed_one_that_wished_to_be_deleted_is_gone_and_alice_is_served() -> None:
+def test_undisturbed_a_pod_that_asked_to_be_deleted_is_gone_and_alice_is_served() -> None:
     ending = undisturbed("delete").ending()
     assert (ending["created"], ending["templates"], "b3" in ending) == ([], 0, False)
     assert ending["a"]["GPUs"]
@@ -118,7 +119,7 @@ def test_undisturbed_one_that_wished_to_be_deleted_is_gone_and_alice_is_served()
 
 @pytest.mark.parametrize("call", points("delete"))
 @pytest.mark.parametrize("fault", FAULTS)
-def test_whatever_becomes_of_any_one_call_one_that_wished_to_be_deleted_is_gone(
+def test_whatever_becomes_of_any_one_call_a_pod_that_asked_to_be_deleted_is_gone(
     fault: Fault, call: int
 ) -> None:
     story = disturbed({call: fault}, "delete")

@@ -1,4 +1,4 @@
-"""What does not hang on each other is asked at once, in threads or in turn: the same for whoever waits."""
+"""Independent calls are made at once, in threads or in turn: their caller gets the same answers."""
 
 import threading
 from collections.abc import Callable
@@ -21,11 +21,11 @@ def executor(request: pytest.FixtureRequest) -> Executor:
     return make()
 
 
-def test_the_answer_is_had_by_whoever_waits_for_it(executor: Executor) -> None:
+def test_the_caller_that_waits_gets_the_answer(executor: Executor) -> None:
     assert executor(lambda: 4711)() == 4711
 
 
-def test_an_error_is_heard_by_whoever_waits_for_the_answer(executor: Executor) -> None:
+def test_the_caller_that_waits_gets_the_error(executor: Executor) -> None:
     def fail() -> None:
         raise Unreachable(Request("GET", "pods"), "connection refused")
 
@@ -42,7 +42,7 @@ def test_an_answer_that_nobody_waits_for_hinders_nobody(executor: Executor) -> N
     assert executor(lambda: 1)() == 1
 
 
-def test_threads_work_while_their_caller_goes_on_and_beside_each_other() -> None:
+def test_threads_work_while_their_caller_goes_on_and_in_parallel() -> None:
     threads, meet = ThreadExecutor(), threading.Barrier(MOST + 1)
     answers = [threads(lambda: meet.wait(WITHIN)) for _ in range(MOST)]
     meet.wait(WITHIN)

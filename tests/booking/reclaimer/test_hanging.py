@@ -1,4 +1,4 @@
-"""Victims that hang, and room that others take: a booked pod waits for neither for ever."""
+"""Victims that hang, and room that others take: a booked pod waits for neither indefinitely."""
 
 from datetime import timedelta
 
@@ -17,7 +17,7 @@ GRACE = timedelta(seconds=30)
 
 @pytest.fixture
 def scene() -> Scene:
-    """``b3`` was told to go for alice's booked pod, with thirty seconds to stop, and does not."""
+    """``b3`` was evicted for alice's booked pod, with thirty seconds to stop, and does not."""
     scene = Scene()
     scene.add_node()
     scene.fill()
@@ -37,7 +37,7 @@ def test_a_victim_that_hangs_is_not_waited_for_and_another_is_found(scene: Scene
     scene.reconcile(2)
     assert scene.kept().victims == ("uid-b2",)
     assert scene.evicted() == ["b3", "b2"]
-    assert "default/b3 should have gone long ago" in " ".join(said for _, _, said in scene.told)
+    assert "default/b3 should have gone long ago" in " ".join(said for _, _, said in scene.events)
 
 
 def test_what_a_hanging_pod_holds_is_planned_with_for_nobody(scene: Scene) -> None:
@@ -49,7 +49,7 @@ def test_what_a_hanging_pod_holds_is_planned_with_for_nobody(scene: Scene) -> No
     assert scene.kept("c").victims == ("uid-b1",)
 
 
-def test_a_process_that_starts_again_does_not_begin_to_wait_anew(scene: Scene) -> None:
+def test_a_restarted_process_does_not_begin_to_wait_again(scene: Scene) -> None:
     scene.after((GRACE + HANGS_AFTER).total_seconds() - 1)
     scene.restart()
     scene.after(1)
@@ -108,7 +108,7 @@ def test_room_that_a_returned_victim_takes_costs_nobody_else_on_that_node_for_a_
     tight.opportunist("b2", 1, node="n0", minutes=0)
     tight.reconcile()
     assert tight.annotation("a", names.BARRED) == "n0"
-    assert "Nothing is kept for it on node n0 for a while" in " ".join(said for _, _, said in tight.told)
+    assert "Nothing is kept for it on node n0 for a while" in " ".join(said for _, _, said in tight.events)
     tight.reconcile(2)
     tight.after(3)
     assert tight.kept().node == "n1"

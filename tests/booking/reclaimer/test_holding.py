@@ -27,7 +27,7 @@ def scene() -> Scene:
     return scene
 
 
-def test_the_pod_that_loses_least_is_held_told_and_evicted(scene: Scene) -> None:
+def test_the_pod_that_loses_least_is_held_notified_and_evicted(scene: Scene) -> None:
     scene.reconcile()
     held = scene.kept()
     assert (held.node, held.devices, held.victims) == ("n0", ("GPU-n0-3",), ("uid-b3",))
@@ -40,7 +40,7 @@ def test_the_pod_that_loses_least_is_held_told_and_evicted(scene: Scene) -> None
     assert scene.leaving.wanted == {"uid-b3"}
 
 
-def test_nothing_is_evicted_before_the_hold_is_seen_in_our_own_picture(scene: Scene) -> None:
+def test_nothing_is_evicted_before_the_hold_is_seen_in_our_own_cache(scene: Scene) -> None:
     scene.sync()
     scene.reclaimer.reconcile()
     scene.reclaimer.reconcile()
@@ -48,7 +48,7 @@ def test_nothing_is_evicted_before_the_hold_is_seen_in_our_own_picture(scene: Sc
     assert scene.evicted() == []
 
 
-def test_a_hold_is_written_once_though_the_picture_lags(scene: Scene) -> None:
+def test_a_hold_is_written_once_though_the_cache_lags(scene: Scene) -> None:
     scene.sync()
     for _ in range(3):
         scene.reclaimer.reconcile()
@@ -66,7 +66,7 @@ def test_a_bound_pod_keeps_no_hold(scene: Scene) -> None:
     assert scene.evicted() == ["b3"]
 
 
-def test_a_hold_stands_as_long_as_its_victim_takes_to_leave(scene: Scene) -> None:
+def test_a_hold_is_kept_as_long_as_its_victim_takes_to_leave(scene: Scene) -> None:
     scene.reconcile(2)
     scene.after(BOUND_WITHIN + 1)
     scene.after(BOUND_WITHIN + 1)
@@ -74,7 +74,7 @@ def test_a_hold_stands_as_long_as_its_victim_takes_to_leave(scene: Scene) -> Non
     assert scene.evicted() == ["b3"]
 
 
-def test_the_victim_is_told_the_notice_before_it_is_evicted() -> None:
+def test_the_victim_gets_its_notice_before_it_is_evicted() -> None:
     scene = Scene(terms=EvictionSettings(notice_seconds=30))
     scene.add_node()
     scene.fill()
@@ -156,7 +156,7 @@ def test_nobody_leaves_for_a_pod_whose_booking_was_released(scene: Scene) -> Non
     assert scene.evicted() == []
 
 
-def test_a_victim_that_was_told_is_told_again_that_it_may_stay() -> None:
+def test_a_victim_with_a_notice_is_notified_when_it_may_stay() -> None:
     scene = Scene(terms=EvictionSettings(notice_seconds=30))
     scene.add_node()
     scene.fill()
@@ -174,7 +174,7 @@ def test_a_victim_that_was_told_is_told_again_that_it_may_stay() -> None:
 def test_nobody_leaves_for_a_pod_that_its_user_has_just_deleted(scene: Scene) -> None:
     scene.reconcile()
     scene.gone("a")
-    scene.reclaimer.reconcile()  # the picture still shows it
+    scene.reclaimer.reconcile()  # the cache still shows it
     assert scene.evicted() == []
 
 
@@ -227,7 +227,7 @@ def test_a_protected_victim_is_thought_of_again_after_a_while(scene: Scene) -> N
     assert scene.evicted() == ["b3"]
 
 
-def test_pods_that_are_protected_for_good_are_told_ever_more_rarely() -> None:
+def test_pods_that_are_protected_for_good_are_notified_ever_more_rarely() -> None:
     scene = Scene(terms=EvictionSettings(notice_seconds=0.5))
     scene.add_node()
     scene.fill()
@@ -237,8 +237,8 @@ def test_pods_that_are_protected_for_good_are_told_ever_more_rarely() -> None:
         scene.leaving.protected.add(name)
     for _ in range(600):
         scene.after(1)
-    told = [name for name, reason, _ in scene.told if reason == names.EVICTION_NOTICE]
-    assert {name: told.count(name) for name in set(told)} == {f"b{n}": 12 for n in range(4)}
+    notified = [name for name, reason, _ in scene.events if reason == names.EVICTION_NOTICE]
+    assert {name: notified.count(name) for name in set(notified)} == {f"b{n}": 12 for n in range(4)}
 
 
 def test_a_pod_that_is_not_bound_in_time_loses_the_hold_and_the_node_is_barred(scene: Scene) -> None:
@@ -331,7 +331,7 @@ def test_a_webhook_that_does_not_answer_is_held_against_no_victim(scene: Scene) 
     assert scene.evicted() == []
     scene.after(1)
     assert scene.evicted() == ["b3"]
-    assert [name for name, reason, _ in scene.told if reason == names.EVICTION_NOTICE] == ["b3"]
+    assert [name for name, reason, _ in scene.events if reason == names.EVICTION_NOTICE] == ["b3"]
 
 
 def test_who_does_not_lead_any_more_evicts_nobody(scene: Scene) -> None:
@@ -412,7 +412,7 @@ def test_a_stale_leader_loses_against_the_version_of_the_pod(scene: Scene) -> No
     assert scene.held() is None
 
 
-def test_who_stood_still_between_decision_and_eviction_looks_again_first(scene: Scene) -> None:
+def test_a_controller_that_stalled_between_decision_and_eviction_checks_again_first(scene: Scene) -> None:
     def booked_meanwhile() -> None:
         scene.clock.advance(DECIDED_WITHIN + 0.1)
         scene.book("b-2", user="bob", count=4)

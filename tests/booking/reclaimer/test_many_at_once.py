@@ -28,13 +28,13 @@ class Slow(Chain):
         return slow
 
     def _wait(self) -> None:
-        """Meanwhile the watches tell what has been written."""
+        """Meanwhile the watches deliver what has been written."""
         self.clock.advance(TAKES)
         self.renew()
         self.sync()
 
     def kubelets(self) -> None:
-        """Whoever was told to go has ended."""
+        """The pods that were evicted have ended."""
         for pod in self.kube.list(PODS).items:
             if is_terminating(pod) and not is_terminal(pod):
                 self.kube.finish(PODS, pod.metadata.name, namespace="default")
@@ -58,7 +58,7 @@ def scene() -> Slow:
     return slow
 
 
-def test_who_has_left_comes_back_though_others_still_have_to_be_told_to_go(scene: Slow) -> None:
+def test_a_pod_that_has_left_comes_back_though_others_still_have_to_be_evicted(scene: Slow) -> None:
     for _ in range(MANY):
         scene.sync()
         scene.reclaimer.reconcile()
@@ -66,8 +66,8 @@ def test_who_has_left_comes_back_though_others_still_have_to_be_told_to_go(scene
         if any(map(scene.has_returned, HIS)):
             break
     assert any(map(scene.has_returned, HIS))
-    untold = [name for name in HIS if scene.exists(name) and not is_terminating(scene.pod(name))]
-    assert [name for name in untold if not scene.has_returned(name)]
+    untouched = [name for name in HIS if scene.exists(name) and not is_terminating(scene.pod(name))]
+    assert [name for name in untouched if not scene.has_returned(name)]
 
 
 @pytest.fixture
@@ -92,15 +92,15 @@ def over() -> Slow:
 def test_who_ends_with_a_booking_and_who_comes_back_does_so_in_turn_and_nobody_is_forgotten(
     over: Slow,
 ) -> None:
-    longest, looks = 0.0, 0
+    longest, passes = 0.0, 0
     while not all(map(over.has_returned, HIS)):
         over.kubelets()
         over.sync()
         begun = over.clock.monotonic()
         over.reclaimer.reconcile()
-        longest, looks = max(longest, over.clock.monotonic() - begun), looks + 1
+        longest, passes = max(longest, over.clock.monotonic() - begun), passes + 1
         over.clock.advance(1)
         over.renew()
-        assert looks < 20 * MANY
-    # Sixteen pods with some ten calls each take as many seconds: no look saw to all of them.
+        assert passes < 20 * MANY
+    # Sixteen pods with some ten calls each take as many seconds: no pass handled all of them.
     assert longest < MANY / 2

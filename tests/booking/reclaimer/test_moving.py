@@ -1,4 +1,4 @@
-"""While nobody has been told to go, a place without victims is taken instead of theirs (law L3)."""
+"""While nobody has been evicted, a place without victims is taken instead of theirs (law L3)."""
 
 import pytest
 
@@ -11,7 +11,7 @@ from tests.booking.reclaimer.scene import Scene
 
 @pytest.fixture
 def scene() -> Scene:
-    """Alice's booked pod waits; ``b3`` has been told that it must leave for it in five minutes."""
+    """Alice's booked pod waits; ``b3`` has its notice to leave for it in five minutes."""
     scene = Scene(terms=EvictionSettings(notice_seconds=300))
     scene.add_node()
     scene.fill()
@@ -55,7 +55,7 @@ def test_at_the_last_moment_of_the_notice_it_is_not_too_late(scene: Scene) -> No
     assert scene.kept().victims == ()
 
 
-def test_once_the_victim_has_been_told_to_go_its_devices_are_waited_for(scene: Scene) -> None:
+def test_once_the_victim_has_been_evicted_its_devices_are_waited_for(scene: Scene) -> None:
     scene.after(300)
     assert scene.evicted() == ["b3"]
     scene.gone("b0")

@@ -1,4 +1,4 @@
-"""An administrator's order evicts the pod that it stands on, booked or not, and nobody else."""
+"""An administrator's order evicts the pod that it is written on, booked or not, and nobody else."""
 
 from datetime import timedelta
 from typing import Any
@@ -28,7 +28,9 @@ def scene() -> Scene:
 
 
 @pytest.mark.parametrize("name", ["a", "b"])
-def test_whom_an_order_names_is_evicted_once_and_told_by_whom_and_why(scene: Scene, name: str) -> None:
+def test_the_pod_that_an_order_names_is_evicted_once_with_who_ordered_it_and_why(
+    scene: Scene, name: str
+) -> None:
     scene.annotate(name, names.EVICT, ORDER)
     scene.reconcile(3)
     assert scene.leaving.left == [(name, "evicted")]
@@ -38,7 +40,7 @@ def test_whom_an_order_names_is_evicted_once_and_told_by_whom_and_why(scene: Sce
     assert why.back == "without-gpu"
 
 
-def test_it_comes_back_as_it_wishes(scene: Scene) -> None:
+def test_it_comes_back_as_its_annotation_says(scene: Scene) -> None:
     scene.annotate("a", names.ON_EVICT, "requeue")
     scene.annotate("a", names.EVICT, ORDER)
     scene.reconcile(2)

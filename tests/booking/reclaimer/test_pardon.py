@@ -50,7 +50,7 @@ def test_law_l4_who_may_stay_says_no_more_that_it_is_taken_away() -> None:
 
 def test_law_l4_whose_user_deletes_it_then_does_not_come_back() -> None:
     world = condemned()
-    world.news()
+    world.sync()
     world.pass_()
     world.user_deletes()
     world.play()
@@ -87,5 +87,5 @@ def test_a_pod_that_nothing_of_ours_guards_is_pardoned_too_and_others_words_stay
     chain.create(pod, {"metadata": {"ownerReferences": [OWNER]}, "status": status})
     chain.reconcile(2)
     assert has_condition(chain.pod("owned"), names.DISRUPTION_TARGET) != ours
-    stands = chain.kube.raw(PODS, "owned", namespace="default")["status"]["conditions"]
-    assert [one["reason"] for one in stands] == [reason]
+    conditions = chain.kube.raw(PODS, "owned", namespace="default")["status"]["conditions"]
+    assert [one["reason"] for one in conditions] == [reason]

@@ -1,4 +1,4 @@
-"""How victims part: each told its own time, and gone when that is over or its work is saved."""
+"""How victims leave: each notified of its own time, and gone when that is over or its work is saved."""
 
 from datetime import datetime, timedelta
 
@@ -13,15 +13,15 @@ from tests.booking.reclaimer.scene import Scene
 LOST = Unreachable(Request("PATCH", "/"), "connection refused")
 
 
-def scene_of(terms: EvictionSettings | None = None, *, gpus: int = 1, **wishes: str) -> Scene:
-    """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least. Wishes: for notice."""
+def scene_of(terms: EvictionSettings | None = None, *, gpus: int = 1, **notices: str) -> Scene:
+    """Alice's booked pod waits; bob's four have all A100s, ``b3`` has worked least. Notices: requested."""
     scene = Scene(terms=terms)
     scene.add_node()
     scene.fill()
     scene.book(count=gpus)
     scene.waiting("a", gpus)
-    for name, wish in wishes.items():
-        scene.annotate(name, names.REQUESTED_NOTICE, wish)
+    for name, notice in notices.items():
+        scene.annotate(name, names.REQUESTED_NOTICE, notice)
     return scene
 
 
@@ -93,7 +93,7 @@ def test_when_getting_ready_took_long_the_booked_pod_is_read_again() -> None:
     assert scene.evicted() == []
 
 
-def test_free_devices_are_waited_for_before_anybody_is_even_told() -> None:
+def test_free_devices_are_waited_for_before_anybody_is_even_notified() -> None:
     scene = scene_of(gpus=2)
     scene.gone("b0")
     scene.leaving.meanwhile = scene.sync
@@ -157,14 +157,14 @@ def test_two_victims_of_one_hold_have_their_own_times() -> None:
     assert scene.evicted() == ["b3", "b2"]
 
 
-@pytest.mark.parametrize("wish", ["never", "-PT5M", "P1000Y", ""])
-def test_a_wish_that_cannot_be_read_is_no_wish(wish: str) -> None:
-    scene = scene_of(b3=wish)
+@pytest.mark.parametrize("notice", ["never", "-PT5M", "P1000Y", ""])
+def test_a_request_that_cannot_be_read_is_ignored(notice: str) -> None:
+    scene = scene_of(b3=notice)
     scene.reconcile(2)
     assert scene.evicted() == ["b3"]
 
 
-def test_a_pod_may_wish_up_to_the_limit() -> None:
+def test_a_pod_may_request_notice_up_to_the_limit() -> None:
     scene = scene_of(EvictionSettings(longest_notice_seconds=30), b3="PT1H")
     scene.reconcile(2)
     assert "09:00:30Z" in (scene.annotation("b3", names.NOTICE) or "")
@@ -174,7 +174,7 @@ def test_a_pod_may_wish_up_to_the_limit() -> None:
     assert scene.evicted() == ["b3"]
 
 
-def test_what_was_promised_is_kept_though_the_pod_wishes_otherwise_later() -> None:
+def test_the_notice_that_was_given_is_kept_though_the_pod_requests_another_later() -> None:
     scene = scene_of(b3="PT20S")
     scene.reconcile(2)
     scene.annotate("b3", names.REQUESTED_NOTICE, "PT9M")
@@ -182,7 +182,7 @@ def test_what_was_promised_is_kept_though_the_pod_wishes_otherwise_later() -> No
     assert scene.evicted() == ["b3"]
 
 
-def test_a_process_that_starts_again_keeps_what_was_promised() -> None:
+def test_a_restarted_process_keeps_the_notice_that_was_given() -> None:
     scene = scene_of(EvictionSettings(notice_seconds=60))
     scene.reconcile(2)
     scene.after(40)
@@ -196,7 +196,7 @@ def test_a_process_that_starts_again_keeps_what_was_promised() -> None:
     assert scene.reasons("b3") == [names.EVICTION_NOTICE]
 
 
-def test_a_victim_that_could_not_be_told_at_once_has_its_whole_time_from_then() -> None:
+def test_a_victim_that_could_not_be_notified_at_once_has_its_whole_time_from_then() -> None:
     scene = scene_of(EvictionSettings(notice_seconds=30))
     scene.sync()
     scene.kube.before("PATCH", lambda: scene.kube.fail("PATCH", LOST))  # the hold is written, the notice not

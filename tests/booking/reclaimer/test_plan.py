@@ -343,7 +343,7 @@ def free_somewhere(snapshot: Snapshot, need: int) -> bool:
 
 
 def in_mind(snapshot: Snapshot, made: list[Plan]) -> int:
-    """How many devices those need who fit on what is free."""
+    """How many devices the pods need that fit on free ones."""
     planned = {one.pod.metadata.uid for one in made}
     waiting = (snapshot.pods[uid] for uid in snapshot.cover if uid not in planned)
     return sum(asked(pod) for pod in waiting if free_somewhere(snapshot, asked(pod)))

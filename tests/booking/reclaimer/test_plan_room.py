@@ -74,7 +74,7 @@ def test_room_that_one_plan_takes_is_not_there_for_the_next(tight: Scene) -> Non
     }
 
 
-def test_a_victim_who_makes_room_is_told_to_go_and_waited_for(tight: Scene) -> None:
+def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: Scene) -> None:
     with_cpu(tight, "a", "2")
     tight.reconcile(2)
     assert tight.kept("a").victims == ("uid-small",)

@@ -32,7 +32,7 @@ def test_who_does_not_lead_does_nothing(scene: Scene) -> None:
     assert writes(scene) == []
 
 
-def test_nothing_is_done_while_the_picture_cannot_be_trusted(scene: Scene) -> None:
+def test_nothing_is_done_while_the_cache_cannot_be_trusted(scene: Scene) -> None:
     scene.unready_reason = "There have been no events of pods from the API server for 150 seconds."
     scene.reconcile(3)
     assert writes(scene) == []
@@ -92,7 +92,7 @@ def test_a_device_that_is_not_kept_any_more_is_planned_with_when_everybody_can_s
     assert scene.held("c") is None  # a device is free for it
 
 
-def test_a_change_of_the_picture_wakes_the_loop(scene: Scene) -> None:
+def test_a_change_of_the_cache_wakes_the_loop(scene: Scene) -> None:
     stop = threading.Event()
     thread = threading.Thread(target=scene.reclaimer.run, args=(stop,))
     thread.start()

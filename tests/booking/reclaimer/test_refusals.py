@@ -1,4 +1,4 @@
-"""A pod that a kubelet refused comes back as it was: after its pause, once, tried for ever, and told."""
+"""A pod that a kubelet refused comes back: after its pause, once, retried indefinitely, and reported."""
 
 import pytest
 
@@ -14,7 +14,7 @@ WORDS = "Allocate failed due to no healthy devices present"
 
 
 def reconcile(world: World) -> None:
-    world.news()
+    world.sync()
     world.departure.reconcile(frozenset())
 
 
@@ -28,7 +28,7 @@ def came_back(world: World) -> Pod:
 
 
 def events(world: World, reason: str) -> list[str]:
-    return [message for _, told, message in world.ears.told if told == reason]
+    return [message for _, event, message in world.ears.events if event == reason]
 
 
 def forbidden(message: str) -> Forbidden:
@@ -44,8 +44,8 @@ def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
     assert first_created(pod) == world.victim.metadata.creation_timestamp
     kept = pod.metadata.annotations or {}
     ours = {key for key in kept if names.is_ours(key)}
-    told = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
-    assert ours == {names.USER, names.EVICTIONS, names.REFUSALS} | told
+    stamps = {names.COMEBACK_REASON, names.COMEBACK_MESSAGE, names.RECREATED_FROM, names.FIRST_CREATED}
+    assert ours == {names.USER, names.EVICTIONS, names.REFUSALS} | stamps
     assert (kept[names.EVICTIONS], kept[names.REFUSALS]) == ("2", "1")
     assert kept[names.MODEL] == "A100"
     assert pod.spec.node_name is None
@@ -126,7 +126,7 @@ def test_one_of_another_scheduler_is_not_touched() -> None:
     assert world.pod() == theirs
 
 
-def test_one_that_may_run_once_and_has_begun_stays_and_that_is_told_once() -> None:
+def test_one_that_may_run_once_and_has_begun_stays_and_that_is_reported_once() -> None:
     world = World("refused")
     world.kube.finish(PODS, "p", namespace=NAMESPACE)
     body = refused_pod()
@@ -140,7 +140,7 @@ def test_one_that_may_run_once_and_has_begun_stays_and_that_is_told_once() -> No
     assert world.ears.reasons == [names.COMEBACK_DROPPED]
 
 
-def test_while_the_api_server_would_not_take_it_it_stays_and_why_is_told() -> None:
+def test_while_the_api_server_refuses_it_it_stays_and_the_reason_is_reported() -> None:
     world = World("refused")
     reconcile(world)
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_a_quota_of_objects_that_is_full_while_it_is_there_does_not_keep_it() ->
     came_back(world)
 
 
-def test_a_webhook_that_is_down_keeps_it_for_ever_and_that_is_told_again_after_a_while() -> None:
+def test_a_webhook_that_is_down_keeps_it_indefinitely_and_that_is_reported_again_after_a_while() -> None:
     world = World("refused")
     reconcile(world)
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
@@ -205,7 +205,7 @@ def test_one_that_is_refused_keeps_no_other_from_coming_back() -> None:
     assert [pod.metadata.name for pod in came] == ["q"]
 
 
-def test_what_was_made_ready_for_an_eviction_is_made_anew_when_a_reboot_comes_first() -> None:
+def test_what_was_prepared_for_an_eviction_is_prepared_again_when_a_reboot_comes_first() -> None:
     world = World("evicted")
     world.kube.protect(world.victim.metadata.uid)
     world.round()

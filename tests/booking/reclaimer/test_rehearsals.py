@@ -13,7 +13,7 @@ from tests.booking.reclaimer.comebacks import NAMESPACE, World, gpu_pod
 ASKED = ["GET pods/p", "POST pods?dryRun=All"]
 
 
-def told(world: World) -> None:
+def evict(world: World) -> None:
     """It leaves."""
     pod = world.pod()
     assert pod is not None
@@ -24,7 +24,7 @@ def test_what_was_asked_ahead_is_not_asked_again() -> None:
     world = World()
     world.departure.foresee(world.victim, back="without-gpu")
     assert world.asked == ASKED
-    told(world)
+    evict(world)
     assert world.asked == [*ASKED, "POST podtemplates", "PATCH pods/p", "POST pods/p/eviction"]
 
 
@@ -42,7 +42,7 @@ def test_a_pod_that_has_changed_since_it_was_asked_about_is_asked_about_again() 
     world.departure.foresee(world.victim, back="without-gpu")
     change = {"metadata": {"labels": {"new": "yes"}}}
     world.kube.patch(PODS, "p", change, namespace=NAMESPACE)
-    told(world)
+    evict(world)
     assert world.asked.count("POST pods?dryRun=All") == 2
     world.play()
     back = world.pod()
@@ -54,7 +54,7 @@ def test_an_answer_that_is_too_old_is_not_used() -> None:
     world = World()
     world.departure.foresee(world.victim, back="without-gpu")
     world.clock.advance(DECIDED_WITHIN + 0.1)
-    told(world)
+    evict(world)
     assert world.asked[:4] == ASKED * 2
 
 
@@ -63,14 +63,14 @@ def test_an_answer_outlives_a_pass_in_which_the_hold_was_refused() -> None:
     world.departure.foresee(world.victim, back="without-gpu")
     world.departure.reconcile(frozenset())
     world.departure.foresee(world.victim, back="without-gpu")
-    told(world)
+    evict(world)
     assert world.asked.count("POST pods?dryRun=All") == 1
 
 
 def test_one_that_is_to_come_back_in_another_way_is_asked_about_again() -> None:
     world = World()
     world.departure.foresee(world.victim, back="as-it-was")
-    told(world)
+    evict(world)
     assert world.asked[:4] == ASKED * 2
     world.play()
     back = world.kube.get(WHOLE_PODS, "p", namespace=NAMESPACE)
@@ -83,7 +83,7 @@ def test_a_pod_that_is_deleted_while_it_is_asked_about_is_left_alone() -> None:
     world = World()
     world.kube.then = {1: world.user_deletes}
     world.departure.foresee(world.victim, back="without-gpu")
-    told(world)
+    evict(world)
     assert not any("eviction" in asked for asked in world.asked)
     assert world.templates == 0
 
@@ -119,8 +119,8 @@ def test_that_the_api_server_could_not_be_asked_is_heard_when_the_pod_leaves() -
     world.kube.then = {1: _no_answer}
     world.departure.foresee(world.victim, back="without-gpu")
     with pytest.raises(Unreachable):
-        told(world)
-    told(world)
+        evict(world)
+    evict(world)
     pod = world.pod()
     assert pod is not None
     assert is_terminating(pod)

@@ -28,7 +28,7 @@ TERMS: Final = EvictionSettings(restart_cost_seconds=60)
 
 
 class World:
-    """A picture to which random things happen."""
+    """A cache to which random things happen."""
 
     def __init__(self, random: Random) -> None:
         self.random = random
@@ -51,14 +51,14 @@ class World:
         self.cache.apply_lease(a_lease(name))
         return node
 
-    def tell(self, raw: dict[str, Any]) -> None:
+    def update(self, raw: dict[str, Any]) -> None:
         """A pod has changed."""
         self.version += 1
         raw = merged(raw, {"metadata": {"resourceVersion": str(self.version)}})
         self.cache.apply_pod(msgspec.convert(raw, Pod))
 
     def a_pod(self, user: str, gpus: int) -> dict[str, Any]:
-        """With some CPU, and sometimes with wishes about its neighbours."""
+        """With some CPU, and sometimes with rules about its neighbours."""
         self.created += 1
         raw = a_pod(f"p{self.created}").of(user).asks(gpus).created(self.clock.now()).raw
         raw["metadata"]["labels"] = {"app": self.random.choice("ab")}
@@ -92,7 +92,7 @@ class World:
             case 0 | 1 | 2:
                 self._bound()
             case 3 | 4:
-                self.tell(self.a_pod("alice", self.random.randint(1, 3)))
+                self.update(self.a_pod("alice", self.random.randint(1, 3)))
             case 5:
                 self._leaves()
             case 6:
@@ -116,16 +116,16 @@ class World:
             raw["spec"]["nodeName"] = name
             started = self.clock.now() - timedelta(seconds=self.random.choice((0, 60, 60, 500)))
             raw["status"] = {"startTime": started} if self.random.random() < 0.8 else {}
-            self.tell(raw)
+            self.update(raw)
 
     def _leaves(self) -> None:
         pods = list(self.cache.pods.values())
         if pods:
             raw = msgspec.to_builtins(self.random.choice(pods))
             if self.random.random() < 0.5:
-                self.tell(merged(raw, {"metadata": {"deletionTimestamp": "2026-11-23T09:00:00Z"}}))
+                self.update(merged(raw, {"metadata": {"deletionTimestamp": "2026-11-23T09:00:00Z"}}))
             else:
-                self.tell(merged(raw, {"status": {"phase": "Succeeded"}}))
+                self.update(merged(raw, {"status": {"phase": "Succeeded"}}))
 
     def _changes(self) -> None:
         pods = list(self.cache.pods.values())
@@ -139,7 +139,7 @@ class World:
                 )
             )
             raw = msgspec.to_builtins(self.random.choice(pods))
-            self.tell(merged(raw, {"metadata": {"annotations": {key: value}}}))
+            self.update(merged(raw, {"metadata": {"annotations": {key: value}}}))
 
     def _namespace(self) -> None:
         said = {names.NEVER_EVICT: self.random.choice(("true", "no"))}
@@ -151,11 +151,11 @@ class World:
         for one in made:
             raw = msgspec.to_builtins(one.pod)
             text = msgspec.json.encode(one.hold).decode()
-            self.tell(merged(raw, {"metadata": {"annotations": {names.HOLD: text}}}))
+            self.update(merged(raw, {"metadata": {"annotations": {names.HOLD: text}}}))
 
 
 def tried_out(snapshot: Snapshot, outlook: PlanningInputs) -> list[Plan]:
-    """What is planned when every set on every node is looked at."""
+    """The plan when every set on every node is tried."""
     return plan(snapshot, outlook, search=Everything)
 
 

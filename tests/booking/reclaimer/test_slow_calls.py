@@ -13,7 +13,7 @@ from tests.fakes.aside import afterwards
 PASSES = 8
 
 
-def told_with(seconds: float, executor: Executor = in_turn) -> Story:
+def story_with(seconds: float, executor: Executor = in_turn) -> Story:
     story = Story(executor=executor)
     story.brittle.takes = lambda: story.clock.advance(seconds)
     story.play()
@@ -22,19 +22,19 @@ def told_with(seconds: float, executor: Executor = in_turn) -> Story:
 
 @pytest.mark.parametrize("executor", [in_turn, afterwards])
 @pytest.mark.parametrize("seconds", [0.3, 0.7, 1.0, 1.5])
-def test_an_eviction_and_an_end_are_not_put_off_for_ever(seconds: float, executor: Executor) -> None:
-    ending = told_with(seconds, executor).ending()
+def test_an_eviction_and_an_end_are_not_put_off_indefinitely(seconds: float, executor: Executor) -> None:
+    ending = story_with(seconds, executor).ending()
     assert (ending["created"], ending["released"], ending["templates"]) == (["a", "b3"], True, 0)
 
 
-def test_nobody_goes_by_a_look_that_is_too_old_when_it_is_answered() -> None:
-    story = told_with(DECIDED_WITHIN + 0.1)
+def test_nobody_is_evicted_by_a_check_that_is_too_old_when_it_is_answered() -> None:
+    story = story_with(DECIDED_WITHIN + 0.1)
     assert "create pods eviction" not in story.brittle.calls
     assert story.ending()["created"] == []
 
 
 class Slow(Chain):
-    """A chain whose controller waits for each answer, while the watches tell what has been written."""
+    """A chain whose controller waits for each answer, while the watches deliver what has been written."""
 
     def __init__(self, seconds: float, executor: Executor) -> None:
         self._seconds = seconds

@@ -211,7 +211,7 @@ def test_the_injected_token_goes_with_its_mounts_and_the_users_volumes_stay() ->
         assert after[group][0]["volumeMounts"] == mounts[1:]
 
 
-def test_labels_and_wishes_stay_and_our_own_keys_do_not() -> None:
+def test_labels_and_requests_stay_and_our_own_keys_do_not() -> None:
     meta = metadata_after(
         labels={"app": "x", names.COMEBACK: "true"},
         annotations={

@@ -1,4 +1,4 @@
-"""What leaves for a booked pod, and what is kept for it, are devices that it wishes (law L3)."""
+"""What leaves for a booked pod, and what is kept for it, are devices that it requests (law L3)."""
 
 import pytest
 
@@ -34,12 +34,12 @@ def held(scene: Scene) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         (names.NOT_UUID, "GPU-n0-3, GPU-n0-2", 1),
     ],
 )
-def test_a_pod_that_has_what_is_wished_leaves(scene: Scene, key: str, text: str, index: int) -> None:
+def test_a_pod_that_has_what_is_requested_leaves(scene: Scene, key: str, text: str, index: int) -> None:
     scene.annotate("a", key, text)
     assert held(scene) == [((f"GPU-n0-{index}",), (f"uid-b{index}",))]
 
 
-def test_nobody_leaves_for_a_wish_that_no_device_meets(scene: Scene) -> None:
+def test_nobody_leaves_for_a_request_that_no_device_meets(scene: Scene) -> None:
     scene.annotate("a", names.MIN_MEMORY, "200Gi")
     assert held(scene) == []
 
@@ -51,7 +51,7 @@ def test_a_free_device_that_does_not_do_spares_nobody(scene: Scene) -> None:
     assert held(scene) == [(("GPU-n0-2",), ("uid-b2",))]
 
 
-def test_a_hold_on_what_is_not_wished_any_more_is_let_go_of(scene: Scene) -> None:
+def test_a_hold_on_what_is_no_longer_requested_is_released(scene: Scene) -> None:
     hold = Hold(node="n0", devices=("GPU-n0-3",), victims=("uid-b3",))
     pod = scene.snapshot().pods["uid-a"]
     assert hold_status(pod, hold, scene.snapshot()).problem is None

@@ -1,4 +1,4 @@
-"""A running pod that its owner's booking does not cover where it stands stays, and loses nothing by it."""
+"""A running pod that its owner's booking does not cover where it runs stays, and loses nothing by it."""
 
 from datetime import timedelta
 
@@ -36,12 +36,12 @@ def scene() -> Scene:
     return scene
 
 
-def test_it_is_told_once_and_carries_no_booking(scene: Scene) -> None:
+def test_it_gets_one_event_and_carries_no_booking(scene: Scene) -> None:
     assert scene.annotation("a", names.BOOKING) is None
-    told = [text for name, reason, text in scene.told if (name, reason) == ("a", names.NOT_ADOPTED)]
-    assert told == [message(scene.pod("a"), "b-1")]
-    assert "b-1" in told[0]
-    assert "n0" in told[0]
+    messages = [text for name, reason, text in scene.events if (name, reason) == ("a", names.NOT_ADOPTED)]
+    assert messages == [message(scene.pod("a"), "b-1")]
+    assert "b-1" in messages[0]
+    assert "n0" in messages[0]
 
 
 def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(scene: Scene) -> None:
@@ -54,9 +54,9 @@ def test_when_a_booked_pod_needs_its_gpu_it_comes_back_with_its_request(scene: S
     assert scene.leaving.why["a"].back == "as-it-was"
 
 
-@pytest.mark.parametrize(("wish", "back"), [("delete", "never"), ("recreate-without-gpu", "without-gpu")])
-def test_what_it_wishes_for_that_is_done(scene: Scene, wish: str, back: str) -> None:
-    scene.annotate("a", names.ON_EVICT, wish)
+@pytest.mark.parametrize(("value", "back"), [("delete", "never"), ("recreate-without-gpu", "without-gpu")])
+def test_it_comes_back_as_its_annotation_says(scene: Scene, value: str, back: str) -> None:
+    scene.annotate("a", names.ON_EVICT, value)
     scene.after(3600)
     scene.waiting("b", 2, user="bob")
     scene.reconcile()

@@ -57,7 +57,7 @@ def test_a_pod_behind_our_own_gate_waits_for_us() -> None:
 
 
 class Shown:
-    """A controller's picture, and what is shown of it."""
+    """A controller's cache, and the metrics about it."""
 
     def __init__(self) -> None:
         self.clock = FakeClock(EPOCH)
@@ -120,7 +120,7 @@ def test_the_age_of_the_mirrors_lease_grows_until_it_is_renewed(shown: Shown) ->
     assert shown.says("mirror_lease_age_seconds") == 70
 
 
-def test_the_age_of_the_news_is_shown(shown: Shown) -> None:
+def test_the_staleness_of_the_cache_is_shown(shown: Shown) -> None:
     assert isnan(shown.says("cache_staleness_seconds"))
     shown.staleness = 151.0
     assert shown.says("cache_staleness_seconds") == 151

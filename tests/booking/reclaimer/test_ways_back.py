@@ -13,7 +13,7 @@ from tests.booking.reclaimer.comebacks import NAMESPACE, World
 from tests.booking.reclaimer.test_departure import came_back, refused, until_due
 
 
-def test_one_that_wished_to_wait_comes_back_as_it_was_and_counts_its_evictions() -> None:
+def test_a_pod_that_asked_to_wait_comes_back_as_it_was_and_counts_its_evictions() -> None:
     stamps = {
         names.USER: "bob",
         names.EVICTIONS: "1",
@@ -59,7 +59,7 @@ def test_one_that_is_not_to_come_back_is_gone_and_says_by_whose_hand(reason: str
 
 @pytest.mark.parametrize("killed", [False, True])
 @pytest.mark.parametrize("seen", [False, True])
-def test_what_was_made_ready_before_the_wish_was_to_be_deleted_is_undone(*, seen: bool, killed: bool) -> None:
+def test_what_was_prepared_before_the_pod_asked_to_be_deleted_is_undone(*, seen: bool, killed: bool) -> None:
     world = World()
     uid = world.victim.metadata.uid
     world.kube.protect(uid)
@@ -75,7 +75,7 @@ def test_what_was_made_ready_before_the_wish_was_to_be_deleted_is_undone(*, seen
     assert world.templates == 0
 
 
-def test_what_was_made_ready_otherwise_is_made_anew() -> None:
+def test_what_was_prepared_otherwise_is_prepared_again() -> None:
     world = World()
     uid = world.victim.metadata.uid
     world.kube.protect(uid)
@@ -170,30 +170,30 @@ def test_a_budget_that_is_passed_over_keeps_nobody_and_the_condition_says_why(*,
         came_back(world)
 
 
-def test_why_it_cannot_come_back_is_told_anew_where_the_reason_changes_and_otherwise_seldom() -> None:
+def test_why_it_cannot_come_back_is_reported_again_when_the_reason_changes_and_otherwise_seldom() -> None:
     world = World()
     until_due(world)
     for number in range(60):
         world.kube.fail("POST", refused("exceeded quota" if number < 30 else "a policy forbids it"))
         world.round()
         world.clock.advance(60)
-    told = [message for _, reason, message in world.ears.told if reason == names.COMEBACK_REFUSED]
+    messages = [message for _, reason, message in world.ears.events if reason == names.COMEBACK_REFUSED]
     quota, policy = (
         f"The pod cannot come back yet, and is tried again: {why}"
         for why in ("exceeded quota", "a policy forbids it")
     )
-    assert told == [quota, quota, policy, policy]
+    assert messages == [quota, quota, policy, policy]
     world.play()
     came_back(world)
 
 
-def test_a_webhook_that_is_down_is_told_as_well() -> None:
+def test_a_webhook_that_is_down_is_reported_as_well() -> None:
     world = World()
     until_due(world)
     down = ServerError(Request("POST", "pods"), Refusal(code=500, message="failed calling webhook"))
     world.kube.fail("POST", down)
     world.round()
-    assert world.ears.told[-1] == (
+    assert world.ears.events[-1] == (
         "p",
         names.COMEBACK_REFUSED,
         "The pod cannot come back yet, and is tried again: failed calling webhook",
