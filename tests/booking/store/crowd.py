@@ -41,9 +41,9 @@ DAYS: Final = 40
 LONGEST: Final = 8
 LIMITS: Final = Limits(cooldown=Duration(), shortest=Duration(seconds=3600))
 LONG: Final = 2000
-"""Days in which there is always room for whoever is killed again and again."""
+"""Days in which there is always room for a process that is killed again and again."""
 EVERY: Final = 0.05
-"""Seconds between two looks of whoever looks on."""
+"""Seconds between two reads of the observer."""
 MISSED: Final = 1 / 200
 """Of the refusals where a booking needs one node, fewer than this are needless in the mean of many crowds,
 and fewer than twice of it in any: the search for places has a limit (docs/rules.md)."""
@@ -53,13 +53,13 @@ CROWD: Final = 3
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is, and what is wished for.
+    """What there is, and what is requested.
 
     Args:
         devices: node -> GPUs.
-        topology: of all wishes.
-        most: GPUs of a wish.
-        begins_today: whether one wish of three begins at once. What has begun is not moved any more.
+        topology: of all requests.
+        most: GPUs of a request.
+        begins_today: whether one request of three begins at once. What has begun is no longer moved.
         kept: so many bookings of twelve are not taken back.
     """
 
@@ -101,16 +101,16 @@ class Refusal:
 
 
 @dataclass
-class Told:
+class Answers:
     """Everything that was answered."""
 
     kept: dict[int, Record] = field(default_factory=dict)
     """Change -> a booking as that change has left it."""
     answered: dict[int, datetime] = field(default_factory=dict)
-    """Change -> when that was told: what a booking has got then, it has from then on."""
+    """Change -> when that was answered: what a booking has got then, it has from then on."""
     refused: list[Refusal] = field(default_factory=list)
     seen: list[tuple[datetime, list[Record]]] = field(default_factory=list)
-    """When somebody looked, and what was stored then."""
+    """When the store was read, and what was stored then."""
 
     def states(self) -> list[list[Record]]:
         """What was booked after each change, from none on."""
@@ -139,8 +139,8 @@ def a_service(store: Store, scene: Scene, clock: Clock | None = None) -> Booking
     return BookingService(store, clock or FakeClock(), LIMITS, lambda: capacity)
 
 
-def a_wish(dice: Dice, scene: Scene, days: int = DAYS) -> BookingRequest:
-    """In the next weeks, for which there are far more wishes than GPUs."""
+def request_for(dice: Dice, scene: Scene, days: int = DAYS) -> BookingRequest:
+    """In the next weeks, for which there are far more requests than GPUs."""
     start = None if dice.below(3) == 0 and scene.begins_today else day(1 + dice.below(days))
     return BookingRequest(
         model=A100,
@@ -163,10 +163,10 @@ def a_change(dice: Dice, scene: Scene, record: Record) -> Change:
 
 
 class Crowd:
-    """Writers at one service, and what they are told."""
+    """Writers at one service, and their answers."""
 
     def __init__(self, store: Store, scene: Scene, seed: int) -> None:
-        self.told = Told()
+        self.answers = Answers()
         self._store = store
         self._scene = scene
         self._seed = seed
@@ -189,23 +189,23 @@ class Crowd:
             if record and (record.start < day(1) or dice.below(12) >= self._scene.kept):
                 self._end(record)
 
-    def look_on(self, over: threading.Event) -> None:
-        """See what is stored, again and again; in the end, too."""
+    def observe(self, over: threading.Event) -> None:
+        """Read what is stored, again and again; in the end, too."""
         while True:
             is_last = over.wait(EVERY)
             stored = self._store.records_ending_after(day(-1))
-            self.told.seen.append((self._clock.now(), stored))
+            self.answers.seen.append((self._clock.now(), stored))
             if is_last:
                 return
 
     def _create(self, dice: Dice, user: str) -> Record | None:
-        request, now = a_wish(dice, self._scene), self._clock.now()
+        request, now = request_for(dice, self._scene), self._clock.now()
         wanted = Wanted(user, request.start or now, request.end, request.count)
         return self._asked(wanted, lambda: self._service.create(somebody(user), request))
 
     def _change(self, dice: Dice, record: Record) -> Record:
-        wish = msgspec.structs.asdict(a_change(dice, self._scene, record))
-        said = {name: value for name, value in wish.items() if value is not UNSET}
+        wanted_change = msgspec.structs.asdict(a_change(dice, self._scene, record))
+        said = {name: value for name, value in wanted_change.items() if value is not UNSET}
         becomes = msgspec.structs.replace(record, **said)
         start = max(becomes.start, self._clock.now())
         wanted = Wanted(record.user, start, becomes.end, becomes.count, changing=record.id)
@@ -224,59 +224,59 @@ class Crowd:
         except RefusedError:
             refusal = Refusal(wanted, before, self._store.change())
             with self._lock:
-                self.told.refused.append(refusal)
+                self.answers.refused.append(refusal)
             return None
 
     def _keep(self, record: Record) -> Record:
         with self._lock:
-            self.told.kept[record.change] = record
-            self.told.answered.setdefault(record.change, self._clock.now())
+            self.answers.kept[record.change] = record
+            self.answers.answered.setdefault(record.change, self._clock.now())
         return record
 
 
-def crowd(store: Store, scene: Scene, seed: int, *, each: int) -> Told:
+def crowd(store: Store, scene: Scene, seed: int, *, each: int) -> Answers:
     """Let all writers ask so many times; what they were answered."""
     made = Crowd(store, scene, seed)
     over = threading.Event()
     with ThreadPoolExecutor(WRITERS + 1) as pool:
-        looking = pool.submit(made.look_on, over)
+        observer = pool.submit(made.observe, over)
         list(pool.map(lambda number: made.write(number, each), range(WRITERS)))
         over.set()
-        looking.result()
-    return made.told
+        observer.result()
+    return made.answers
 
 
-def wrong(store: Store, scene: Scene, told: Told) -> Iterator[str]:
-    """Everything that is wrong with what was answered and with what is stored."""
-    states = told.states()
+def wrong(store: Store, scene: Scene, answers: Answers) -> Iterator[str]:
+    """Everything that is wrong with the answers and with the store."""
+    states = answers.states()
     stored = store.read(lambda reading: {each.id: each for each in reading.ending_after(day(-1))})
-    for at, seen in told.seen:
+    for at, seen in answers.seen:
         if problem := spoilt(seen, scene, at):
             yield problem
     if {key: _fixed(each) for key, each in stored.items()} != {each.id: _fixed(each) for each in states[-1]}:
         yield "what is stored is not what was answered"
-    for change, record in told.kept.items():
+    for change, record in answers.kept.items():
         if record.cancelled or record.released:
             continue
-        start = max(record.start, told.answered[change])
+        start = max(record.start, answers.answered[change])
         wanted = Wanted(record.user, start, record.end, record.count, changing=record.id)
         if is_hindered(states[change - 1], wanted, scene):
             yield f"granted against the rules: {record}"
         if _most(states[change], start, record.end) > scene.gpus:
             yield f"overbooked by change {change}: {record}"
     if scene.topology != "single-node":
-        yield from (f"refused without a reason: {refusal}" for refusal in unfounded(scene, told))
+        yield from (f"refused without a reason: {refusal}" for refusal in unfounded(scene, answers))
 
 
-def unfounded(scene: Scene, told: Told) -> list[Refusal]:
+def unfounded(scene: Scene, answers: Answers) -> list[Refusal]:
     """What was refused though it could have been had.
 
     On one node the search for places has a limit, and misses some that are found by trying everything.
     """
-    states = told.states()
+    states = answers.states()
     return [
         refusal
-        for refusal in told.refused
+        for refusal in answers.refused
         if not any(
             is_hindered(state, refusal.wanted, scene) for state in states[refusal.before : refusal.after + 1]
         )
@@ -294,7 +294,7 @@ def overbooked(records: Iterable[Record], scene: Scene, since: datetime) -> list
 
 
 def spoilt(records: Iterable[Record], scene: Scene, now: datetime) -> str | None:
-    """What is wrong with the places of bookings from now on; None where they hold, or the sum is enough."""
+    """The fault in the places of bookings from now on; None where they hold, or the sum is enough."""
     live = {record.id: record for record in records if record.cancelled is None and record.end > now}
     if not any(record.topology == "single-node" and record.count > 1 for record in live.values()):
         return None
@@ -307,7 +307,7 @@ def _fixed(record: Record) -> Record:
 
 
 def is_hindered(state: list[Record], wanted: Wanted, scene: Scene) -> bool:
-    """Whether there is a reason to refuse a wish: by the sum, or by trying everything."""
+    """Whether there is a reason to refuse a request: by the sum, or by trying everything."""
     others = [each for each in state if each.id != wanted.changing]
     if any(each.user == wanted.user and each.released is None for each in others):
         return True
@@ -315,10 +315,10 @@ def is_hindered(state: list[Record], wanted: Wanted, scene: Scene) -> bool:
         return True
     if scene.topology != "single-node":
         return False
-    wish = a_record(
+    record = a_record(
         wanted.start, wanted.end, id="wanted", user=wanted.user, count=wanted.count, topology="single-node"
     )
-    return not has_a_placement([*others, wish], scene.devices)
+    return not has_a_placement([*others, record], scene.devices)
 
 
 def _most(state: list[Record], start: datetime, end: datetime) -> int:
@@ -328,9 +328,9 @@ def _most(state: list[Record], start: datetime, end: datetime) -> int:
     return max(sum(each.count for each in there if each.start <= at < each.end) for at in instants)
 
 
-def lost(told: Iterable[Record], stored: Mapping[str, Record]) -> Iterator[str]:
+def lost(answers: Iterable[Record], stored: Mapping[str, Record]) -> Iterator[str]:
     """What was answered and is not stored; what has become of a booking since has a later change."""
-    for answer in told:
+    for answer in answers:
         found = stored.get(answer.id)
         if found is None:
             yield f"answered, and not stored: {answer}"
@@ -341,13 +341,13 @@ def lost(told: Iterable[Record], stored: Mapping[str, Record]) -> Iterator[str]:
 
 
 def main(url: str, seed: int, scene: Scene) -> None:
-    """Book, change and give back for ever, telling each answer: until somebody kills this process."""
+    """Book, change and give back, and print each answer, until this process is killed."""
     days = LONG if scene is ANYWHERE else DAYS
     with closing(open_store(url)) as store:
         clock = FakeClock()
         service, lock = a_service(store, scene, clock), threading.Lock()
 
-        def tell(record: Record) -> None:
+        def report(record: Record) -> None:
             with lock:
                 sys.stdout.write(f"{msgspec.json.encode(record).decode()}\n")
                 sys.stdout.flush()
@@ -359,18 +359,18 @@ def main(url: str, seed: int, scene: Scene) -> None:
                 attempt += 1
                 who = somebody(f"u{seed}-{number}-{attempt}")
                 try:
-                    record = service.create(who, a_wish(dice, scene, days))
+                    record = service.create(who, request_for(dice, scene, days))
                 except RefusedError:
                     continue
-                tell(record)
+                report(record)
                 if dice.below(2):
                     with suppress(RefusedError):
                         record = service.change(who, record.id, a_change(dice, scene, record))
-                        tell(record)
+                        report(record)
                 if dice.below(10) < 7:
                     clock.advance(1)
                     has_begun = record.state(clock.now()) == "active"
-                    tell((service.release if has_begun else service.cancel)(who, record.id))
+                    report((service.release if has_begun else service.cancel)(who, record.id))
 
         with ThreadPoolExecutor(WRITERS) as pool:
             list(pool.map(writer, range(WRITERS)))

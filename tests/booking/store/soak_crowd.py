@@ -36,11 +36,11 @@ def test_l5_every_crowd_gets_exactly_what_there_is(tmp_path: Path) -> None:
         for kind, (name, scene) in product(KINDS, SCENES.items()):
             here = f"{kind}, {name}, seed {seed}"
             with closing(open_store(a_database(kind, tmp_path / here.replace(", ", "-")))) as store:
-                told = crowd(store, scene, seed, each=200)
-                sys.stdout.write(f"{here}: {len(told.kept)} kept, {len(told.refused)} refused\n")
-                assert list(wrong(store, scene, told)) == [], here
+                answers = crowd(store, scene, seed, each=200)
+                sys.stdout.write(f"{here}: {len(answers.kept)} kept, {len(answers.refused)} refused\n")
+                assert list(wrong(store, scene, answers)) == [], here
             if scene is ON_ONE_NODE:
-                shares.append(len(unfounded(scene, told)) / len(told.refused))
+                shares.append(len(unfounded(scene, answers)) / len(answers.refused))
                 assert shares[-1] < 2 * MISSED, here
         if clock.monotonic() > deadline:
             break

@@ -1,4 +1,4 @@
-"""What the database keeps beside bookings."""
+"""What the database keeps besides bookings."""
 
 from datetime import timedelta
 from typing import Any
@@ -98,17 +98,17 @@ def test_an_exemption_without_a_reason_is_refused_by_the_schema(store: Store) ->
 
 
 def test_the_audit_is_read_newest_first_page_by_page(store: Store) -> None:
-    told = [
+    entries = [
         an_entry(1, reason="β", before={"a": [1]}, after={"a": None}),
         an_entry(2, actor="bob"),
         an_entry(3, subject="b-1"),
     ]
-    store.write(lambda writing: [writing.audit(entry) for entry in told])
+    store.write(lambda writing: [writing.audit(entry) for entry in entries])
     with store.reading() as reading:
         found = reading.audit_page(after=None, limit=2)
         assert [each.subject for each in found] == ["b-1", "b-2"]
         rest = reading.audit_page(after=found[-1].number, limit=2)
-        assert rest == [msgspec.structs.replace(told[0], number=rest[0].number)]
+        assert rest == [msgspec.structs.replace(entries[0], number=rest[0].number)]
         assert [each.at for each in reading.audit_page(after=None, limit=9, subject="b-1")] == [
             day(3),
             day(1),

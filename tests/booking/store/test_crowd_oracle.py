@@ -1,4 +1,4 @@
-"""The oracle of the crowd finds what is overbooked, and nothing else."""
+"""The oracle of the crowd finds overbooked times, and nothing else."""
 
 from tests.booking.store.crowd import ANYWHERE, overbooked
 from tests.fakes.records import a_record, day

@@ -54,7 +54,7 @@ def test_nothing_is_said_of_a_file_that_is_there(store: Store) -> None:
     store.check()
 
 
-def test_whoever_asks_while_the_process_ends_is_told_that_it_is_closed(
+def test_a_call_while_the_process_ends_is_refused_because_the_store_is_closed(
     path: Path, ask: Callable[[Store], object]
 ) -> None:
     store = open_store(f"sqlite:///{path}")
@@ -63,7 +63,7 @@ def test_whoever_asks_while_the_process_ends_is_told_that_it_is_closed(
         ask(store)
 
 
-def test_l9_a_missing_file_is_told_and_not_created_anew(
+def test_l9_a_missing_file_is_reported_and_not_created_again(
     store: Store, path: Path, ask: Callable[[Store], object]
 ) -> None:
     path.unlink()
@@ -72,13 +72,15 @@ def test_l9_a_missing_file_is_told_and_not_created_anew(
     assert not path.exists()
 
 
-def test_l9_a_folder_that_has_gone_is_told(store: Store, path: Path, ask: Callable[[Store], object]) -> None:
+def test_l9_a_folder_that_has_gone_is_reported(
+    store: Store, path: Path, ask: Callable[[Store], object]
+) -> None:
     shutil.rmtree(path.parent)
     with pytest.raises(StoreGoneError, match="is gone"):
         ask(store)
 
 
-def test_l9_another_file_in_its_place_is_told(
+def test_l9_another_file_in_its_place_is_reported(
     store: Store, path: Path, other: Path, ask: Callable[[Store], object]
 ) -> None:
     other.replace(path)
@@ -99,7 +101,7 @@ def test_l9_even_a_copy_of_itself_is_another_file(
 
 
 @pytest.mark.parametrize("command", [("cp", "{other}", "{path}"), ("truncate", "-s0", "{path}")])
-def test_l9_another_content_of_the_same_file_is_told(
+def test_l9_another_content_of_the_same_file_is_reported(
     store: Store, path: Path, other: Path, command: tuple[str, ...], ask: Callable[[Store], object]
 ) -> None:
     # By another process: to open and close it here would take away SQLite's locks on it.
@@ -110,7 +112,7 @@ def test_l9_another_content_of_the_same_file_is_told(
     assert path.read_bytes() == before
 
 
-def test_l9_another_store_id_in_the_same_file_is_told(
+def test_l9_another_store_id_in_the_same_file_is_reported(
     store: Store, path: Path, ask: Callable[[Store], object]
 ) -> None:
     with closing(sqlite3.connect(path)) as connection, connection:

@@ -15,7 +15,7 @@ PATIENCE = 60
 
 
 class Disk:
-    """Runs wishes; the first turn waits until it is let go."""
+    """Runs requests; the first turn waits until it is let go."""
 
     def __init__(self) -> None:
         self.turns: list[int] = []

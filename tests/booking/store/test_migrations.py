@@ -1,4 +1,4 @@
-"""Forward and back, on real databases: nothing that was stored is lost or looks different."""
+"""Forward and back, on real databases: nothing that was stored is lost or read differently."""
 
 import shutil
 import sqlite3

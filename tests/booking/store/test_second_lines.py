@@ -1,4 +1,4 @@
-"""What the schema sees to, should the judgement before it be wrong, and that it allows what is right."""
+"""What the schema ensures if the decision before it is wrong, and that it allows what is right."""
 
 from contextlib import closing
 from datetime import datetime
@@ -149,7 +149,7 @@ def test_l5_the_schema_allows_exactly_what_a_naive_count_allows(store: Store, se
     dice, kept = Dice(seed), dict[str, Record]()
     for number in range(120):
         start = dice.below(12)
-        wish = a_record(
+        wanted = a_record(
             day(start),
             day(start + 1 + dice.below(5)),
             id=f"b-{number}",
@@ -158,18 +158,20 @@ def test_l5_the_schema_allows_exactly_what_a_naive_count_allows(store: Store, se
         )
         changed = list(kept.values())[dice.below(len(kept))] if kept and dice.below(5) < 2 else None
         if changed:
-            wish = msgspec.structs.replace(wish, id=changed.id, user=changed.user)
-        others = [record for record in kept.values() if record.id != wish.id]
+            wanted = msgspec.structs.replace(wanted, id=changed.id, user=changed.user)
+        others = [record for record in kept.values() if record.id != wanted.id]
         fits = all(
-            peak(others, day(each), day(each + 1)) + wish.count <= 4
+            peak(others, day(each), day(each + 1)) + wanted.count <= 4
             for each in range(18)
-            if wish.start <= day(each) < wish.end
+            if wanted.start <= day(each) < wanted.end
         )
         try:
             if changed:
-                kept[wish.id] = replace(store, wish, by=guard(4))
+                kept[wanted.id] = replace(store, wanted, by=guard(4))
             else:
-                kept[wish.id] = store.write(lambda writing, wish=wish: writing.add(wish, guard=guard(4)))
+                kept[wanted.id] = store.write(
+                    lambda writing, wanted=wanted: writing.add(wanted, guard=guard(4))
+                )
         except StoreError:
             assert not fits
         else:

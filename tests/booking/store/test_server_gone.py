@@ -81,7 +81,7 @@ def test_a_server_that_dies_within_a_transaction_stores_nothing_of_it(
     assert add(store, "b-1") == 1
 
 
-def test_a_server_that_stands_still_is_not_waited_for_and_has_lost_nothing_when_it_goes_on(
+def test_a_stopped_server_is_not_waited_for_and_has_lost_nothing_when_it_goes_on(
     server: PostgresServer,
 ) -> None:
     server.start()
@@ -98,7 +98,7 @@ def test_a_server_that_stands_still_is_not_waited_for_and_has_lost_nothing_when_
 
 
 class Writers:
-    """They book for ever, one booking after another, whatever they are answered."""
+    """They book indefinitely, one booking after another, whatever the answer."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -139,7 +139,7 @@ class Writers:
         self._over.set()
 
 
-def test_whoever_writes_while_the_server_goes_is_told_so_and_what_was_answered_is_stored(
+def test_a_writer_whose_server_goes_gets_an_error_and_what_was_answered_is_stored(
     store: Store, server: PostgresServer
 ) -> None:
     writers = Writers(store)

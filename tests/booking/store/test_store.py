@@ -114,7 +114,7 @@ def test_a_booking_is_found_for_its_owner_or_for_who_asks_for_anybodys(store: St
 
 @pytest.mark.parametrize("text", ["\0", "b-1\0"])
 def test_what_postgresql_takes_for_no_text_is_no_id(store: Store, text: str) -> None:
-    """The server refuses a NUL as if it were ill; who asks for it would be told to try again soon."""
+    """The server refuses a NUL as if it were ill; a caller would be asked to try again soon."""
     with store.reading() as reading:
         found = reading.find(None, text), reading.block(text), reading.exemption(text)
     assert found == (None, None, None)

@@ -1,4 +1,4 @@
-"""Whoever waits for a server that does not answer is woken; nobody else is."""
+"""A call that waits for a server that does not answer is woken; no other is."""
 
 import socket
 from collections.abc import Iterator
