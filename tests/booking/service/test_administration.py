@@ -179,8 +179,8 @@ def test_a_page_of_bookings_that_no_list_has_is_refused(service: BookingService,
 
 
 def a_block(service: BookingService, **more: Any) -> Any:
-    wish: dict[str, Any] = {"node": "n0", "start": day(1), "end": day(3), "reason": "new fans"}
-    return service.add_block(ROOT, **{**wish, **more})
+    fields: dict[str, Any] = {"node": "n0", "start": day(1), "end": day(3), "reason": "new fans"}
+    return service.add_block(ROOT, **{**fields, **more})
 
 
 def test_what_is_blocked_cannot_be_booked_until_it_is_given_back(service: BookingService) -> None:
@@ -239,14 +239,14 @@ def test_over_maintenance_is_not_listed(service: BookingService, clock: FakeCloc
 
 
 def an_exemption(service: BookingService, **more: Any) -> Any:
-    wish: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "user": "alice",
         "start": day(0),
         "end": day(10),
         "limits": {"longest": "P30D"},
         "reason": "a deadline",
     }
-    return service.add_exemption(ROOT, **{**wish, **more})
+    return service.add_exemption(ROOT, **{**fields, **more})
 
 
 def test_an_exemption_holds_for_its_user_and_its_time_alone(
@@ -301,7 +301,7 @@ def test_an_exemption_that_cannot_be_is_refused(
 
 def test_nobody_else_administers_anything(service: BookingService, store: Store) -> None:
     block, exemption = a_block(service), an_exemption(service)
-    wishes: list[Callable[[], object]] = [
+    calls: list[Callable[[], object]] = [
         lambda: service.add_block(ALICE, node="n0", start=day(1), end=day(2), reason="because"),
         lambda: service.remove_block(ALICE, block.id),
         lambda: service.exemptions(BOB, user="alice"),
@@ -314,9 +314,9 @@ def test_nobody_else_administers_anything(service: BookingService, store: Store)
         lambda: service.evict(ALICE, "team", "pod", "because"),
     ]
     change = store.change()
-    for wish in wishes:
+    for call in calls:
         with pytest.raises(NotAllowedError, match="Only administrators may"):
-            wish()
+            call()
     assert store.change() == change
 
 

@@ -44,16 +44,16 @@ def rules(service: BookingService, record: Record, change: Change) -> list[str]:
         Change(start=day(2), end=day(6), count=3, namespace=None),
     ],
 )
-def test_a_planned_booking_becomes_what_is_wished(
+def test_a_planned_booking_becomes_what_is_requested(
     service: BookingService, store: Store, change: Change
 ) -> None:
     record = service.create(ALICE, a_request(day(1), day(3), count=2, namespace="team"))
     tried = service.dry_run_change(ALICE, record.id, change)
     after = service.change(ALICE, record.id, change, expected=record.version)
     for name in Change.__struct_fields__:
-        wished = getattr(change, name)
+        requested = getattr(change, name)
         kept = getattr(record, name)
-        assert getattr(after, name) == (kept if wished is Change().start else wished)
+        assert getattr(after, name) == (kept if requested is Change().start else requested)
     assert (after.id, after.created, after.topology) == (record.id, record.created, "single-node")
     assert sum(place.count for place in after.plan) == after.count
     assert (tried.start, tried.end, tried.count) == (after.start, after.end, after.count)

@@ -63,19 +63,19 @@ def service(store: Store, clock: FakeClock, kube: FakeKube) -> BookingService:
 
 
 def a_block(service: BookingService, **more: Any) -> Block:
-    wish: dict[str, Any] = {"node": "n0", "start": day(1), "end": day(3), "reason": "new fans"}
-    return service.add_block(ROOT, **{**wish, **more})
+    fields: dict[str, Any] = {"node": "n0", "start": day(1), "end": day(3), "reason": "new fans"}
+    return service.add_block(ROOT, **{**fields, **more})
 
 
 def an_exemption(service: BookingService, **more: Any) -> Any:
-    wish: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "user": "alice",
         "start": day(0),
         "end": day(10),
         "limits": {"longest": "P30D"},
         "reason": "a deadline",
     }
-    return service.add_exemption(ROOT, **{**wish, **more})
+    return service.add_exemption(ROOT, **{**fields, **more})
 
 
 def stored(service: BookingService, store: Store) -> tuple[object, ...]:
@@ -141,7 +141,7 @@ def test_maintenance_that_is_only_tried_affects_the_bookings_that_it_would_affec
 def test_the_test_of_what_is_affected_sees_bookings_that_are(
     service: BookingService, clock: FakeClock
 ) -> None:
-    """Who has booked first keeps theirs; of what is booked in one second, the ids decide."""
+    """The earlier booking is kept; of bookings of one second, the ids decide."""
     service.create(ALICE, a_request(day(2), day(5), count=4))
     clock.advance(1)
     lost = service.create(somebody("bob"), a_request(day(2), day(4), count=2))
@@ -157,7 +157,7 @@ def test_a_dry_run_of_an_exemption_answers_what_would_hold(service: BookingServi
     assert service.limits(ALICE)["longest"] == "P30D"
 
 
-def test_a_dry_run_of_an_eviction_tells_whose_pod_would_go(service: BookingService, kube: FakeKube) -> None:
+def test_a_dry_run_of_an_eviction_names_the_user_of_the_pod(service: BookingService, kube: FakeKube) -> None:
     pod = service.dry_run_evict(ROOT, "team", "train", " because ")
     assert pod == PodToEvict(user="alice", booking="b-1", node="n0", gpus=2, controller="Job/epoch")
     asked = kube.calls[-1]
@@ -212,12 +212,12 @@ REFUSED: dict[str, tuple[type[Exception], Callable[[BookingService], object]]] =
 }
 
 
-@pytest.mark.parametrize("wish", REFUSED)
+@pytest.mark.parametrize("verb", REFUSED)
 def test_a_dry_run_is_refused_with_what_the_verb_would_be_and_no_refusal_is_kept(
-    service: BookingService, store: Store, wish: str
+    service: BookingService, store: Store, verb: str
 ) -> None:
     before = stored(service, store)
-    error, do = REFUSED[wish]
+    error, do = REFUSED[verb]
     with pytest.raises(error):
         do(service)
     assert stored(service, store) == before

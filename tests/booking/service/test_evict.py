@@ -54,7 +54,7 @@ def audited(service: BookingService) -> list[tuple[str, str, str | None]]:
     return [(entry.action, entry.subject, entry.reason) for entry in service.audit(ROOT).entries]
 
 
-def test_an_order_stands_on_the_pod_and_in_the_audit(service: BookingService, kube: FakeKube) -> None:
+def test_an_order_is_written_on_the_pod_and_in_the_audit(service: BookingService, kube: FakeKube) -> None:
     a_running_pod(kube)
     service.evict(ROOT, "team", "train", " the rack is on fire ")
     order = order_of(kube.get(PODS, "train", namespace="team"))

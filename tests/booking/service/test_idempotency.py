@@ -47,7 +47,7 @@ def test_keys_of_two_people_are_two_keys(service: BookingService) -> None:
     assert service.create(BOB, a_request(day(1)), key=KEY).id != first.id
 
 
-def test_a_refused_request_is_judged_anew_when_it_comes_again(service: BookingService) -> None:
+def test_a_refused_request_is_decided_again_when_it_comes_again(service: BookingService) -> None:
     first = service.create(ALICE, a_request(day(1)))
     with pytest.raises(RefusedError):
         service.create(ALICE, a_request(day(5)), key=KEY)
@@ -118,7 +118,7 @@ REFUSED: dict[str, Callable[[BookingService, str, Key], Any]] = {
     ),
     "change": lambda service, booking, key: service.change(ALICE, booking, Change(end=day(31)), key=key),
     "change of none": lambda service, _, key: service.change(ALICE, "b-0", Change(end=day(2)), key=key),
-    "change of what is otherwise by now": lambda service, booking, key: service.change(
+    "change of a booking that has changed": lambda service, booking, key: service.change(
         ALICE, booking, Change(end=day(2)), expected="0", key=key
     ),
     "release": lambda service, booking, key: service.release(ALICE, booking, key=key),
@@ -144,11 +144,11 @@ WHO = {
     "create": BOB,
     "create the earliest": BOB,
     "create by a deadline without an offset": BOB,
-} | dict.fromkeys(("change", "change of none", "change of what is otherwise by now", "release"), ALICE)
+} | dict.fromkeys(("change", "change of none", "change of a booking that has changed", "release"), ALICE)
 
 
 @pytest.mark.parametrize("verb", REFUSED)
-def test_a_key_of_a_refused_request_is_no_other_requests_and_the_same_is_judged_anew(
+def test_a_key_of_a_refused_request_is_no_other_requests_and_the_same_is_decided_again(
     service: BookingService, store: Store, verb: str
 ) -> None:
     booking, who = service.create(ALICE, a_request(day(1), day(3))).id, WHO.get(verb, ROOT)

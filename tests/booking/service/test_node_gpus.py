@@ -1,4 +1,4 @@
-"""Orders about single GPUs: on exactly the GPU that is meant, beside what stands there, and audited."""
+"""Orders about single GPUs: on exactly the GPU that is meant, next to other orders, and audited."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def on_the_node(kube: FakeKube) -> dict[str, DeviceOrder]:
     return device_orders_of(node)
 
 
-def test_an_order_stands_on_the_node_and_in_the_audit(service: BookingService, kube: FakeKube) -> None:
+def test_an_order_is_written_on_the_node_and_in_the_audit(service: BookingService, kube: FakeKube) -> None:
     assert service.order_gpu(ROOT, "node-a", "1", order="cordon", reason=" the fan is loud ") == "GPU-c"
     assert on_the_node(kube) == {"GPU-c": DeviceOrder(cordoned="root: the fan is loud")}
     assert [(e.action, e.subject, e.reason) for e in service.audit(ROOT).entries] == [
@@ -52,7 +52,9 @@ def test_an_order_stands_on_the_node_and_in_the_audit(service: BookingService, k
     ]
 
 
-def test_orders_about_several_gpus_stand_beside_each_other(service: BookingService, kube: FakeKube) -> None:
+def test_orders_about_several_gpus_are_kept_next_to_each_other(
+    service: BookingService, kube: FakeKube
+) -> None:
     service.order_gpu(ROOT, "node-a", "0", order="cordon", reason="x")
     service.order_gpu(ROOT, "node-a", "MIG-b", order="clear", reason="y")
     service.order_gpu(ROOT, "node-a", "GPU-c", order="cordon", reason="z")
@@ -98,7 +100,7 @@ def test_nobody_else_orders_and_nobody_without_a_reason(service: BookingService,
     assert on_the_node(kube) == {}
 
 
-def test_whoever_writes_at_the_same_time_loses_nothing(service: BookingService, kube: FakeKube) -> None:
+def test_an_order_written_at_the_same_time_is_not_lost(service: BookingService, kube: FakeKube) -> None:
     kube.before("PATCH", lambda: NodeGpus(kube).order("node-a", "1", "cordon", said="bob: z", at=START))
     service.order_gpu(ROOT, "node-a", "0", order="cordon", reason="x")
     assert set(on_the_node(kube)) == {"GPU-a", "GPU-c"}

@@ -123,7 +123,7 @@ def test_a_mark_that_no_page_has_given_is_refused_by_name(after: str) -> None:
     assert violation.message == f"No list goes on at {after!r}: begin with its first page."
 
 
-def test_of_an_endless_mark_the_beginning_is_told() -> None:
+def test_the_error_quotes_only_the_beginning_of_an_endless_mark() -> None:
     with pytest.raises(RefusedError) as refused:
         by_start([], after="x" * 10_000, limit=2)
     assert len(str(refused.value)) < 200

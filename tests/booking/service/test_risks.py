@@ -1,4 +1,4 @@
-"""Bookings that cannot be kept: each thing that is offered instead is taken as its owner would take it."""
+"""Bookings that cannot be kept: each alternative that is offered is taken as its owner would take it."""
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
@@ -19,7 +19,7 @@ from tests.fakes.principals import somebody
 from tests.fakes.records import CLUSTER, a_request, day
 
 ALICE, BOB = somebody("alice"), somebody("bob")
-WISHES = {
+REQUESTS = {
     "planned": a_request(day(5), day(9), count=4),
     "running": a_request(end=day(8), count=4),
     "running since long": a_request(end=day(13), count=4),
@@ -51,56 +51,56 @@ class World:
 
     @property
     def offered(self) -> tuple[Alternative, ...]:
-        """What alice is told."""
+        """The alternatives that alice is shown."""
         return self.service.alternatives(ALICE, self.lost.id)
 
     def take(self, offer: Alternative) -> Record:
-        """By a change; or anew, after a cancellation."""
+        """By a change; or by a new booking, after a cancellation."""
         lost = self.lost
         if offer.model == lost.model and offer.topology == lost.topology:
             change = Change(start=offer.start, end=offer.end, count=offer.count)
             return self.service.change(ALICE, lost.id, change)
         self.service.cancel(ALICE, lost.id)
-        anew = BookingRequest(
+        request = BookingRequest(
             model=offer.model,
             start=offer.start,
             end=offer.end,
             count=offer.count,
             topology=offer.topology,
         )
-        return self.service.create(ALICE, anew)
+        return self.service.create(ALICE, request)
 
 
 @contextmanager
-def world(kind: str, folder: Path, wish: str, left: str) -> Iterator[World]:
+def world(kind: str, folder: Path, asked: str, left: str) -> Iterator[World]:
     folder.mkdir()
     with ExitStack() as stack:
-        yield World(a_database(kind, folder), WISHES[wish], LEFT[left], stack)
+        yield World(a_database(kind, folder), REQUESTS[asked], LEFT[left], stack)
 
 
 @pytest.mark.parametrize(
-    ("kind", "wish", "left"),
+    ("kind", "asked", "left"),
     [
-        *(("sqlite", wish, left) for wish in WISHES for left in LEFT),
+        *(("sqlite", asked, left) for asked in REQUESTS for left in LEFT),
         pytest.param("postgresql", "planned", "two on each", marks=NEEDS_A_SERVER),
     ],
 )
 def test_whatever_is_offered_instead_can_be_had_and_kept(
-    tmp_path: Path, kind: str, wish: str, left: str
+    tmp_path: Path, kind: str, asked: str, left: str
 ) -> None:
-    with world(kind, tmp_path / "first", wish, left) as seen:
+    with world(kind, tmp_path / "first", asked, left) as seen:
         offers = seen.offered
         assert bool(seen.service.at_risk([seen.lost])) >= bool(offers)
         assert len(set(offers)) == len(offers) <= 3
     for number, offer in enumerate(offers):
-        with world(kind, tmp_path / str(number), wish, left) as here:
+        with world(kind, tmp_path / str(number), asked, left) as here:
             taken = here.take(offer)
             assert (taken.start, taken.end, taken.count) == (offer.start, offer.end, offer.count)
             assert not here.service.at_risk([taken])
 
 
-def offered(tmp_path: Path, wish: str, left: str) -> set[str]:
-    with world("sqlite", tmp_path / "one", wish, left) as here:
+def offered(tmp_path: Path, asked: str, left: str) -> set[str]:
+    with world("sqlite", tmp_path / "one", asked, left) as here:
         return {offer.why for offer in here.offered}
 
 
@@ -108,11 +108,11 @@ def test_a_planned_booking_has_others_of_its_model_and_another_model(tmp_path: P
     assert offered(tmp_path, "planned", "half") == {"fewer-gpus"}
 
 
-def test_a_planned_one_may_be_booked_anew_of_another_model(tmp_path: Path) -> None:
+def test_a_planned_one_may_be_booked_again_of_another_model(tmp_path: Path) -> None:
     assert offered(tmp_path, "a pair", "nothing") == {"other-model"}
 
 
-def test_a_planned_one_may_be_booked_anew_on_several_nodes(tmp_path: Path) -> None:
+def test_a_planned_one_may_be_booked_again_on_several_nodes(tmp_path: Path) -> None:
     assert "several-nodes" in offered(tmp_path, "planned", "two on each")
 
 

@@ -272,7 +272,7 @@ def test_an_id_that_nobody_has_is_unknown_whatever_it_is(service: BookingService
 # --- availability ------------------------------------------------------------------------------------
 
 
-def test_availability_tells_what_is_free_of_each_model(service: BookingService) -> None:
+def test_availability_says_how_many_gpus_of_each_model_are_free(service: BookingService) -> None:
     service.create(ALICE, a_request(day(1), day(3), count=2))
     service.create(BOB, a_request(day(2), day(4), model=A6000))
     hundred, a6000 = service.availability(ALICE, None, day(0), day(5))
@@ -290,15 +290,15 @@ def test_what_is_maintained_is_neither_there_nor_free(service: BookingService) -
     admin = msgspec.structs.replace(ALICE, is_administrator=True)
     node, count = max(CLUSTER.devices[A100].items(), key=lambda each: each[1])
     block = service.add_block(admin, node=node, start=day(2), end=day(3), reason="new fans")
-    (told,) = service.availability(ALICE, A100, day(0), day(5))
-    assert [(step.start, step.free, step.capacity) for step in told.steps] == [
+    (shown,) = service.availability(ALICE, A100, day(0), day(5))
+    assert [(step.start, step.free, step.capacity) for step in shown.steps] == [
         (day(0), 6, 6),
         (day(1), 3, 6),
         (day(2), max(0, 3 - count), 6 - count),
         (day(3), 3, 6),
         (day(4), 6, 6),
     ]
-    assert (told.blocks, told.capacity) == ((block,), 6)
+    assert (shown.blocks, shown.capacity) == ((block,), 6)
 
 
 def test_availability_of_one_model_in_any_spelling(service: BookingService) -> None:
@@ -338,10 +338,10 @@ def test_l9_without_its_database_the_service_answers_nothing(
     assert listed(service, ALICE) == [record]
 
 
-def test_an_address_that_an_administrator_names_is_whoever_signs_in_by_it_or_nobody(
+def test_an_address_that_an_administrator_names_is_the_user_who_signs_in_by_it_or_nobody(
     store: Store, clock: FakeClock
 ) -> None:
-    """It would stand in objects of the cluster, where everybody sees it (ADR 61)."""
+    """It would be written in objects of the cluster, where everybody sees it (ADR 61)."""
     rules = (Rule(source="oidc", match=r"([^@]+)@example[.]org", user=r"\1"),)
     mapped = BookingService(store, clock, Limits(), lambda: CLUSTER, identity_rules=rules)
     admin = msgspec.structs.replace(ALICE, is_administrator=True)

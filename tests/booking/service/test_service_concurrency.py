@@ -70,8 +70,8 @@ def tried(book: Callable[[], Record], reason: str = "capacity") -> list[Record]:
     return []
 
 
-def a_wish(*which: int) -> BookingRequest:
-    """In the next weeks, for which there are far more wishes than GPUs; the same for the same numbers."""
+def request_for(*which: int) -> BookingRequest:
+    """In the next weeks, for which there are far more requests than GPUs; the same for the same numbers."""
     begins, lasts, count, *_ = sha256(repr(which).encode()).digest()
     start = day(begins % 24)
     return a_request(start, start + timedelta(days=1 + lasts % 8), count=1 + count % 3)
@@ -107,10 +107,10 @@ def test_l5_sixteen_writers_on_a_tight_calendar_overbook_no_instant_and_lose_not
     service = a_service(store)
 
     def book(number: int) -> list[Record]:
-        wishes = [a_wish(seed, number, attempt) for attempt in range(50)]
+        requests = [request_for(seed, number, attempt) for attempt in range(50)]
         return [
             record
-            for attempt, request in enumerate(wishes)
+            for attempt, request in enumerate(requests)
             for record in tried(partial(service.create, somebody(f"u{number}-{attempt}"), request))
         ]
 
@@ -153,25 +153,25 @@ while True:
 
 
 def killed_after(url: str, name: str, answers: int) -> list[str]:
-    """The ids that a writing process has told before it was killed in the middle of its work."""
+    """The ids that a writing process has printed before it was killed in the middle of its work."""
     writer = subprocess.Popen(
         [sys.executable, "-c", WRITER, url, name], stdout=subprocess.PIPE, text=True, cwd=Path.cwd()
     )
     assert writer.stdout
     with writer:
-        told = [writer.stdout.readline() for _ in range(answers)]
+        printed = [writer.stdout.readline() for _ in range(answers)]
         os.kill(writer.pid, signal.SIGKILL)
-        return [line.strip() for line in (*told, *writer.stdout)]
+        return [line.strip() for line in (*printed, *writer.stdout)]
 
 
 def test_l9_what_was_answered_is_there_after_kill_9(url: str) -> None:
-    told: list[str] = []
+    printed: list[str] = []
     for number, answers in enumerate((1, 4, 9)):
-        told += killed_after(url, f"u{number}", answers)
+        printed += killed_after(url, f"u{number}", answers)
         with closing(open_store(url)) as store:
             stored = [record.id for record in store.records_ending_after(START)]
-            assert set(told) <= set(stored)
-            # At most the one that was written and not yet told, for each kill.
-            assert len(stored) - len(told) <= number + 1
+            assert set(printed) <= set(stored)
+            # At most the one that was written and not yet printed, for each kill.
+            assert len(stored) - len(printed) <= number + 1
             assert store.change() == len(stored)
             store.check()

@@ -21,7 +21,7 @@ ALICE, BOB, CAROL, ROOT = somebody("alice"), somebody("bob"), somebody("carol"),
 HOUR = timedelta(hours=1)
 
 
-def a_wish(count: int = 4, days: int = 3, **more: object) -> SlotRequest:
+def slot_request(count: int = 4, days: int = 3, **more: object) -> SlotRequest:
     return SlotRequest(model=A100, count=count, duration=Duration(days=days), **more)
 
 
@@ -41,7 +41,7 @@ def booked(service: BookingService, slot: Slot) -> None:
 
 def test_the_first_slots_are_of_different_days_and_each_can_be_booked(service: BookingService) -> None:
     service.create(BOB, a_request(end=day(5.5), count=4))
-    slots = service.earliest(ALICE, a_wish())
+    slots = service.earliest(ALICE, slot_request())
     midnight = day(5.5).replace(hour=0)
     assert [slot.start for slot in slots] == [
         day(5.5),
@@ -55,7 +55,7 @@ def test_the_first_slots_are_of_different_days_and_each_can_be_booked(service: B
 
 
 def test_a_slot_from_now_on_is_now(service: BookingService) -> None:
-    assert service.earliest(ALICE, a_wish(), most=1)[0].start == START
+    assert service.earliest(ALICE, slot_request(), most=1)[0].start == START
 
 
 def test_slots_that_are_shorter_than_a_day_follow_each_other(store: Store, clock: FakeClock) -> None:
@@ -70,17 +70,19 @@ def test_slots_that_are_shorter_than_a_day_follow_each_other(store: Store, clock
 
 def test_a_slot_is_over_by_its_deadline_or_the_refusal_names_the_first(service: BookingService) -> None:
     service.create(BOB, a_request(end=day(5), count=4))
-    assert [slot.end for slot in service.earliest(ALICE, a_wish(deadline=day(8)))] == [day(8)]
+    assert [slot.end for slot in service.earliest(ALICE, slot_request(deadline=day(8)))] == [day(8)]
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish(deadline=day(7.9)))
+        service.earliest(ALICE, slot_request(deadline=day(7.9)))
     assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert refused.value.earliest_start == day(5)
 
 
-def test_who_may_not_book_now_is_told_why_and_from_when_on(service: BookingService) -> None:
+def test_a_user_who_may_not_book_now_is_refused_with_the_reason_and_the_earliest_start(
+    service: BookingService,
+) -> None:
     service.create(ALICE, a_request(end=day(2)))
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish())
+        service.earliest(ALICE, slot_request())
     assert "no-active-overlap" in [violation.rule for violation in refused.value.violations]
     assert refused.value.earliest_start == day(16)
 
@@ -88,21 +90,21 @@ def test_who_may_not_book_now_is_told_why_and_from_when_on(service: BookingServi
 def test_a_cooldown_is_waited_for(service: BookingService, clock: FakeClock) -> None:
     service.create(ALICE, a_request(end=day(2)))
     clock.advance(timedelta(days=3).total_seconds())
-    assert service.earliest(ALICE, a_wish())[0].start == day(16)
+    assert service.earliest(ALICE, slot_request())[0].start == day(16)
 
 
 @pytest.mark.parametrize(
     ("booking_request", "rule"),
     [
-        (a_wish(count=0), "count-below-one"),
-        (a_wish(count=5), "more-than-one-node-has"),
-        (a_wish(count=10**9), "more-than-exist"),
-        (a_wish(days=0), "ends-before-it-starts"),
-        (a_wish(days=15), "longest"),
-        (a_wish(namespace="No"), "not-a-namespace"),
-        (a_wish(not_before=day(1).replace(tzinfo=None)), "no-offset"),
-        (a_wish(deadline=day(1).replace(tzinfo=None)), "no-offset"),
-        (a_wish(not_before=day(9).replace(year=9999)), "too-far-ahead"),
+        (slot_request(count=0), "count-below-one"),
+        (slot_request(count=5), "more-than-one-node-has"),
+        (slot_request(count=10**9), "more-than-exist"),
+        (slot_request(days=0), "ends-before-it-starts"),
+        (slot_request(days=15), "longest"),
+        (slot_request(namespace="No"), "not-a-namespace"),
+        (slot_request(not_before=day(1).replace(tzinfo=None)), "no-offset"),
+        (slot_request(deadline=day(1).replace(tzinfo=None)), "no-offset"),
+        (slot_request(not_before=day(9).replace(year=9999)), "too-far-ahead"),
         (SlotRequest(model="H100", duration=Duration(days=2)), "unknown-model"),
     ],
 )
@@ -114,20 +116,20 @@ def test_what_no_instant_could_grant_is_refused(
 
 def test_administrators_ask_for_others(service: BookingService) -> None:
     service.create(ALICE, a_request(end=day(2)))
-    assert service.earliest(ROOT, a_wish())
+    assert service.earliest(ROOT, slot_request())
     with pytest.raises(RefusedError):
-        service.earliest(ROOT, a_wish(), user="alice")
+        service.earliest(ROOT, slot_request(), user="alice")
     with pytest.raises(NotAllowedError):
-        service.earliest(BOB, a_wish(), user="alice")
+        service.earliest(BOB, slot_request(), user="alice")
 
 
 def test_the_first_slot_is_booked_in_the_step_that_finds_it(service: BookingService) -> None:
     service.create(BOB, a_request(end=day(5.5), count=4))
-    (first, *_) = service.earliest(ALICE, a_wish())
-    key = Key.of("once", b"the wish")
-    made = service.create_earliest(ALICE, a_wish(), key=key)
+    (first, *_) = service.earliest(ALICE, slot_request())
+    key = Key.of("once", b"the request")
+    made = service.create_earliest(ALICE, slot_request(), key=key)
     assert (made.start, made.end, made.count, made.user) == (first.start, first.end, 4, "alice")
-    assert service.create_earliest(ALICE, a_wish(), key=key) == made
+    assert service.create_earliest(ALICE, slot_request(), key=key) == made
     assert [entry.action for entry in service.audit(ROOT, subject=made.id).entries] == ["booking.create"]
 
 
@@ -136,7 +138,7 @@ def test_where_there_is_no_slot_in_time_nothing_is_booked_and_the_demand_is_reco
 ) -> None:
     service.create(BOB, a_request(end=day(5), count=4))
     with pytest.raises(RefusedError) as refused:
-        service.create_earliest(ALICE, a_wish(deadline=day(7)))
+        service.create_earliest(ALICE, slot_request(deadline=day(7)))
     assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert service.list(ALICE).entries == ()
     (denied,) = service.denied(ROOT).entries
@@ -151,7 +153,7 @@ def test_that_the_first_slot_is_too_late_hides_nothing_of_why(store: Store, cloc
     service.create(ALICE, a_request(end=day(1)))
     clock.advance(86400 + 60)
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish(days=2, deadline=day(5)))
+        service.earliest(ALICE, slot_request(days=2, deadline=day(5)))
     assert [violation.rule for violation in refused.value.violations] == ["after-the-deadline", "cooldown"]
     assert refused.value.earliest_start == day(15)
 
@@ -161,11 +163,11 @@ def test_of_many_who_want_the_first_slot_at_once_each_gets_another(store: Store,
     service = BookingService(store, clock, Limits(), lambda: CLUSTER)
     people = [somebody(f"u{number}") for number in range(6)]
     with ThreadPoolExecutor(len(people)) as pool:
-        made = list(pool.map(lambda who: service.create_earliest(who, a_wish()), people))
+        made = list(pool.map(lambda who: service.create_earliest(who, slot_request()), people))
     assert len({one.id for one in made}) == len(people)
     for one in made:
-        beside = [other for other in made if other.start < one.end and one.start < other.end]
-        assert sum(other.count for other in beside) <= CLUSTER.total(one.model)
+        overlapping = [other for other in made if other.start < one.end and one.start < other.end]
+        assert sum(other.count for other in overlapping) <= CLUSTER.total(one.model)
 
 
 def why(refused: pytest.ExceptionInfo[RefusedError]) -> dict[str, tuple[int, object, object]]:
@@ -176,17 +178,17 @@ def offers(refused: pytest.ExceptionInfo[RefusedError]) -> list[tuple[object, ..
     return [(each.why, each.count, each.start, each.end) for each in refused.value.alternatives]
 
 
-def test_a_wish_over_a_limit_is_told_what_would_be_accepted(service: BookingService) -> None:
+def test_a_request_over_a_limit_is_refused_with_what_would_be_accepted(service: BookingService) -> None:
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish(days=15))
+        service.earliest(ALICE, slot_request(days=15))
     assert why(refused)["within-limits"] == (4, day(0), day(14))
     with pytest.raises(RefusedError) as refused:
-        service.create_earliest(ALICE, a_wish(days=15))
+        service.create_earliest(ALICE, slot_request(days=15))
     assert why(refused)["within-limits"] == (4, day(0), day(14))
 
 
 def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingService) -> None:
-    """Three days of four GPUs begin after two: what is over by the fourth day has fewer of them."""
+    """Three days of four GPUs begin after two: a slot that ends by the fourth day has fewer of them."""
     service.create(BOB, a_request(end=day(2), count=2))
     service.create(CAROL, a_request(end=day(2), count=2))
     request = SlotRequest(
@@ -201,7 +203,7 @@ def test_what_is_offered_before_a_deadline_is_over_by_then(service: BookingServi
 
 def test_what_begins_in_time_and_ends_too_late_may_be_shorter(service: BookingService) -> None:
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish(days=5, deadline=day(3)))
+        service.earliest(ALICE, slot_request(days=5, deadline=day(3)))
     assert [each.rule for each in refused.value.violations] == ["after-the-deadline"]
     assert offers(refused) == [("shorter", 4, day(start), day(3)) for start in range(3)]
 
@@ -211,6 +213,6 @@ def test_where_the_first_slot_would_end_too_late_shorter_ones_are_offered(servic
     service.create(BOB, a_request(end=day(6), count=4))
     service.create(CAROL, a_request(end=day(6), count=2))
     with pytest.raises(RefusedError) as refused:
-        service.earliest(ALICE, a_wish(days=5, deadline=day(9)))
+        service.earliest(ALICE, slot_request(days=5, deadline=day(9)))
     assert [each.rule for each in refused.value.violations] == ["after-the-deadline", "capacity"]
     assert offers(refused) == [("shorter", 4, day(start), day(9)) for start in (6, 7, 8)]
