@@ -1,4 +1,4 @@
-"""Pods as the API server shows them to webhooks, and what is known of a cluster."""
+"""Pods as the API server shows them to webhooks, and a view of the cluster."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -29,23 +29,23 @@ MAY_BE_EVICTED = "this pod may be evicted when a booked pod needs its GPU."
 
 @dataclass
 class Seen:
-    """What is known: a ``Sight`` of values."""
+    """A view of the cluster, made of values."""
 
     bookings: tuple[Booking, ...] = (BOOKING,)
     pods: tuple[Pod, ...] = ()
-    """Of whichever user."""
+    """Of any user."""
     places: Mapping[str, Place] = field(default_factory=dict)
     has: FreeGpus = "free"
     is_for_others: bool = False
-    """Whether those that wait already would take it."""
+    """Whether pods that wait already would take it."""
     asked_for_room: list[Pod] = field(default_factory=list)
-    looked_beside: list[Pod] = field(default_factory=list)
+    user_coverage_of: list[Pod] = field(default_factory=list)
 
     def place(self, namespace: str) -> Place:
         return self.places.get(namespace, Place(name=namespace))
 
     def user_coverage(self, pod: Pod, now: datetime) -> UserCoverage:
-        self.looked_beside.append(pod)
+        self.user_coverage_of.append(pod)
         user = pod.metadata.annotation(names.USER)
         pods = [pod, *(p for p in self.pods if p.metadata.annotation(names.USER) == user)]
         bookings = tuple(booking for booking in self.bookings if booking.spec.user == user)

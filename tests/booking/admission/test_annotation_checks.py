@@ -1,4 +1,4 @@
-"""Wishes that nobody can read are told."""
+"""Annotations that cannot be read are reported."""
 
 import pytest
 
@@ -47,21 +47,21 @@ def test_what_can_be_read_is_not_mentioned(key: str, text: str) -> None:
         (names.ON_EVICT, "", "one of recreate-without-gpu, requeue, delete"),
     ],
 )
-def test_what_cannot_be_read_is_told_with_what_can(key: str, text: str, hint: str) -> None:
+def test_a_value_that_cannot_be_read_is_reported_with_what_can(key: str, text: str, hint: str) -> None:
     (message,) = unreadable({key: text})
     assert message == f"{key} is {hint}, not {text!r}: ignored."
 
 
-def test_what_may_be_wished_of_an_eviction_is_what_the_reclaimer_knows() -> None:
+def test_the_values_for_an_eviction_are_those_that_the_reclaimer_knows() -> None:
     assert set(ON_EVICT) == COMEBACK_BY_ANNOTATION.keys()
 
 
-def test_the_creator_of_a_pod_is_told() -> None:
+def test_the_creator_of_a_pod_is_warned() -> None:
     _, outcome = reviewed(a_pod(annotations={names.REQUESTED_NOTICE: "5m"}))
     assert len(outcome.warnings) == 2
     assert outcome.warnings[1].startswith(f"{names.REQUESTED_NOTICE} is a duration")
 
 
-def test_a_pod_without_gpus_has_no_such_wishes() -> None:
+def test_a_pod_without_gpus_is_not_checked() -> None:
     _, outcome = reviewed(a_pod(gpus=0, annotations={names.REQUESTED_NOTICE: "5m"}))
     assert outcome.warnings == ()

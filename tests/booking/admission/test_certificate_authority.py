@@ -90,7 +90,7 @@ def test_an_authority_vouches_for_what_it_signed_and_for_those_names_alone() -> 
     assert not vouches(b"", SERVER.certificate, HOSTS)
 
 
-def test_addresses_may_stand_beside_names() -> None:
+def test_a_certificate_may_have_addresses_and_names() -> None:
     hosts = (*HOSTS, "127.0.0.1", "::1")
     assert vouches(AUTHORITY.certificate, new_certificate(AUTHORITY, hosts, EPOCH).certificate, hosts)
 

@@ -1,4 +1,4 @@
-"""What the webhook sees of the cluster."""
+"""The webhook's view of the cluster."""
 
 import msgspec
 
@@ -34,7 +34,7 @@ def test_labels_are_of_those_who_book_and_of_those_whom_the_settings_name() -> N
     assert "alice-40a" not in view.users_by_label()
 
 
-def test_a_new_pod_stands_among_its_users_pods() -> None:
+def test_a_new_pod_is_among_its_users_pods() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     booking = a_booking()
     cache.apply_booking(booking)

@@ -1,4 +1,4 @@
-"""What the creator of a pod is told about bookings, and that it is what entitlement would do."""
+"""The creator's warning about bookings says what entitlement would do."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NEW = "~"
 
 
 def user_coverage(bookings: Iterable[Booking], pods: Iterable[Pod]) -> UserCoverage:
-    """As the picture makes it, at ``NOW``."""
+    """As the cache makes it, at ``NOW``."""
     found = {pod.metadata.uid: pod for pod in pods}
     candidates = [one for pod in found.values() if (one := candidate(pod, held=None, models={}))]
     mine = tuple(bookings)
@@ -187,8 +187,8 @@ def _mended(scene: Scene, kind: str, booking: Booking) -> Scene:
     if kind == "namespace":
         return Scene(in_namespace(new, booking.spec.namespace or ""), scene.others, scene.bookings)
     if kind == "model":
-        wish = {**(new.metadata.annotations or {}), names.MODEL: booking.spec.model}
-        meta = msgspec.structs.replace(new.metadata, annotations=wish)
+        wanted = {**(new.metadata.annotations or {}), names.MODEL: booking.spec.model}
+        meta = msgspec.structs.replace(new.metadata, annotations=wanted)
         return Scene(msgspec.structs.replace(new, metadata=meta), scene.others, scene.bookings)
     if kind == "count":
         wanted = sorted(candidate_models(new))

@@ -35,7 +35,7 @@ def a_certificate() -> KeyPair:
 
 
 def length(body: bytes) -> Reply:
-    """What the endpoint under test answers."""
+    """The answers of the endpoint under test."""
     return Reply(HTTPStatus.OK, str(len(body)).encode())
 
 
@@ -162,7 +162,7 @@ class TestAnswers:
 
 
 def test_answers_do_not_wait_for_an_acknowledgement() -> None:
-    """What is accepted inherits the protocol; by it asyncio tells whether to switch off Nagle's algorithm."""
+    """An accepted socket inherits the protocol; by it asyncio decides whether to use Nagle's algorithm."""
     with reserved_socket("127.0.0.1", 0) as reserved:
         assert reserved.proto == socket.IPPROTO_TCP
 
@@ -285,13 +285,13 @@ class TestCertificates:
 
 
 class TestTrouble:
-    def test_an_address_that_is_taken_is_told(self, endpoint: Endpoint) -> None:
+    def test_an_address_that_is_taken_is_reported(self, endpoint: Endpoint) -> None:
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = taken.getsockname()[1]
             with pytest.raises(ServeError, match=rf"Cannot listen on 127\.0\.0\.1 port {port}"):
                 TlsServer(endpoint, CLOCK, host="127.0.0.1", port=port)
 
-    def test_a_certificate_that_cannot_be_served_is_told(self, endpoint: Endpoint) -> None:
+    def test_a_certificate_that_cannot_be_served_is_reported(self, endpoint: Endpoint) -> None:
         server = TlsServer(endpoint, CLOCK, host="127.0.0.1", port=0)
         with pytest.raises(ServeError, match="Cannot serve HTTPS"):
             server.present(KeyPair(b"no certificate", b"no key"))

@@ -143,11 +143,11 @@ class TestSpokenFor:
         assert self.is_spoken_for(self.scene(first, a_pod("second").asks(1).wants(A100).behind()), new)
         assert self.is_spoken_for(self.scene(a_pod("large").asks(2).wants(A100)), new)
 
-    def test_who_wishes_something_else_does_not_count(self) -> None:
+    def test_a_pod_that_requests_another_model_does_not_count(self) -> None:
         others = [a_pod(f"p{number}").asks(1).wants(A6000) for number in range(3)]
         assert not self.is_spoken_for(self.scene(*others), a_pod("new").asks(1).wants(A100))
 
-    def test_nor_does_who_is_bound_ends_or_waits_for_somebody_elses_gate(self) -> None:
+    def test_nor_does_a_pod_that_is_bound_ends_or_waits_for_somebody_elses_gate(self) -> None:
         others = (
             a_pod("bound").asks(1).wants(A100).on("n0", {"main": ("GPU-n0-0",)}),
             a_pod("ends").asks(1).wants(A100).terminating(),

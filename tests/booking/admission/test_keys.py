@@ -1,4 +1,4 @@
-"""The webhook's keys in their Secret, and when they are made anew."""
+"""The webhook's keys in their Secret, and when they are renewed."""
 
 from datetime import timedelta
 
@@ -27,7 +27,7 @@ def test_they_survive_their_secret() -> None:
     assert keys_in(data_of(KEYS)) == KEYS
 
 
-def test_nothing_is_made_anew_before_it_is_due() -> None:
+def test_nothing_is_renewed_before_it_is_due() -> None:
     assert renewed(KEYS, HOSTS, EPOCH + timedelta(days=274)) is KEYS
 
 
@@ -54,7 +54,7 @@ def test_the_next_authority_is_believed_before_anything_is_signed_by_it() -> Non
     assert announced.successor is not None
 
 
-def test_it_waits_until_everybody_has_been_told() -> None:
+def test_it_waits_until_every_client_knows_it() -> None:
     announced = renewed(KEYS, HOSTS, EPOCH + DUE)
     assert renewed(announced, HOSTS, EPOCH + DUE + KNOWN_AFTER - timedelta(seconds=1)) is announced
 
@@ -87,7 +87,7 @@ def test_an_authority_that_has_ended_is_replaced_at_once() -> None:
 
 @pytest.mark.parametrize("part", ["ca.crt", "ca.key"])
 @pytest.mark.parametrize("value", [None, "", "?", "eA=="])
-def test_without_a_whole_authority_everything_is_made_anew(part: str, value: str | None) -> None:
+def test_without_a_whole_authority_everything_is_made_again(part: str, value: str | None) -> None:
     data = {key: text for key, text in {**data_of(KEYS), part: value}.items() if text is not None}
     later = renewed(keys_in(data), HOSTS, EPOCH)
     assert believes(later, later)
@@ -95,7 +95,7 @@ def test_without_a_whole_authority_everything_is_made_anew(part: str, value: str
 
 
 @pytest.mark.parametrize("part", ["tls.crt", "tls.key"])
-def test_a_broken_certificate_is_made_anew(part: str) -> None:
+def test_a_broken_certificate_is_made_again(part: str) -> None:
     later = renewed(keys_in({**data_of(KEYS), part: "eA=="}), HOSTS, EPOCH)
     assert later.authorities == KEYS.authorities
     assert believes(KEYS, later)

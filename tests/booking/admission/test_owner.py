@@ -37,7 +37,7 @@ class TestPodsOfAHub:
         empty = whose(HUB, annotations={names.HUB_USER: ""}, labels={names.HUB_USER: LABEL})
         assert empty == Ownership(why=f"The annotation {names.HUB_USER} names no user: ''")
 
-    def test_a_label_of_two_people_is_nobodys_and_that_is_told(self) -> None:
+    def test_a_label_of_two_people_is_nobodys_and_that_is_reported(self) -> None:
         found = whose(HUB, labels={names.HUB_USER: "a-40b"})
         assert found.user is None
         assert found.why == (
@@ -48,7 +48,7 @@ class TestPodsOfAHub:
         found = whose(HUB, labels={names.HUB_USER: "nobody-i-know"})
         assert found == Ownership(why=f"The label {names.HUB_USER} is of no known user: 'nobody-i-know'")
 
-    def test_neither_is_nobodys_whoever_owns_the_namespace(self) -> None:
+    def test_a_pod_with_neither_is_nobodys_under_any_owner_of_the_namespace(self) -> None:
         found = whose(HUB, OWNED)
         assert found == Ownership(why=f"It has neither annotation nor label {names.HUB_USER}")
 
@@ -57,7 +57,7 @@ class TestPodsOfControllers:
     def test_they_are_the_namespaces_owners(self) -> None:
         assert whose(JOBS, OWNED).user == "alice"
 
-    def test_without_an_owner_they_are_nobodys_and_it_is_told_what_would_change_that(self) -> None:
+    def test_without_an_owner_they_are_nobodys_and_what_would_change_that_is_reported(self) -> None:
         found = whose(JOBS)
         assert found.user is None
         assert f"no administrator has set {names.OWNER} on namespace lab" in found.why

@@ -18,7 +18,7 @@ def gates(pod: Json, creator: str = "bob", has: FreeGpus = "full", **settings: o
     return found
 
 
-def test_it_gets_the_gate_and_is_told() -> None:
+def test_it_gets_the_gate_and_its_creator_is_warned() -> None:
     pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True)
     assert pod["spec"]["schedulingGates"] == [OURS]
     assert IN_LINE in outcome.warnings
@@ -45,7 +45,7 @@ def test_it_gets_the_gate_while_others_wait_for_what_is_free() -> None:
     assert reviewed(notebook, HUB, seen, queue_gate=True)[1].kind == "opportunistic"
 
 
-def test_l6_an_old_picture_makes_nobody_wait() -> None:
+def test_l6_an_old_cache_makes_nobody_wait() -> None:
     pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), is_certain=False, queue_gate=True)
     assert "schedulingGates" not in pod["spec"]
     assert IN_LINE not in outcome.warnings
@@ -57,20 +57,20 @@ def test_without_the_setting_nobody_gets_one() -> None:
     assert seen.asked_for_room == []
 
 
-def test_whom_a_booking_covers_gets_none() -> None:
+def test_a_pod_that_a_booking_covers_gets_none() -> None:
     assert gates(a_pod(), "alice") is None
 
 
-def test_to_whom_maia_has_granted_a_gpu_gets_none() -> None:
+def test_a_pod_to_which_maia_has_granted_a_gpu_gets_none() -> None:
     granted = a_pod(annotations={names.HUB_USER: "bob", names.TERMINATE_AT: "2026-11-24T09:00:00Z"})
     assert gates(granted, HUB, maia=True, unbooked_notebooks="queue") is None
 
 
-def test_who_names_its_node_gets_none() -> None:
+def test_a_pod_that_names_its_node_gets_none() -> None:
     assert gates(a_pod(spec={"nodeName": "n0"})) is None
 
 
-def test_who_would_rather_start_without_a_gpu_does_so() -> None:
+def test_a_pod_that_may_start_without_a_gpu_does_so() -> None:
     pod, outcome = reviewed(a_pod(), "bob", Seen(has="full"), queue_gate=True, unbooked="strip")
     assert outcome.kind == "stripped"
     assert "schedulingGates" not in pod["spec"]

@@ -1,4 +1,4 @@
-"""What becomes of a new pod."""
+"""How a new pod is admitted."""
 
 from pathlib import Path
 from typing import Any
@@ -82,7 +82,7 @@ class TestCovered:
         assert replaced_in(annotations(pod)) == kept
 
     def test_the_scheduler_of_the_other_mode_never_comes_back(self) -> None:
-        """Where the cluster's own schedules pods with GPUs nobody runs it: what names it waits for ever."""
+        """Where the cluster's own schedules pods with GPUs, nobody runs it: a pod would wait indefinitely."""
         asked = a_pod(spec={"schedulerName": names.SCHEDULER_NAME})
         pod, _ = reviewed(asked, scheduler="default-scheduler")
         assert pod["spec"]["schedulerName"] == "default-scheduler"
@@ -97,14 +97,14 @@ class TestCovered:
         seen = Seen()
         says = a_pod(uid="0", creationTimestamp="1999-01-01T00:00:00Z", annotations=dict(OURS))
         reviewed(says, "alice", seen)
-        (pod,) = seen.looked_beside
+        (pod,) = seen.user_coverage_of
         found = candidate(pod, held=None, models={})
         assert found is not None
         assert (found.uid, found.first_created, found.stamped, found.user) == ("~", EPOCH, None, "alice")
 
 
 class TestNotCovered:
-    def test_it_is_opportunistic_and_told_so(self) -> None:
+    def test_it_is_opportunistic_and_its_creator_is_warned(self) -> None:
         pod, outcome = reviewed(a_pod(), "bob")
         assert annotations(pod)[names.USER] == "bob"
         assert not {names.BOOKING, names.TERMINATE_AT} & annotations(pod).keys()
@@ -136,7 +136,7 @@ class TestWhoAsks:
         assert annotations(pod)[names.USER] == "alice"
         assert outcome.kind == "booked"
 
-    def test_without_one_it_is_nobodys_and_told_what_would_change_that(self) -> None:
+    def test_without_one_it_is_nobodys_and_the_warning_says_what_would_change_that(self) -> None:
         pod, outcome = reviewed(a_pod(), JOBS)
         assert names.USER not in annotations(pod)
         assert outcome.kind == "opportunistic"
@@ -242,7 +242,7 @@ class TestOurReclaimer:
         )
         assert annotations(pod)[names.NOBODY] == "First."
 
-    def test_a_second_look_changes_nothing(self) -> None:
+    def test_a_second_review_changes_nothing(self) -> None:
         once, _ = reviewed(a_pod(annotations=dict(CAME_BACK)), OURSELVES)
         twice, outcome = reviewed(once, OURSELVES)
         assert outcome.patch == ()

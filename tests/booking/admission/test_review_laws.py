@@ -93,7 +93,7 @@ def ours_on(pod: Json) -> tuple[Json, Json, list[str]]:
 
 
 def maias(pod: Json, creator: str, *, maia: bool) -> Json:
-    """What of the pod's annotations may stay though it is ours."""
+    """The annotations with our keys that may stay on the pod."""
     given = {k: v for k, v in (pod["metadata"].get("annotations") or {}).items() if k == names.TERMINATE_AT}
     return given if maia and creator == HUB else {}
 
@@ -163,7 +163,7 @@ def test_what_neither_asks_for_gpus_nor_carries_our_keys_is_untouched(pod: Json)
 
 
 @given(pods(), st.sampled_from(["bob", HUB, OURSELVES]))
-def test_a_second_look_at_most_forgets_what_was_replaced(pod: Json, creator: str) -> None:
+def test_a_second_review_at_most_forgets_what_was_replaced(pod: Json, creator: str) -> None:
     once, _ = reviewed(pod, creator, Covering(BOOKING))
     twice, _ = reviewed(once, creator, Covering(BOOKING))
     if creator != OURSELVES:

@@ -30,7 +30,7 @@ def a_notebook(**spec: object) -> Json:
 
 
 class TestStripped:
-    def test_it_starts_without_its_gpu_and_is_told(self) -> None:
+    def test_it_starts_without_its_gpu_and_its_creator_is_warned(self) -> None:
         pod, outcome = reviewed(a_notebook(), HUB, full())
         assert outcome.kind == "stripped"
         assert outcome.warnings == (WHY, HINT)
@@ -77,7 +77,7 @@ class TestWaiting:
         assert outcome.kind == "opportunistic"
         assert names.STRIPPED not in annotations(pod)
 
-    def test_l6_an_old_picture_strips_nobody(self) -> None:
+    def test_l6_an_old_cache_strips_nobody(self) -> None:
         seen = full()
         _, outcome = reviewed(a_notebook(), HUB, seen, is_certain=False)
         assert outcome.kind == "opportunistic"
@@ -98,7 +98,7 @@ class TestWaiting:
         }
         assert kinds == {HUB: "opportunistic", "bob": "stripped"}
 
-    def test_who_is_booked_waits_for_what_was_promised(self) -> None:
+    def test_a_booked_pod_waits_for_its_booking(self) -> None:
         booked = a_pod(annotations={names.HUB_USER: "alice"})
         assert reviewed(booked, HUB, full())[1].kind == "booked"
 
@@ -107,10 +107,10 @@ class TestWaiting:
         assert reviewed(back, OURSELVES, full(), unbooked="strip")[1].kind == "opportunistic"
 
     @pytest.mark.parametrize("spec", [{"schedulingGates": [{"name": "queue"}]}, {"nodeName": "n0"}])
-    def test_who_asks_no_scheduler_now_keeps_its_gpu(self, spec: Json) -> None:
+    def test_a_pod_that_asks_no_scheduler_now_keeps_its_gpu(self, spec: Json) -> None:
         assert reviewed(a_notebook(**spec), HUB, full())[1].kind == "opportunistic"
 
-    def test_in_a_namespace_that_is_spared_it_is_told_so(self) -> None:
+    def test_in_a_namespace_that_is_spared_the_warning_says_so(self) -> None:
         seen = Seen(places={"default": Place(name="default", is_spared=True)})
         assert reviewed(a_pod(), "bob", seen)[1].warnings == (
             "No running booking, but no pod of namespace default is evicted for a booking.",
@@ -131,10 +131,12 @@ class TestMaia:
     def test_what_it_wrote_stays_as_it_came(self, until: str) -> None:
         assert maias(until)[0][names.TERMINATE_AT] == until
 
-    def test_who_is_granted_a_gpu_is_told_until_when_and_waits_for_it(self) -> None:
-        found, told = maias(SOON, seen=full())
+    def test_a_pod_that_is_granted_a_gpu_waits_for_it_and_the_warning_says_until_when(self) -> None:
+        found, warning = maias(SOON, seen=full())
         assert names.ADMITTED in found
-        assert told == "No running booking, but MAIA's terminate-at covers it until Tue 2026-11-24 09:00 UTC."
+        assert (
+            warning == "No running booking, but MAIA's terminate-at covers it until Tue 2026-11-24 09:00 UTC."
+        )
 
     def test_an_instant_without_a_zone_is_utc_as_the_reclaimer_reads_it(self) -> None:
         assert "until Tue 2026-11-24 09:00 UTC" in maias("2026-11-24T09:00:00")[1]
@@ -147,7 +149,7 @@ class TestMaia:
         after, _ = reviewed(pod, OURSELVES, maia=maia)
         assert annotations(after).get(names.TERMINATE_AT) == kept
 
-    def test_who_is_granted_nothing_may_be_stripped(self) -> None:
+    def test_a_pod_that_is_granted_nothing_may_be_stripped(self) -> None:
         assert maias(LONG_AGO, seen=full())[0] == {**BOBS, names.STRIPPED: WHY, names.TERMINATE_AT: LONG_AGO}
 
     def test_a_booking_of_ours_goes_before_it(self) -> None:

@@ -1,4 +1,4 @@
-"""What a pod says of ``NVIDIA_VISIBLE_DEVICES`` would win over the node agent: GPU pods do not say it."""
+"""A pod's own ``NVIDIA_VISIBLE_DEVICES`` would override the node agent's: GPU pods do not keep it."""
 
 from typing import Any
 
@@ -39,22 +39,22 @@ def test_a_container_with_a_gpu_does_not_say_which(said: Json, creator: str, gro
 
 @pytest.mark.parametrize("said", [ALL, FROM, VOID])
 @pytest.mark.parametrize("group", ["containers", "initContainers"])
-def test_one_without_a_gpu_beside_it_sees_none(said: Json, group: str) -> None:
-    beside = {"name": "beside", "env": [said, OTHER, said]}
-    *_, after = containers_after(WITH_GPU, beside, group=group)
-    assert after == {"name": "beside", "env": [OTHER, VOID]}
+def test_a_container_without_a_gpu_next_to_it_sees_none(said: Json, group: str) -> None:
+    other = {"name": "other", "env": [said, OTHER, said]}
+    *_, after = containers_after(WITH_GPU, other, group=group)
+    assert after == {"name": "other", "env": [OTHER, VOID]}
 
 
 def test_what_a_named_object_may_say_is_overruled() -> None:
     source = {"envFrom": [{"configMapRef": {"name": "x"}}]}
-    with_gpu, beside = containers_after({**WITH_GPU, **source}, {"name": "beside", **source})
+    with_gpu, other = containers_after({**WITH_GPU, **source}, {"name": "other", **source})
     assert with_gpu == {**WITH_GPU, **source}
-    assert beside == {"name": "beside", **source, "env": [VOID]}
+    assert other == {"name": "other", **source, "env": [VOID]}
 
 
 @pytest.mark.parametrize("env", [None, [], [OTHER]])
-def test_who_says_nothing_of_it_is_left_alone(env: list[Json] | None) -> None:
-    before = [{**WITH_GPU, "env": env}, {"name": "beside", "env": env}]
+def test_a_container_that_says_nothing_of_it_is_left_alone(env: list[Json] | None) -> None:
+    before = [{**WITH_GPU, "env": env}, {"name": "other", "env": env}]
     assert containers_after(*before) == before
 
 

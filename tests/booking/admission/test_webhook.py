@@ -32,15 +32,15 @@ FIXTURES = Path(__file__).parents[2] / "fixtures" / "admission"
 USERS = (FIXTURES / "create_user.json").read_bytes()
 
 
-class Picture(Seen):
-    """What the webhook asks of the picture."""
+class View(Seen):
+    """The view of the cluster that the webhook reads."""
 
     def __init__(self) -> None:
         super().__init__(bookings=(a_booking("b-1", start=FakeClock().now()),))
         self.problem: str | None = None
         self.failure: Exception | None = None
         self.lags: tuple[Booking, ...] = ()
-        """Bookings that the watch has not told of yet."""
+        """Bookings that the watch has not delivered yet."""
         self.unread: ApiError | None = None
 
     def read_bookings(self) -> None:
@@ -58,8 +58,8 @@ class Picture(Seen):
 
 
 @pytest.fixture
-def cache() -> Picture:
-    return Picture()
+def cache() -> View:
+    return View()
 
 
 @pytest.fixture
@@ -68,7 +68,7 @@ def registry() -> CollectorRegistry:
 
 
 @pytest.fixture
-def admit(cache: Picture, registry: CollectorRegistry) -> Webhook:
+def admit(cache: View, registry: CollectorRegistry) -> Webhook:
     return Webhook(
         Review(creators=CREATORS, unbooked="strip"),
         cache,
@@ -110,8 +110,8 @@ def test_a_users_pod_is_answered_with_a_patch(admit: Webhook, registry: Collecto
     assert counted == 1
 
 
-def test_l2_a_booking_that_the_watch_has_not_told_of_yet_keeps_a_pod_its_gpu(
-    admit: Webhook, cache: Picture
+def test_l2_a_booking_that_the_watch_has_not_delivered_yet_keeps_a_pod_its_gpu(
+    admit: Webhook, cache: View
 ) -> None:
     cache.lags, cache.bookings, cache.has = cache.bookings, (), "full"
     answer = response(admit(USERS))
@@ -120,8 +120,8 @@ def test_l2_a_booking_that_the_watch_has_not_told_of_yet_keeps_a_pod_its_gpu(
     assert pod["metadata"]["annotations"][names.BOOKING] == "b-1"
 
 
-def test_who_has_booked_nothing_starts_without_a_gpu_where_none_is_free(
-    admit: Webhook, cache: Picture
+def test_a_user_without_a_booking_starts_without_a_gpu_where_none_is_free(
+    admit: Webhook, cache: View
 ) -> None:
     cache.bookings, cache.has = (), "full"
     answer = response(admit(USERS))
@@ -129,9 +129,7 @@ def test_who_has_booked_nothing_starts_without_a_gpu_where_none_is_free(
     assert not asks_for_gpus(read(pod))
 
 
-def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(
-    admit: Webhook, cache: Picture
-) -> None:
+def test_l6_where_the_bookings_cannot_be_read_the_pod_waits_with_its_gpu(admit: Webhook, cache: View) -> None:
     cache.bookings, cache.has = (), "full"
     cache.unread = Unreachable(Request("GET", "/bookings"), "connection refused")
     answer = response(admit(USERS))
@@ -148,14 +146,14 @@ def test_l7_forged_keys_are_reported_with_who_brought_them(
     pod["metadata"]["annotations"] = forged
     with capture_logs() as lines:
         assert response(admit(changed(object=pod)))["allowed"]
-    (told,) = [line for line in lines if line["log_level"] == "warning"]
-    assert told["creator"] == msgspec.json.decode(USERS)["request"]["userInfo"]["username"]
-    assert set(told["keys"]) < set(forged)
-    assert len(told["keys"]) + told["omitted"] == len(forged)
+    (logged,) = [line for line in lines if line["log_level"] == "warning"]
+    assert logged["creator"] == msgspec.json.decode(USERS)["request"]["userInfo"]["username"]
+    assert set(logged["keys"]) < set(forged)
+    assert len(logged["keys"]) + logged["omitted"] == len(forged)
     assert registry.get_sample_value("gpu_booking_admission_reserved_keys_removed_total") == 1
 
 
-def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: Picture) -> None:
+def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: View) -> None:
     for body in (
         (FIXTURES / "binding.json").read_bytes(),
         changed(operation="UPDATE"),
@@ -166,15 +164,15 @@ def test_what_is_no_new_pod_is_let_through(admit: Webhook, cache: Picture) -> No
         answer = response(admit(body))
         assert answer.keys() == {"uid", "allowed"}
         assert answer["allowed"] is True
-    assert cache.looked_beside == []
+    assert cache.user_coverage_of == []
 
 
 def test_a_dry_run_is_answered_like_any_other(admit: Webhook) -> None:
     assert patch_in(response(admit(changed(dryRun=True)))) == patch_in(response(admit(USERS)))
 
 
-class TestWithoutAPicture:
-    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: Picture) -> None:
+class TestWithoutACache:
+    def test_before_the_first_one_nothing_is_answered(self, admit: Webhook, cache: View) -> None:
         cache.problem = "The pods of the cluster have not been read yet."
         assert admit.problem() == cache.problem
         reply = admit(USERS)
@@ -182,7 +180,7 @@ class TestWithoutAPicture:
         assert reply.body.decode() == "The pods of the cluster have not been read yet.\n"
 
     def test_l6_with_one_that_is_too_old_nobody_new_counts_as_booked(
-        self, admit: Webhook, cache: Picture
+        self, admit: Webhook, cache: View
     ) -> None:
         assert admit.problem() is None
         cache.problem = "There have been no events of pods."
@@ -191,7 +189,7 @@ class TestWithoutAPicture:
         assert "cannot be read now" in answer["warnings"][0]
         spec = applied(msgspec.json.decode(USERS)["request"]["object"], patch_in(answer))["spec"]
         assert spec["priorityClassName"] == names.OPPORTUNISTIC_CLASS
-        assert cache.looked_beside == []
+        assert cache.user_coverage_of == []
 
 
 class TestBadBodies:
@@ -225,7 +223,7 @@ class TestBadBodies:
         assert "Traceback" not in message
         assert len(message) < 400
 
-    def test_a_fault_of_ours_is_told_without_a_traceback(self, admit: Webhook, cache: Picture) -> None:
+    def test_a_fault_of_ours_is_answered_without_a_traceback(self, admit: Webhook, cache: View) -> None:
         cache.failure = RuntimeError("boom")
         reply = admit(USERS)
         assert reply.status == HTTPStatus.INTERNAL_SERVER_ERROR

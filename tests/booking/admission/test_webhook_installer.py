@@ -194,7 +194,7 @@ def test_a_bundle_that_somebody_changed_is_put_right(kube: FakeKube, replica: Re
     assert bundle(kube) == right
 
 
-def test_a_secret_that_was_lost_is_made_anew(kube: FakeKube, replica: Replica) -> None:
+def test_a_secret_that_was_lost_is_made_again(kube: FakeKube, replica: Replica) -> None:
     replica.installed.round()
     kube.delete(SECRETS, names.WEBHOOK_KEYS, namespace=names.NAMESPACE)
     replica.installed.round()
