@@ -16,7 +16,7 @@ from tests.booking.web.served import Served
 
 
 class Screen(io.StringIO):
-    """The error stream of somebody who looks at a terminal, who does something once it shows something."""
+    """The error stream of a user at a terminal, who does something once it shows something."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -51,13 +51,13 @@ class Terminal:
         return CliRunner().invoke(gpu, words, env=given, obj=self.served.clock, catch_exceptions=False)
 
     def says(self, *words: str, user: str = "alice") -> str:
-        """What a command prints that does what it was told."""
+        """The output of a command that succeeds."""
         done = self.run(*words, user=user)
         assert done.exit_code == 0, done.output
         return done.stdout
 
     def fails(self, *words: str, user: str = "alice", status: int = 1) -> str:
-        """What a command says that does not."""
+        """The error output of a command that fails."""
         done = self.run(*words, user=user)
         assert done.exit_code == status, done.output
         assert "Traceback" not in done.output

@@ -45,10 +45,10 @@ def test_maintenance_is_planned_seen_and_taken_back(bob: Terminal) -> None:
     assert bob.says("admin", "blocks", user="bob") == ""
 
 
-def test_who_blocks_gpus_reads_whose_booking_cannot_be_kept(bob: Terminal) -> None:
+def test_a_block_says_whose_booking_cannot_be_kept(bob: Terminal) -> None:
     booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
-    told = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
-    assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in told
+    said = bob.run("admin", "block", "node-a", "--to", "wed", "--reason", "new fans", user="bob").stderr
+    assert f"At risk now: {booking.removeprefix('booking/')} of alice, 2 GPUs, " in said
 
 
 def test_somebody_gets_other_limits_for_a_while(bob: Terminal) -> None:
@@ -71,7 +71,7 @@ def test_a_limit_that_says_nothing_is_refused_before_anything_is_asked(bob: Term
     assert "is no LIMIT=VALUE" in said
 
 
-def test_who_changed_what_is_told_and_what_was_refused(bob: Terminal) -> None:
+def test_the_audit_shows_who_changed_what_and_the_refusals_are_listed(bob: Terminal) -> None:
     identifier = bob.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
     bob.fails("book", A100, "--gpus", "9", "--for", "2d", user="bob")
     audit = bob.says("admin", "audit", user="bob")
@@ -94,7 +94,7 @@ def test_who_changed_what_is_told_and_what_was_refused(bob: Terminal) -> None:
         ("cordon", "node-a", "0", "--reason", "x"),
     ],
 )
-def test_others_are_told_that_they_may_not(terminal: Terminal, words: tuple[str, ...]) -> None:
+def test_other_users_are_refused(terminal: Terminal, words: tuple[str, ...]) -> None:
     assert "administrator" in terminal.fails("admin", *words).lower()
     assert terminal.served.stored == 0
 

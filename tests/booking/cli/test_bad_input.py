@@ -1,4 +1,4 @@
-"""What nobody can book, and what nobody means well with: a sentence each, and nothing is stored."""
+"""Impossible bookings and harmful input: each is refused in a sentence, and nothing is stored."""
 
 import ssl
 import threading
@@ -35,7 +35,7 @@ FOR = ("--for", "2d")
         pytest.param(("--namespace", "x" * 300, *FOR), "must be a text of 1 to 200", id="300 letters"),
     ],
 )
-def test_what_cannot_be_booked_is_told_in_a_sentence(
+def test_a_booking_that_cannot_be_made_is_refused_in_a_sentence(
     terminal: Terminal, words: tuple[str, ...], says: str
 ) -> None:
     assert says in terminal.fails("book", A100, *words)
@@ -52,14 +52,14 @@ def test_what_cannot_be_booked_is_told_in_a_sentence(
         pytest.param(("--gpus", "many", *FOR), id="no number"),
     ],
 )
-def test_what_cannot_be_read_is_told_before_anything_is_booked(
+def test_words_that_cannot_be_read_are_refused_before_anything_is_booked(
     terminal: Terminal, words: tuple[str, ...]
 ) -> None:
     assert "Error: " in terminal.fails("book", A100, *words, status=2)
     assert terminal.served.stored == 0
 
 
-def test_a_model_that_there_is_not_is_told_with_those_that_there_are(terminal: Terminal) -> None:
+def test_an_unknown_model_is_refused_with_the_known_ones(terminal: Terminal) -> None:
     assert A100 in terminal.fails("book", "h200", *FOR)
     assert terminal.served.stored == 0
 
@@ -83,7 +83,7 @@ def test_no_word_does_harm_or_draws_on_the_terminal(terminal: Terminal, text: st
     assert terminal.served.stored == 0
 
 
-def test_who_asks_too_often_is_told_when_to_ask_again(terminal: Terminal) -> None:
+def test_too_many_requests_are_refused_with_when_to_ask_again(terminal: Terminal) -> None:
     for _ in range(BURST):
         terminal.served.ask("GET", BOOKINGS)
     said = terminal.fails("bookings", status=3)
@@ -91,7 +91,7 @@ def test_who_asks_too_often_is_told_when_to_ask_again(terminal: Terminal) -> Non
     assert "does not answer" not in said
 
 
-def test_while_the_database_is_away_the_server_s_sentence_is_told(terminal: Terminal) -> None:
+def test_while_the_database_is_away_the_servers_message_is_shown(terminal: Terminal) -> None:
     served = terminal.served
     away = served.file.with_suffix(".away")
     served.file.rename(away)
@@ -107,14 +107,14 @@ def test_while_the_database_is_away_the_server_s_sentence_is_told(terminal: Term
     "url",
     ["gpu.example.org", "ftp://127.0.0.1", "http://", "http://exa mple", "http://[::1", "http://a:99999"],
 )
-def test_what_is_no_address_is_told_with_one_that_is(terminal: Terminal, url: str) -> None:
+def test_a_wrong_address_is_refused_with_how_one_is_given(terminal: Terminal, url: str) -> None:
     done = terminal.run("bookings", **{server_connection.URL: url})
     assert done.exit_code == 1
     assert f"'{url}' is no address of a booking server: write it with --url" in done.stderr
 
 
 @pytest.mark.parametrize("token", ["two\nlines", "two words", "tökn", "\x1b[2J"])
-def test_what_is_no_token_is_told_and_not_shown(terminal: Terminal, tmp_path: Path, token: str) -> None:
+def test_a_wrong_token_is_refused_and_not_shown(terminal: Terminal, tmp_path: Path, token: str) -> None:
     file = tmp_path / "token"
     file.write_text(token)
     given = terminal.run("bookings", **{server_connection.TOKEN: token})
@@ -125,9 +125,7 @@ def test_what_is_no_token_is_told_and_not_shown(terminal: Terminal, tmp_path: Pa
         assert token not in done.stderr
 
 
-def test_a_file_that_cannot_be_used_is_told_before_anybody_is_asked(
-    terminal: Terminal, tmp_path: Path
-) -> None:
+def test_a_file_that_cannot_be_used_is_refused_before_any_request(terminal: Terminal, tmp_path: Path) -> None:
     gone, other = tmp_path / "gone", tmp_path / "other"
     other.write_text("no certificate")
     assert f"The token file {gone} cannot be read: No such file" in terminal.fails(
@@ -177,7 +175,7 @@ def test_a_name_that_is_empty_means_nobody_and_nothing(terminal: Terminal, words
 
 
 @pytest.mark.parametrize("text", ["vision/", "/train", "a/b/c", "pod/a/b", "pods/"])
-def test_what_is_no_pod_is_told_with_how_one_is_written(terminal: Terminal, text: str) -> None:
+def test_a_wrong_pod_is_refused_with_how_one_is_written(terminal: Terminal, text: str) -> None:
     for words in (("why", text), ("admin", "evict", text, "--reason", "x")):
         assert "is no pod: write its NAME, or NAMESPACE/NAME." in terminal.fails(*words, status=2)
 
@@ -187,7 +185,7 @@ def test_a_pod_is_in_one_namespace(terminal: Terminal) -> None:
     assert "'vision/train' is in the namespace 'vision', and --namespace names another" in said
 
 
-def test_a_model_that_there_is_not_has_no_bookings_and_is_told_so(terminal: Terminal) -> None:
+def test_an_unknown_model_has_no_bookings_and_is_reported(terminal: Terminal) -> None:
     said = terminal.fails("bookings", "--model", "h200")
     assert "No model's name contains 'h200': there are" in said
     assert f"No bookings of {A100}." in terminal.run("bookings", "--model", "a100").stderr
@@ -209,7 +207,7 @@ def test_a_model_that_there_is_not_has_no_bookings_and_is_told_so(terminal: Term
 @pytest.mark.parametrize(
     "words", [("bookings",), ("status",), ("why", "a/b"), ("release", "b-0")], ids=" ".join
 )
-def test_what_is_no_booking_server_is_told_by_its_address(
+def test_another_server_is_reported_with_its_address(
     terminal: Terminal, words: tuple[str, ...], answer: Answer, says: str
 ) -> None:
     with scripted_server() as server:
@@ -220,14 +218,16 @@ def test_what_is_no_booking_server_is_told_by_its_address(
     assert says in done.stderr
 
 
-def test_a_server_without_tls_is_told_so(terminal: Terminal) -> None:
+def test_a_server_without_tls_is_reported(terminal: Terminal) -> None:
     with scripted_server() as server:
         url = server.url.replace("http://", "https://")
         said = terminal.run("bookings", **{server_connection.URL: url}).stderr
     assert said.endswith("It speaks no TLS: does its address begin with http://?\n")
 
 
-def test_a_server_for_which_nobody_vouches_is_told_with_who_could(terminal: Terminal, tmp_path: Path) -> None:
+def test_a_server_without_a_trusted_certificate_is_reported_with_how_to_trust_it(
+    terminal: Terminal, tmp_path: Path
+) -> None:
     own = certificates.signed(
         certificates.authority(tmp_path, "nobody"), tmp_path, "server", use="serverAuth"
     )
@@ -247,7 +247,7 @@ def test_a_server_for_which_nobody_vouches_is_told_with_who_could(terminal: Term
 
 @pytest.mark.parametrize("text", [".", "..", "..."])
 def test_points_alone_are_an_id_and_no_way_to_another_address(terminal: Terminal, text: str) -> None:
-    """Whoever sends an address with ``.`` or ``..`` in it leaves them out before."""
+    """A client that sends an address with ``.`` or ``..`` in it leaves them out before."""
     terminal.served.signing_in.administrators.add("alice")
     for words in (("bookings", text), ("release", text), ("cancel", text, "--dry-run")):
         assert terminal.fails(*words) == f"Error: There is no booking '{text}'.\n"

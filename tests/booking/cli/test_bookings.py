@@ -18,7 +18,7 @@ def booked(terminal: Terminal, *words: str, user: str = "alice") -> str:
     return said.removeprefix("booking/")
 
 
-def test_somebody_books_by_a_part_of_the_models_name_and_is_told_what_they_have(terminal: Terminal) -> None:
+def test_a_booking_by_a_part_of_the_models_name_is_made_and_shown(terminal: Terminal) -> None:
     said = terminal.says("book", "a6000", "--from", "tue 09:00", "--for", "2d")
     assert said.startswith("Booked as b-")
     assert f"1 x {A6000} from Tue 2026-03-03 09:00 to Thu 2026-03-05 09:00 (UTC)." in said
@@ -46,7 +46,7 @@ def test_until_when_must_be_said_once(terminal: Terminal) -> None:
         assert "--to, or how long with --for" in terminal.fails("book", A100, *words, status=2)
 
 
-def test_a_time_that_nobody_understands_is_refused_before_anything_is_asked(terminal: Terminal) -> None:
+def test_a_time_that_cannot_be_read_is_refused_before_any_request(terminal: Terminal) -> None:
     said = terminal.fails("book", A100, "--from", "soonish", "--for", "2d", status=2)
     assert "'soonish' is no time: write for example" in said
 
@@ -107,7 +107,7 @@ def test_the_earliest_slots_are_those_after_what_is_booked(terminal: Terminal) -
     assert "The first such slot is from Wed 2026-03-04 09:00 UTC" in said
 
 
-def test_who_may_not_book_now_is_told_why_instead_of_when(terminal: Terminal) -> None:
+def test_a_user_who_may_not_book_now_is_shown_why_instead_of_when(terminal: Terminal) -> None:
     identifier = booked(terminal)
     assert f"Your booking {identifier} runs until" in terminal.fails("earliest", A100, "--for", "1d")
 
@@ -132,7 +132,7 @@ def test_a_server_that_does_not_answer_is_worth_another_try(terminal: Terminal) 
     assert "Is the address right, and is the server running?" in done.stderr
 
 
-def test_what_is_no_booking_server_is_told(terminal: Terminal) -> None:
+def test_an_address_without_a_booking_server_is_reported(terminal: Terminal) -> None:
     done = terminal.run("bookings", **{server_connection.URL: f"{terminal.url}/elsewhere"})
     assert done.exit_code != 0
     assert "Traceback" not in done.output
@@ -146,11 +146,11 @@ def test_without_a_token_it_says_how_to_get_one(terminal: Terminal) -> None:
     assert "--token-file" in done.stderr
 
 
-def test_a_stranger_is_told_how_to_be_known(terminal: Terminal) -> None:
+def test_a_stranger_is_shown_how_to_get_a_token(terminal: Terminal) -> None:
     assert "kubectl create token" in terminal.fails("bookings", user="mallory-is-nobody")
 
 
-def test_what_would_be_accepted_is_told_by_the_clocks_of_the_site(terminal: Terminal) -> None:
+def test_what_would_be_accepted_is_shown_by_the_clocks_of_the_site(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
     said = terminal.fails("book", A100, "--gpus", "8", "--any-node", "--for", "1d")
     assert "\nEarliest valid start: Wed 2026-03-04 09:00 UTC\nWhat would be accepted:\n" in said
@@ -190,26 +190,28 @@ BY_DEFAULT: Final = (
 )
 
 
-def test_whoever_releases_is_told_what_becomes_of_the_pods(terminal: Terminal) -> None:
+def test_a_release_says_what_happens_to_the_pods(terminal: Terminal) -> None:
     identifier = booked(terminal)
     would = terminal.says("release", identifier, "--dry-run")
     assert "come back without a GPU: save your work first. Its pods of controllers" in would
     assert terminal.says("release", identifier) == f"Released {identifier}.\n{BY_DEFAULT}"
 
 
-@pytest.mark.parametrize(("form", "is_told"), [("wide", True), ("name", False)])
-def test_of_pods_people_are_told_and_not_programs(terminal: Terminal, form: str, *, is_told: bool) -> None:
-    assert (BY_DEFAULT in terminal.says("release", booked(terminal), "-o", form)) is is_told
+@pytest.mark.parametrize(("form", "is_shown"), [("wide", True), ("name", False)])
+def test_what_happens_to_pods_is_shown_to_people_and_not_to_programs(
+    terminal: Terminal, form: str, *, is_shown: bool
+) -> None:
+    assert (BY_DEFAULT in terminal.says("release", booked(terminal), "-o", form)) is is_shown
 
 
-def test_an_end_that_has_passed_is_told_as_a_release_and_a_later_one_is_not(terminal: Terminal) -> None:
+def test_an_end_that_has_passed_is_reported_as_a_release_and_a_later_one_is_not(terminal: Terminal) -> None:
     identifier = booked(terminal)
     assert "pods" not in terminal.says("extend", identifier, "--by", "1d")
     terminal.served.clock.advance(7200)
     assert terminal.says("extend", identifier, "--to", "2026-03-02 10:00").endswith(BY_DEFAULT)
 
 
-def test_whoever_cancels_is_told_nothing_of_pods(terminal: Terminal) -> None:
+def test_a_cancellation_says_nothing_of_pods(terminal: Terminal) -> None:
     identifier = booked(terminal, "--from", "tue 09:00")
     assert terminal.says("cancel", identifier) == f"Cancelled {identifier}.\n"
 
@@ -224,9 +226,9 @@ def test_a_dry_run_of_the_earliest_slot_books_nothing(terminal: Terminal) -> Non
 
 def test_the_earliest_slot_is_booked_at_once(terminal: Terminal) -> None:
     booked(terminal, "--gpus", "4", "--single-node", user="bob")
-    wish = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d", "--book")
-    assert "is after the deadline" in terminal.fails(*wish, "--before", "tue 12:00")
+    search = ("earliest", A100, "--gpus", "8", "--any-node", "--for", "1d", "--book")
+    assert "is after the deadline" in terminal.fails(*search, "--before", "tue 12:00")
     assert terminal.says("bookings") == ""
-    said = terminal.says(*wish, "--before", "fri 12:00")
+    said = terminal.says(*search, "--before", "fri 12:00")
     assert said.startswith("Booked as b-")
     assert "from Wed 2026-03-04 09:00 to Thu 2026-03-05 09:00" in said

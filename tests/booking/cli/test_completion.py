@@ -26,7 +26,7 @@ from tests.fakes.objects import A100
 
 
 def offered(terminal: Terminal, *words: str) -> list[str]:
-    """Values that kubectl is told."""
+    """Values that kubectl is offered."""
     found = program.completions([*words], terminal.served.clock)
     return [item.value for item in found]
 
@@ -80,14 +80,12 @@ class TestBookings:
         assert set(offered(terminal, *words, "b-")) == {expected[kind] for kind in kinds}
         assert offered(terminal, *words, "b-0") == []
 
-    def test_past_ones_are_offered_to_whoever_wants_to_see_them(
-        self, terminal: Terminal, running: str
-    ) -> None:
+    def test_past_ones_are_offered_where_they_are_asked_for(self, terminal: Terminal, running: str) -> None:
         terminal.says("release", running)
         assert offered(terminal, "bookings", "") == []
         assert offered(terminal, "bookings", "--past", "") == [running]
 
-    def test_what_they_are_is_told_beside_them(self, terminal: Terminal, running: str) -> None:
+    def test_each_has_its_description_next_to_it(self, terminal: Terminal, running: str) -> None:
         (item,) = program.completions(["release", ""], terminal.served.clock)
         assert (item.value, item.help) == (running, f"1 x {A100} of alice, active")
 
@@ -114,10 +112,10 @@ class TestAdministration:
         assert offered(alice, "admin", "unblock", "b-") == [block]
         assert offered(alice, "admin", "revoke", "") == [exemption]
         assert set(offered(alice, "admin", "audit", "--of", "")) == {block, exemption, booking}
-        told = program.completions(["admin", "revoke", ""], alice.served.clock)
-        assert [item.help for item in told] == ["bob: longest=P9D"]
+        items = program.completions(["admin", "revoke", ""], alice.served.clock)
+        assert [item.help for item in items] == ["bob: longest=P9D"]
 
-    def test_nothing_is_offered_to_whoever_may_not_see_it(self, alice: Terminal) -> None:
+    def test_nothing_is_offered_to_a_user_who_may_not_see_it(self, alice: Terminal) -> None:
         self.made(alice, "block", "node-a")
         alice.served.signing_in.administrators.discard("alice")
         assert offered(alice, "admin", "unblock", "") == []
@@ -210,7 +208,7 @@ class TestPods:
             ),
         )
 
-    def test_pods_of_gpus_are_offered_to_whoever_asks_why(self, api_server: ScriptedServer) -> None:
+    def test_pods_of_gpus_are_offered_for_why(self, api_server: ScriptedServer) -> None:
         self.pods(api_server)
         assert values("why", "") == ["train-0", "train-1", "train-2", "back"]
         paths = [received.target for received in api_server.received]
@@ -302,25 +300,25 @@ def test_nobody_waits_for_a_server_that_says_nothing(
     assert not api_server.closing.is_set()
 
 
-def test_what_is_looked_for_too_long_is_left_alone() -> None:
+def test_a_search_that_takes_too_long_is_left_alone() -> None:
     over = threading.Event()
 
-    def look() -> Iterator[CompletionItem]:
+    def search() -> Iterator[CompletionItem]:
         yield CompletionItem("first")
         over.wait()
         yield CompletionItem("second")
 
-    assert [item.value for item in found_in_time(look)] == ["first"]
+    assert [item.value for item in found_in_time(search)] == ["first"]
     over.set()
 
 
 def test_what_goes_wrong_is_nobodys_business(capfd: pytest.CaptureFixture[str]) -> None:
-    def look() -> Iterator[CompletionItem]:
+    def search() -> Iterator[CompletionItem]:
         yield CompletionItem("first")
         yield CompletionItem("draws\x1b[2J")
         raise RuntimeError
 
-    assert [item.value for item in found_in_time(look)] == ["first"]
+    assert [item.value for item in found_in_time(search)] == ["first"]
     assert capfd.readouterr() == ("", "")
 
 
@@ -358,7 +356,7 @@ def test_a_kubeconfig_that_is_none_offers_no_contexts_and_no_errors(
 
 
 def completed(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
-    """What kubectl is answered by the program that it asks."""
+    """The answer of the program that kubectl runs."""
     file = Path(sys.executable).with_name("kubectl_complete-gpu")
     environ = {"PATH": "/usr/bin:/bin", "HOME": "/nowhere", **environ}
     return subprocess.run(
@@ -366,7 +364,7 @@ def completed(*words: str, **environ: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_kubectl_is_told_values_with_what_they_are_and_that_they_are_no_files(
+def test_kubectl_gets_values_with_their_descriptions_and_that_they_are_no_files(
     terminal: Terminal, environment: dict[str, str]
 ) -> None:
     booking = terminal.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
@@ -374,26 +372,26 @@ def test_kubectl_is_told_values_with_what_they_are_and_that_they_are_no_files(
     assert (done.stdout, done.stderr) == (f"{booking}\t1 x {A100} of alice, active\n:4\n", "")
 
 
-def test_kubectl_is_told_pods_of_the_namespace(api_server: ScriptedServer, kubeconfig: Path) -> None:
+def test_kubectl_gets_pods_of_the_namespace(api_server: ScriptedServer, kubeconfig: Path) -> None:
     api_server.answers(a_page(a_body("fold")))
     done = completed("why", "-n", "genomics", "", KUBECONFIG=str(kubeconfig))
     assert (done.stdout, done.stderr) == ("fold\n:4\n", "")
 
 
 @pytest.mark.parametrize("words", [("policy", "test", ""), ("bookings", "--kubeconfig", "/e")])
-def test_kubectl_is_told_where_files_are_meant(words: tuple[str, ...]) -> None:
+def test_kubectl_completes_files_where_files_are_meant(words: tuple[str, ...]) -> None:
     done = completed(*words)
     assert (done.stdout, done.stderr) == (":0\n", "")
 
 
 @pytest.mark.parametrize("words", [(), ("",), ("nope", ""), ("why", "--nope", ""), ("book", "--gpus", "")])
-def test_kubectl_is_never_told_an_error(words: tuple[str, ...]) -> None:
+def test_kubectl_never_gets_an_error(words: tuple[str, ...]) -> None:
     done = completed(*words)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.endswith(":4\n")
 
 
-def test_kubectl_is_told_nothing_of_an_api_server_that_is_away(
+def test_kubectl_gets_nothing_while_the_api_server_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The client of the API server tries again, and its library logs that: not here."""

@@ -1,4 +1,4 @@
-"""What README and docs/cli.md say to type is typed: the README's in its order, the others each for itself."""
+"""The commands of README and docs/cli.md are run: the README's in their order, the others each alone."""
 
 import re
 import shlex
@@ -52,7 +52,7 @@ def site(tmp_path: Path) -> Iterator[tuple[Site, str]]:
 
 
 def typed(site: tuple[Site, str], command: str) -> str:
-    """What a command of alice's says that does what it is typed for."""
+    """The output of a command of alice's that succeeds."""
     given = {server_connection.URL: site[1], server_connection.TOKEN: "alice-token", "KUBECONFIG": "/nowhere"}
     words = shlex.split(command.removeprefix(OURS))
     done = CliRunner().invoke(gpu, words, env=given, obj=site[0].clock, catch_exceptions=False)

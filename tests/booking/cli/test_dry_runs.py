@@ -1,4 +1,4 @@
-"""What administrators try by the command line: what would happen is told, and nothing happens."""
+"""What administrators try by the command line: what would happen is shown, and nothing happens."""
 
 import json
 
@@ -20,7 +20,7 @@ def bob(terminal: Terminal) -> Terminal:
 
 
 def tried(bob: Terminal, *words: str) -> str:
-    """What bob is told of a dry run that changes nothing, not even the audit."""
+    """What bob is shown of a dry run that changes nothing, not even the audit."""
 
     def kept() -> tuple[int, str]:
         return bob.served.stored, bob.says("admin", "audit", "-o", "json", user="bob")
@@ -31,7 +31,7 @@ def tried(bob: Terminal, *words: str) -> str:
     return said
 
 
-def test_whose_bookings_maintenance_would_put_at_risk_is_told_before(bob: Terminal) -> None:
+def test_the_bookings_that_maintenance_would_put_at_risk_are_shown_before(bob: Terminal) -> None:
     booking = bob.says("book", A6000, "--gpus", "2", "--for", "2d", "-o", "name").strip()
     risk = (
         f"{booking.removeprefix('booking/')} of alice, 2 GPUs, Mon 2026-03-02 09:00 to Wed 2026-03-04 09:00"
@@ -42,8 +42,8 @@ def test_whose_bookings_maintenance_would_put_at_risk_is_told_before(bob: Termin
         f"At risk then: {risk}.",
     ]
     assert bob.says("admin", "blocks", user="bob") == ""
-    told = json.loads(tried(bob, *words, "-o", "json"))
-    assert (told["dry_run"], len(told["at_risk"]), "id" in told) == (True, 1, False)
+    shown = json.loads(tried(bob, *words, "-o", "json"))
+    assert (shown["dry_run"], len(shown["at_risk"]), "id" in shown) == (True, 1, False)
     assert tried(bob, *words, "-o", "name") == "(none)\n"
     assert "At risk now" in bob.run(*words, user="bob").stderr
 
@@ -57,7 +57,7 @@ def test_whose_bookings_maintenance_would_put_at_risk_is_told_before(bob: Termin
         (("--model", "a6000"), f"Every GPU of model {A6000} of node-a would be"),
     ],
 )
-def test_what_would_be_blocked_is_told_and_that_nobody_minds(
+def test_what_would_be_blocked_is_shown_and_that_no_booking_is_at_risk(
     bob: Terminal, words: tuple[str, ...], what: str
 ) -> None:
     said = tried(bob, "admin", "block", "node-a", "--to", "fri", *REASON, *words)
@@ -70,7 +70,7 @@ def test_two_gpus_are_blocked_and_one_is(bob: Terminal) -> None:
     assert bob.says(*words, "2", user="bob").startswith(f"2 GPUs of node-a are blocked {SPAN}: ")
 
 
-def test_the_end_of_maintenance_is_told_before(bob: Terminal) -> None:
+def test_the_end_of_maintenance_is_shown_before(bob: Terminal) -> None:
     words = ("admin", "block", "node-a", "--to", "fri", *REASON, "-o", "name")
     block = bob.says(*words, user="bob").strip()
     assert tried(bob, "admin", "unblock", block) == f"{block} would be taken back: node-a, {SPAN}.\n"
@@ -78,7 +78,7 @@ def test_the_end_of_maintenance_is_told_before(bob: Terminal) -> None:
     assert block in bob.says("admin", "blocks", user="bob")
 
 
-def test_other_limits_and_their_end_are_told_before(bob: Terminal) -> None:
+def test_other_limits_and_their_end_are_shown_before(bob: Terminal) -> None:
     limits = ("horizon=null", "longest=P30D", "may_extend=false")
     words = ("admin", "exempt", "alice", *limits, "--model", "a100", "--to", "fri", *REASON)
     terms = f"horizon=null, longest=P30D, may_extend=false for {A100} {SPAN}"
@@ -90,7 +90,7 @@ def test_other_limits_and_their_end_are_told_before(bob: Terminal) -> None:
     assert made in bob.says("admin", "exemptions", user="bob")
 
 
-def test_whose_pod_would_be_evicted_is_told_before(bob: Terminal) -> None:
+def test_the_user_of_the_pod_that_would_be_evicted_is_shown_before(bob: Terminal) -> None:
     words = ("admin", "evict", "research/train-0", *REASON)
     assert tried(bob, *words) == (
         "research/train-0 of bob would be evicted from 2 GPUs of node-a: the booking b-1 covers it."
@@ -101,7 +101,7 @@ def test_whose_pod_would_be_evicted_is_told_before(bob: Terminal) -> None:
     assert bob.says(*words, user="bob") == "research/train-0 is being evicted.\n"
 
 
-def test_of_a_bare_pod_of_nobody_it_is_told_that_it_would_come_back(bob: Terminal) -> None:
+def test_a_bare_pod_of_nobody_is_shown_to_come_back(bob: Terminal) -> None:
     bob.served.evictions.pod = PodToEvict(user=None, booking=None, node="n", gpus=1, controller=None)
     said = tried(bob, "admin", "evict", "train-0", "-n", "research", *REASON)
     assert said == (
@@ -118,12 +118,12 @@ def test_of_a_bare_pod_of_nobody_it_is_told_that_it_would_come_back(bob: Termina
         ("clear", "would be probed again"),
     ],
 )
-def test_orders_about_a_gpu_are_told_before(bob: Terminal, verb: str, what: str) -> None:
+def test_orders_about_a_gpu_are_shown_before(bob: Terminal, verb: str, what: str) -> None:
     assert tried(bob, "admin", verb, "node-a", "0", *REASON) == f"GPU-0 of node-a {what}.\n"
     assert bob.served.gpus.orders == []
 
 
-def test_a_booking_for_somebody_else_is_told_before_with_whose_it_would_be(bob: Terminal) -> None:
+def test_a_booking_for_another_user_is_shown_before_with_its_user(bob: Terminal) -> None:
     words = ("book", A100, "--for", "2d", "--user", "alice")
     assert tried(bob, *words).startswith(f"This would be booked for alice: 1 x {A100} from Mon 2026-03-02")
     earliest = ("earliest", A100, "--for", "2d", "--user", "alice", "--book")
@@ -131,7 +131,7 @@ def test_a_booking_for_somebody_else_is_told_before_with_whose_it_would_be(bob: 
     assert " for alice: " in bob.says(*words, user="bob")
 
 
-def test_the_end_of_somebody_elses_booking_is_told_before_with_whose_it_is(bob: Terminal) -> None:
+def test_the_end_of_another_users_booking_is_shown_before_with_its_user(bob: Terminal) -> None:
     booking = bob.says("book", A100, "--for", "2d", "-o", "name").strip().removeprefix("booking/")
     words = ("release", booking, "--reason", "power cut")
     assert tried(bob, *words).startswith(f"{booking} of alice would be released now.\n")

@@ -29,7 +29,7 @@ def printed(form: Format) -> str:
         return out.getvalue().decode()
 
 
-def test_columns_stand_under_their_titles_and_what_others_wrote_draws_nothing() -> None:
+def test_columns_are_under_their_titles_and_what_others_wrote_draws_nothing() -> None:
     assert table(ROWS, COLUMNS).splitlines() == [
         "ID     USER      GPUS",
         "b-1    alice     -",
@@ -59,22 +59,22 @@ def test_programs_get_everything() -> None:
         (86400, "1d"),
     ],
 )
-def test_a_length_is_told_in_its_two_largest_units(seconds: float, said: str) -> None:
+def test_a_length_is_printed_in_its_two_largest_units(seconds: float, said: str) -> None:
     assert span(seconds) == said
 
 
-def test_an_instant_is_told_by_the_clocks_of_the_site() -> None:
+def test_an_instant_is_printed_by_the_clocks_of_the_site() -> None:
     assert local("2026-07-01T07:00:00Z", ZoneInfo("Europe/Stockholm")) == "Wed 2026-07-01 09:00"
 
 
-def test_nothing_is_said_where_nobody_looks_or_where_it_is_quick() -> None:
+def test_nothing_is_printed_without_a_terminal_or_where_it_is_quick() -> None:
     for stream in (io.StringIO(), Screen()):
         with patiently("booking", stream):
             pass
         assert stream.getvalue() == ""
 
 
-def test_a_sentence_of_the_server_is_told_by_the_clocks_of_the_site() -> None:
+def test_a_message_of_the_server_is_printed_by_the_clocks_of_the_site() -> None:
     stockholm = ZoneInfo("Europe/Stockholm")
     message = "It runs until 2026-07-01 07:00 UTC, and 2026-07-01 is a day."
     assert (

@@ -45,7 +45,7 @@ def test_cases_that_are_decided_as_expected_are_counted(terminal: Terminal) -> N
     assert terminal.says("policy", "test", str(EXAMPLE)) == f"{number} cases are decided as expected.\n"
 
 
-def test_a_case_that_is_decided_otherwise_is_told_with_what_a_user_would_read(
+def test_a_case_that_is_decided_otherwise_is_reported_with_what_a_user_would_read(
     terminal: Terminal, cases: Path
 ) -> None:
     cases.write_text(cases.read_text().replace("expect: [longest, off-the-grid]", "expect: []"))
@@ -64,7 +64,7 @@ def spoiled(cases: Path) -> Path:
 
 
 def outcomes(terminal: Terminal, path: Path, form: str) -> dict[str, Any]:
-    """What programs read of a file of which something differs."""
+    """The output for programs of a file with a case that differs."""
     done = terminal.run("policy", "test", "-o", form, str(path))
     assert done.exit_code == 1
     assert done.stderr.startswith("Error: 1 of ")
@@ -74,21 +74,21 @@ def outcomes(terminal: Terminal, path: Path, form: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("form", ["json", "yaml"])
 def test_programs_get_every_outcome_and_the_counts(terminal: Terminal, spoiled: Path, form: str) -> None:
-    told = outcomes(terminal, spoiled, form)
+    report = outcomes(terminal, spoiled, form)
     names = [case["name"] for case in yaml.safe_load(spoiled.read_text())["cases"]]
-    assert (told["cases"], told["differing"]) == (len(names), 1)
-    assert [each["name"] for each in told["outcomes"]] == names
-    assert {each["file"] for each in told["outcomes"]} == {str(spoiled)}
-    (wrong,) = (each for each in told["outcomes"] if each["differs"] is not None)
+    assert (report["cases"], report["differing"]) == (len(names), 1)
+    assert [each["name"] for each in report["outcomes"]] == names
+    assert {each["file"] for each in report["outcomes"]} == {str(spoiled)}
+    (wrong,) = (each for each in report["outcomes"] if each["differs"] is not None)
     assert (wrong["expected"], wrong["broken"]) == ([], ["longest", "off-the-grid"])
     assert wrong["differs"] == "It should be accepted, and it is refused by longest, off-the-grid."
     assert len(wrong["sentences"]) == 2
 
 
 def test_programs_get_every_outcome_also_where_none_differs(terminal: Terminal) -> None:
-    told = json.loads(terminal.says("policy", "test", "-o", "json", str(EXAMPLE)))
-    assert told["differing"] == 0
-    assert len(told["outcomes"]) == told["cases"] > 0
+    report = json.loads(terminal.says("policy", "test", "-o", "json", str(EXAMPLE)))
+    assert report["differing"] == 0
+    assert len(report["outcomes"]) == report["cases"] > 0
 
 
 def test_wide_shows_every_case_with_what_was_expected_and_what_was_answered(
@@ -134,7 +134,7 @@ def test_what_takes_long_shows_a_sign_of_life(
     assert "are decided as expected" in capsys.readouterr().out
 
 
-def test_a_file_that_cannot_be_used_is_told_in_a_sentence(terminal: Terminal, cases: Path) -> None:
+def test_a_file_that_cannot_be_used_is_reported_in_a_sentence(terminal: Terminal, cases: Path) -> None:
     cases.write_text("cases: 1")
     assert "Traceback" not in terminal.fails("policy", "test", str(cases))
     (cases.parent / "policy.yaml").write_text("limits: {longest: never}")
@@ -149,7 +149,7 @@ def test_the_policy_in_force_is_shown_with_what_it_means_for_oneself(terminal: T
         assert shown["me"]["user"] == "alice"
 
 
-def test_people_read_their_limits_beside_the_version_and_whose_policy_it_is(terminal: Terminal) -> None:
+def test_people_read_their_limits_below_the_version_and_the_server_of_the_policy(terminal: Terminal) -> None:
     title, columns, *rows = terminal.says("policy", "show").splitlines()
     assert title == (
         f"Policy v1 (in the form of version 1) of the booking server {terminal.url}, for alice."
@@ -190,7 +190,7 @@ class TestModels:
         assert f"for alice who books GPUs of model {A100}." in said
         assert "longest                7 days" in said
 
-    def test_a_model_that_there_is_not_is_told_with_those_that_there_are(self, terminal: Terminal) -> None:
+    def test_an_unknown_model_is_refused_with_the_known_ones(self, terminal: Terminal) -> None:
         said = terminal.fails("policy", "show", "--model", "h200")
         assert f"No model's name contains 'h200': there are {A100}, {A6000}." in said
         said = terminal.fails("policy", "show", "--model", "nvidia")

@@ -44,7 +44,7 @@ def test_in_a_pod_without_a_kubeconfig_it_is_the_pods_account_and_namespace(moun
     assert inside.api.url == "http://127.0.0.1:1"
 
 
-def test_outside_of_a_pod_somebody_without_a_kubeconfig_is_told_so(mounted: Path) -> None:
+def test_outside_a_pod_a_missing_kubeconfig_is_reported(mounted: Path) -> None:
     with pytest.raises(CommandError, match=r"There is no kubeconfig: /nowhere/\.kube/config says nothing"):
         _ = reached(mounted).namespace
 
@@ -74,7 +74,7 @@ def test_an_api_server_that_is_away_is_one_sentence_for_people_and_nothing_for_p
     )
 
 
-def test_who_has_no_kubeconfig_may_name_the_namespace(mounted: Path) -> None:
+def test_a_user_without_a_kubeconfig_may_name_the_namespace(mounted: Path) -> None:
     with pytest.raises(CommandError, match=r"Or name the namespace with --namespace\.$"):
         _ = reached(mounted).namespace
 
@@ -125,11 +125,11 @@ def test_a_program_that_takes_long_to_make_credentials_is_named(
         screen.spoke.wait(60)
         seen.touch()
 
-    looking = threading.Thread(target=seen_once_it_is_shown)
-    looking.start()
+    watcher = threading.Thread(target=seen_once_it_is_shown)
+    watcher.start()
     monkeypatch.setattr(sys, "stderr", screen)
     monkeypatch.setattr(sys, "stdin", stdin)
     options = ConnectionOptions(url="http://127.0.0.1:1", kubeconfig=config)
     assert ServerConnection(options, {"PATH": "/usr/bin:/bin"}, FakeClock()).api.url == "http://127.0.0.1:1"
-    looking.join()
+    watcher.join()
     assert shown.format("waiting for sh, which makes the credentials of the kubeconfig") in screen.getvalue()

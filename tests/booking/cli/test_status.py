@@ -1,4 +1,4 @@
-"""Nodes, devices and their holders, and why a pod waits; all in words that a person understands."""
+"""Nodes, devices and their holders, and why a pod waits; all in words that people understand."""
 
 import json
 from collections.abc import Iterator
@@ -29,7 +29,7 @@ def served(folder: Path) -> Iterator[tuple[Site, str]]:
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Site, str]]:
-    """For tests that only look."""
+    """For tests that only read."""
     with served(tmp_path_factory.mktemp("site")) as one:
         yield one
 
@@ -64,7 +64,7 @@ def test_a_process_that_does_not_hold_its_gpu_has_a_line_of_its_own(site: tuple[
     assert rows[0].split()[:2] == ["gpu-h1", "5"]
 
 
-def test_an_administrator_is_told_which_process_it_is(site: tuple[Site, str]) -> None:
+def test_an_administrator_is_shown_the_process(site: tuple[Site, str]) -> None:
     site[0].signing_in.administrators.add("alice")
     text = run(site, "status", "gpu-h1").stdout
     site[0].signing_in.administrators.discard("alice")
@@ -81,7 +81,7 @@ def test_programs_get_the_nodes_that_were_asked_for_and_no_others(
     assert {one["node"] for one in answer["next"]} == {"gpu-a2"}
 
 
-def test_who_goes_next_is_told_of_the_model_that_was_asked_for(site: tuple[Site, str]) -> None:
+def test_the_next_pod_to_leave_is_shown_of_the_model_that_was_asked_for(site: tuple[Site, str]) -> None:
     rows = run(site, "status", "--next", "--model", "h100").stdout.splitlines()[1:]
     assert len(rows) == 1
     assert rows[0].split()[:3] == ["NVIDIA-H100-80GB-HBM3", "1", "gpu-h1"]
@@ -94,7 +94,7 @@ def test_who_goes_next_is_told_of_the_model_that_was_asked_for(site: tuple[Site,
         (("gpu-a1", "--model", "h100"), "No GPU's model contains 'h100': there are NVIDIA-A100-SXM4-80GB."),
     ],
 )
-def test_what_is_mistyped_is_told_with_what_there_is(
+def test_a_wrong_name_is_refused_with_the_names_that_there_are(
     site: tuple[Site, str], words: tuple[str, ...], message: str
 ) -> None:
     done = run(site, "status", *words)
@@ -132,9 +132,9 @@ def test_a_change_that_takes_the_risk_away_says_nothing_of_it(
     with served(tmp_path) as own:
         done = run(own, "resize", "b-3hd8rvnp2c", "--gpus", "1", "--output", "json", *options)
     assert done.exit_code == 0, done.output
-    told = json.loads(done.stdout)
-    assert told["count"] == 1
-    assert not {"at_risk", "alternatives"} & told.keys()
+    answer = json.loads(done.stdout)
+    assert answer["count"] == 1
+    assert not {"at_risk", "alternatives"} & answer.keys()
 
 
 def test_the_state_of_a_gpu_says_by_what_right_its_pod_has_it(tmp_path: Path) -> None:
