@@ -1,4 +1,4 @@
-"""A calendar follows the database, and does not keep for ever what is over."""
+"""A calendar follows the database, and does not keep what is over indefinitely."""
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta

@@ -1,4 +1,4 @@
-"""The earliest start is the first one: beside trying every hour, and where the clocks change."""
+"""The earliest start is the first one: compared with trying every hour, and where the clocks change."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""What is promised can be kept: against everything that could be tried, on small calendars."""
+"""Every accepted booking can be honoured: compared with trying everything, on small calendars."""
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,7 +21,7 @@ from tests.fakes.objects import A100
 from tests.fakes.records import a_record
 
 _TOPOLOGIES = st.sampled_from(["any", "single-node"])
-_WISHES = st.lists(
+_REQUESTS = st.lists(
     st.tuples(st.integers(2, 9), st.integers(1, 6), st.integers(1, 4), _TOPOLOGIES), min_size=1, max_size=7
 )
 _NODES = st.lists(st.integers(1, 4), min_size=1, max_size=3).map(
@@ -65,13 +65,13 @@ _BLOCKS = st.lists(
 ).map(lambda drawn: [a_block(node, start, start + length, count) for node, start, length, count in drawn])
 
 
-@given(_WISHES, _NODES, _BLOCKS)
+@given(_REQUESTS, _NODES, _BLOCKS)
 @settings(max_examples=150)
 def test_every_accepted_booking_has_a_place_and_refused_is_only_what_has_none(
-    wishes: list[tuple[int, int, int, Topology]], devices: dict[str, int], blocks: list[Block]
+    requests: list[tuple[int, int, int, Topology]], devices: dict[str, int], blocks: list[Block]
 ) -> None:
     world = World(devices, blocks)
-    for start, length, count, topology in wishes:
+    for start, length, count, topology in requests:
         before = list(world.records.values())
         booked = world.book(start, start + length, count, topology)
         wanted = a_record(
@@ -87,10 +87,10 @@ def test_every_accepted_booking_has_a_place_and_refused_is_only_what_has_none(
             assert is_possible(list(world.records.values()), devices)
 
 
-@given(_WISHES, _NODES, _BLOCKS, st.data())
+@given(_REQUESTS, _NODES, _BLOCKS, st.data())
 @settings(max_examples=100)
 def test_through_changes_and_cancellations_and_time_the_witness_stays_valid(
-    wishes: list[tuple[int, int, int, Topology]],
+    requests: list[tuple[int, int, int, Topology]],
     devices: dict[str, int],
     blocks: list[Block],
     data: st.DataObject,
@@ -98,7 +98,7 @@ def test_through_changes_and_cancellations_and_time_the_witness_stays_valid(
     world = World(devices, blocks)
     world.book(20, 21, 2) or world.book(20, 21, 1)
     is_watched = bool(blocks) or any(r.count > 1 for r in world.records.values())
-    for start, length, count, topology in wishes:
+    for start, length, count, topology in requests:
         act = data.draw(st.sampled_from(["book", "change", "cancel", "later"]))
         planned = [r for r in world.records.values() if r.start > world.now and r.id != "b-0"]
         if act == "later":
@@ -122,13 +122,13 @@ def test_through_changes_and_cancellations_and_time_the_witness_stays_valid(
             assert world.spoilt() is None
 
 
-@given(_WISHES, _NODES, st.data())
+@given(_REQUESTS, _NODES, st.data())
 @settings(max_examples=100)
 def test_when_devices_come_and_go_plans_are_mended_and_nobody_is_at_risk_without_need(
-    wishes: list[tuple[int, int, int, Topology]], devices: dict[str, int], data: st.DataObject
+    requests: list[tuple[int, int, int, Topology]], devices: dict[str, int], data: st.DataObject
 ) -> None:
     world = World(devices)
-    for start, length, count, topology in wishes:
+    for start, length, count, topology in requests:
         world.book(start, start + length, count, topology)
     node = data.draw(st.sampled_from(sorted(devices)))
     world.devices = devices | {node: data.draw(st.integers(0, devices[node]))}
@@ -144,17 +144,17 @@ def test_when_devices_come_and_go_plans_are_mended_and_nobody_is_at_risk_without
         assert world.spoilt(outcome.at_risk) is None
 
 
-@given(_WISHES, _NODES, _BLOCKS, st.integers(1, 4), _TOPOLOGIES)
+@given(_REQUESTS, _NODES, _BLOCKS, st.integers(1, 4), _TOPOLOGIES)
 @settings(max_examples=100)
 def test_the_earliest_start_is_the_first_that_would_be_accepted(
-    wishes: list[tuple[int, int, int, Topology]],
+    requests: list[tuple[int, int, int, Topology]],
     devices: dict[str, int],
     blocks: list[Block],
     count: int,
     topology: Topology,
 ) -> None:
     world = World(devices, blocks)
-    for start, length, each, kind in wishes:
+    for start, length, each, kind in requests:
         world.book(start, start + length, each, kind)
     wanted = CapacityRequest(count=count, topology=topology)
     found = world.free_capacity().earliest(wanted, Lasting(START, 3 * HOUR))
@@ -241,7 +241,7 @@ def test_a_running_booking_is_extended_where_its_pods_run_or_not_at_all() -> Non
     )
 
 
-def test_a_pod_beside_the_node_of_its_booking_counts_beside_it() -> None:
+def test_a_pod_on_another_node_than_its_booking_counts_there() -> None:
     world = World({"n0": 2, "n1": 2})
     world.records = {
         "b-run": a_record(

@@ -6,7 +6,7 @@ from tests.fakes.records import a_record
 
 
 def _torn() -> World:
-    """The pod of a booking of two on n1 has one of its GPUs; the other one has fallen sick."""
+    """The pod of a booking of two on n1 has one of its GPUs; the other one is unhealthy."""
     world = World({"n0": 2, "n1": 1})
     world.records["b-torn"] = a_record(
         id="b-torn", start=hour(0), end=hour(9), count=2, topology="single-node", plan=()
@@ -18,7 +18,7 @@ def _torn() -> World:
     return world
 
 
-def test_l5_who_was_promised_the_place_of_such_a_pod_is_at_risk() -> None:
+def test_l5_a_booking_with_the_place_of_such_a_pod_is_at_risk() -> None:
     world = _torn()
     assert world.keep().at_risk == {"b-torn"}
     world.records["b-one"] = a_record(id="b-one", start=hour(2), end=hour(4), plan=(Place("n1", 1),))

@@ -12,11 +12,11 @@ from tests.fakes.records import a_record
 
 DEVICES = {"n0": 4, "n1": 4, "n2": 4}
 ASKED = 60
-"""Wishes for up to 4 GPUs of one node, which begin within a day and a half and last up to 12 hours."""
+"""Requests for up to 4 GPUs of one node, which begin within a day and a half and last up to 12 hours."""
 SEEDS = range(300)
 
 
-def wishes(seed: int) -> list[Record]:
+def requests(seed: int) -> list[Record]:
     dice = Dice(seed)
     found = []
     for number in range(ASKED):
@@ -34,10 +34,10 @@ def wishes(seed: int) -> list[Record]:
 
 
 def by_capacity(asked: list[Record]) -> list[Record]:
-    """What is accepted while there are so many free in all."""
+    """The requests that are accepted while there are so many free in all."""
     accepted: list[Record] = []
-    for wish in asked:
-        together = [*accepted, wish]
+    for request in asked:
+        together = [*accepted, request]
         peaks = (
             sum(r.count for r in together if r.start <= at < r.end) for at in (r.start for r in together)
         )
@@ -48,7 +48,7 @@ def by_capacity(asked: list[Record]) -> list[Record]:
 
 def test_plain_capacity_accepts_calendars_without_a_placement() -> None:
     """Most of them: the calendars are as full as those of the experiment, and its answer is repeated."""
-    impossible = [seed for seed in SEEDS if not has_a_placement(by_capacity(wishes(seed)), DEVICES)]
+    impossible = [seed for seed in SEEDS if not has_a_placement(by_capacity(requests(seed)), DEVICES)]
     assert 200 <= len(impossible) <= 250
 
 
@@ -56,19 +56,19 @@ def test_l5_no_calendar_of_ours_is_without_a_placement_and_they_are_as_full() ->
     ours = plain = 0
     for seed in SEEDS[:100]:
         world = World(DEVICES)
-        for wish in wishes(seed):
-            world.ask(wish)
+        for request in requests(seed):
+            world.ask(request)
         assert world.spoilt() is None, seed
         ours += len(world.records)
-        plain += len(by_capacity(wishes(seed)))
+        plain += len(by_capacity(requests(seed)))
     assert ours > 0.98 * plain
 
 
 def test_l5_what_has_no_placement_is_at_risk_to_the_last_booking_too_many() -> None:
-    """The calendars that plain capacity accepts, read as they are by whoever looks for risks."""
+    """The calendars that plain capacity accepts, read as they are by the search for risks."""
     for seed in SEEDS[:15]:
         world = World(DEVICES)
-        accepted = by_capacity(wishes(seed))
+        accepted = by_capacity(requests(seed))
         world.records = {record.id: record for record in accepted}
         at_risk = world.keep().at_risk
         assert has_a_placement(accepted, DEVICES) or at_risk, seed

@@ -47,7 +47,7 @@ def test_nobody_is_at_risk_and_nobody_is_moved() -> None:
     assert (outcome.plans, outcome.at_risk) == ({}, frozenset())
 
 
-def test_what_has_begun_is_extended_where_it_stands() -> None:
+def test_a_running_booking_is_extended_on_its_nodes() -> None:
     world = World({"n0": 2})
     running = world.book(0, 3, 2)
     assert running is not None

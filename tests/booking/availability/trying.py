@@ -19,11 +19,11 @@ def has_a_placement(records: Sequence[Record], devices: Mapping[str, int]) -> bo
         record = ordered[index]
         tried = set()
         for name, count in devices.items():
-            beside = tuple(sorted((r.end, r.count) for r in there[name] if r.end > record.start))
-            # By their start: what is there at this one's start is there when it is fullest.
-            if (count, beside) in tried or sum(size for _, size in beside) + record.count > count:
+            placed = tuple(sorted((r.end, r.count) for r in there[name] if r.end > record.start))
+            # By their start: the node is fullest at this one's start.
+            if (count, placed) in tried or sum(size for _, size in placed) + record.count > count:
                 continue
-            tried.add((count, beside))
+            tried.add((count, placed))
             there[name].append(record)
             if search(index + 1):
                 return True

@@ -54,7 +54,7 @@ class World:
         return rooms(A100)
 
     def book(self, start: int, end: int, count: int = 1, topology: Topology = "single-node") -> Record | None:
-        wish = a_record(
+        asked = a_record(
             id=f"b-{self.number}",
             start=hour(start),
             end=hour(end),
@@ -62,15 +62,15 @@ class World:
             topology=topology,
             created=self.now,
         )
-        booked = self.ask(wish)
+        booked = self.ask(asked)
         self.number += booked is not None
         return booked
 
-    def ask(self, wish: Record) -> Record | None:
+    def ask(self, asked: Record) -> Record | None:
         """The booking as it is stored, if there is room for it."""
-        wanted = CapacityRequest(count=wish.count, topology=wish.topology)
-        placing = self.free_capacity().place(wanted, wish.start, wish.end)
-        return None if placing is None else self.store(wish, placing)
+        wanted = CapacityRequest(count=asked.count, topology=asked.topology)
+        placing = self.free_capacity().place(wanted, asked.start, asked.end)
+        return None if placing is None else self.store(asked, placing)
 
     def store(self, record: Record, placing: Placement) -> Record:
         self.records[record.id] = msgspec.structs.replace(record, plan=placing.plan)
@@ -87,7 +87,7 @@ class World:
         return outcome
 
     def spoilt(self, without: frozenset[str] = frozenset()) -> str | None:
-        """What is wrong with the stored witness from now on, None where it holds."""
+        """The fault in the stored witness from now on, None where it holds."""
         live = [r for r in self.records.values() if r.end > self.now and r.id not in without]
         for record in live:
             if sum(place.count for place in record.plan) != record.count:
