@@ -46,7 +46,7 @@ def test_several_at_a_time_bound_what_somebody_ever_has() -> None:
     assert Limits(scope="model").max_live is None, "a user may have that many of each"
 
 
-def test_programs_are_told_lengths_by_iso_8601() -> None:
+def test_programs_get_lengths_by_iso_8601() -> None:
     found = limit_values(Limits(horizon=Duration(days=90), may_extend=False))
     assert found["cooldown"] == "P14D"
     assert found["tolerance"] == "PT5M"

@@ -121,7 +121,7 @@ def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understoo
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "message"),
     [
         ({}, "at least one limit"),
         ({"cooldwn": "1d"}, "is cooldown meant"),
@@ -133,8 +133,8 @@ def test_an_exemption_of_another_version_of_ours_holds_as_far_as_it_is_understoo
         ({"shortest": "20d", "longest": "10d"}, "not over its longest"),
     ],
 )
-def test_an_exemption_that_makes_no_sense_is_refused(written: dict[str, Any], told: str) -> None:
-    with pytest.raises(ValueMistakeError, match=told):
+def test_an_exemption_that_makes_no_sense_is_refused(written: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueMistakeError, match=message):
         read_exemption(written)
 
 
@@ -164,13 +164,13 @@ def test_the_version_says_whether_anything_that_counts_is_different() -> None:
     assert len(versions) == 6
 
 
-def test_a_policy_is_told_to_programs_as_a_file_could_say_it() -> None:
+def test_programs_get_a_policy_as_a_file_could_say_it() -> None:
     policy = Policy(
         defaults={"cooldown": Duration(3)}, groups=(Group(name="g", members=frozenset({"b", "a"})),)
     )
-    told = msgspec.json.decode(msgspec.json.encode(meaning(policy)))
-    assert told["defaults"] == {"cooldown": "P3D"}
-    assert told["groups"] == [{"name": "g", "members": ["a", "b"], "limits": {}, "pools": {}}]
+    shown = msgspec.json.decode(msgspec.json.encode(meaning(policy)))
+    assert shown["defaults"] == {"cooldown": "P3D"}
+    assert shown["groups"] == [{"name": "g", "members": ["a", "b"], "limits": {}, "pools": {}}]
 
 
 SPANS = st.builds(Duration, st.integers(0, 30), st.sampled_from([0, 3600, 43200])).filter(bool)

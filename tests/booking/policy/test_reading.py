@@ -11,13 +11,13 @@ from docs.tables.markdown import ROOT
 
 
 def refused(text: str) -> list[str]:
-    with pytest.raises(PolicyError) as told:
+    with pytest.raises(PolicyError) as refusal:
         read_policy(text)
-    assert str(told.value) == "\n".join(map(str, told.value.mistakes))
-    return [str(mistake) for mistake in told.value.mistakes]
+    assert str(refusal.value) == "\n".join(map(str, refusal.value.mistakes))
+    return [str(mistake) for mistake in refusal.value.mistakes]
 
 
-# --- what is read ----------------------------------------------------------------------------------------
+# --- accepted files --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("text", ["", "# nothing\n", "{}", "defaults:\n", "pools: {}\ngroups:\nusers: ~\n"])
@@ -72,7 +72,7 @@ def test_a_policy_may_say_that_it_is_of_version_1(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("written", "told"),
+    ("written", "expected"),
     [
         ("2", ", not 2: write version: 1, or leave it out"),
         ("-1", ", not -1: write"),
@@ -85,11 +85,11 @@ def test_a_policy_may_say_that_it_is_of_version_1(text: str) -> None:
     ],
 )
 def test_another_version_is_refused_with_what_to_do_and_nothing_else_is_judged(
-    written: str, told: str
+    written: str, expected: str
 ) -> None:
     (message,) = refused(f"zone: Europe/Nowhere\nversion: {written}\nquotas: {{}}")
     assert message.startswith("Line 2, version: ")
-    assert told in message
+    assert expected in message
     assert "a file of a later version needs the release" in message
 
 
@@ -100,10 +100,10 @@ def test_the_example_is_a_policy() -> None:
     assert policy.users["bob"].values == {"horizon": None}
 
 
-# --- what is refused -------------------------------------------------------------------------------------
+# --- refused files ---------------------------------------------------------------------------------------
 
 
-def test_every_mistake_is_told_with_its_line_and_key() -> None:
+def test_every_mistake_is_reported_with_its_line_and_key() -> None:
     assert refused("""zone: Europe/Stokholm
 visibility: everything
 default: {}
@@ -137,7 +137,7 @@ users: [bob]
     ]
 
 
-def test_a_key_that_stands_twice_is_refused() -> None:
+def test_a_key_that_is_there_twice_is_refused() -> None:
     assert refused("defaults: {buffer: 1}\ndefaults: {buffer: 2}\n") == [
         "Line 2, defaults: This key is here twice."
     ]
@@ -146,7 +146,7 @@ def test_a_key_that_stands_twice_is_refused() -> None:
     ]
 
 
-def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_stand() -> None:
+def test_limits_that_nobody_could_keep_are_refused_in_the_scope_that_has_them() -> None:
     text = (
         "defaults:\n  longest: 12h\n  shortest: 1h\npools:\n  a:\n    shortest: 20d\n"
         "groups:\n  g: {longest: 10m}\n"
@@ -164,7 +164,7 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_st
 
 
 @pytest.mark.parametrize(
-    ("knob", "told"),
+    ("knob", "expected"),
     [
         ("warn_before", names.setting("warn_before")),
         ("end_action", names.setting("end_action_without_controller")),
@@ -174,13 +174,13 @@ def test_limits_that_nobody_could_keep_are_refused_in_the_scope_in_which_they_st
         ("zone", "There is no limit 'zone'"),
     ],
 )
-def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str, told: str) -> None:
+def test_a_limit_under_another_name_is_refused_with_the_right_one(knob: str, expected: str) -> None:
     (message,) = refused(f"defaults: {{{knob}: 1}}")
-    assert told in message
+    assert expected in message
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: [", "Line 1: This is not YAML"),
         ("defaults:\n\tcooldown: 1d", "Line 2: This is not YAML"),
@@ -206,17 +206,17 @@ def test_whoever_looks_for_a_limit_under_another_name_is_shown_the_way(knob: str
         ("defaults: {buffer: 99999999999999999999}", "buffer"),
     ],
 )
-def test_what_is_no_policy_is_refused_in_a_sentence(text: str, told: str) -> None:
+def test_a_text_that_is_no_policy_is_refused_in_a_sentence(text: str, expected: str) -> None:
     found = refused(text)
-    assert any(told in message for message in found), found
+    assert any(expected in message for message in found), found
     assert all(len(message) < 400 and message.endswith(".") for message in found)
 
 
 @given(st.text(alphabet=st.characters(codec="utf-8"), max_size=60))
 def test_any_text_is_a_policy_or_is_refused(text: str) -> None:
-    told = ""
+    message = ""
     try:
         read_policy(text)
     except PolicyError as error:
-        told = str(error)
-    assert told == "" or told.startswith("Line ")
+        message = str(error)
+    assert message == "" or message.startswith("Line ")
