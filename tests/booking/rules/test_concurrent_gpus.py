@@ -50,7 +50,7 @@ def test_who_gives_back_is_not_counted_again() -> None:
     assert concurrent_gpus(a_case(day(1), day(10), count=5, changing=mine, limits=FOUR))
 
 
-def test_what_was_booked_beside_a_running_one_in_the_past_does_not_count() -> None:
+def test_a_past_overlap_with_a_running_booking_does_not_count() -> None:
     mine = a_record(day(-5), day(2), count=2, id="b-mine")
     over = a_record(day(-5), day(-1), count=4, id="b-over", released=day(-1))
     longer = a_case(day(-5), day(3), count=2, history=[over], changing=mine, limits=FOUR)

@@ -15,7 +15,7 @@ def test_the_manual_knows_no_steps() -> None:
     assert granularity(a_case(day(1) + MINUTE, day(2) + 2 * MINUTE)) is None
 
 
-def test_starts_stand_on_whole_steps() -> None:
+def test_starts_are_on_whole_steps() -> None:
     assert granularity(a_case(day(1), limits=HOURS)) is None
     violation = granularity(a_case(day(1) + MINUTE, day(2), limits=HOURS))
     assert violation
@@ -42,5 +42,5 @@ def test_a_start_that_a_change_leaves_alone_is_not_judged_again() -> None:
     assert granularity(a_case(odd.start + MINUTE, odd.end, changing=odd, limits=HOURS))
 
 
-def test_what_ends_before_it_starts_is_told_elsewhere() -> None:
+def test_an_end_before_the_start_is_reported_elsewhere() -> None:
     assert granularity(a_case(day(1) + MINUTE, day(1), limits=HOURS)) is None

@@ -22,7 +22,7 @@ def test_the_manual_knows_no_horizon() -> None:
     assert horizon(a_case(day(900))) is None
 
 
-def test_who_moves_a_booking_nearer_does_not_break_it_but_who_moves_it_away_does() -> None:
+def test_a_move_nearer_does_not_break_it_but_a_move_away_does() -> None:
     mine = a_record(day(50), day(52))
     assert horizon(a_case(day(49), changing=mine, limits=MONTH)) is None
     assert horizon(a_case(day(50), day(53), changing=mine, limits=MONTH)) is None

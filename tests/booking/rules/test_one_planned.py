@@ -35,7 +35,7 @@ def test_a_policy_may_allow_several() -> None:
     violation = broken(*both, limits=Limits(max_planned=2))
     assert violation
     assert violation.message.endswith("at most 2 planned bookings at a time.")
-    assert violation.earliest_start == day(8), "from day 5 on the first one runs, and nobody books beside it"
+    assert violation.earliest_start == day(8), "from day 5 on the first one runs, and no other may overlap it"
 
 
 def test_it_waits_for_those_that_run_too() -> None:

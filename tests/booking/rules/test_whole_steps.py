@@ -39,10 +39,10 @@ def test_an_end_that_a_change_leaves_alone_is_not_judged_again() -> None:
     assert whole_steps(a_case(odd.start, odd.end + MINUTE, changing=odd, limits=HOURS))
 
 
-def test_what_ends_before_it_starts_is_told_elsewhere() -> None:
+def test_an_end_before_the_start_is_reported_elsewhere() -> None:
     assert whole_steps(a_case(day(1) + MINUTE, day(1), limits=HOURS)) is None
 
 
-def test_a_start_beside_the_steps_and_a_length_beside_them_are_both_told() -> None:
+def test_a_start_and_a_length_off_the_steps_are_both_reported() -> None:
     case = a_case(day(1) + MINUTE, day(2) + 3 * MINUTE, limits=HOURS)
     assert [each.rule for each in broken(case)] == ["off-the-grid", "not-whole-steps"]
