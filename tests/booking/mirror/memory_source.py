@@ -36,7 +36,7 @@ class MemorySource:
         self.records: dict[str, Record] = {}
         self.changes = 0
         self.problem: StoreError | None = None
-        """What is raised instead of an answer."""
+        """The error that is raised instead of an answer."""
 
     def put(self, record: Record) -> int:
         """Store a record, new or changed; the number of the change."""

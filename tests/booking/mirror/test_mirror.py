@@ -81,7 +81,7 @@ class TestWriting:
         world.mirror.round()
         assert (world.objects["b-1"].spec.count, world.objects["b-1"].spec.namespace) == (1, None)
 
-    def test_l9_another_server_on_the_same_database_writes_nothing_anew(self, world: World) -> None:
+    def test_l9_another_server_on_the_same_database_writes_nothing_again(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.mirror.round()
         before = dict(world.objects)
@@ -126,7 +126,7 @@ class TestFailures:
         assert world.mirror.round()
         assert world.objects == {}
 
-    def test_a_create_that_meets_its_object_is_told_apart_in_the_next_round(self, world: World) -> None:
+    def test_a_create_that_meets_its_object_is_recognised_in_the_next_round(self, world: World) -> None:
         world.source.put(a_record("b-1"))
         world.kube.before("POST", lambda: world.put_object("b-1", store_id="ours"))
 
@@ -297,7 +297,7 @@ class TestLease:
         assert world.lease.metadata.annotation(names.CHANGE) == str(change)
         assert world.lease.spec.lease_transitions == 0
 
-    def test_a_server_that_was_started_anew_takes_it_over(self, world: World) -> None:
+    def test_a_restarted_server_takes_it_over(self, world: World) -> None:
         world.mirror.round()
         world.another_mirror("server-2").round()
 
@@ -322,7 +322,9 @@ class TestLease:
 
 
 class TestThread:
-    def test_a_poke_begins_a_round_at_once_and_wakes_who_waits_for_the_change(self, world: World) -> None:
+    def test_a_poke_begins_a_round_at_once_and_wakes_those_who_wait_for_the_change(
+        self, world: World
+    ) -> None:
         with world.running():
             world.clock.until_waiting()
             change = world.source.put(a_record("b-1"))
@@ -332,7 +334,7 @@ class TestThread:
             assert list(world.objects) == ["b-1"]
             assert world.clock.now() == START
 
-    def test_without_a_poke_it_looks_every_five_seconds(self, world: World) -> None:
+    def test_without_a_poke_it_checks_every_five_seconds(self, world: World) -> None:
         with world.running():
             world.clock.until_waiting()
             change = world.source.put(a_record("b-1"))
@@ -340,7 +342,7 @@ class TestThread:
 
             assert world.mirror.written(change, timeout=10)
 
-    def test_who_waits_in_vain_is_told_so(self, world: World) -> None:
+    def test_a_wait_in_vain_returns_false(self, world: World) -> None:
         world.kube.down = True
         with world.running():
             world.clock.until_waiting()

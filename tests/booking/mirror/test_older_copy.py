@@ -1,4 +1,4 @@
-"""Law L9: an older copy of the database is told by the number of its newest change."""
+"""Law L9: an older copy of the database is recognised by the number of its newest change."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -80,7 +80,7 @@ def test_another_server_that_goes_ahead_meanwhile_is_no_older_copy(world: World)
     assert world.mirror.round()
 
 
-def test_a_new_database_begins_to_count_anew_where_no_object_is_left(world: World) -> None:
+def test_a_new_database_begins_a_new_count_where_no_object_is_left(world: World) -> None:
     for name in ("b-1", "b-2"):
         world.source.put(a_record(name))
     world.mirror.round()

@@ -1,4 +1,4 @@
-"""What the mirror writes, from what is wanted and what is there."""
+"""What the mirror writes, from the wanted and the existing objects."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -22,7 +22,7 @@ CREATED = {
 
 
 def the_object(record: Record, **metadata: object) -> Booking:
-    """The object that stands for a record."""
+    """The object of a record."""
     meta = {"name": record.id, "uid": f"uid-{record.id}", "resourceVersion": "7", **metadata}
     spec = fields_of(spec_of(record, store_id="ours"))
     return msgspec.convert({"metadata": meta, "spec": spec}, Booking)

@@ -53,7 +53,7 @@ def test_a_database_that_has_gone_on_since_is_no_trouble() -> None:
         assert older_than_written(5, written, lease="mirror -n here") is None
 
 
-def test_l9_a_database_that_has_gone_back_is_told_with_both_numbers() -> None:
+def test_l9_a_database_that_has_gone_back_is_reported_with_both_numbers() -> None:
     message = older_than_written(4, 5, lease="mirror -n here")
 
     assert message is not None
