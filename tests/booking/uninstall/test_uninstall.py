@@ -29,7 +29,7 @@ def named(world: World, name: str = "p") -> Pod:
 
 
 def taken_away(world: World, why: EvictionCause = EVICTED, name: str = "p") -> str:
-    """A pod that the controller has just told to go; its uid."""
+    """A pod that the controller has just evicted; its uid."""
     victim = world.kube.put(PODS, gpu_pod(name))
     departure = PodEvictor(world.kube, world.clock, Ears())
     departure.leave(victim, why)
@@ -57,7 +57,7 @@ def test_where_bookings_are_not_kept_the_word_of_how_new_they_are_goes_too() -> 
 
 
 @pytest.mark.parametrize("why", [EVICTED, REQUEUED], ids=["without a GPU", "as it was"])
-def test_who_was_told_to_go_comes_back_once(why: EvictionCause) -> None:
+def test_a_pod_that_was_evicted_comes_back_once(why: EvictionCause) -> None:
     world = World()
     uid = taken_away(world, why)
     assert world.uninstall(), world.said
@@ -176,7 +176,7 @@ def test_those_who_wait_for_our_scheduler_are_named() -> None:
     assert any(message.startswith("1 pods keep their GPUs") for message in world.said)
 
 
-@pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "beside somebody's"])
+@pytest.mark.parametrize("others", [[], [{"name": OTHERS}]], ids=["ours alone", "next to somebody's"])
 def test_nobody_waits_behind_our_gate(others: list[dict[str, str]]) -> None:
     world = World()
     pod = gpu_pod("queues", node=None)

@@ -104,7 +104,7 @@ class World:
 
     @property
     def writes(self) -> list[str]:
-        """What was written by whoever uninstalls, or deletes in vain."""
+        """What the uninstaller has written, or deleted in vain."""
         return [f"{call.verb} {call.path}" for call in self.kube.calls if call.verb not in PASSERS_BY]
 
     def left(self) -> list[str]:
