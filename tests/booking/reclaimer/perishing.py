@@ -1,4 +1,4 @@
-"""A whole reclaimer whose calls to the API server go wrong: it dies there, or hears an error."""
+"""A whole reclaimer whose calls to the API server go wrong: it dies there, or gets an error."""
 
 from collections.abc import Callable
 from functools import partial
@@ -21,7 +21,7 @@ from tests.booking.reclaimer.scene import Scene
 
 Fault = Literal["killed before", "killed after", "no answer", "answer lost", "409", "429", "500"]
 FAULTS: Final[tuple[Fault, ...]] = get_args(Fault)
-"""What becomes of one call; ``after`` and ``lost``: when the API server has done it. 500: nothing is done."""
+"""What happens to one call; ``after`` and ``lost``: when the API server has done it. 500: nothing is done."""
 KILLS: Final[tuple[Fault, ...]] = FAULTS[:2]
 _REASONS: Final = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError"}
 _PORT: Final = frozenset({"get", "list", "create", "create_subresource", "patch", "replace", "delete"})

@@ -126,7 +126,7 @@ def test_a_booking_that_is_prolonged_starts_over(scene: Scene) -> None:
     assert len(warnings(scene)) == 2
 
 
-def test_nobody_is_warned_whom_the_next_booking_covers_at_once(scene: Scene) -> None:
+def test_a_pod_that_the_next_booking_covers_at_once_is_not_warned(scene: Scene) -> None:
     scene.book("b-2", start=EPOCH + 2 * DAY, end=EPOCH + 5 * DAY)
     go_to(scene, MINUTE)
     assert warnings(scene) == []
@@ -156,7 +156,7 @@ def test_nobody_is_warned_while_the_mirror_is_silent(scene: Scene) -> None:
     assert len(warnings(scene)) == 1
 
 
-def test_who_does_not_lead_warns_nobody(scene: Scene) -> None:
+def test_a_process_that_does_not_lead_warns_nobody(scene: Scene) -> None:
     scene.leads = False
     go_to(scene, HOUR)
     assert warnings(scene) == []
@@ -190,7 +190,7 @@ def test_a_mark_that_cannot_be_read_counts_for_nothing(scene: Scene, text: str) 
     assert len(warnings(scene)) == 1
 
 
-def test_who_wants_no_warnings_gets_none() -> None:
+def test_an_installation_without_warnings_gets_none() -> None:
     scene = Scene(terms=EvictionSettings(warn_before=()))
     scene.add_node()
     scene.book(end=EPOCH + HOUR)
@@ -216,7 +216,7 @@ def test_whenever_it_is_checked_each_warning_is_given_once_and_the_nearest_one_i
         warned = next_warning(last, end, now, ladder) if now < end else None
         passed = [before for before in ladder if end - now <= before]
         if warned:
-            # What is said is true, and nothing nearer could be.
+            # The warning is true, and no nearer one would be.
             assert warned == Warned(end, min(passed))
             last = warned_of(a_pod("a").with_annotation(names.WARNED, encode_warned(warned)).obj)
             assert last == warned

@@ -53,7 +53,7 @@ def test_an_extender_that_does_not_answer_or_cannot_now_costs_the_pod_nothing(
     assert scene.annotation("a", names.BARRED) is None
 
 
-def test_an_extender_that_has_not_heard_yet_that_the_victim_has_left_costs_the_pod_nothing(
+def test_an_extender_that_does_not_know_yet_that_the_victim_has_left_costs_the_pod_nothing(
     scene: Scene,
 ) -> None:
     scheduler_reports(scene, "Unschedulable", f"0/2 nodes are available: {HELD_NOT_FREE}.")

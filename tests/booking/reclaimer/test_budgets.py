@@ -102,7 +102,7 @@ def test_law_l2_a_booked_pod_is_nobodys_to_pass_over() -> None:
     assert since(scene) is None
 
 
-def test_who_waits_for_another_reason_in_between_waits_the_whole_time_again() -> None:
+def test_a_pod_that_waits_for_another_reason_in_between_waits_the_whole_time_again() -> None:
     scene = scene_of(*BOBS)
     wait(scene, LIMIT / 2)
     scene.silence("n0")

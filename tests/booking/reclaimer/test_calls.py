@@ -49,13 +49,13 @@ class Asked:
 
 
 def asked(scene: Chain, victim: str) -> Asked:
-    """What was asked because of the eviction of ``victim`` for the pod ``a``."""
+    """The calls because of the eviction of ``victim`` for the pod ``a``."""
     calls = [call for call in scene.kube.calls if call.user == OURS]
     of_booked = [call for call in calls if _names(call, "a") or call.path.endswith("/bookings")]
     rest = [call for call in calls if call not in of_booked]
     of_victim = [call for call in rest if victim in call.path or victim in str(call.body)]
     others = [said(call) for call in rest if call not in of_victim]
-    events = len(scene.events) + len(scene.heard)
+    events = len(scene.events) + len(scene.recorded)
     return Asked([*map(said, of_booked)], [*map(said, of_victim)], others, events)
 
 

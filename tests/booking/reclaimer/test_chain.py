@@ -13,19 +13,19 @@ from cluster.objects.pods import Pod, container_needs, is_live
 from tests.booking.reclaimer.scene import Scene
 
 
-class Heard:
+class Recorder:
     """Records the Events that are written."""
 
-    def __init__(self, heard: list[tuple[str, str, str]]) -> None:
-        self._heard = heard
+    def __init__(self, recorded: list[tuple[str, str, str]]) -> None:
+        self._recorded = recorded
 
     def normal(self, about: Pod, reason: str, message: str, /) -> None:
         """Something went as it should."""
-        self._heard.append((about.metadata.name, reason, message))
+        self._recorded.append((about.metadata.name, reason, message))
 
     def warning(self, about: Pod, reason: str, message: str, /) -> None:
         """Something is wrong."""
-        self._heard.append((about.metadata.name, reason, message))
+        self._recorded.append((about.metadata.name, reason, message))
 
 
 class Chain(Scene):
@@ -33,9 +33,9 @@ class Chain(Scene):
 
     def restart(self) -> None:
         """Another process goes on."""
-        self.heard: list[tuple[str, str, str]] = []
+        self.recorded: list[tuple[str, str, str]] = []
         """Name, reason and sentence of every Event about leaving and coming back."""
-        self.departure = PodEvictor(self.api(), self.clock, Heard(self.heard), executor=self.executor)
+        self.departure = PodEvictor(self.api(), self.clock, Recorder(self.recorded), executor=self.executor)
         super().restart()
 
     def departures(self) -> Evictor:
@@ -118,7 +118,7 @@ def test_what_is_said_of_an_eviction_is_still_true_on_the_pod_that_came_back(cha
     chain.end("b3")
     chain.reconcile(3)
     because = "The booked pod default/a needed the GPUs of this pod."
-    assert chain.heard == [
+    assert chain.recorded == [
         ("b3", names.EVICTED_FOR_BOOKING, because),
         ("b3", names.CAME_BACK, f"This pod came back without a GPU. {because}"),
     ]

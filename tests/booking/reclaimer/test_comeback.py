@@ -171,7 +171,7 @@ def test_only_a_controller_brings_its_pod_back() -> None:
     assert not is_owned(a_pod().obj)
 
 
-def test_template_and_pod_name_the_one_that_they_stand_for() -> None:
+def test_template_and_pod_name_the_pod_that_they_replace() -> None:
     assert victim_of(STORED) == "v"
     assert origin_of(returning()) == "v"
     assert origin_of(victim()) is None

@@ -124,7 +124,7 @@ def test_a_disruption_budget_does_not_prolong_a_booking() -> None:
     came_back(world)
 
 
-@pytest.mark.parametrize("by", ["withdraw", "look"])
+@pytest.mark.parametrize("by", ["withdraw", "reconcile"])
 def test_what_was_prepared_is_undone_when_the_pod_need_not_go(by: str) -> None:
     world = World()
     world.kube.protect(world.victim.metadata.uid)
@@ -413,7 +413,7 @@ def test_law_l4_late_news_of_a_template_bring_nobody_back_twice() -> None:
 
 
 @pytest.mark.parametrize("reason", ["evicted", "ended"])
-def test_a_decision_that_does_not_stand_any_more_takes_nobody(reason: str) -> None:
+def test_a_decision_that_no_longer_holds_takes_nobody(reason: str) -> None:
     world = World("ended" if reason == "ended" else "evicted")
     world.sync()
     with pytest.raises(TooLateError, match="team/p"):

@@ -1,4 +1,4 @@
-"""When a victim must go: its notice, the notice that it requests, and the word that its work is saved."""
+"""When a victim must go: its notice, the notice that it requests, and the mark that its work is saved."""
 
 from datetime import datetime, timedelta
 

@@ -1,4 +1,4 @@
-"""What becomes of a pod at the end of its booking, by policy: it ends and comes back, is gone, or stays."""
+"""What happens to a pod at the end of its booking, by policy: it ends and comes back, is gone, or stays."""
 
 from dataclasses import replace
 from datetime import timedelta
@@ -208,7 +208,7 @@ def test_a_pod_that_the_next_booking_covers_at_once_gets_no_event_of_a_lost_one(
     assert names.BOOKING_ENDED not in scene.reasons("owned")
 
 
-def test_who_is_not_heard_in_time_is_ended_when_the_mirror_is_heard_again() -> None:
+def test_a_pod_whose_booking_ends_while_the_mirror_is_silent_is_ended_when_it_is_back() -> None:
     scene = Scene()
     scene.add_node()
     scene.book(count=2, end=EPOCH + HOUR)

@@ -241,7 +241,7 @@ def test_a_controller_that_stalled_between_decision_and_end_checks_again_first(s
     assert scene.ended() == []
 
 
-def test_an_end_that_took_long_to_prepare_is_looked_at_again_and_done(scene: Scene) -> None:
+def test_an_end_that_took_long_to_prepare_is_checked_again_and_done(scene: Scene) -> None:
     scene.after(3600)
     scene.leaving.meanwhile = lambda: scene.clock.advance(DECIDED_WITHIN + 0.1)
     scene.reconcile()

@@ -334,7 +334,7 @@ def test_a_webhook_that_does_not_answer_is_held_against_no_victim(scene: Scene) 
     assert [name for name, reason, _ in scene.events if reason == names.EVICTION_NOTICE] == ["b3"]
 
 
-def test_who_does_not_lead_any_more_evicts_nobody(scene: Scene) -> None:
+def test_a_controller_that_no_longer_leads_evicts_nobody(scene: Scene) -> None:
     scene.reconcile()
     scene.sync()
     scene.kube.before("GET", lambda: setattr(scene, "leads", False))
@@ -426,14 +426,14 @@ def test_a_controller_that_stalled_between_decision_and_eviction_checks_again_fi
     assert scene.evicted() == []
 
 
-def test_an_eviction_that_took_long_to_prepare_is_looked_at_again_and_done(scene: Scene) -> None:
+def test_an_eviction_that_took_long_to_prepare_is_checked_again_and_done(scene: Scene) -> None:
     scene.reconcile()
     scene.leaving.meanwhile = lambda: scene.clock.advance(DECIDED_WITHIN + 0.1)
     scene.reconcile()
     assert scene.evicted() == ["b3"]
 
 
-def test_who_has_lost_the_lead_between_decision_and_eviction_evicts_nobody(scene: Scene) -> None:
+def test_a_controller_that_lost_the_lead_between_decision_and_eviction_evicts_nobody(scene: Scene) -> None:
     scene.reconcile()
     scene.leaving.meanwhile = lambda: setattr(scene, "leads", False)
     scene.reconcile()

@@ -89,7 +89,7 @@ def over() -> Slow:
     return slow
 
 
-def test_who_ends_with_a_booking_and_who_comes_back_does_so_in_turn_and_nobody_is_forgotten(
+def test_pods_end_with_a_booking_and_come_back_in_turn_and_none_is_forgotten(
     over: Slow,
 ) -> None:
     longest, passes = 0.0, 0

@@ -1,4 +1,4 @@
-"""A death between the word that a pod is taken away and its deletion, and then it may stay (law L4)."""
+"""A crash between a pod's condition that it is taken away and its deletion, and then it may stay (law L4)."""
 
 import pytest
 
@@ -38,7 +38,7 @@ def conditions(world: World) -> list[tuple[str, str]]:
     return [(one["type"], one["status"]) for one in pod.status["conditions"]]
 
 
-def test_law_l4_who_may_stay_says_no_more_that_it_is_taken_away() -> None:
+def test_law_l4_a_pod_that_may_stay_no_longer_says_that_it_is_taken_away() -> None:
     world = condemned()
     world.play()
     assert conditions(world) == [("Ready", "True"), (names.DISRUPTION_TARGET, "False")]
@@ -67,7 +67,7 @@ def test_law_l4_killed_again_while_it_is_pardoned_all_is_taken_back(call: int) -
     assert world.templates == 0
 
 
-def test_law_l4_who_is_to_go_again_before_it_is_pardoned_goes_and_comes_back_once() -> None:
+def test_law_l4_a_pod_that_is_evicted_again_before_it_is_pardoned_comes_back_once() -> None:
     world = condemned()
     world.wanted = True
     world.play()

@@ -52,7 +52,7 @@ def test_while_our_watch_has_not_brought_the_hold_nobody_leaves_and_then_at_once
     assert scene.evicted() == ["b3"]
 
 
-def test_law_l2_who_is_booked_while_the_hold_is_written_stays() -> None:
+def test_law_l2_a_pod_that_is_booked_while_the_hold_is_written_stays() -> None:
     scene = scene_of()
 
     def booked_meanwhile() -> None:
@@ -65,7 +65,7 @@ def test_law_l2_who_is_booked_while_the_hold_is_written_stays() -> None:
     assert scene.annotation("b3", names.NOTICE) is None
 
 
-def test_who_has_lost_the_lead_while_the_hold_was_written_evicts_nobody() -> None:
+def test_a_controller_that_lost_the_lead_while_the_hold_was_written_evicts_nobody() -> None:
     scene = scene_of()
 
     def deposed() -> None:
@@ -259,7 +259,7 @@ def test_what_was_saved_before_the_notice_or_will_be_counts_for_nothing(offset: 
 # --- budgets and refusals ------------------------------------------------------------------------------
 
 
-def test_a_protected_pod_that_was_given_no_time_hears_nothing_of_it() -> None:
+def test_a_protected_pod_that_was_given_no_time_gets_no_event_of_it() -> None:
     scene = scene_of()
     scene.leaving.protected.add("b3")
     scene.reconcile(4)

@@ -82,7 +82,7 @@ def test_victims_have_the_model_that_is_booked() -> None:
     assert victims(scene) == ["uid-small"]
 
 
-def test_nobody_waits_who_is_bound_gated_ending_or_not_covered(scene: Scene) -> None:
+def test_a_pod_that_is_bound_gated_ending_or_not_covered_does_not_wait(scene: Scene) -> None:
     scene.book(count=4)
     scene.gone("a")
     scene.create(a_pod("gated").of("alice").asks(1), {"spec": {"schedulingGates": [{"name": "later"}]}})

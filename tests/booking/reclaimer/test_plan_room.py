@@ -43,7 +43,7 @@ def tight() -> Scene:
     return scene
 
 
-def test_a_free_device_on_a_node_without_room_costs_the_cheapest_who_makes_room(tight: Scene) -> None:
+def test_a_free_device_on_a_node_without_room_costs_the_cheapest_pod_that_makes_room(tight: Scene) -> None:
     with_cpu(tight, "a", "2")
     assert holds(tight)["a"].victims == ("uid-small",)
     assert holds(tight)["a"].devices == ("GPU-n0-2",)
@@ -88,7 +88,7 @@ def test_a_victim_that_makes_room_is_evicted_and_waited_for(tight: Scene) -> Non
     assert tight.annotation("a", names.BARRED) == "n0"
 
 
-def test_a_victim_who_makes_room_is_spared_when_there_is_room_anyway(tight: Scene) -> None:
+def test_a_victim_that_makes_room_is_spared_when_there_is_room_anyway(tight: Scene) -> None:
     with_cpu(tight, "a", "2")
     tight.reconcile(2)
     tight.gone("large")

@@ -62,7 +62,7 @@ class TestInTurn:
         scene.reconcile()
         assert queued(scene) == ["p3"], "the one ahead has room"
 
-    def test_who_is_not_bound_in_time_is_not_waited_for(self, scene: Scene) -> None:
+    def test_a_pod_that_is_not_bound_in_time_is_not_waited_for(self, scene: Scene) -> None:
         queue(scene, "p0", "p1", "p2")
         free(scene, "b0", "b1")
         scene.reconcile(2)
@@ -99,7 +99,7 @@ class TestInTurn:
 
 
 class TestAtOnce:
-    def test_whom_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, scene: Scene) -> None:
+    def test_a_pod_that_a_booking_covers_now_is_ungated_and_gets_its_gpu(self, scene: Scene) -> None:
         queue(scene, "a", user="alice")
         scene.reconcile()
         assert queued(scene) == ["a"]
@@ -144,7 +144,7 @@ class TestInDoubt:
             scene.after(DOUBT_AT_MOST - 1)
         assert queued(scene) == ["p0"]
 
-    def test_who_does_not_lead_lets_nobody_go(self, scene: Scene) -> None:
+    def test_a_process_that_does_not_lead_ungates_nobody(self, scene: Scene) -> None:
         queue(scene, "p0")
         scene.leads = False
         free(scene, "b0", "b1", "b2")

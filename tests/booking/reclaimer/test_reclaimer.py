@@ -26,7 +26,7 @@ def writes(scene: Scene) -> list[str]:
     return [call.verb for call in scene.kube.calls if call.verb in {"PATCH", "POST", "PUT", "DELETE"}]
 
 
-def test_who_does_not_lead_does_nothing(scene: Scene) -> None:
+def test_a_process_that_does_not_lead_does_nothing(scene: Scene) -> None:
     scene.leads = False
     scene.reconcile(3)
     assert writes(scene) == []
@@ -104,4 +104,4 @@ def test_a_change_of_the_cache_wakes_the_loop(scene: Scene) -> None:
     finally:
         stop.set()
         thread.join(60)
-    assert not thread.is_alive()  # it has not waited for its next look
+    assert not thread.is_alive()  # it has not waited for its next pass

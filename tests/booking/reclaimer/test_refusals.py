@@ -51,7 +51,7 @@ def test_law_l4_it_comes_back_with_its_gpus_its_owner_and_its_place() -> None:
     assert pod.spec.node_name is None
 
 
-def test_its_owner_hears_twice_of_it_in_the_kubelets_words() -> None:
+def test_its_owner_gets_two_events_of_it_in_the_kubelets_words() -> None:
     world = World("refused")
     world.play()
     first, second = events(world, names.REFUSED_BY_KUBELET)

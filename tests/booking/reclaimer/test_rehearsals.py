@@ -114,7 +114,7 @@ def test_of_many_only_some_are_asked_about_ahead() -> None:
     assert world.asked.count("POST pods?dryRun=All") == MOST_AHEAD
 
 
-def test_that_the_api_server_could_not_be_asked_is_heard_when_the_pod_leaves() -> None:
+def test_that_the_api_server_could_not_be_asked_is_reported_when_the_pod_leaves() -> None:
     world = World()
     world.kube.then = {1: _no_answer}
     world.departure.foresee(world.victim, back="without-gpu")

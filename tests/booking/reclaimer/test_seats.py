@@ -79,7 +79,7 @@ def test_l3_a_pod_that_is_turned_down_could_not_be_served_with_those_before(
             assert possible, "it waits for what cannot come about"
 
 
-def test_who_has_a_place_in_mind_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
+def test_a_pod_with_a_place_that_others_need_keeps_them_waiting_only_until_it_is_bound() -> None:
     anywhere, there = (1, frozenset({"n0", "n1", "n2"})), (1, frozenset({"n0"}))
     waiting = [anywhere, there, there]
     seats = FreePlacement(NodeCandidates(cluster([1, 1, 1], waiting), PlanningInputs(), HolderCache()))

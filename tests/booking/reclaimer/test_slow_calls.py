@@ -1,4 +1,4 @@
-"""An API server that answers slowly: last look and write need several answers, one after the other."""
+"""An API server that answers slowly: last check and write need several answers, one after the other."""
 
 import pytest
 

@@ -76,7 +76,7 @@ def test_a_forged_stamp_is_removed(scene: Scene) -> None:
     assert stamps(scene) == (None, None)
 
 
-def test_the_stamp_stays_until_it_is_decided_who_ends(scene: Scene) -> None:
+def test_the_stamp_stays_until_the_pods_that_end_are_chosen(scene: Scene) -> None:
     scene.book(end=EPOCH + timedelta(hours=1))
     scene.reconcile()
     scene.silence_mirror()

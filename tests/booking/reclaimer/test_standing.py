@@ -85,7 +85,7 @@ def test_a_victim_that_is_booked_by_now_ends_it(scene: Scene) -> None:
     assert "booked" in (status_of(scene).problem or "")
 
 
-def test_a_holder_who_is_no_victim_ends_it(scene: Scene) -> None:
+def test_a_holder_that_is_no_victim_ends_it(scene: Scene) -> None:
     scene.gone("b1")
     scene.opportunist("late", 1)
     assert "another pod" in (status_of(scene).problem or "")

@@ -1,4 +1,4 @@
-"""What leaves for a booked pod, and what is kept for it, are devices that it requests (law L3)."""
+"""The pods that leave for a booked pod, and the devices held for it, match its request (law L3)."""
 
 import pytest
 

@@ -99,7 +99,7 @@ def test_an_opportunistic_pod_may_wait_for_ever(shown: Shown) -> None:
     assert shown.says("booked_pods_waiting") == 0
 
 
-def test_who_is_behind_our_gate_is_counted(shown: Shown) -> None:
+def test_pods_behind_our_gate_are_counted(shown: Shown) -> None:
     shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).behind().obj)
     shown.cache.apply_pod(a_pod("loose").of("bob").asks(1).obj)
     assert shown.says("pods_queued") == 1

@@ -1,4 +1,4 @@
-"""In which way a pod comes back, or not at all, what that costs, and what its owner hears while it cannot."""
+"""How a pod comes back, or not at all, what that costs, and what its owner reads while it cannot."""
 
 from dataclasses import replace
 from typing import Any
