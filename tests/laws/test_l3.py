@@ -203,7 +203,7 @@ def test_a_device_that_the_pod_does_not_request_breaks_it(
     full: Scene, laws: LawWatcher, annotation: str, value: str
 ) -> None:
     full.gone("a")
-    full.waiting("w", wishes={annotation: value})
+    full.waiting("w", annotations={annotation: value})
     with breaks(laws, "L3", "GPU-n0-3 is not what the pod requests"):
         full.hold("w", hold(3, victims=("b3",)))
 
@@ -217,7 +217,7 @@ def test_free_devices_that_will_not_do_excuse_a_victim(
 ) -> None:
     full.gone("a")
     full.gone("b0")
-    full.waiting("w", wishes=constraints)
+    full.waiting("w", annotations=constraints)
     full.hold("w", hold(3, victims=("b3",)))
     evict("b3")
     laws.check()
@@ -228,7 +228,7 @@ def test_a_victim_while_a_free_device_would_do_breaks_it_whatever_else_is_reques
 ) -> None:
     full.gone("a")
     full.gone("b0")
-    full.waiting("w", wishes={names.NOT_UUID: "GPU-n0-1", names.MIN_MEMORY: "40Gi"})
+    full.waiting("w", annotations={names.NOT_UUID: "GPU-n0-1", names.MIN_MEMORY: "40Gi"})
     with breaks(laws, "L3", "n0 has 1 devices for which nobody has to go"):
         full.hold("w", hold(3, victims=("b3",)))
 
@@ -239,8 +239,8 @@ def test_a_victim_is_just_where_a_pod_served_before_requests_just_what_is_free(
     full.gone("a")
     full.gone("b0")
     full.add_node("n1", a100(0, "n1"))
-    full.waiting("first", wishes={names.UUID: "GPU-n0-0"})
-    full.waiting("w", wishes={names.NOT_UUID: "GPU-n1-0"})
+    full.waiting("first", annotations={names.UUID: "GPU-n0-0"})
+    full.waiting("w", annotations={names.NOT_UUID: "GPU-n1-0"})
     full.hold("w", hold(3, victims=("b3",)))
     laws.check()
 
@@ -251,8 +251,8 @@ def test_a_victim_is_not_just_where_a_pod_served_before_requests_something_else(
     full.gone("a")
     full.gone("b0")
     full.add_node("n1", a100(0, "n1"))
-    full.waiting("first", wishes={names.UUID: "GPU-n1-0"})
-    full.waiting("w", wishes={names.NOT_UUID: "GPU-n1-0"})
+    full.waiting("first", annotations={names.UUID: "GPU-n1-0"})
+    full.waiting("w", annotations={names.NOT_UUID: "GPU-n1-0"})
     with breaks(laws, "L3", "n0 has 1 devices for which nobody has to go"):
         full.hold("w", hold(3, victims=("b3",)))
 

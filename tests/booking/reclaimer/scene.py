@@ -259,11 +259,16 @@ class Scene:
             self.opportunist(f"b{index}", index, node=node, minutes=40 - 10 * index)
 
     def waiting(
-        self, name: str = "a", gpus: int = 1, *, user: str = "alice", wishes: Mapping[str, str] | None = None
+        self,
+        name: str = "a",
+        gpus: int = 1,
+        *,
+        user: str = "alice",
+        annotations: Mapping[str, str] | None = None,
     ) -> Pod:
         """A pod that asks for GPUs, with these annotations, and is not bound."""
         pod = a_pod(name).of(user).asks(gpus)
-        for key, value in (wishes or {}).items():
+        for key, value in (annotations or {}).items():
             pod = pod.with_annotation(key, value)
         return self.create(pod)
 
