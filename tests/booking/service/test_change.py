@@ -60,7 +60,7 @@ def test_a_planned_booking_becomes_what_is_requested(
     assert store.records_ending_after(START) == [after]
 
 
-def test_who_extends_is_not_in_their_own_way(service: BookingService) -> None:
+def test_an_extension_is_not_in_its_own_way(service: BookingService) -> None:
     record = service.create(ALICE, a_request(end=day(2), count=4))
     service.create(BOB, a_request(end=day(2), count=2))
     assert service.change(ALICE, record.id, Change(end=day(14))).end == day(14)

@@ -86,7 +86,7 @@ def test_a_refusal_names_everything_and_the_earliest_start_and_stores_nothing(
     assert refused.value.earliest_start == day(16)
 
 
-def test_who_waits_for_the_earliest_start_gets_it(service: BookingService, clock: FakeClock) -> None:
+def test_a_user_who_waits_for_the_earliest_start_gets_it(service: BookingService, clock: FakeClock) -> None:
     service.create(ALICE, a_request())
     clock.advance(16 * DAY)
     assert service.create(ALICE, a_request(day(16))).start == day(16)

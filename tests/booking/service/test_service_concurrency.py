@@ -49,7 +49,7 @@ def a_service(store: Store, capacity: Capacity = CAPACITY) -> BookingService:
 
 
 def at_once(work: Callable[[int], list[Record]]) -> list[Record]:
-    """What all threads have got that began together."""
+    """The results of all threads, which began together."""
     together = threading.Barrier(THREADS)
 
     def begin(number: int) -> list[Record]:

@@ -1,7 +1,7 @@
 """Sixteen writers on a tight calendar, and the oracle that judges every answer by brute force.
 
 Each answer is judged by the states that its transaction can have seen: the numbers of the newest change
-before the question and after the answer enclose it. What a state is, is built again from the answers alone.
+before the question and after the answer enclose it. Each state is rebuilt from the answers alone.
 In one scene the sum decides, in the other whether each booking can have a node for all of its GPUs.
 """
 
@@ -53,7 +53,7 @@ CROWD: Final = 3
 
 @dataclass(frozen=True)
 class Scene:
-    """What there is, and what is requested.
+    """The nodes of a cluster, and the requests for their GPUs.
 
     Args:
         devices: node -> GPUs.
@@ -93,7 +93,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Refusal:
-    """What was not granted, and between which changes."""
+    """A request that was not granted, and between which changes."""
 
     wanted: Wanted
     before: int
@@ -113,7 +113,7 @@ class Answers:
     """When the store was read, and what was stored then."""
 
     def states(self) -> list[list[Record]]:
-        """What was booked after each change, from none on."""
+        """The bookings after each change, from none on."""
         newest: dict[str, Record] = {}
         found: list[list[Record]] = [[]]
         for change in range(1, max(self.kept, default=0) + 1):
@@ -176,7 +176,7 @@ class Crowd:
         self._lock = threading.Lock()
 
     def write(self, number: int, each: int) -> None:
-        """What one of them does."""
+        """The work of one writer."""
         dice = Dice(self._seed, number)
         self._together.wait()
         for attempt in range(each):
@@ -269,7 +269,7 @@ def wrong(store: Store, scene: Scene, answers: Answers) -> Iterator[str]:
 
 
 def unfounded(scene: Scene, answers: Answers) -> list[Refusal]:
-    """What was refused though it could have been had.
+    """The refusals of requests that could have been granted.
 
     On one node the search for places has a limit, and misses some that are found by trying everything.
     """
@@ -329,7 +329,7 @@ def _most(state: list[Record], start: datetime, end: datetime) -> int:
 
 
 def lost(answers: Iterable[Record], stored: Mapping[str, Record]) -> Iterator[str]:
-    """What was answered and is not stored; what has become of a booking since has a later change."""
+    """Answers that are not stored; a booking that has changed since has a later change."""
     for answer in answers:
         found = stored.get(answer.id)
         if found is None:

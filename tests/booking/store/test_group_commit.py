@@ -45,7 +45,7 @@ def together(turns: GroupCommit, disk: Disk, decisions: Sequence[Callable[[Any],
     return asked
 
 
-def test_those_who_wait_are_stored_in_one_turn_and_get_their_own_answers() -> None:
+def test_waiting_writes_are_stored_in_one_turn_and_get_their_own_answers() -> None:
     disk = Disk()
     turns = GroupCommit(disk.store_all)
     answers = together(turns, disk, [lambda _w, n=n: n for n in range(9)])
@@ -53,7 +53,7 @@ def test_those_who_wait_are_stored_in_one_turn_and_get_their_own_answers() -> No
     assert disk.turns == [1, 8]
 
 
-def test_one_who_fails_does_not_fail_the_others() -> None:
+def test_one_write_that_fails_does_not_fail_the_others() -> None:
     disk = Disk()
     turns = GroupCommit(disk.store_all)
     answers = together(turns, disk, [lambda _w, n=n: 6 // n for n in (3, 0, 2)])

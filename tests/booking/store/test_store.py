@@ -103,7 +103,7 @@ def test_one_model_can_be_asked_for(store: Store) -> None:
     assert [record.id for record in found] == ["b-two"]
 
 
-def test_a_booking_is_found_for_its_owner_or_for_who_asks_for_anybodys(store: Store) -> None:
+def test_a_booking_is_found_for_its_owner_or_for_a_call_for_anybodys(store: Store) -> None:
     add(store, a_record())
     with store.reading() as reading:
         assert reading.find("alice", "b-one")

@@ -54,7 +54,7 @@ def test_an_answer_that_takes_too_long_is_waited_for_no_more(line: Line) -> None
     assert not line.is_open()
 
 
-def test_who_has_an_answer_is_not_cut(line: Line) -> None:
+def test_a_call_that_has_an_answer_is_not_cut(line: Line) -> None:
     with line.watchdog.watching(line.ours.fileno):
         pass
     line.look_after(10 * PATIENCE)
