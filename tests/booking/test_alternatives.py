@@ -77,7 +77,7 @@ def test_another_model_is_offered_too() -> None:
     assert len(decision.alternatives) == MOST, "and later days of it"
 
 
-def test_who_needs_no_single_node_is_told_so() -> None:
+def test_several_nodes_are_offered_where_no_single_node_is_needed() -> None:
     booked = a_record(day(0), day(9), user="bob", count=2, plan=(Place("n0", 2),))
     found = judged(a_request(day(1), day(3), count=4), booked).alternatives
     assert ("several-nodes", "any") in [(each.why, each.topology) for each in found]
@@ -108,7 +108,7 @@ def test_a_start_in_the_past_becomes_now() -> None:
     assert brief(found)[0] == ("within-limits", START, day(2), 1, A100)
 
 
-def test_a_start_beside_the_steps_is_moved_to_the_next_one() -> None:
+def test_a_start_off_the_steps_is_moved_to_the_next_one() -> None:
     limits = Limits(granularity=Duration(seconds=3600))
     found = judged(a_request(day(1) + timedelta(minutes=5), day(3)), limits=limits).alternatives
     assert found[0].start == day(1) + timedelta(hours=1)
@@ -381,7 +381,7 @@ def test_no_refusal_asks_more_than_it_may(count: int, free_until: float) -> None
         seen=lambda free_capacity: CountedRoom(free_capacity, asked),
     )
     assert len(decision.alternatives) == (MOST if free_until else 0)
-    # The judgement itself asks, too, and each one that is offered is looked at once more.
+    # The decision itself asks, too, and each alternative that is offered is checked once more.
     assert len(asked) <= QUESTIONS + 10
 
 
@@ -408,7 +408,7 @@ OTHERS = st.lists(
 def test_each_that_is_offered_is_another_and_is_accepted_for_a_change_and_before_a_deadline_too(
     had: tuple[int, int, int] | None,
     booked: list[dict[str, Any]],
-    wished: tuple[int, int, int],
+    asked: tuple[int, int, int],
     topology: Any,
     deadline: datetime | None,
 ) -> None:
@@ -427,9 +427,9 @@ def test_each_that_is_offered_is_another_and_is_accepted_for_a_change_and_before
     mine = had and a_record(
         START + had[0] * hour, START + (had[0] + had[1]) * hour, count=had[2], topology=topology
     )
-    start, length, count = wished
+    start, length, count = asked
     if mine and mine.start <= START:
-        start = (had or wished)[0]
+        start = (had or asked)[0]
     request = a_request(START + start * hour, START + (start + length) * hour, count=count, topology=topology)
     records = [*others, *([mine] if mine else [])]
     limits = Limits(horizon=Duration(days=4), longest=Duration(days=4))

@@ -71,7 +71,7 @@ def test_peak_is_what_looking_at_every_hour_finds(loads: list[Booked], start: in
 
 
 @given(LOADS, LOADS, st.integers(-3, 25), st.integers(1, 10))
-def test_steps_of_availability_cover_the_span_and_tell_the_truth(
+def test_steps_of_availability_cover_the_span_and_are_true(
     loads: list[Booked], lost: list[Booked], start: int, length: int
 ) -> None:
     steps = availability(loads, at(start), at(start + length), capacity=CAPACITY, lost=lost)

@@ -142,7 +142,7 @@ def test_more_gpus_need_room() -> None:
 
 
 @pytest.mark.parametrize("end", [day(4), day(2)])
-def test_a_namespace_that_cannot_be_is_told_beside_everything_else(end: Any) -> None:
+def test_an_invalid_namespace_is_reported_with_everything_else(end: Any) -> None:
     assert "not-a-namespace" in rules(changed(RUNNING, end=end, namespace="No Such"))
 
 
@@ -174,17 +174,17 @@ def test_what_somebody_has_already_is_no_alternative_to_more() -> None:
     full = a_record(day(3), day(9), user="bob", id="b-bob", count=6)
     assert changed(RUNNING, others=(full,), end=day(6)).alternatives == ()
     assert changed(RUNNING, others=(full,), end=day(3), count=6).alternatives[0].count == 4
-    beside = a_record(day(-1), day(9), user="bob", id="b-bob", count=4, plan=(Place("n0", 2), Place("n1", 2)))
-    assert changed(RUNNING, others=(beside,), count=4).alternatives == ()
+    other = a_record(day(-1), day(9), user="bob", id="b-bob", count=4, plan=(Place("n0", 2), Place("n1", 2)))
+    assert changed(RUNNING, others=(other,), count=4).alternatives == ()
 
 
-def test_what_runs_is_offered_from_its_own_start_to_who_would_move_it() -> None:
+def test_a_running_booking_that_is_to_be_moved_is_offered_from_its_own_start() -> None:
     decision = changed(RUNNING, start=day(1), end=day(5))
     assert rules(decision) == ["has-begun"]
     assert offers(decision)[0] == ("within-limits", day(-1), day(5), 2)
 
 
-def test_what_is_planned_is_offered_from_now_on_to_who_would_move_it_to_the_past() -> None:
+def test_a_planned_booking_that_is_to_be_moved_to_the_past_is_offered_from_now_on() -> None:
     decision = changed(PLANNED, start=day(-5), end=day(-2))
     assert rules(decision) == ["starts-in-the-past"]
     assert offers(decision)[0] == ("within-limits", START, day(3), 2)

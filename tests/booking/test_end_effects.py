@@ -1,4 +1,4 @@
-"""What people are told of pods whose booking ends is what the settings will do to them."""
+"""The messages about pods whose booking ends say what the settings will do to them."""
 
 from typing import get_args
 
@@ -11,7 +11,7 @@ ACTIONS: tuple[EndAction, ...] = get_args(EndAction)
 STAY = "stay, but must leave whenever a booked pod needs their GPUs."
 
 
-def told(bare: EndAction, owned: EndAction) -> tuple[str, str]:
+def messages(bare: EndAction, owned: EndAction) -> tuple[str, str]:
     terms = EvictionSettings(end_action_without_controller=bare, end_action_with_controller=owned)
     return end_effects.before(terms), end_effects.after(terms)
 
@@ -27,14 +27,14 @@ def test_by_default_bare_pods_end_and_come_back_without_a_gpu_and_those_of_contr
     )
 
 
-def test_pods_that_all_stay_are_told_of_in_one_sentence() -> None:
-    assert told("demote", "demote") == (f"Its pods {STAY}", f"Its pods {STAY}")
+def test_pods_that_all_stay_are_described_in_one_sentence() -> None:
+    assert messages("demote", "demote") == (f"Its pods {STAY}", f"Its pods {STAY}")
 
 
 @pytest.mark.parametrize("owned", ACTIONS)
 @pytest.mark.parametrize("bare", ACTIONS)
-def test_who_ends_is_said_to_end_and_to_save_their_work_before(bare: EndAction, owned: EndAction) -> None:
-    before, after = told(bare, owned)
+def test_the_messages_say_which_pods_end_and_to_save_work_before(bare: EndAction, owned: EndAction) -> None:
+    before, after = messages(bare, owned)
     ends = [action != "demote" for action in (bare, owned)]
     assert before.count(": save your work first.") == before.count(" end with it") == sum(ends)
     assert after.count(" end now") == sum(ends)
@@ -47,7 +47,7 @@ def test_who_ends_is_said_to_end_and_to_save_their_work_before(bare: EndAction, 
 
 @pytest.mark.parametrize("is_owned", [False, True], ids=["bare", "of a controller"])
 @pytest.mark.parametrize("action", ACTIONS)
-def test_the_owner_of_one_pod_is_told_of_it_what_to_do(action: EndAction, *, is_owned: bool) -> None:
+def test_the_message_about_one_pod_says_what_to_do(action: EndAction, *, is_owned: bool) -> None:
     message = end_effects.of_one(action, is_owned=is_owned)
     assert ("stays" in message) is (action == "demote")
     assert "save your work" in message

@@ -45,10 +45,10 @@ def rules(decision: Decision) -> list[str]:
     return [violation.rule for violation in decision.violations]
 
 
-# --- what is accepted --------------------------------------------------------------------------------
+# --- accepted requests -------------------------------------------------------------------------------
 
 
-def test_a_wish_that_breaks_nothing_is_accepted_as_it_was_made() -> None:
+def test_a_request_that_breaks_nothing_is_accepted_as_it_was_made() -> None:
     decision = judged(a_request(day(1), day(3), namespace="lab"))
     assert decision.is_accepted
     assert (decision.start, decision.end) == (day(1), day(3))
@@ -109,10 +109,10 @@ def test_bookings_of_other_models_take_nothing_away() -> None:
     assert judged(a_request(count=4), others=others).is_accepted
 
 
-# --- what is refused ---------------------------------------------------------------------------------
+# --- refused requests --------------------------------------------------------------------------------
 
 
-def test_everything_that_is_wrong_is_told_at_once() -> None:
+def test_everything_that_is_wrong_is_reported_at_once() -> None:
     history = (a_record(day(-1), day(3)), a_record(day(5), day(8), id="b-two"))
     decision = judged(
         a_request(START - timedelta(days=1), day(30), model="NVIDIA-A100", count=0, namespace="No Such"),
@@ -131,7 +131,7 @@ def test_everything_that_is_wrong_is_told_at_once() -> None:
     assert decision.earliest_start is None
 
 
-def test_an_unknown_model_is_told_which_there_are_and_which_was_meant() -> None:
+def test_an_unknown_model_is_refused_with_the_known_ones_and_the_one_that_was_meant() -> None:
     (violation,) = judged(a_request(model="a100")).violations
     assert violation.rule == "unknown-model"
     assert f"did you mean {A100}?" in violation.message
@@ -193,12 +193,12 @@ def test_a_full_calendar_says_how_much_can_be_had_and_when() -> None:
     )
 
 
-def test_a_full_calendar_is_told_beside_a_wrong_namespace() -> None:
+def test_a_full_calendar_is_reported_with_a_wrong_namespace() -> None:
     full = a_record(day(0), day(4), user="bob", count=6)
     assert rules(judged(a_request(namespace="A B"), others=(full,))) == ["not-a-namespace", "capacity"]
 
 
-def test_who_has_a_running_booking_hears_of_the_first_day_after_the_cooldown() -> None:
+def test_a_user_with_a_running_booking_is_shown_the_first_day_after_the_cooldown() -> None:
     decision = judged(a_request(), history=(a_record(day(-1), day(2)),))
     assert rules(decision) == ["no-active-overlap", "cooldown"]
     assert decision.earliest_start == day(16)
@@ -214,7 +214,7 @@ def test_the_earliest_start_waits_for_the_rules_and_then_for_a_gap() -> None:
     assert decision.earliest_start == day(20)
 
 
-def test_a_booking_that_is_too_long_hears_when_one_of_the_right_length_may_start() -> None:
+def test_a_booking_that_is_too_long_is_refused_with_when_one_of_the_right_length_may_start() -> None:
     history = (a_record(day(-1), day(2)),)
     decision = judged(a_request(end=day(14) + SECOND), history=history)
     assert rules(decision) == ["no-active-overlap", "cooldown", "longest"]
@@ -222,7 +222,7 @@ def test_a_booking_that_is_too_long_hears_when_one_of_the_right_length_may_start
 
 
 @pytest.mark.parametrize("end", [START, START - SECOND, START - timedelta(days=400)])
-def test_an_end_that_is_not_after_the_start_is_told_alone(end: datetime) -> None:
+def test_an_end_that_is_not_after_the_start_is_reported_alone(end: datetime) -> None:
     decision = judged(a_request(START, end))
     assert rules(decision) == ["ends-before-it-starts"]
     assert decision.earliest_start is None
@@ -295,7 +295,7 @@ RECORDS = st.lists(
     ),
     max_size=10,
 )
-WISHES = st.builds(
+REQUESTS = st.builds(
     lambda start, length, count: a_request(
         START + start, START + start + length, count=count, topology="any"
     ),
@@ -311,7 +311,7 @@ def judged_among(records: list[Record], request: BookingRequest, now: datetime =
     return judged(request, history=mine, others=others, now=now)
 
 
-@given(RECORDS, WISHES)
+@given(RECORDS, REQUESTS)
 def test_what_is_accepted_fits_at_every_instant_and_what_does_not_fit_is_refused(
     records: list[Record], request: BookingRequest
 ) -> None:
@@ -325,7 +325,7 @@ def test_what_is_accepted_fits_at_every_instant_and_what_does_not_fit_is_refused
     assert ("capacity" in rules(decision)) == (not fits)
 
 
-@given(RECORDS, WISHES)
+@given(RECORDS, REQUESTS)
 def test_a_booking_at_the_earliest_start_is_accepted_then_and_on_no_day_before(
     records: list[Record], request: BookingRequest
 ) -> None:
@@ -358,8 +358,8 @@ def test_a_booking_at_the_earliest_start_is_accepted_then_and_on_no_day_before(
         topology=st.sampled_from([None, "any", "single-node"]),
     )
 )
-def test_whatever_is_asked_there_is_an_answer_that_can_be_sent(wish: dict[str, Any]) -> None:
-    decision = judged(BookingRequest(**wish))
+def test_whatever_is_asked_there_is_an_answer_that_can_be_sent(fields: dict[str, Any]) -> None:
+    decision = judged(BookingRequest(**fields))
     encoded = msgspec.json.encode(decision.violations)
     assert msgspec.json.decode(encoded) is not None
     assert all(violation.message.endswith(".") for violation in decision.violations)

@@ -1,4 +1,4 @@
-"""``evaluate`` beside a naive oracle that was written from the text of the rules, and is slow.
+"""``evaluate`` compared with a naive oracle that was written from the text of the rules, and is slow.
 
 Everything lies on whole hours, around the nights on which Stockholm's clocks are changed.
 """
@@ -81,7 +81,7 @@ CROWDED = st.lists(
     max_size=14,
 )
 """Somebody else's: little is left between them."""
-WISHES = st.builds(
+REQUESTS = st.builds(
     dict,
     start=st.none() | st.integers(-2, 60),
     length=st.integers(-1, 70),
@@ -115,7 +115,7 @@ def on_grid(moment: datetime, step: Duration, zone: ZoneInfo) -> bool:
 
 
 def between(start: datetime, end: datetime, zone: ZoneInfo) -> Duration:
-    """As many days as fit, and what is left."""
+    """As many days as fit, and the rest."""
     days = 0
     while day_later(start, days + 1, zone) <= end:
         days += 1
@@ -131,10 +131,10 @@ def busy(records: Sequence[Record], moment: datetime) -> int:
     return sum(each.count for each in records if not each.cancelled and each.start <= moment < each.end)
 
 
-def expected(now: datetime, limits: Limits, records: Sequence[Record], wish: dict[str, Any]) -> set[str]:
-    """The rules that a wish breaks, by their text."""
+def expected(now: datetime, limits: Limits, records: Sequence[Record], wanted: dict[str, Any]) -> set[str]:
+    """The rules that a request breaks, by their text."""
     zone = ZoneInfo(limits.zone)
-    start, end, count, model = wish["start"], wish["end"], wish["count"], wish["model"]
+    start, end, count, model = wanted["start"], wanted["end"], wanted["count"], wanted["model"]
     mine = [each for each in records if each.user == "alice" and not each.cancelled]
     counted = [each for each in mine if limits.scope == "user" or each.model == model]
     hours = [start + HOUR * n for n in range(int((end - start) / HOUR))]
@@ -172,7 +172,7 @@ def expected(now: datetime, limits: Limits, records: Sequence[Record], wish: dic
     return {rule for rule, is_broken in broken.items() if is_broken}
 
 
-# --- what is compared ------------------------------------------------------------------------------------
+# --- the comparison --------------------------------------------------------------------------------------
 
 
 def stored(now: datetime, booked: list[dict[str, Any]]) -> list[Record]:
@@ -191,16 +191,16 @@ def stored(now: datetime, booked: list[dict[str, Any]]) -> list[Record]:
     ]
 
 
-def wished(now: datetime, wish: dict[str, Any]) -> dict[str, Any]:
-    start = now + HOUR * (wish["start"] or 0)
-    return {**wish, "start": start, "end": start + HOUR * wish["length"]}
+def in_time(now: datetime, wanted: dict[str, Any]) -> dict[str, Any]:
+    start = now + HOUR * (wanted["start"] or 0)
+    return {**wanted, "start": start, "end": start + HOUR * wanted["length"]}
 
 
 def judged(
     now: datetime,
     limits: Limits,
     records: Sequence[Record],
-    wish: dict[str, Any],
+    wanted: dict[str, Any],
     deadline: datetime | None = None,
 ) -> Decision:
     return evaluate(
@@ -210,28 +210,32 @@ def judged(
         room_for=plain_rooms(records, THERE),
         capacity=THERE,
         request=BookingRequest(
-            model=wish["model"], start=wish["start"], end=wish["end"], count=wish["count"], topology="any"
+            model=wanted["model"],
+            start=wanted["start"],
+            end=wanted["end"],
+            count=wanted["count"],
+            topology="any",
         ),
         deadline=deadline,
     )
 
 
 @settings(max_examples=150)
-@given(NOWS, LIMITS, BOOKED, WISHES)
-def test_every_rule_that_is_broken_is_told_and_no_other(
-    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+@given(NOWS, LIMITS, BOOKED, REQUESTS)
+def test_every_rule_that_is_broken_is_reported_and_no_other(
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
-    records, asked = stored(now, booked), wished(now, wish)
+    records, asked = stored(now, booked), in_time(now, wanted)
     decision = judged(now, limits, records, asked)
     assert {violation.rule for violation in decision.violations} == expected(now, limits, records, asked)
 
 
-@given(NOWS, LIMITS, BOOKED, WISHES)
+@given(NOWS, LIMITS, BOOKED, REQUESTS)
 def test_what_is_offered_instead_would_be_accepted(
-    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
     records = stored(now, booked)
-    decision = judged(now, limits, records, wished(now, wish))
+    decision = judged(now, limits, records, in_time(now, wanted))
     for each in decision.alternatives:
         other = {"start": each.start, "end": each.end, "count": each.count, "model": each.model}
         assert judged(now, limits, records, other).violations == ()
@@ -248,10 +252,10 @@ HOURS_AHEAD = 96
 def neighbourhood(
     now: datetime, limits: Limits, records: Sequence[Record], asked: dict[str, Any], deadline: datetime | None
 ) -> Iterator[dict[str, Any]]:
-    """What is like a wish, not more than it, and would be accepted.
+    """Bookings like a request, not more than it, that would be accepted.
 
-    Of any model, 1 GPU up to as many as were wished for, from any hour that is on a step, for whole steps:
-    from the shortest booking up to one as long as was wished for. Where less is refused, more is not tried.
+    Of any model, 1 GPU up to as many as were requested, from any hour that is on a step, for whole steps:
+    from the shortest booking up to one as long as was requested. Where less is refused, more is not tried.
     """
     for model in THERE.models:
         for start in (now + HOUR * n for n in range(HOURS_AHEAD)):
@@ -271,10 +275,10 @@ def _ends(start: datetime, limits: Limits, asked: dict[str, Any]) -> Iterator[da
     """From the shortest booking on, each a step longer."""
     zone = ZoneInfo(limits.zone)
     least = later(start, limits.shortest, zone)
-    wished = later(start, between(asked["start"], asked["end"], zone), zone)
+    requested_end = later(start, between(asked["start"], asked["end"], zone), zone)
     last = None
     for end in (later(start, each, zone) for each in lengths(limits)):
-        if last is not None and end > wished:
+        if last is not None and end > requested_end:
             return
         if end >= least and end != last:  # a step before the end of a day of 23 hours is that end
             yield end
@@ -298,12 +302,12 @@ def is_kept_on_any_day(limits: Limits) -> bool:
 
 
 @settings(max_examples=300)
-@given(NOWS, LIMITS, BOOKED | CROWDED, WISHES, st.none() | st.integers(0, 90))
+@given(NOWS, LIMITS, BOOKED | CROWDED, REQUESTS, st.none() | st.integers(0, 90))
 def test_wherever_three_like_it_would_be_accepted_three_are_offered(
-    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any], hours: int | None
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any], hours: int | None
 ) -> None:
     assume(is_kept_on_any_day(limits))
-    records, asked = stored(now, booked), wished(now, wish)
+    records, asked = stored(now, booked), in_time(now, wanted)
     deadline = None if hours is None else now + HOUR * hours
     decision = judged(now, limits, records, asked, deadline)
     is_answered = decision.is_accepted and (deadline is None or asked["end"] <= deadline)
@@ -315,11 +319,11 @@ def test_wherever_three_like_it_would_be_accepted_three_are_offered(
     assert len(like_it) < MOST, (like_it, decision.alternatives)
 
 
-@given(NOWS, LIMITS, BOOKED, WISHES)
+@given(NOWS, LIMITS, BOOKED, REQUESTS)
 def test_the_earliest_start_is_accepted_when_it_has_come_and_no_hour_before_it_is(
-    now: datetime, limits: Limits, booked: list[dict[str, Any]], wish: dict[str, Any]
+    now: datetime, limits: Limits, booked: list[dict[str, Any]], wanted: dict[str, Any]
 ) -> None:
-    records, asked = stored(now, booked), wished(now, wish)
+    records, asked = stored(now, booked), in_time(now, wanted)
     earliest = judged(now, limits, records, asked).earliest_start
     zone = ZoneInfo(limits.zone)
     hour = now

@@ -1,4 +1,4 @@
-"""What can be booked, as the cluster's nodes and pods say it."""
+"""The capacity that can be booked, by the cluster's nodes and pods."""
 
 import threading
 from collections.abc import Iterator
@@ -84,8 +84,8 @@ def test_l6_without_news_for_150_seconds_it_is_not_known_any_more(watched: Watch
     assert watched.capacity.unready_reason() is None
 
     watched.clock.advance(1)
-    told = watched.capacity.unready_reason()
-    assert told == "There have been no events of pods from the API server for 150 seconds."
+    reason = watched.capacity.unready_reason()
+    assert reason == "There have been no events of pods from the API server for 150 seconds."
     watched.kube.down = False
     watched.kube.bookmark()
     eventually(lambda: watched.capacity.unready_reason() is None)
@@ -147,7 +147,7 @@ def test_l6_of_a_node_whose_agent_is_silent_nothing_is_promised_that_begins_with
     assert held.capacity.capacity().pauses == {}
 
 
-def test_l6_an_agent_that_has_said_goodbye_and_stays_away_is_silent_too() -> None:
+def test_l6_an_agent_that_has_stopped_and_stays_away_is_silent_too() -> None:
     held = Held()
     held.cache.apply_lease(a_lease("n0", renewed=held.clock.now(), stopping=True))
     held.clock.advance(74)
@@ -194,7 +194,7 @@ def test_what_maia_has_promised_cannot_be_had_until_then() -> None:
     assert grant == Grant(node="n0", count=1, until=msgspec.convert(until, type(grant.until), strict=False))
 
 
-def test_the_capacity_is_made_anew_only_when_something_has_changed() -> None:
+def test_the_capacity_is_rebuilt_only_when_something_has_changed() -> None:
     held = Held()
     first = held.capacity.capacity()
     assert held.capacity.capacity() is first
@@ -202,5 +202,5 @@ def test_the_capacity_is_made_anew_only_when_something_has_changed() -> None:
     assert held.capacity.capacity() is not first
 
 
-def test_maintenance_is_told_of_every_node() -> None:
+def test_maintenance_is_reported_for_every_node() -> None:
     assert Held().capacity.blocked() == {"n0": ""}

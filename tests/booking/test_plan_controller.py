@@ -23,7 +23,7 @@ HOUR = timedelta(hours=1)
 
 
 class Nodes:
-    """What is known of the cluster."""
+    """A view of the cluster."""
 
     def __init__(self, kube: FakeKube) -> None:
         self._kube = kube
@@ -53,7 +53,7 @@ class Kept:
             self.kube.put(NODES, {"metadata": {"name": name}})
         self.nodes = Nodes(self.kube)
         self.store = store
-        self.told = 0
+        self.notified = 0
         self.keeper = PlanController(self.kube, store, self.clock, self.nodes, moved=self._moved)
         self.add(
             a_record(self.clock.now() + 24 * HOUR, count=2, topology="single-node", plan=(Place("n0", 2),))
@@ -80,7 +80,7 @@ class Kept:
         return found.plan
 
     def _moved(self) -> None:
-        self.told += 1
+        self.notified += 1
 
 
 @pytest.fixture
@@ -94,15 +94,15 @@ def test_while_nothing_has_changed_nothing_is_written(kept: Kept) -> None:
     before = kept.store.change()
     kept.keeper.round()
     kept.keeper.round()
-    assert (kept.store.change(), kept.told) == (before, 0)
+    assert (kept.store.change(), kept.notified) == (before, 0)
 
 
-def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_told(kept: Kept) -> None:
+def test_a_booking_whose_node_has_lost_devices_finds_another_and_the_mirror_is_notified(kept: Kept) -> None:
     kept.keeper.round()
     kept.nodes.devices = {"n0": 1, "n1": 2}
     kept.keeper.round()
     assert kept.plan() == (Place("n1", 2),)
-    assert kept.told == 1
+    assert kept.notified == 1
 
 
 def test_l6_while_the_cluster_is_not_known_nothing_is_moved(kept: Kept) -> None:

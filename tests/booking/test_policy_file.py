@@ -192,7 +192,7 @@ class Waits:
         return event.is_set()
 
 
-def test_the_thread_looks_again_and_again_until_it_is_told_to_stop(path: Path) -> None:
+def test_the_thread_checks_again_and_again_until_it_is_stopped(path: Path) -> None:
     clock = Waits(path)
     policy = PolicyFile(path, clock, Kept())
     policy.run(threading.Event())

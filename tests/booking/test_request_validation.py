@@ -18,7 +18,7 @@ def test_what_kubernetes_takes_as_a_namespace_is_one(namespace: str | None) -> N
 @pytest.mark.parametrize(
     "namespace", ["", "-a", "a-", "A", "a.b", "a b", "x" * 64, "lab\n", "é", "<b>", "'; --", "a/b"]
 )
-def test_what_kubernetes_would_refuse_as_a_namespace_is_told(namespace: str) -> None:
+def test_a_namespace_that_kubernetes_would_refuse_is_reported(namespace: str) -> None:
     assert [violation.rule for violation in of_namespace(namespace)] == ["not-a-namespace"]
 
 
@@ -35,7 +35,7 @@ def test_less_than_one_gpu_is_nothing(count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("wish", "meant"),
+    ("model", "meant"),
     [
         ("a6000", A6000),
         ("nvidia-a100-sxm4-80gb", A100),
@@ -43,7 +43,7 @@ def test_less_than_one_gpu_is_nothing(count: int) -> None:
         ("H100-PCIe-9", None),
     ],
 )
-def test_the_model_that_was_meant_is_proposed_when_there_is_one(wish: str, meant: str | None) -> None:
-    (violation,) = of_demand(wish, 1, topology="any", capacity=CLUSTER)
+def test_the_model_that_was_meant_is_proposed_when_there_is_one(model: str, meant: str | None) -> None:
+    (violation,) = of_demand(model, 1, topology="any", capacity=CLUSTER)
     assert ("did you mean" in violation.message) == (meant is not None)
     assert meant is None or f"did you mean {meant}?" in violation.message

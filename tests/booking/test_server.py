@@ -1,4 +1,4 @@
-"""The booking server's composition root: everything is wired, and what is missing is said in a sentence."""
+"""The booking server's composition root: everything is wired, and missing settings are reported."""
 
 import json
 import socket
@@ -54,9 +54,9 @@ def answer(port: str, path: str, headers: dict[str, str] | None = None) -> tuple
     client = HTTPConnection("127.0.0.1", int(port), timeout=10)
     client.request("GET", path, headers=headers or {})
     got = client.getresponse()
-    told = got.status, got.read().decode()
+    result = got.status, got.read().decode()
     client.close()
-    return told
+    return result
 
 
 def failing(folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
@@ -81,9 +81,9 @@ def test_until_it_is_in_step_with_the_cluster_it_is_not_ready_and_says_why(tmp_p
     process = build(settings(tmp_path, PROBE_PORT=probes, PORT=web), FakeClock())
 
     assert answer(probes, "/healthz") == (200, "ok\n")
-    status, told = answer(probes, "/readyz")
+    status, body = answer(probes, "/readyz")
     assert status == 503
-    assert told.splitlines() == [
+    assert body.splitlines() == [
         "cluster: The pods of the cluster have not been read yet.",
         "mirror: The bookings have not been written to the cluster yet.",
     ]
@@ -106,9 +106,9 @@ def test_a_database_that_vanishes_makes_it_unready(tmp_path: Path) -> None:
     process = build(settings(tmp_path, PROBE_PORT=probes), FakeClock())
     (tmp_path / "bookings.db").unlink()
 
-    status, told = answer(probes, "/readyz")
+    status, body = answer(probes, "/readyz")
     assert status == 503
-    assert f"database: The booking database {tmp_path / 'bookings.db'} is gone" in told
+    assert f"database: The booking database {tmp_path / 'bookings.db'} is gone" in body
     ended(process)
 
 
@@ -161,26 +161,26 @@ def test_a_database_of_another_kind_is_said(tmp_path: Path) -> None:
 
 def test_a_database_that_cannot_be_opened_ends_it_with_a_sentence(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    told = failing(tmp_path, DATABASE=f"sqlite:///{tmp_path / 'folder'}")
+    done = failing(tmp_path, DATABASE=f"sqlite:///{tmp_path / 'folder'}")
 
-    assert told.returncode == 2
-    assert "folder is not a file" in told.stderr
-    assert "Traceback" not in told.stderr
-    assert len(told.stderr.strip().splitlines()) == 1
+    assert done.returncode == 2
+    assert "folder is not a file" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
 
 
 def test_a_file_that_is_no_database_of_ours_is_left_as_it_is(tmp_path: Path) -> None:
     stranger = tmp_path / "letter.txt"
     stranger.write_text("Dear all, " * 200)
-    told = failing(tmp_path, DATABASE=f"sqlite:///{stranger}")
+    done = failing(tmp_path, DATABASE=f"sqlite:///{stranger}")
 
-    assert told.returncode == 2
-    assert "Traceback" not in told.stderr
+    assert done.returncode == 2
+    assert "Traceback" not in done.stderr
     assert stranger.read_text() == "Dear all, " * 200
 
 
 def test_outside_a_pod_and_without_settings_it_ends_with_a_sentence() -> None:
-    told = subprocess.run(
+    done = subprocess.run(
         [sys.executable, "-m", "booking.server"],
         env={"PATH": "/usr/bin"},
         capture_output=True,
@@ -189,12 +189,12 @@ def test_outside_a_pod_and_without_settings_it_ends_with_a_sentence() -> None:
         timeout=60,
     )
 
-    assert told.returncode == 2
-    assert "KUBERNETES_SERVICE_HOST" in told.stderr
-    assert "Traceback" not in told.stderr
+    assert done.returncode == 2
+    assert "KUBERNETES_SERVICE_HOST" in done.stderr
+    assert "Traceback" not in done.stderr
 
 
-def test_a_policy_file_is_followed_and_a_broken_one_is_told(tmp_path: Path) -> None:
+def test_a_policy_file_is_followed_and_a_broken_one_is_reported(tmp_path: Path) -> None:
     file, port = tmp_path / "policy.yaml", free_port()
     file.write_text("defaults: {cooldown: 3d}\n")
     process = build(settings(tmp_path, POLICY_FILE=str(file), PROBE_PORT=port), FakeClock())
@@ -222,6 +222,6 @@ def test_one_that_has_known_a_good_policy_is_started_with_a_broken_one(tmp_path:
 @pytest.mark.parametrize(
     "wrong", [{"COOLDOWN": "14"}, {"SHORTEST_BOOKING": "P20D"}, {"LONGEST_BOOKING": "two weeks"}]
 )
-def test_a_length_that_is_none_is_told_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
+def test_a_wrong_length_is_refused_when_the_server_starts(tmp_path: Path, wrong: dict[str, str]) -> None:
     with pytest.raises(SettingsError, match=r"is no length of time|shortest booking"):
         build(settings(tmp_path, **wrong), FakeClock())

@@ -65,7 +65,7 @@ def running(folder: Path, api_server: Server, **more: str) -> Iterator[str]:
 
 
 def ask(port: str, method: str, path: str, body: Any = None) -> tuple[int, str]:
-    """What alice is answered."""
+    """The answer that alice gets."""
     with closing(HTTPConnection("127.0.0.1", int(port), timeout=30)) as client:
         headers = {"Authorization": f"Bearer {ALICE}", "Content-Type": "application/json"}
         client.request(method, path, None if body is None else json.dumps(body), headers)
@@ -111,8 +111,8 @@ def test_page_and_rest_say_of_pods_what_the_settings_of_the_process_do(
     ) as port:
         assert expected in text_of(port, "/mine")
         assert expected in text_of(port, "/admin/bookings")
-        status, told = ask(port, "POST", f"/api/v1/bookings/{BOOKING}/release?dry_run=true", {})
-        assert (status, json.loads(told)["pods"]) == (200, expected)
+        status, body = ask(port, "POST", f"/api/v1/bookings/{BOOKING}/release?dry_run=true", {})
+        assert (status, json.loads(body)["pods"]) == (200, expected)
 
 
 def test_without_a_setting_bare_pods_come_back_without_a_gpu_and_others_stay(

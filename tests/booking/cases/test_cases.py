@@ -21,9 +21,9 @@ def replayed(file: Path, text: str) -> tuple[Outcome, ...]:
 
 
 def refused(file: Path, text: str) -> str:
-    with pytest.raises(CaseFileError) as told:
+    with pytest.raises(CaseFileError) as refusal:
         replayed(file, text)
-    return str(told.value)
+    return str(refusal.value)
 
 
 def test_the_example_answers_as_it_says() -> None:
@@ -42,7 +42,7 @@ def test_without_a_policy_file_it_is_the_manual(file: Path) -> None:
     assert (outcome.differs, outcome.broken) == (None, ())
 
 
-def test_an_answer_that_differs_is_told_in_a_sentence(file: Path) -> None:
+def test_an_answer_that_differs_is_reported_in_a_sentence(file: Path) -> None:
     (outcome,) = replayed(file, f"{HEAD}{CASE}, expect: [cooldown]}}")
     assert outcome.differs == "It should be refused by cooldown, and it is accepted."
     (outcome,) = replayed(file, f"{HEAD}{CASE.replace('2d', '20d')}}}")
@@ -54,7 +54,7 @@ def test_an_answer_that_differs_is_told_in_a_sentence(file: Path) -> None:
     )
 
 
-def test_the_policy_is_found_beside_the_file(file: Path) -> None:
+def test_the_policy_is_found_next_to_the_file(file: Path) -> None:
     file.with_name("p.yaml").write_text("defaults: {longest: 1d}\n")
     (outcome,) = replayed(file, f"policy: p.yaml\n{HEAD}{CASE}, expect: [longest]}}")
     assert outcome.differs is None
@@ -138,13 +138,13 @@ def test_an_exemption_counts_while_it_holds(file: Path, dates: str, expected: st
     assert outcome.differs is None
 
 
-def test_what_is_wrong_is_told_with_its_file(file: Path) -> None:
+def test_a_mistake_is_reported_with_its_file(file: Path) -> None:
     assert refused(file, "cases: 1").startswith(f"{file}: The case file is refused: ")
     assert refused(file, f"{HEAD}{CASE}, change: b-7}}").startswith(f"{file}: The case 'one': ")
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("text", "expected"),
     [
         ("a: [", "is not YAML"),
         ("- 1", "Expected `object`"),
@@ -198,11 +198,11 @@ def test_what_is_wrong_is_told_with_its_file(file: Path) -> None:
         ),
     ],
 )
-def test_a_file_that_makes_no_sense_is_refused_in_a_sentence(file: Path, text: str, told: str) -> None:
-    assert told in refused(file, text)
+def test_a_file_that_makes_no_sense_is_refused_in_a_sentence(file: Path, text: str, expected: str) -> None:
+    assert expected in refused(file, text)
 
 
-def test_a_broken_policy_is_told_with_its_lines(file: Path) -> None:
+def test_a_broken_policy_is_reported_with_its_lines(file: Path) -> None:
     file.with_name("p.yaml").write_text("defaults: {cooldown: 1}\n")
     assert "Line 1, defaults.cooldown" in refused(file, f"policy: p.yaml\n{HEAD}{CASE}}}")
 

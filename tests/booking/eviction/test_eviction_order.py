@@ -49,7 +49,7 @@ def uids(found: tuple[Next, ...], model: str = A100) -> list[str]:
     return [one.uid.removeprefix("uid-") for one in found if one.model == model]
 
 
-def test_whoever_loses_least_is_first_model_by_model() -> None:
+def test_the_pod_that_loses_least_is_first_model_by_model() -> None:
     stage = Stage()
     stage.run("long", "n0", 0, worked=9)
     stage.run("short", "n1", 0, worked=1)
@@ -62,7 +62,7 @@ def test_whoever_loses_least_is_first_model_by_model() -> None:
     )
 
 
-def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_it_is_told() -> None:
+def test_of_equals_the_one_that_was_evicted_less_often_is_first_and_that_is_reported() -> None:
     stage = Stage()
     stage.run("unlucky", "n0", 0, evictions=2)
     stage.run("lucky", "n1", 0)
@@ -83,7 +83,7 @@ def test_booked_pods_and_those_on_their_way_are_not_in_the_order() -> None:
 
 
 @given(st.lists(st.tuples(st.sampled_from(("n0", "n1")), st.integers(0, 2), st.integers(0, 9)), max_size=6))
-def test_the_first_is_whom_the_reclaimer_would_choose(running: list[tuple[str, int, int]]) -> None:
+def test_the_first_is_the_pod_that_the_reclaimer_would_choose(running: list[tuple[str, int, int]]) -> None:
     stage = Stage()
     for node, index, worked in dict.fromkeys(running):
         stage.run(f"p-{node}-{index}", node, index, worked=worked)

@@ -30,7 +30,7 @@ NAMESPACES: Final = ("default", "vision")
 
 @st.composite
 def a_users_bookings(draw: st.DrawFn) -> list[Booking]:
-    """Bookings that run beside each other or not, some over, some spans empty; of some a pod has ended."""
+    """Bookings that overlap or not, some over, some spans empty; of some a pod has ended."""
     found = []
     for number in range(draw(st.integers(0, 8))):
         booking = a_booking(
@@ -127,7 +127,7 @@ def test_many_bookings_are_answered_as_one_after_the_other(bookings: list[Bookin
 
 
 @given(a_users_bookings(), a_users_pods())
-def test_who_counts_as_expired_is_whom_some_booking_covered_to_its_end(
+def test_the_expired_pods_are_those_that_some_booking_covered_to_its_end(
     bookings: list[Booking], pods: list[Pod]
 ) -> None:
     snapshot = a_snapshot(bookings, pods)
@@ -173,7 +173,7 @@ def test_who_has_a_booking_written_on_it_keeps_it_however_many_are_older() -> No
     assert together([booking], a_snapshot([booking], [*older, stamped])) == [("b0", "uid-late")]
 
 
-def test_whom_a_booking_beside_it_covered_was_not_covered_by_this_one() -> None:
+def test_a_pod_that_an_overlapping_booking_covered_was_not_covered_by_this_one() -> None:
     long, short = a_past("b0", count=1, hours=(5, 1)), a_past("b1", count=1, hours=(4, 2))
     pods = [a_pod_of(f"p{number}", gpus=1, age=9 - number) for number in range(3)]
     found = together([long, short], a_snapshot([long, short], pods))

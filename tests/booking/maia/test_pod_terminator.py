@@ -55,7 +55,7 @@ class Site:
         return int(said[0].partition(" ")[0]), json.loads(text)
 
     def left(self) -> list[str]:
-        """Who has been told to go after some passes."""
+        """The pods that have been ended after some passes."""
         self.scene.reconcile(3)
         return [name for name, _ in self.scene.leaving.left]
 
@@ -65,7 +65,7 @@ def site() -> Site:
     return Site()
 
 
-def test_who_asks_for_a_random_death_wakes_the_planner_and_kills_nobody(site: Site) -> None:
+def test_a_request_for_a_random_death_wakes_the_planner_and_ends_nobody(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     status, answer = site.ask("POST", "/random-delete")
     assert (status, answer["status"], answer["deleted_pod"]) == (HTTPStatus.OK, "success", "")
@@ -107,7 +107,7 @@ def test_an_expired_pod_ends_by_name_as_at_the_end_of_a_booking(site: Site) -> N
     assert site.scene.leaving.why["p"].reason == "ended"
 
 
-def test_whoever_leads_ends_it_though_another_was_asked(site: Site) -> None:
+def test_the_leader_ends_it_though_another_was_asked(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     site.scene.restart()
@@ -142,7 +142,7 @@ def test_l6_nobody_is_ended_while_the_bookings_may_not_be_true(site: Site) -> No
     assert site.left() == ["p"]
 
 
-def test_without_the_setting_such_a_wish_means_nothing(site: Site) -> None:
+def test_without_the_setting_such_a_request_means_nothing(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
     site.ask("POST", "/delete-expired-pod", {"pod_name": "p", "namespace": "default"})
     site.scene.terms = EvictionSettings()
@@ -171,10 +171,10 @@ def test_nothing_else_is_there(site: Site, method: str, path: str, status: HTTPS
 
 def test_while_the_state_is_in_doubt_nothing_is_said_or_done(site: Site) -> None:
     site.pod("p", 0, LONG_AGO)
-    site.unready_reason = "There is no news."
+    site.unready_reason = "There are no events."
     for method, path in (("GET", "/get-expired-pods"), ("POST", "/delete-expired-pod")):
         status, answer = site.ask(method, path, {"pod_name": "p", "namespace": "default"})
-        assert (status, answer["message"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "There is no news.")
+        assert (status, answer["message"]) == (HTTPStatus.SERVICE_UNAVAILABLE, "There are no events.")
     site.unready_reason = None
     assert site.left() == []
 
