@@ -77,7 +77,7 @@ def test_devices_of_all_nodes_are_counted_and_followed(watched: Watched) -> None
     eventually(lambda: watched.capacity.capacity().models == (A6000,))
 
 
-def test_l6_without_news_for_150_seconds_it_is_not_known_any_more(watched: Watched) -> None:
+def test_l6_without_events_for_150_seconds_it_is_no_longer_known(watched: Watched) -> None:
     watched.start()
     watched.kube.down = True
     watched.clock.advance(150)

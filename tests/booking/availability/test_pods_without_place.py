@@ -25,7 +25,7 @@ def test_l5_a_booking_with_the_place_of_such_a_pod_is_at_risk() -> None:
     assert world.keep().at_risk == {"b-torn", "b-one"}
 
 
-def test_l5_a_pod_beside_the_node_of_its_booking_is_in_the_way_of_others_too() -> None:
+def test_l5_a_pod_on_another_node_than_its_booking_is_in_the_way_of_others_too() -> None:
     world = World({"n0": 2, "n1": 1})
     world.records["b-pair"] = a_record(
         id="b-pair", start=hour(0), end=hour(9), count=2, topology="single-node", plan=(Place("n0", 2),)

@@ -55,7 +55,7 @@ def test_after_the_limit_the_booking_passes_over_a_budget_and_that_is_on_record(
     assert sample.value == 1
 
 
-def test_without_a_limit_budgets_are_respected_for_ever_and_nothing_is_written() -> None:
+def test_without_a_limit_budgets_are_respected_indefinitely_and_nothing_is_written() -> None:
     scene = scene_of(*BOBS, limit=None)
     wait(scene, 3 * LIMIT)
     assert (scene.evicted(), since(scene)) == ([], None)

@@ -398,7 +398,7 @@ def test_law_l4_a_leader_whose_watches_lag_behind_brings_nobody_back_twice() -> 
     assert behind.seen.victims() == []
 
 
-def test_law_l4_late_news_of_a_template_bring_nobody_back_twice() -> None:
+def test_law_l4_late_events_of_a_template_bring_no_pod_back_twice() -> None:
     world = World()
     template = until_due(world)
     world.round()

@@ -43,7 +43,7 @@ POINTS = [(variant, call) for variant, make in FOR_EVER.items() for call in call
 
 @pytest.mark.parametrize(("variant", "call"), POINTS)
 @pytest.mark.parametrize("again", [None, 1, 2])
-def test_killed_after_any_call_one_that_is_not_to_come_back_is_gone_for_ever(
+def test_killed_after_any_call_a_pod_that_is_not_to_come_back_never_does(
     variant: str, call: int, again: int | None
 ) -> None:
     world = FOR_EVER[variant]()

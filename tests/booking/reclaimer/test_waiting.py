@@ -94,7 +94,7 @@ def test_the_wait_of_a_booked_pod_is_shown_and_grows_until_it_is_bound(shown: Sh
     assert (shown.says("booked_pods_waiting"), shown.says("longest_booked_wait_seconds")) == (0, 0)
 
 
-def test_an_opportunistic_pod_may_wait_for_ever(shown: Shown) -> None:
+def test_an_opportunistic_pod_may_wait_indefinitely(shown: Shown) -> None:
     shown.cache.apply_pod(a_pod("anybodys").of("bob").asks(1).created(EPOCH - 9 * HOUR).obj)
     assert shown.says("booked_pods_waiting") == 0
 

@@ -161,7 +161,7 @@ def test_a_key_is_never_given_two_answers(store: Store) -> None:
     assert store.read(lambda reading: reading.replayed("alice", "k")) == a_reply()
 
 
-def test_a_key_is_kept_for_a_day_at_least_and_not_for_ever(store: Store) -> None:
+def test_a_key_is_kept_for_a_day_at_least_and_not_indefinitely(store: Store) -> None:
     store.write(lambda writing: writing.remember("alice", "k", a_reply()))
     store.write(lambda writing: writing.remember("alice", "later", a_reply(at=1.5)))
     assert store.read(lambda reading: reading.replayed("alice", "k"))
