@@ -1,4 +1,4 @@
-"""A running pod becomes booked where it stands only where all others keep a place (law L5)."""
+"""A running pod becomes booked on its node only where all others keep a place (law L5)."""
 
 from datetime import timedelta
 
@@ -107,7 +107,7 @@ def test_of_two_that_cannot_both_stay_the_first_booked_is_adopted() -> None:
     assert land.cache.barred(land.clock.now()) == {("uid-q", carols.name)}
 
 
-def test_two_that_stand_in_each_others_place_are_both_adopted() -> None:
+def test_two_that_run_in_each_others_place_are_both_adopted() -> None:
     land = Land(2, 1, 1)
     carols = land.book("b-3", 0, 9, 1, ("n1", 1), user="carol")
     land.bobs()
@@ -150,7 +150,7 @@ def test_a_booking_for_one_node_follows_its_running_pod_where_all_of_it_has_room
 
 
 @pytest.mark.parametrize("why", ["static", "spared"])
-def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_stands(why: str) -> None:
+def test_a_pod_that_leaves_for_nobody_is_adopted_wherever_it_runs(why: str) -> None:
     land = Land(2, 1)
     land.bobs()
     pod = a_pod("p")

@@ -1,4 +1,4 @@
-"""Where booked pods may be placed, over a picture of the cluster."""
+"""Where booked pods may be placed, by a snapshot of the cluster."""
 
 from datetime import timedelta
 
@@ -16,7 +16,7 @@ from tests.fakes.objects import a100, a_booking, a_node, a_pod
 
 
 class Seen:
-    """A picture, and what it says of places."""
+    """A cluster cache, and the places that follow from it."""
 
     def __init__(self, *sizes: int) -> None:
         self.clock = FakeClock()
@@ -72,7 +72,7 @@ def test_a_node_that_another_booking_is_promised_whole_is_not_for_this_pod() -> 
     assert seen.witness.places(seen.clock.now()).planned(one, "n0") == 0
 
 
-def test_a_node_is_right_where_what_is_promised_there_finds_another() -> None:
+def test_a_node_is_right_where_the_booking_planned_there_finds_another() -> None:
     seen = Seen(2, 2, 1)
     one = seen.book("b-1", 0, 9, 1, ("n2", 1))
     seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
@@ -98,7 +98,7 @@ def test_maintenance_that_begins_before_the_booking_ends_closes_a_node() -> None
     assert seen.nodes(one, 1) == ["n0", "n1"]
 
 
-def test_a_running_pod_stands_where_it_is_whatever_the_plan_says() -> None:
+def test_a_running_pod_stays_on_its_node_whatever_the_plan_says() -> None:
     seen = Seen(2, 1, 1)
     one = seen.book("b-1", 0, 9, 1, ("n1", 1))
     seen.book("b-2", 5, 7, 2, ("n0", 2), user="bob")
@@ -110,7 +110,7 @@ def test_a_running_pod_stands_where_it_is_whatever_the_plan_says() -> None:
     assert seen.nodes(one, 1) == []
 
 
-def test_a_second_pod_beside_the_node_of_its_booking_is_let_in_only_where_nobody_needs_that() -> None:
+def test_a_second_pod_outside_the_node_of_its_booking_is_let_in_only_where_nobody_needs_that() -> None:
     seen = Seen(2, 1)
     whole = seen.book("b-1", 0, 9, 2, ("n0", 2))
     seen.cache.apply_pod(a_pod("p").of("alice").asks(1).on("n0", {"main": ("GPU-n0-0",)}).obj)
@@ -128,7 +128,7 @@ def test_the_answer_is_the_same_object_until_something_changes() -> None:
     assert seen.witness.places(seen.clock.now()) is not first
 
 
-def test_who_stays_for_ever_is_judged_by_what_is_known_until_anything_changes() -> None:
+def test_a_pod_without_an_end_is_judged_from_the_cache_until_anything_changes() -> None:
     seen = Seen(1, 1)
 
     def bears() -> bool:

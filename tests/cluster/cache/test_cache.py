@@ -1,4 +1,4 @@
-"""What the picture knows after any news, and whom a booking covers in it."""
+"""What the cache holds after any event, and whom a booking covers in it."""
 
 import threading
 from datetime import timedelta
@@ -51,7 +51,7 @@ def test_a_pod_of_a_running_booking_is_covered(cache: ClusterCache) -> None:
     assert is_covered(cache, of_alice())
 
 
-def test_a_pod_that_was_not_seen_yet_is_covered_beside_those_that_were(cache: ClusterCache) -> None:
+def test_a_pod_that_was_not_seen_yet_is_covered_along_with_those_that_were(cache: ClusterCache) -> None:
     assert is_covered(cache, of_alice())
 
     cache.apply_pod(of_alice("older", minutes=-1).obj)
@@ -90,7 +90,7 @@ def test_one_answer_for_one_pod_and_for_all_of_them(cache: ClusterCache) -> None
         assert cache.cover_of(pod.obj, NOW) == together.get(pod.obj.metadata.uid)
 
 
-def test_who_has_no_owner_is_not_kept_waiting_for_the_picture(cache: ClusterCache) -> None:
+def test_a_pod_without_an_owner_does_not_wait_for_the_cache(cache: ClusterCache) -> None:
     found: list[Booking | None] = []
     asking = threading.Thread(target=lambda: found.append(cache.cover_of(a_pod().asks(1).obj, NOW)))
     with cache.locked():
@@ -99,7 +99,7 @@ def test_who_has_no_owner_is_not_kept_waiting_for_the_picture(cache: ClusterCach
     assert found == [None]
 
 
-def test_cover_begins_and_ends_with_the_booking_without_any_news(cache: ClusterCache) -> None:
+def test_cover_begins_and_ends_with_the_booking_without_any_event(cache: ClusterCache) -> None:
     cache.apply_pod(of_alice().obj)
 
     assert cache.cover_of(of_alice().obj, EPOCH - HOUR) is None
@@ -271,9 +271,9 @@ def test_nodes_come_change_and_go(cache: ClusterCache) -> None:
     assert cache.nodes == {}
 
 
-def test_whoever_watches_is_told_of_every_change(cache: ClusterCache) -> None:
-    told: list[None] = []
-    cache.on_change(lambda: told.append(None))
+def test_listeners_are_notified_of_every_change(cache: ClusterCache) -> None:
+    changes: list[None] = []
+    cache.on_change(lambda: changes.append(None))
     node, pod, booking = a_node("n1"), of_alice().obj, a_booking()
 
     cache.apply_pod(pod)
@@ -286,7 +286,7 @@ def test_whoever_watches_is_told_of_every_change(cache: ClusterCache) -> None:
     cache.replace_bookings([])
     cache.remove_booking(booking)
 
-    assert len(told) == 9
+    assert len(changes) == 9
 
 
 def test_a_hold_that_cannot_be_read_is_logged_once(cache: ClusterCache) -> None:
@@ -320,7 +320,7 @@ class TestAtOneInstant:
         assert len(cache.node_snapshots()) == 2
         assert cache.node_snapshots()["n0"][0].holdings
 
-    def test_it_is_what_is_told_of_each_node(self, cache: ClusterCache) -> None:
+    def test_it_is_the_snapshot_of_each_node(self, cache: ClusterCache) -> None:
         cache.apply_lease(a_lease("n0", stopping=True))
         cache.apply_node(a_node("n1", a100(0, "n1")))
         assert list(cache.node_snapshots().values()) == cache.snapshot(["n0", "n1"])

@@ -1,4 +1,4 @@
-"""The lock of a picture: reentrant, and nobody is kept out by who does much work in small portions."""
+"""The lock of a cache: reentrant, and no thread is kept out by one that works in many small portions."""
 
 import threading
 
@@ -6,7 +6,7 @@ from cluster.cache.fair_lock import FairLock
 from cluster.fake.clock import eventually
 
 
-def test_whoever_has_it_may_take_it_again() -> None:
+def test_its_holder_may_take_it_again() -> None:
     turns, done = FairLock(), threading.Event()
 
     def once() -> None:
@@ -22,7 +22,7 @@ def test_whoever_has_it_may_take_it_again() -> None:
     thread.join()
 
 
-def test_whoever_waits_has_it_before_its_holder_has_it_again() -> None:
+def test_a_waiting_thread_has_it_before_its_holder_has_it_again() -> None:
     turns, waits, order = FairLock(), threading.Event(), list[str]()
 
     def other() -> None:

@@ -1,4 +1,4 @@
-"""The picture, fed by real reflectors from an API server in memory."""
+"""The cluster cache, fed by real reflectors from an API server in memory."""
 
 import threading
 from collections.abc import Iterator, Sequence
@@ -19,14 +19,14 @@ NODE = a_node("n0", a100(0), a100(1))
 
 
 class Followed:
-    """A picture that follows an API server."""
+    """A cache that follows an API server."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()
         self.kube = FakeKube(self.clock)
         self.cache = ClusterCache(self.clock)
         self.synced: list[str] = []
-        """Who was told that all has been read."""
+        """Who was notified that all has been read."""
         self.following = Informers(
             self.kube,
             self.cache,
@@ -89,7 +89,7 @@ def test_nothing_is_trusted_before_the_first_list(followed: Followed) -> None:
     assert followed.following.staleness() is None
 
 
-def test_the_picture_is_what_the_api_server_holds(followed: Followed) -> None:
+def test_the_cache_holds_what_the_api_server_holds(followed: Followed) -> None:
     followed.put_node()
     followed.put_lease()
     followed.put_lease(names.MIRROR_LEASE)
@@ -153,7 +153,7 @@ def test_a_pod_that_ends_lets_go(followed: Followed) -> None:
     assert followed.pods() == set()
 
 
-def test_what_was_deleted_while_nobody_looked_is_gone_after_the_next_list(followed: Followed) -> None:
+def test_objects_deleted_while_no_watch_ran_are_gone_after_the_next_list(followed: Followed) -> None:
     followed.put_node()
     followed.put_lease()
     followed.put_booking()
@@ -178,7 +178,7 @@ def test_what_was_deleted_while_nobody_looked_is_gone_after_the_next_list(follow
     eventually(gone)
 
 
-def test_l6_no_news_for_150_seconds_is_not_trusted(followed: Followed) -> None:
+def test_l6_a_cache_without_events_for_150_seconds_is_not_trusted(followed: Followed) -> None:
     followed.start()
     followed.until_ready()
 

@@ -1,4 +1,4 @@
-"""What a watch has not told of yet is read by itself."""
+"""What a watch has not delivered yet is read directly."""
 
 from cluster.cache import ClusterCache, read_bookings
 from cluster.fake.clock import FakeClock
@@ -17,7 +17,7 @@ def a_body(name: str, count: int = 1) -> dict[str, object]:
     return {"metadata": {"name": name}, "spec": spec}
 
 
-def test_bookings_that_are_new_or_newer_come_into_the_picture() -> None:
+def test_bookings_that_are_new_or_newer_come_into_the_cache() -> None:
     clock = FakeClock()
     kube, cache = FakeKube(clock), ClusterCache(clock)
     cache.apply_booking(kube.create(BOOKINGS, a_body("b-1")))

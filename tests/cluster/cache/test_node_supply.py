@@ -19,7 +19,7 @@ NODES = ("n0", "n1")
 
 
 class Story:
-    """A picture to which random things happen that matter to places."""
+    """A cache to which random things happen that matter to places."""
 
     def __init__(self, random: Random) -> None:
         self.clock = FakeClock(EPOCH)
@@ -72,7 +72,7 @@ class Story:
 
 @settings(max_examples=50)
 @given(st.randoms(use_true_random=False))
-def test_what_is_kept_of_nodes_is_what_would_be_found_afresh(random: Random) -> None:
+def test_the_kept_supply_of_nodes_equals_one_that_is_computed_again(random: Random) -> None:
     story, kept = Story(random), NodeSupplies()
     for _ in range(60):
         story.step()
@@ -81,7 +81,7 @@ def test_what_is_kept_of_nodes_is_what_would_be_found_afresh(random: Random) -> 
         assert kept.of(instant) == {name: node_supply(view, instant) for name, view in instant.views.items()}
 
 
-def test_what_happens_beside_the_promises_leaves_them_and_their_answers_as_they_are() -> None:
+def test_changes_that_do_not_touch_the_plan_leave_it_and_its_answers_as_they_are() -> None:
     cache = ClusterCache(FakeClock(EPOCH))
     cache.apply_node(a_node("n0", a100(0), a100(1), a100(2)))
     start = EPOCH + timedelta(hours=1)

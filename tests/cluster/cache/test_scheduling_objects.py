@@ -54,14 +54,14 @@ def test_nothing_is_kept_where_nobody_asks_for_it() -> None:
 
 
 @pytest.mark.parametrize("last", [on("n0", version=2, phase="Succeeded"), on("n0", version=2, gone=True)])
-def test_a_pod_that_has_ended_or_is_told_to_go_counts_no_more(last: Pod) -> None:
+def test_a_pod_that_has_ended_or_was_deleted_counts_no_more(last: Pod) -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     cache.apply_pod(last)
     assert used(cache) == {}
 
 
-def test_a_pod_that_is_gone_counts_no_more_and_late_news_do_not_raise_it() -> None:
+def test_a_pod_that_is_gone_counts_no_more_and_a_late_event_does_not_bring_it_back() -> None:
     cache = keeping()
     cache.apply_pod(on("n0"))
     cache.remove_pod(on("n0", version=3))
@@ -92,16 +92,16 @@ HISTORY = (
 )
 
 
-@given(news=st.permutations(HISTORY[:3]), ends=st.booleans())
-def test_the_order_of_news_does_not_matter(news: Sequence[Pod], *, ends: bool) -> None:
+@given(events=st.permutations(HISTORY[:3]), ends=st.booleans())
+def test_the_order_of_events_does_not_matter(events: Sequence[Pod], *, ends: bool) -> None:
     cache = keeping()
-    for pod in (*news, *(HISTORY[3:] if ends else ())):
+    for pod in (*events, *(HISTORY[3:] if ends else ())):
         cache.apply_pod(pod)
     assert used(cache) == ({} if ends else {"cpu": 1000})
 
 
 class Followed:
-    """A picture with its surroundings, that follows an API server in memory."""
+    """A cache with its surroundings, that follows an API server in memory."""
 
     def __init__(self) -> None:
         self.clock = FakeClock()

@@ -82,7 +82,7 @@ _POD = st.tuples(st.integers(1, 2), st.sampled_from((None, A100, A6000)))
 
 
 @given(st.lists(_POD, max_size=3), _POD)
-def test_what_is_reserved_is_as_much_as_the_nominated_could_have_and_leaves_the_most(
+def test_the_reserve_is_as_much_as_the_nominated_could_have_and_leaves_the_most(
     ahead: list[tuple[int, str | None]], last: tuple[int, str | None]
 ) -> None:
     def made(name: str, asked: tuple[int, str | None]) -> PodBuilder:

@@ -67,7 +67,7 @@ def test_a_pod_that_is_too_big_is_skipped_and_a_smaller_one_is_covered() -> None
     assert set(covered(*pods, bookings=(a_booking(count=2),))) == {"small"}
 
 
-def test_a_pod_that_has_cover_keeps_it_beside_an_older_one() -> None:
+def test_a_covered_pod_keeps_its_cover_when_an_older_one_comes() -> None:
     returned, running = of_alice("returned"), of_alice("running", minutes=5)
     stamped = running.with_annotation(names.BOOKING, "b-1")
     assert set(covered(returned, stamped)) == {"running"}
@@ -88,7 +88,7 @@ def test_pods_that_leave_or_have_ended_use_no_cover() -> None:
     assert set(covered(*gone, of_alice("next", minutes=1))) == {"next"}
 
 
-def test_a_wish_for_another_model_is_not_covered() -> None:
+def test_a_request_for_another_model_is_not_covered() -> None:
     assert covered(of_alice("p").wants(A6000)) == {}
     assert covered(of_alice("p").wants(A6000, A100)) == {"p": "b-1"}
 
@@ -160,7 +160,7 @@ def test_cover_is_never_more_than_was_booked_and_does_not_depend_on_order(
 
 
 @given(bookings, st.lists(candidates, max_size=8, unique_by=lambda c: c.uid))
-def test_what_is_covered_stays_covered_when_its_stamp_is_written(
+def test_a_covered_pod_stays_covered_when_its_stamp_is_written(
     booked: list[Booking], pods: list[Candidate]
 ) -> None:
     result = entitlement(booked, pods, EPOCH)

@@ -82,8 +82,8 @@ def test_a_taint_keeps_away_who_does_not_tolerate_it(toleration: Json, *, tolera
 
 def test_every_forbidding_taint_needs_its_toleration_and_a_preference_needs_none() -> None:
     evicting = {"key": "maintenance", "effect": "NoExecute"}
-    wish = {"key": "quiet", "effect": "PreferNoSchedule"}
-    node = a_node(taints=[GPU_TAINT, evicting, wish])
+    preference = {"key": "quiet", "effect": "PreferNoSchedule"}
+    node = a_node(taints=[GPU_TAINT, evicting, preference])
     one = {"key": names.GPU_RESOURCE, "operator": "Exists"}
     assert node_rejection(a_pod(tolerations=[one]), node) == TAINTED
     both = [one, {"key": "maintenance", "operator": "Equal", "value": ""}]
@@ -189,7 +189,7 @@ HAS = {"cpu": "4", "memory": "8Gi"}
         pytest.param(
             {"containers": [SMALL], "initContainers": [{**asking(cpu="3"), "restartPolicy": "Always"}]},
             TOO_BIG,
-            id="sidecar beside",
+            id="sidecar running along",
         ),
         pytest.param({"containers": [asking(cpu="4")], "overhead": {"cpu": "1m"}}, TOO_BIG, id="overhead"),
         pytest.param({"containers": [asking(hugepages="9")]}, None, id="what the node does not speak of"),

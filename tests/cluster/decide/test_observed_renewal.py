@@ -35,7 +35,7 @@ class Reader:
         return self.liveness.state("n0", monotonic=at) == "alive"
 
 
-def test_news_that_an_api_server_hands_out_after_an_outage_is_no_sign_of_life() -> None:
+def test_a_renewal_that_an_api_server_delivers_after_an_outage_is_no_sign_of_life() -> None:
     """Law L6: the mirror, or an agent, was silent all the time."""
     reader = Reader()
     reader.sees(written=0, at=0)
@@ -62,7 +62,7 @@ def test_a_writer_that_was_silent_itself_is_alive_with_its_next_renewal() -> Non
     assert reader.age(200) == 0
 
 
-def test_news_that_come_a_little_late_count_from_when_they_are_seen() -> None:
+def test_renewals_that_come_a_little_late_count_from_when_they_are_seen() -> None:
     reader = Reader()
     reader.sees(written=0, at=0)
     reader.sees(written=10, at=10 + LATE)
@@ -80,7 +80,7 @@ def test_a_writer_whose_clock_was_set_back_is_believed_again_with_its_second_ren
     assert reader.age(81) == 0
 
 
-def test_a_clock_that_runs_slow_for_months_never_makes_anybody_silent() -> None:
+def test_a_clock_that_runs_slow_for_months_never_makes_an_agent_unresponsive() -> None:
     reader = Reader()
     for number in range(30_000):
         reader.sees(written=9.99 * number, at=10 * number)

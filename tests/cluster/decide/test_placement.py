@@ -189,7 +189,7 @@ def test_l1_pod_after_pod_gets_free_devices_that_the_kubelet_can_give_it(
 
 
 @given(nodes(), st.lists(pods(), max_size=6, unique_by=lambda pod: pod.name), st.data())
-def test_what_is_kept_goes_to_its_pod_and_to_nobody_else(
+def test_devices_that_are_kept_go_to_their_pod_and_to_no_other(
     devices: list[Device], arriving: list[PodBuilder], data: st.DataObject
 ) -> None:
     ledger = Ledger()
@@ -237,9 +237,9 @@ def test_where_mig_devices_are_gpus_a_pod_that_asks_for_gpus_gets_them() -> None
 def test_a_pod_that_is_to_have_a_whole_gpu_of_the_model_gets_no_part_of_one() -> None:
     view = cut_alike()
     assert rejection(gpu_request_of(a_pod().asks(1).wants(A100).obj), view, "alive") is not None
-    wished = a_pod().asks(1).wants("3g.40gb")
-    assert len(list(devices_of(choose(gpu_request_of(wished.obj), view)))) == 1
-    assert rejection(gpu_request_of(wished.obj), view, "alive") is None
+    request = a_pod().asks(1).wants("3g.40gb")
+    assert len(list(devices_of(choose(gpu_request_of(request.obj), view)))) == 1
+    assert rejection(gpu_request_of(request.obj), view, "alive") is None
 
 
 def test_nodes_whose_devices_are_asked_for_in_different_ways_are_not_built_alike() -> None:

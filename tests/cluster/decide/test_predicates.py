@@ -39,7 +39,7 @@ def test_a_pod_without_gpus_fits_everywhere() -> None:
     assert why(a_pod(), Ledger().view("n0"), "unseen") is None
 
 
-def test_any_model_will_do_without_a_wish() -> None:
+def test_a_request_without_a_model_takes_any_model() -> None:
     assert why(a_pod().asks(2), a_view()) is None
 
 
@@ -217,7 +217,7 @@ def test_a_mig_profile_is_a_model() -> None:
     )
 
 
-def test_wishes_beside_the_model_count() -> None:
+def test_requests_for_memory_and_against_a_model_count_too() -> None:
     large = a_pod().asks(1).with_annotation(names.MIN_MEMORY, "60Gi")
 
     assert why(large, a_view(holding("q", 0))) is None

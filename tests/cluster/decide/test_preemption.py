@@ -134,7 +134,7 @@ def test_whole_gpus_do_not_help_a_pod_that_wants_mig_devices_nor_another_profile
 
 def test_what_containers_use_again_is_freed_once() -> None:
     here = ground(NODE[:2], holder("a", a100(0)), holder("b", a100(1)))
-    wanting = a_pod().init("first", 1).sidecar("beside", 1).asks(1)
+    wanting = a_pod().init("first", 1).sidecar("side", 1).asks(1)
 
     assert asked(a_pod().init("first", 1).asks(1), here, "uid-a") == ("uid-a",)
     assert asked(wanting, here, "uid-a") == ("uid-a", "uid-b")
@@ -165,7 +165,7 @@ def test_pods_without_gpus_stay_victims_and_the_most_important_come_first() -> N
     )
 
 
-def test_who_leaves_already_is_counted_on_and_may_be_told_so_again() -> None:
+def test_a_pod_that_leaves_already_is_counted_on_and_may_be_named_again() -> None:
     here = ground(NODE, holder("leaves", a100(0)).terminating(), holder("b", a100(1)), holder("c", a6000(2)))
     here = replace(here, now=EPOCH, protected=frozenset({"uid-leaves"}))
 
@@ -228,7 +228,7 @@ def subsets(uids: list[str]) -> Iterator[tuple[str, ...]]:
 
 
 @given(grounds(), st.integers(1, 4), st.sampled_from([(), (A100,)]))
-def test_whoever_is_named_may_go_is_enough_and_could_not_be_spared(
+def test_the_named_victims_may_go_are_enough_and_none_could_be_spared(
     drawn: tuple[PreemptionNode, list[str]], gpus: int, models: tuple[str, ...]
 ) -> None:
     here, offer = drawn

@@ -55,11 +55,11 @@ class TestInTheirTurn:
         assert ungated(line(*pods, free=1)) == ["old"]
         assert ungated(line(pods[0], waiting("older", age=10), waiting("ahead", age=8), free=1)) == []
 
-    def test_who_is_too_large_for_what_is_free_holds_nobody_up(self) -> None:
+    def test_a_pod_that_is_too_large_for_the_free_gpus_blocks_no_other(self) -> None:
         pods = [waiting("large", age=9, gpus=4).behind(), waiting("small").behind(), waiting("l2", gpus=4)]
         assert ungated(line(*pods, free=1)) == ["small"]
 
-    def test_the_first_of_each_wish_is_ungated_though_nothing_is_free(self) -> None:
+    def test_the_first_of_each_request_is_ungated_though_nothing_is_free(self) -> None:
         kinds = [A100, A100, A6000, "NVIDIA-H100"]
         pods = [
             waiting(f"p{9 - age}", age=age, wants=kind).behind()
@@ -103,7 +103,7 @@ class TestOthers:
         assert ungated(line(held, free=1)) == []
         assert ungated(line(held, booked=["held"])) == ["held"]
 
-    def test_whose_wish_cannot_be_read_is_ungated(self) -> None:
+    def test_a_pod_with_an_unreadable_request_is_ungated(self) -> None:
         assert ungated(line(waiting("odd").asks(1, resource="nvidia.com/mig-1g.10gb").behind())) == ["odd"]
         unreadable = a_pod("odd").needing(cpu="1").behind().raw
         limits = {"limits": {names.GPU_RESOURCE: "half"}}
@@ -209,7 +209,7 @@ def test_no_more_are_ungated_than_find_room_but_a_few(world: World) -> None:
 
 
 @given(world=worlds())
-def test_nobody_is_ungated_before_an_older_one_that_wishes_the_same(world: World) -> None:
+def test_no_pod_is_ungated_before_an_older_one_with_the_same_request(world: World) -> None:
     gone = step(world.line()).ungated
     left = [
         pod for uid, pod in world.pods.items() if is_queued(pod) and pod not in gone and not other_gates(pod)

@@ -130,7 +130,7 @@ def test_a_deleted_lease_is_forgotten() -> None:
     assert reader.holder(0) is None
 
 
-def test_a_lease_made_anew_under_the_old_name_counts_by_its_text() -> None:
+def test_a_recreated_lease_of_the_same_name_counts_by_its_text() -> None:
     reader = Reader()
     reader.sees(a_lease(version=9), 0)
     fresh = a_lease(version=3)
@@ -141,7 +141,7 @@ def test_a_lease_made_anew_under_the_old_name_counts_by_its_text() -> None:
     assert reader.age(12) == 12
 
 
-def test_a_time_without_any_renewal_is_told_from_its_beginning_until_long_after() -> None:
+def test_a_time_without_any_renewal_is_reported_from_its_beginning_until_long_after() -> None:
     reader = Reader()
     assert reader.renewals.since_watch_stale(monotonic=1000) is None
     reader.sees(renewed_after(0, 1), 0)

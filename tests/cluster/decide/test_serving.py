@@ -1,4 +1,4 @@
-"""Whether a node serves: what a refusal, a renewal, a pod that runs and missed news make of it."""
+"""Whether a node serves: after a refusal, a renewal, missed events, and when a pod runs on it."""
 
 from datetime import datetime, timedelta
 
@@ -140,7 +140,7 @@ def test_a_refusal_counts_once_however_often_the_pod_is_seen(node: Node) -> None
 
 
 @pytest.mark.parametrize("reason", ["TopologyAffinityError", "NodeAffinity", "SysctlForbidden", "Evicted"])
-def test_what_is_wrong_with_the_pod_bars_no_node(node: Node, reason: str) -> None:
+def test_a_fault_of_the_pod_bars_no_node(node: Node, reason: str) -> None:
     node.says(refused(a_pod().asks(1).on("n0", GIVEN), reason), 5)
     assert node.state(5) == "alive"
 
@@ -172,14 +172,14 @@ def test_an_old_corpse_says_nothing_of_today(node: Node) -> None:
     assert node.state(now) == "alive"
 
 
-def test_after_missed_news_a_node_counts_when_it_is_heard_of_again(node: Node) -> None:
+def test_after_missed_events_a_node_serves_once_its_lease_is_renewed(node: Node) -> None:
     node.serving.doubt(8)
     assert node.state(8) == "unconfirmed"
     node.renews(10)
     assert node.state(10) == "alive"
 
 
-def test_a_renewal_that_was_queued_meanwhile_is_no_news(node: Node) -> None:
+def test_a_renewal_that_was_queued_meanwhile_does_not_confirm_the_node(node: Node) -> None:
     node.renews(10)
     node.serving.doubt(50)
     node.renews(20, seen=51)
@@ -188,7 +188,7 @@ def test_a_renewal_that_was_queued_meanwhile_is_no_news(node: Node) -> None:
     assert node.state(52) == "alive"
 
 
-def test_when_no_lease_at_all_was_heard_of_news_may_have_been_missed(node: Node) -> None:
+def test_when_no_lease_at_all_was_renewed_events_may_have_been_missed(node: Node) -> None:
     other = a_lease("n1", renewed=at(MISSED_AFTER + 1))
     node.serving.apply_lease(other, monotonic=MISSED_AFTER + 1, now=at(MISSED_AFTER + 1))
     assert node.state(MISSED_AFTER + 1) == "unconfirmed"

@@ -30,7 +30,7 @@ class TestUsers:
         made = kube.as_user("alice").create(PODS, pod_body("a"), namespace="team")
         assert kube.as_user("bob").get(PODS, "a", namespace="team") == made
 
-    def test_admission_is_told_who_creates(self, kube: FakeKube) -> None:
+    def test_admission_sees_who_creates(self, kube: FakeKube) -> None:
         users: list[str] = []
 
         def admit(attributes: Attributes) -> Json:
@@ -78,8 +78,8 @@ class TestAdmission:
         kube.create(PODS, pod_body("a"), namespace="team")
         kube.create(WHOLE_PODS, pod_body("b"), namespace="team", dry_run=True)
         kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
-        told = [(one.plural, one.namespace, one.dry_run) for one in seen]
-        assert told == [("pods", "team", False), ("pods", "team", True), ("leases", "team", False)]
+        calls = [(one.plural, one.namespace, one.dry_run) for one in seen]
+        assert calls == [("pods", "team", False), ("pods", "team", True), ("leases", "team", False)]
 
     def test_it_is_asked_before_a_name_is_made(self, kube: FakeKube, seen: list[Attributes]) -> None:
         kube.create(PODS, pod_body("", generateName="a-"), namespace="team")
@@ -88,22 +88,20 @@ class TestAdmission:
         assert not attributes.obj["metadata"].get("name")
         assert "uid" not in attributes.obj["metadata"]
 
-    def test_it_sees_what_is_filled_in(self, kube: FakeKube, seen: list[Attributes]) -> None:
+    def test_it_sees_the_defaults(self, kube: FakeKube, seen: list[Attributes]) -> None:
         body = pod_body("a")
         del body["spec"]["schedulerName"]
         kube.create(PODS, body, namespace="team")
         assert seen[0].obj["spec"]["schedulerName"] == "default-scheduler"
         assert seen[0].obj["spec"]["priority"] == 0
 
-    def test_it_is_asked_before_anybody_looks_whether_a_name_is_taken(
-        self, kube: FakeKube, seen: list[Attributes]
-    ) -> None:
+    def test_it_is_asked_before_the_name_is_checked(self, kube: FakeKube, seen: list[Attributes]) -> None:
         kube.put(PODS, pod_body("a", namespace="team"))
         with pytest.raises(Conflict):
             kube.create(PODS, pod_body("a"), namespace="team")
         assert len(seen) == 1
 
-    def test_what_it_makes_of_an_object_is_stored(self, kube: FakeKube) -> None:
+    def test_the_object_is_stored_as_it_changed_it(self, kube: FakeKube) -> None:
         def admit(attributes: Attributes) -> Json:
             return {**attributes.obj, "metadata": {**attributes.obj["metadata"], "labels": {"x": "1"}}}
 

@@ -53,14 +53,14 @@ class TestPut:
         assert (pod.metadata.uid, pod.status.phase) == ("mine", "Running")
         assert kube.calls == []
 
-    def test_what_is_put_again_is_the_same_object(self, kube: FakeKube, bound: Pod) -> None:
+    def test_an_object_that_is_put_again_stays_the_same(self, kube: FakeKube, bound: Pod) -> None:
         kube.delete(PODS, "a", namespace="team")
         again = kube.put(PODS, pod_body("a", namespace="team", labels={"x": "1"}))
         assert again.metadata.uid == bound.metadata.uid
         assert again.metadata.deletion_timestamp
         assert again.metadata.labels == {"x": "1"}
 
-    def test_what_is_put_unchanged_is_no_write(self, kube: FakeKube, bound: Pod) -> None:
+    def test_putting_an_unchanged_object_is_no_write(self, kube: FakeKube, bound: Pod) -> None:
         again = kube.put(PODS, pod_body("a", namespace="team", spec={"nodeName": "n0"}))
         assert again == bound
 
@@ -71,7 +71,7 @@ class TestPut:
         unbound = kube.put(PODS, pod_body("b", namespace="team", **going))
         assert unbound.metadata.deletion_grace_period_seconds == 0
 
-    def test_what_is_read_raw_is_a_copy(self, kube: FakeKube, bound: Pod) -> None:
+    def test_a_raw_read_returns_a_copy(self, kube: FakeKube, bound: Pod) -> None:
         kube.raw(PODS, "a", namespace="team")["spec"]["nodeName"] = "other"
         assert kube.get(PODS, "a", namespace="team") == bound
 
@@ -99,7 +99,7 @@ class TestKubelet:
         kube.patch(PODS, "a", {"metadata": {"finalizers": None}}, namespace="team")
         assert kube.list(PODS, Selection(namespace="team")).items == ()
 
-    def test_what_is_not_there_cannot_be_finished(self, kube: FakeKube) -> None:
+    def test_a_missing_object_cannot_be_finished(self, kube: FakeKube) -> None:
         with pytest.raises(KeyError):
             kube.finish(PODS, "a", namespace="team")
 

@@ -45,7 +45,7 @@ def test_the_api_server_is_asked_with_name_and_groups(server: ScriptedServer) ->
 
 
 @pytest.mark.parametrize("status", [b'{"allowed": false}', b'{"denied": true}', b"{}"])
-def test_what_is_not_allowed_in_words_is_not_allowed(server: ScriptedServer, status: bytes) -> None:
+def test_an_answer_that_does_not_say_allowed_is_a_refusal(server: ScriptedServer, status: bytes) -> None:
     server.answers(Answer(status=201, body=b'{"metadata": {}, "status": ' + status + b"}"))
 
     assert not may(server)

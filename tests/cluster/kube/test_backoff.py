@@ -13,7 +13,7 @@ def test_pauses_double_up_to_the_longest() -> None:
     assert [backoff.next() for _ in range(5)] == [1, 2, 4, 5, 5]
 
 
-def test_after_a_success_it_starts_anew() -> None:
+def test_after_a_success_it_starts_again() -> None:
     backoff = Backoff(first=1, longest=5, random=Highest())
     backoff.next()
     backoff.next()

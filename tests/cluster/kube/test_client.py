@@ -40,7 +40,7 @@ def server() -> Iterator[ScriptedServer]:
 
 
 class Tokens:
-    """Credentials that are told when the server refuses them."""
+    """Credentials that are notified when the server refuses them."""
 
     def __init__(self) -> None:
         self.current = "old"
@@ -178,7 +178,7 @@ class TestWriting:
             client(server).patch(NODES, "n0", {"metadata": {"annotations": {"a": "b"}}})
         assert len(server.received) == 1
 
-    def test_whoever_has_no_time_reads_once(self, server: ScriptedServer) -> None:
+    def test_a_client_with_one_read_attempt_reads_once(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=500))
         connection = Connection(server=server.url, credentials=Tokens())
         hasty = KubeClient(connection, FakeClock(), user_agent="test/1", read_attempts=1)
@@ -241,7 +241,7 @@ class TestWriting:
         assert not caught.value.already_exists
 
     @pytest.mark.parametrize(("seconds", "sent"), [(1.9, 2), (2.1, 1)])
-    def test_what_is_sent_in_time_or_not_at_all_is_not_sent_again_too_late(
+    def test_a_request_with_a_deadline_is_not_sent_again_after_it(
         self, server: ScriptedServer, seconds: float, sent: int
     ) -> None:
         clock = FakeClock()
@@ -300,7 +300,7 @@ class JumpingClock(FakeClock):
 
 
 class TestCredentialsAndTime:
-    def test_a_rotated_token_is_read_anew_when_the_server_refuses_it(self, server: ScriptedServer) -> None:
+    def test_a_rotated_token_is_read_again_when_the_server_refuses_it(self, server: ScriptedServer) -> None:
         server.answers(Answer(status=401), Answer(status=201, body=POD))
         client(server).create(PODS, {}, namespace="team")
         tokens = [received.headers["Authorization"] for received in server.received]
@@ -333,7 +333,7 @@ class TestCredentialsAndTime:
         assert kube.skew() == timedelta()
 
     @pytest.mark.parametrize("headers", [{}, {"Date": "yesterday"}])
-    def test_an_answer_without_a_readable_date_tells_nothing(
+    def test_an_answer_without_a_readable_date_gives_no_skew(
         self, server: ScriptedServer, headers: dict[str, str]
     ) -> None:
         server.answers(Answer(headers=headers))

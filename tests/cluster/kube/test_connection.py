@@ -35,7 +35,7 @@ class TestInCluster:
         )
         assert (connection.server, connection.credentials.token()) == ("https://127.0.0.1:6443", "mine")
 
-    def test_outside_a_pod_it_says_what_is_missing(self, mounted: Path) -> None:
+    def test_outside_a_pod_it_names_the_missing_file_or_variable(self, mounted: Path) -> None:
         with pytest.raises(BadConnectionError, match="KUBERNETES_SERVICE_HOST is not set"):
             in_cluster(FakeClock(), {}, mounted=mounted)
 

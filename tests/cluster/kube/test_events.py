@@ -77,7 +77,7 @@ def test_a_repeated_sentence_is_counted(world: World) -> None:
     assert (event.last_timestamp - event.first_timestamp).total_seconds() == 1000
 
 
-def test_after_ten_minutes_it_is_told_anew(world: World) -> None:
+def test_after_ten_minutes_it_is_written_as_a_new_event(world: World) -> None:
     world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     assert len(world.written) == 1
     world.clock.advance(601)
@@ -91,7 +91,7 @@ def test_another_sentence_is_another_event(world: World) -> None:
     assert len(world.written) == 2
 
 
-def test_an_event_that_has_expired_is_told_anew(world: World) -> None:
+def test_an_event_that_has_expired_is_written_again(world: World) -> None:
     world.recorder.warning(POD, names.WAITING_FOR_GPU, "No node has 9 GPUs.")
     (event,) = world.written
     world.kube.delete(EVENTS, event.metadata.name, namespace="team")
@@ -105,8 +105,8 @@ def test_a_long_sentence_is_cut_to_what_the_server_accepts(world: World) -> None
 
 
 def test_nobody_waits_for_a_full_queue(world: World) -> None:
-    told = [world.recorder.normal(POD, "Many", f"{i}") for i in range(events.LONGEST_QUEUE + 2)]
-    assert world.outcome("dropped") == told.count(False) == 2
+    accepted = [world.recorder.normal(POD, "Many", f"{i}") for i in range(events.LONGEST_QUEUE + 2)]
+    assert world.outcome("dropped") == accepted.count(False) == 2
 
 
 def test_a_refused_event_is_counted_and_the_next_is_written(world: World) -> None:
@@ -139,7 +139,7 @@ def test_the_thread_writes_and_at_the_end_writes_what_still_waits(world: World) 
     assert world.outcome("written") == 2
 
 
-def test_its_thread_waits_for_what_is_told_and_ends_when_it_is_told_to(world: World) -> None:
+def test_its_thread_waits_for_events_and_ends_when_stopped(world: World) -> None:
     stop, asked = threading.Event(), threading.Event()
 
     class Patient(queue.Queue[Any]):

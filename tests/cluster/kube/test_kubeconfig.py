@@ -92,12 +92,12 @@ def test_what_cannot_be_used_is_said_in_a_sentence(tmp_path: Path, text: str, me
         kubeconfig.choose([tmp_path / "config"])
 
 
-def test_a_context_that_is_not_there_is_told_with_those_that_are(tmp_path: Path) -> None:
+def test_a_missing_context_is_reported_with_those_that_exist(tmp_path: Path) -> None:
     with pytest.raises(BadConnectionError, match="no context 'production'; there are: lab"):
         kubeconfig.choose([written(tmp_path / "config")], context="production")
 
 
-def test_a_program_makes_the_token_and_is_told_what_is_asked(tmp_path: Path) -> None:
+def test_a_program_makes_the_token_and_receives_the_exec_info(tmp_path: Path) -> None:
     program = (
         "import json, os; asked = json.loads(os.environ['KUBERNETES_EXEC_INFO']);"
         "print(json.dumps({'apiVersion': asked['apiVersion'], 'kind': 'ExecCredential',"
@@ -116,14 +116,14 @@ def test_a_program_makes_the_token_and_is_told_what_is_asked(tmp_path: Path) -> 
         ({"command": "echo", "args": ["no json"]}, "echo, which makes the credentials"),
     ],
 )
-def test_a_program_that_makes_no_token_is_told(
+def test_a_program_that_makes_no_token_is_reported(
     tmp_path: Path, words: dict[str, object], message: str
 ) -> None:
     with pytest.raises(BadConnectionError, match=message):
         token_of(written(tmp_path / "config", exec=words))
 
 
-def test_what_stands_inside_is_written_to_private_files_for_the_tls_library(tmp_path: Path) -> None:
+def test_inline_certificates_are_written_to_private_files_for_the_tls_library(tmp_path: Path) -> None:
     data = {key: base64.b64encode(f"{key}\n".encode()).decode() for key in ("certificate", "key")}
     config = written(
         tmp_path / "config",
@@ -152,7 +152,7 @@ def test_nothing_is_asked_of_a_server_that_nobody_verifies(tmp_path: Path) -> No
         kubeconfig.connection(chosen, kubeconfig.ExecCredentialStatus(token=SHOWN), tmp_path)
 
 
-def test_a_program_that_is_named_by_a_path_lies_beside_its_kubeconfig(tmp_path: Path) -> None:
+def test_a_relative_path_of_a_program_starts_at_its_kubeconfig(tmp_path: Path) -> None:
     program = tmp_path / "below" / "bin" / "credentials"
     program.parent.mkdir(parents=True)
     program.write_text('#!/bin/sh\necho \'{"kind": "ExecCredential", "status": {"token": "made"}}\'\n')
@@ -160,15 +160,15 @@ def test_a_program_that_is_named_by_a_path_lies_beside_its_kubeconfig(tmp_path: 
     assert token_of(written(tmp_path / "below" / "config", exec={"command": "bin/credentials"})) == "made"
 
 
-@pytest.mark.parametrize(("mode", "told"), [("Never", "False"), ("IfAvailable", "True"), ("Always", "True")])
-def test_a_program_is_told_whether_it_may_ask_somebody(tmp_path: Path, mode: str, told: str) -> None:
+@pytest.mark.parametrize(("mode", "token"), [("Never", "False"), ("IfAvailable", "True"), ("Always", "True")])
+def test_the_exec_info_says_whether_the_program_may_prompt(tmp_path: Path, mode: str, token: str) -> None:
     program = (
         "import json, os; may = json.loads(os.environ['KUBERNETES_EXEC_INFO'])['spec']['interactive'];"
         "print(json.dumps({'kind': 'ExecCredential', 'status': {'token': str(may)}}))"
     )
     words = {"command": sys.executable, "args": ["-c", program], "interactiveMode": mode}
     user = kubeconfig.choose([written(tmp_path / "config", exec=words)]).user
-    assert kubeconfig.credential_of(user, {}, interactive=True).token == told
+    assert kubeconfig.credential_of(user, {}, interactive=True).token == token
 
 
 def test_a_program_that_must_ask_somebody_is_not_run_where_nobody_is(tmp_path: Path) -> None:
@@ -177,7 +177,7 @@ def test_a_program_that_must_ask_somebody_is_not_run_where_nobody_is(tmp_path: P
 
 
 @pytest.mark.parametrize("field", ["as", "tls-server-name", "proxy-url"])
-def test_what_is_not_understood_is_refused_and_not_left_out(tmp_path: Path, field: str) -> None:
+def test_an_unsupported_field_is_refused_and_not_ignored(tmp_path: Path, field: str) -> None:
     config = written(tmp_path / "config", token=SHOWN)
     document = yaml.safe_load(config.read_text())
     part = document["users"][0]["user"] if field == "as" else document["clusters"][0]["cluster"]
@@ -188,6 +188,6 @@ def test_what_is_not_understood_is_refused_and_not_left_out(tmp_path: Path, fiel
         kubeconfig.connection(chosen, kubeconfig.ExecCredentialStatus(token=SHOWN), tmp_path)
 
 
-def test_without_any_kubeconfig_it_says_where_it_looked(tmp_path: Path) -> None:
+def test_without_any_kubeconfig_the_searched_paths_are_named(tmp_path: Path) -> None:
     with pytest.raises(BadConnectionError, match=r"There is no kubeconfig: .*missing says nothing"):
         kubeconfig.choose([tmp_path / "missing"])

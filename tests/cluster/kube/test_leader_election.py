@@ -102,7 +102,7 @@ def test_law_l6_another_waits_until_it_has_watched_the_lease_unchanged_for_its_d
     assert not first.leads()
 
 
-def test_any_change_of_the_lease_begins_the_wait_anew(world: World) -> None:
+def test_any_change_of_the_lease_restarts_the_wait(world: World) -> None:
     first, second = world.candidate("a"), world.candidate("b")
     first.attempt()
     second.attempt()
@@ -369,7 +369,7 @@ def test_an_unfit_leader_leads_no_more_though_nobody_hears_it(world: World, heal
     assert first.attempt()
 
 
-def test_who_is_unfit_goes_on_asking_as_the_answers_tell_whether_its_clock_is_right_again(
+def test_an_unfit_candidate_goes_on_asking_as_answers_show_whether_its_clock_is_right_again(
     world: World, health: Health
 ) -> None:
     first = unsteady(world, health)

@@ -82,7 +82,7 @@ def test_where_nobody_may_name_an_owner_a_lease_is_taken_over_without(world: Wor
     assert not world.lease.metadata.owner_references
 
 
-def test_where_nobody_may_name_an_owner_it_stands_for_itself(world: World) -> None:
+def test_where_an_owner_may_not_be_set_the_lease_has_none(world: World) -> None:
     world.kube.put(NODES, {"metadata": {"name": "n0"}})
     refusal = Refusal(code=403, reason="Forbidden", message="cannot set an ownerRef")
     world.kube.fail("POST", refused(Request("POST", "/"), refusal))
@@ -328,18 +328,18 @@ def test_micro_time_always_has_six_digits() -> None:
     assert micro_time(START) == "2026-03-02T09:00:00.000000Z"
 
 
-def test_what_is_to_be_told_rides_on_each_renewal_and_costs_none_of_its_own(world: World) -> None:
-    told: dict[str, str | None] = {names.USE: "one"}
-    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", annotations=lambda: told)
+def test_annotations_are_written_with_each_renewal_and_cost_no_request_of_their_own(world: World) -> None:
+    annotations: dict[str, str | None] = {names.USE: "one"}
+    agent = LeaseRenewer(world.kube, world.clock, name=NAME, holder="a", annotations=lambda: annotations)
     agent.renew()
     agent.renew()
     assert world.lease.metadata.annotation(names.USE) == "one"
-    told[names.USE] = "two"
+    annotations[names.USE] = "two"
     asked = len(world.kube.calls)
     agent.renew()
     assert len(world.kube.calls) == asked + 1
     assert world.lease.metadata.annotation(names.USE) == "two"
-    told[names.USE] = None
+    annotations[names.USE] = None
     agent.renew()
     assert world.lease.metadata.annotation(names.USE) is None
 

@@ -14,11 +14,11 @@ from cluster.objects.pods import Pod
 
 
 class Cache:
-    """A handler that keeps what it is told."""
+    """A handler that records its calls."""
 
     def __init__(self) -> None:
         self.pods: dict[str, Pod] = {}
-        self.told: list[str] = []
+        self.calls: list[str] = []
         self.fails_next = False
 
     def _may_fail(self) -> None:
@@ -28,17 +28,17 @@ class Cache:
 
     def replace(self, items: Sequence[Pod], _version: str) -> None:
         self._may_fail()
-        self.told.append("replace")
+        self.calls.append("replace")
         self.pods = {pod.metadata.name: pod for pod in items}
 
     def upsert(self, obj: Pod) -> None:
         self._may_fail()
-        self.told.append(f"upsert {obj.metadata.name}")
+        self.calls.append(f"upsert {obj.metadata.name}")
         self.pods[obj.metadata.name] = obj
 
     def remove(self, obj: Pod) -> None:
         self._may_fail()
-        self.told.append(f"remove {obj.metadata.name}")
+        self.calls.append(f"remove {obj.metadata.name}")
         self.pods.pop(obj.metadata.name, None)
 
 
@@ -108,7 +108,7 @@ def world() -> World:
 
 
 @pytest.mark.parametrize("streams", [True, False])
-def test_whatever_is_more_urgent_goes_before_each_piece_of_news(*, streams: bool) -> None:
+def test_urgent_work_goes_before_each_event(*, streams: bool) -> None:
     world = World(streams_lists=streams, page_size=1)
     for name in ("a", "b", "c"):
         world.pod(name)
@@ -137,7 +137,7 @@ def test_the_list_is_streamed_and_changes_follow(world: World) -> None:
         world.knows("a", "b")
         world.gone("a")
         world.knows("b")
-    assert world.cache.told == ["replace", "upsert b", "remove a"]
+    assert world.cache.calls == ["replace", "upsert b", "remove a"]
     assert world.asked("LIST") == 0
 
 
@@ -157,10 +157,10 @@ def test_a_server_that_does_not_stream_lists_is_read_in_pages() -> None:
         world.pod("f")
         world.knows(*"abcdef")
     assert world.asked("LIST") == 3
-    assert world.cache.told[0] == "replace"
+    assert world.cache.calls[0] == "replace"
 
 
-def test_a_page_that_fails_starts_the_list_anew() -> None:
+def test_a_page_that_fails_restarts_the_list() -> None:
     world = World(streams_lists=False, page_size=1)
     world.pod("a")
     world.kube.fail("LIST", problem())
@@ -179,7 +179,7 @@ def test_a_watch_that_ends_in_good_order_is_taken_up_where_it_ended(world: World
         world.kube.break_watches()
         world.pod("b")
         world.knows("a", "b")
-    assert world.cache.told == ["replace", "upsert a", "upsert b"]
+    assert world.cache.calls == ["replace", "upsert a", "upsert b"]
 
 
 def test_a_broken_watch_loses_nothing(world: World) -> None:
@@ -191,7 +191,7 @@ def test_a_broken_watch_loses_nothing(world: World) -> None:
         world.clock.until_waiting()
         world.clock.advance(1)
         world.knows("b")
-    assert world.cache.told == ["replace", "remove a", "upsert b"]
+    assert world.cache.calls == ["replace", "remove a", "upsert b"]
 
 
 def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_absent(world: World) -> None:
@@ -206,7 +206,7 @@ def test_when_history_is_gone_it_lists_again_and_what_vanished_meanwhile_is_abse
         world.clock.until_waiting()
         world.clock.advance(2)
         world.knows("b")
-    assert world.cache.told == ["replace", "replace"]
+    assert world.cache.calls == ["replace", "replace"]
 
 
 def test_bookmarks_keep_the_age_young(world: World) -> None:
@@ -215,7 +215,7 @@ def test_bookmarks_keep_the_age_young(world: World) -> None:
         assert world.reflector.staleness() == 60
         world.kube.bookmark()
         eventually(lambda: world.reflector.staleness() == 0)
-    assert world.cache.told == ["replace"]
+    assert world.cache.calls == ["replace"]
 
 
 def test_a_bookmark_moves_the_place_to_go_on_from(world: World) -> None:
@@ -230,7 +230,7 @@ def test_a_bookmark_moves_the_place_to_go_on_from(world: World) -> None:
         world.kube.break_watches()
         world.pod("b")
         world.knows("b")
-    assert world.cache.told.count("replace") == 1
+    assert world.cache.calls.count("replace") == 1
 
 
 def test_while_the_server_is_away_the_age_grows_and_afterwards_all_is_well(world: World) -> None:
@@ -301,14 +301,14 @@ def test_a_handler_that_fails_gets_the_whole_truth_again(world: World) -> None:
         world.clock.advance(1)
         world.knows("a", "b")
         assert world.reflector.synced.wait(10)
-    assert world.cache.told == ["replace", "replace"]
+    assert world.cache.calls == ["replace", "replace"]
 
 
 def test_a_streamed_list_that_ends_too_early_replaces_nothing(world: World) -> None:
     world.kube.fail("WATCH", problem())
     world._thread.start()
     world.clock.until_waiting()
-    assert world.cache.told == []
+    assert world.cache.calls == []
     world.stop.set()
     world._thread.join(10)
 
@@ -332,7 +332,7 @@ def held_by_the_thread(world: World) -> list[Pod]:
 
 
 @pytest.mark.parametrize("streams_lists", [True, False])
-def test_a_list_is_let_go_of_as_soon_as_it_was_told(*, streams_lists: bool) -> None:
+def test_a_list_is_released_as_soon_as_it_was_handled(*, streams_lists: bool) -> None:
     world = World(streams_lists=streams_lists)
     for number in range(5):
         world.pod(f"p{number}")

@@ -17,7 +17,7 @@ from cluster.kube.transport import Call, Stream, Timeouts, Transport
 from tests.fakes.certificates import authority
 
 RESETS = struct.pack("ii", 1, 0)
-"""SO_LINGER: whoever closes does not say goodbye."""
+"""SO_LINGER: closing resets the connection."""
 
 
 def open_sockets() -> set[str]:
@@ -41,7 +41,7 @@ def _uncollected() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_uncollected")
-def test_whoever_is_hung_up_on_before_the_first_word_of_tls_keeps_no_socket(tmp_path: Path) -> None:
+def test_a_connection_that_is_reset_before_the_tls_handshake_leaves_no_socket(tmp_path: Path) -> None:
     """An API server that is killed resets whom it has not greeted yet; the authority is read in between."""
     trusted = tmp_path / "ca.crt"
     trusted.touch()

@@ -1,4 +1,4 @@
-"""What stands on a pod about its cover."""
+"""What a pod's annotations say of its cover."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -42,5 +42,5 @@ def test_what_maia_writes_is_read_in_every_spelling(text: str, hour: int) -> Non
 @pytest.mark.parametrize(
     "text", [None, "", "soon", "nan", "1e400", "0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-14:00"]
 )
-def test_what_is_no_instant_says_nothing(text: str | None) -> None:
+def test_a_text_that_is_no_instant_says_nothing(text: str | None) -> None:
     assert instant_in(text) is None

@@ -1,4 +1,4 @@
-"""What a pod wishes of its devices, and which of them will do."""
+"""What a pod requests of its devices, and which of them will do."""
 
 import pytest
 
@@ -10,7 +10,7 @@ from tests.fakes.objects import A100, A6000, a100, a6000, a_pod
 PART = a100(4, uuid="MIG-a", model=f"{A100}-MIG-1g.10gb", parent="GPU-n0-0", profile="1g.10gb", memory=9728)
 
 
-def test_a_pod_without_wishes_takes_every_device() -> None:
+def test_a_pod_without_a_selector_takes_every_device() -> None:
     assert device_selector_of(a_pod().asks(1).obj) == DeviceSelector()
     assert all(map(DeviceSelector().takes, (a100(0), a6000(1), PART, a100(2, memory=0))))
     assert DeviceSelector().text == ""
@@ -36,29 +36,29 @@ def test_a_pod_without_wishes_takes_every_device() -> None:
         (names.NOT_UUID, " MIG-a , ", "ab"),
     ],
 )
-def test_a_wish_is_met_by_some(key: str, text: str, taken: str) -> None:
-    wish = device_selector_of(a_pod().with_annotation(key, text).obj)
-    assert "".join(name for name, device in _DEVICES.items() if wish.takes(device)) == taken
+def test_a_selector_takes_some_devices(key: str, text: str, taken: str) -> None:
+    selector = device_selector_of(a_pod().with_annotation(key, text).obj)
+    assert "".join(name for name, device in _DEVICES.items() if selector.takes(device)) == taken
 
 
 _DEVICES = {"a": a100(0), "b": a6000(1), "p": PART}
 
 
-def test_wishes_are_all_to_be_met() -> None:
+def test_all_parts_of_a_selector_must_match() -> None:
     pod = a_pod().wants(A100).with_annotation(names.NOT_UUID, "GPU-n0-0")
     assert not device_selector_of(pod.obj).takes(a100(0))
     assert not device_selector_of(pod.obj).takes(a6000(1))
     assert device_selector_of(pod.obj).takes(a100(2))
 
 
-def test_memory_that_the_driver_does_not_tell_is_none() -> None:
+def test_memory_that_the_driver_does_not_report_is_none() -> None:
     assert not DeviceSelector(min_memory=1).takes(a100(0, memory=0))
 
 
 @pytest.mark.parametrize(
     ("text", "found"), [("40960", 40960), (" 40960 ", 40960), ("40Gi", 40960), ("80G", 76294), ("0", 0)]
 )
-def test_memory_is_told_in_mebibytes_or_as_a_quantity(text: str, found: int) -> None:
+def test_memory_is_given_in_mebibytes_or_as_a_quantity(text: str, found: int) -> None:
     assert mebibytes(text) == found
 
 
@@ -68,7 +68,7 @@ def test_memory_that_means_nothing_is_no_amount(text: str) -> None:
         mebibytes(text)
 
 
-def test_a_wish_is_told_in_the_same_words_whatever_its_order() -> None:
+def test_a_selector_has_the_same_text_whatever_its_order() -> None:
     first = a_pod().wants(A6000, A100).with_annotation(names.MIN_MEMORY, "1Gi")
     second = a_pod().wants(A100, A6000).with_annotation(names.MIN_MEMORY, "1024")
     assert device_selector_of(first.obj).text == device_selector_of(second.obj).text

@@ -7,7 +7,7 @@ from tests.fakes.objects import EPOCH, a_pod
 HOLD = Hold(node="n0", devices=("GPU-0",), victims=("v",), at=EPOCH, state="4711")
 
 
-def test_what_is_written_is_read() -> None:
+def test_a_written_hold_is_read_back() -> None:
     assert hold_of(a_pod().with_annotation(names.HOLD, encode_hold(HOLD)).obj) == HOLD
 
 

@@ -1,4 +1,4 @@
-"""Maintenance as it stands on a Node."""
+"""Maintenance as it is written on a Node."""
 
 from datetime import timedelta
 
@@ -10,7 +10,7 @@ from cluster.objects.maintenance import BlocksError, MaintenanceBlock, decode_bl
 HOUR = timedelta(hours=1)
 
 
-def test_what_is_written_is_read_back_and_the_order_does_not_matter() -> None:
+def test_blocks_are_read_back_as_written_and_their_order_does_not_matter() -> None:
     first = MaintenanceBlock(start=START, end=START + HOUR)
     second = MaintenanceBlock(start=START, end=START + 2 * HOUR, model="NVIDIA-A100", count=2)
     assert encode_blocks([second, first]) == encode_blocks([first, second])

@@ -26,7 +26,7 @@ def test_models_are_accepted_in_both_spellings() -> None:
     assert requested_models(pod) == {"NVIDIA-A100-SXM4-80GB", "NVIDIA-RTX-A6000"}
 
 
-def test_no_wish_means_any_model() -> None:
+def test_no_requested_model_means_any_model() -> None:
     assert requested_models(a_pod().obj) == frozenset()
 
 

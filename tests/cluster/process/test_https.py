@@ -1,4 +1,4 @@
-"""Mutual TLS: who is refused is told, authorities change under the server, and nobody takes for ever."""
+"""Mutual TLS: refusals are logged, authorities change under the server, and no client takes indefinitely."""
 
 import contextlib
 import socket
@@ -110,7 +110,7 @@ def refusals(lines: list[Any]) -> list[tuple[str, str]]:
     return [(line["client"], line["reason"]) for line in lines if line["event"] == "a client is refused"]
 
 
-def test_whoever_shows_a_certificate_of_another_authority_is_sent_an_alert_and_told_in_the_log(
+def test_a_certificate_of_another_authority_is_answered_with_an_alert_and_logged(
     server: TlsServer, ours: Signed, theirs: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert unknown ca"):
@@ -121,7 +121,7 @@ def test_whoever_shows_a_certificate_of_another_authority_is_sent_an_alert_and_t
     assert "issuer" in why
 
 
-def test_whoever_shows_a_certificate_that_is_made_for_servers_is_told_so(
+def test_a_certificate_for_servers_is_refused_for_its_purpose(
     server: TlsServer, ours: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert"):
@@ -129,13 +129,13 @@ def test_whoever_shows_a_certificate_that_is_made_for_servers_is_told_so(
     assert "purpose" in refusals(lines)[0][1]
 
 
-def test_whoever_shows_none_is_sent_an_alert_and_told_in_the_log(server: TlsServer, ours: Signed) -> None:
+def test_a_client_without_a_certificate_is_sent_an_alert_and_logged(server: TlsServer, ours: Signed) -> None:
     with capture_logs() as lines, pytest.raises(ssl.SSLError, match="alert certificate required"):
         asked(server, ours, None)
     assert refusals(lines) == [("127.0.0.1", "It shows no certificate.")]
 
 
-def test_whoever_has_another_name_is_named_in_the_log(
+def test_a_certificate_of_another_name_is_logged_with_that_name(
     server: TlsServer, ours: Signed, tmp_path: Path
 ) -> None:
     with capture_logs() as lines, pytest.raises((ssl.SSLError, ConnectionError)):
@@ -145,14 +145,14 @@ def test_whoever_has_another_name_is_named_in_the_log(
     assert why == "Its certificate is for bob, somebody.example, who may not ask."
 
 
-def test_whoever_speaks_http_without_tls_is_told_in_the_log(server: TlsServer) -> None:
+def test_a_client_that_speaks_http_without_tls_is_logged(server: TlsServer) -> None:
     with capture_logs() as lines, socket.create_connection(("127.0.0.1", server.port), timeout=60) as plain:
         plain.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n")
         eventually(lambda: bool(refusals(lines)), deadline=60)
     assert refusals(lines) == [("127.0.0.1", "It speaks HTTP without TLS.")]
 
 
-def test_a_client_that_does_not_believe_us_is_told_in_the_log(
+def test_a_client_that_does_not_trust_our_certificate_is_logged(
     server: TlsServer, theirs: Signed, alice: Signed
 ) -> None:
     with capture_logs() as lines:
@@ -162,7 +162,7 @@ def test_a_client_that_does_not_believe_us_is_told_in_the_log(
     assert "authority of the certificate that it is shown" in refusals(lines)[0][1]
 
 
-def test_whoever_connects_and_leaves_without_a_word_is_no_line(server: TlsServer, ours: Signed) -> None:
+def test_a_client_that_connects_and_leaves_at_once_is_not_logged(server: TlsServer, ours: Signed) -> None:
     with capture_logs() as lines:
         for _ in range(3):
             socket.create_connection(("127.0.0.1", server.port), timeout=60).close()
@@ -171,40 +171,40 @@ def test_whoever_connects_and_leaves_without_a_word_is_no_line(server: TlsServer
     assert len(refusals(lines)) == 1
 
 
-def test_the_same_refusal_is_told_again_after_a_minute_and_nobody_fills_the_log() -> None:
+def test_the_same_refusal_is_logged_again_after_a_minute_and_the_log_does_not_fill() -> None:
     clock = FakeClock()
-    told = Refusals(clock)
+    refused = Refusals(clock)
     with capture_logs() as lines:
-        told.report("10.0.0.1", "one")
-        told.report("10.0.0.1", "one")
-        told.report("10.0.0.1", "two")
+        refused.report("10.0.0.1", "one")
+        refused.report("10.0.0.1", "one")
+        refused.report("10.0.0.1", "two")
     assert len(lines) == 2
     clock.advance(AGAIN)
     with capture_logs() as lines:
-        told.report("10.0.0.1", "one")
+        refused.report("10.0.0.1", "one")
     assert len(lines) == 1
     with capture_logs() as lines:
         for number in range(3 * MOST):
-            told.report(f"10.0.1.{number}", "one")
+            refused.report(f"10.0.1.{number}", "one")
     assert len(lines) == MOST - 1
 
 
-def test_new_authorities_count_from_now_on_and_connections_that_stand_go_on(
+def test_new_authorities_count_from_now_on_and_open_connections_go_on(
     server: TlsServer, ours: Signed, theirs: Signed, alice: Signed, pair: KeyPair, tmp_path: Path
 ) -> None:
     newcomer = signed(theirs, tmp_path, NAME, use="clientAuth")
-    stands = HTTPSConnection("127.0.0.1", server.port, context=context(ours, alice), timeout=60)
-    with contextlib.closing(stands):
-        stands.request("POST", "/", body=b"a")
-        assert stands.getresponse().read() == b"1"
-        before = stands.sock
+    lasting = HTTPSConnection("127.0.0.1", server.port, context=context(ours, alice), timeout=60)
+    with contextlib.closing(lasting):
+        lasting.request("POST", "/", body=b"a")
+        assert lasting.getresponse().read() == b"1"
+        before = lasting.sock
         server.present(pair, signed_by(theirs))
         assert asked(server, ours, newcomer) == b"3"
         with pytest.raises(ssl.SSLError, match="alert unknown ca"):
             asked(server, ours, alice)
-        stands.request("POST", "/", body=b"ab")
-        assert stands.getresponse().read() == b"2"
-        assert stands.sock is before
+        lasting.request("POST", "/", body=b"ab")
+        assert lasting.getresponse().read() == b"2"
+        assert lasting.sock is before
 
 
 def test_authorities_that_are_none_leave_the_former_ones(
@@ -234,7 +234,7 @@ def test_a_request_that_never_comes_to_its_end_is_cut_off_however_busily_it_is_s
         keep_sending(client, begun, drop)
 
 
-def test_whoever_is_answered_before_the_end_of_a_request_cannot_go_on_sending_for_ever(
+def test_a_client_that_was_answered_before_the_end_of_its_request_cannot_go_on_sending(
     server: TlsServer, ours: Signed, alice: Signed
 ) -> None:
     with connected(server, ours, alice) as client:
@@ -244,7 +244,7 @@ def test_whoever_is_answered_before_the_end_of_a_request_cannot_go_on_sending_fo
             keep_sending(client, b"", b"1\r\nx\r\n")
 
 
-def test_whoever_is_slow_to_begin_or_between_two_requests_is_waited_for(
+def test_a_client_that_is_slow_to_begin_or_between_two_requests_is_waited_for(
     server: TlsServer, ours: Signed, alice: Signed
 ) -> None:
     clock, never = SystemClock(), threading.Event()

@@ -93,7 +93,7 @@ def test_failures_are_errors_whatever_the_level_leaves_out(stream: io.StringIO, 
     assert [json.loads(line)["level"] for line in stream.getvalue().splitlines()] == ["error"]
 
 
-def test_a_level_leaves_out_what_is_below(stream: io.StringIO) -> None:
+def test_lines_below_the_level_are_left_out(stream: io.StringIO) -> None:
     logs.configure(level="warning", stream=stream)
     structlog.get_logger("part").info("chatter")
     assert stream.getvalue() == ""
@@ -106,7 +106,7 @@ def test_people_read_columns(stream: io.StringIO) -> None:
     assert not stream.getvalue().startswith("{")
 
 
-def test_what_is_written_to_a_database_is_not_written_to_the_log(stream: io.StringIO) -> None:
+def test_values_written_to_a_database_are_not_written_to_the_log(stream: io.StringIO) -> None:
     logs.configure(level="debug", stream=stream)
     database = peewee.SqliteDatabase(":memory:")
     database.execute_sql("SELECT ?", ["alice@example.org"])
@@ -121,29 +121,29 @@ JWT = "eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhbGljZSJ9.c2lnbmF0dXJl"
 KEY = "-----BEGIN EC PRIVATE KEY-----\nMHcCAQEEIIrYSSNQFaA2\n-----END EC PRIVATE KEY-----"
 
 
-def failing(told: str) -> None:
-    secret = told
+def failing(text: str) -> None:
+    secret = text
     raise ValueError(secret)
 
 
 @pytest.mark.parametrize("style", ["json", "console"])
 @pytest.mark.parametrize(
-    ("told", "left"),
+    ("text", "left"),
     [
         (f"Unauthorized: {JWT}", JWT),
         ("no such user: alice.a+b@mail.example.org", "example.org"),
         (KEY, "MHcCAQEE"),
     ],
 )
-def test_no_line_holds_a_secret_or_an_address_whoever_says_it(
-    stream: io.StringIO, told: str, left: str, style: logs.Style
+def test_no_line_holds_a_secret_or_an_address_whichever_logger_writes_it(
+    stream: io.StringIO, text: str, left: str, style: logs.Style
 ) -> None:
     logs.configure(stream=stream, style=style)
     try:
-        failing(told)
+        failing(text)
     except ValueError as error:
-        structlog.get_logger("part").exception("refused", error=str(error), deep={"more": [told]})
-        logging.getLogger("somebody").exception("%s", told)
+        structlog.get_logger("part").exception("refused", error=str(error), deep={"more": [text]})
+        logging.getLogger("somebody").exception("%s", text)
     assert left not in stream.getvalue()
     assert "refused" in stream.getvalue()
     if style == "json":
@@ -151,13 +151,13 @@ def test_no_line_holds_a_secret_or_an_address_whoever_says_it(
 
 
 @pytest.mark.parametrize(
-    "told",
+    "text",
     ["team/alice-0", "a100@node-1", "at 10:00", "image@sha256:0123", "postgresql://booking@db:5432/gpus"],
 )
-def test_what_is_no_secret_stays_as_it_is(stream: io.StringIO, told: str) -> None:
+def test_text_without_a_secret_stays_as_it_is(stream: io.StringIO, text: str) -> None:
     logs.configure(stream=stream)
-    structlog.get_logger("part").info("told", what=told)
-    assert json.loads(stream.getvalue())["what"] == told
+    structlog.get_logger("part").info("logged", what=text)
+    assert json.loads(stream.getvalue())["what"] == text
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,7 @@ class Played:
         assert not self._thread.is_alive()
 
 
-def test_a_round_that_fails_is_told_and_counted_and_the_next_is_played() -> None:
+def test_a_round_that_fails_is_logged_and_counted_and_the_next_is_run() -> None:
     played = Played(lambda loops, work: loops.rounds("requeue", 1.0, work))
     try:
         with capture_logs() as lines:
@@ -119,7 +119,7 @@ def test_a_loop_of_its_own_that_raises_is_begun_again_after_a_pause(
     assert ends.clock.monotonic() - begun >= sum(lasts) + len(lasts) * PAUSE
 
 
-def test_nothing_is_begun_again_that_was_told_to_stop() -> None:
+def test_a_loop_that_was_stopped_is_not_started_again() -> None:
     ends = Ends(0, 0, 0)
     ends.stop.set()
     ends.loops.lasting("pods", ends.run)(ends.stop)

@@ -35,7 +35,7 @@ assert agent.main() == 2
 
 
 def heaps(before: str = "") -> int:
-    """How many there are while some threads keep something each; glibc tells on standard error."""
+    """How many there are while some threads keep something each; glibc reports on standard error."""
     program = _PROGRAM.format(before=before, threads=_THREADS)
     done = subprocess.run(
         [sys.executable, "-c", program],

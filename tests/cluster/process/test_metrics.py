@@ -7,20 +7,20 @@ def text(registry: CollectorRegistry) -> str:
     return render(registry, "")[1].decode()
 
 
-def test_every_process_tells_its_memory() -> None:
+def test_every_process_reports_its_memory() -> None:
     assert "process_resident_memory_bytes" in text(new_registry())
 
 
 def test_two_registries_do_not_share_anything() -> None:
     first, second = new_registry(), new_registry()
-    measured(first, "cache_age_seconds", "Seconds since the newest news.", lambda: 1.5)
+    measured(first, "cache_age_seconds", "Seconds since the newest event.", lambda: 1.5)
     assert "gpu_booking_cache_age_seconds 1.5" in text(first)
     assert "gpu_booking_cache_age_seconds" not in text(second)
 
 
 def test_a_value_that_is_not_known_yet_is_not_a_number() -> None:
     registry = CollectorRegistry()
-    measured(registry, "cache_age_seconds", "Seconds since the newest news.", lambda: None)
+    measured(registry, "cache_age_seconds", "Seconds since the newest event.", lambda: None)
     assert "gpu_booking_cache_age_seconds NaN" in text(registry)
 
 

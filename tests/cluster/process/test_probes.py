@@ -111,7 +111,7 @@ def fails(_environ: "WSGIEnvironment", _start_response: "StartResponse") -> Iter
 
 
 class TestServing:
-    def test_what_an_app_raises_is_not_told_to_the_client(self) -> None:
+    def test_an_exception_of_an_app_is_not_shown_to_the_client(self) -> None:
         server = serve(fails, HOST, 0)
         answer = ask(server, "/")
         server.close()

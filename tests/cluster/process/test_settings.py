@@ -21,7 +21,7 @@ class Example(msgspec.Struct, frozen=True, kw_only=True):
     patience: float = 1.5
 
 
-def test_defaults_stand_where_nothing_is_said() -> None:
+def test_settings_that_are_not_given_have_their_defaults() -> None:
     assert load(Example, {"GPU_BOOKING_NODE": "n0"}) == Example(node="n0")
 
 

@@ -43,7 +43,7 @@ def test_as_long_as_nobody_knows_the_devices_of_a_node_a_pod_is_believed() -> No
 def test_l1_an_assignment_counts_for_containers_that_ask_and_up_to_what_they_ask(
     builder: PodBuilder, held: dict[str, int], unknown: dict[str, int]
 ) -> None:
-    """Whoever wrote it: a pod that asks for no GPU must not empty a node of them."""
+    """Whatever wrote it: a pod that asks for no GPU must not empty a node of them."""
     ledger = a_ledger()
 
     ledger.apply_pod(builder.on("n0", {"main": (G0, G0, G1, G2, G3)}).obj)
@@ -183,7 +183,7 @@ def test_the_devices_of_all_containers_are_held_whole_once_and_in_order() -> Non
         "less than it asks for",
         "another resource than it asks for",
         "one that the node does not have",
-        "one that the node does not have counts beside what is asked for",
+        "one that the node does not have counts in addition to the request",
         "a MIG device leaves the GPU that is asked for to the GPU",
         "a GPU is counted before a MIG device",
         "a MIG device counts as one first",

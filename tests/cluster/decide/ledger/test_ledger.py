@@ -130,7 +130,7 @@ def test_a_pod_that_an_old_list_left_out_comes_back_with_the_next_word() -> None
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_a_deletion_that_is_older_than_what_is_known_is_no_deletion() -> None:
+def test_a_deletion_that_is_older_than_the_known_version_is_no_deletion() -> None:
     ledger = a_ledger()
     ledger.apply_pod(a_pod().asks(1).on("n0", {"main": (G0,)}).at(20).obj)
 
@@ -184,7 +184,7 @@ def test_what_the_agent_has_seen_wins_over_what_was_intended() -> None:
     assert ledger.view("n0").held == {G1: WHOLE}
 
 
-def test_what_the_agent_has_seen_makes_an_unknown_device_known() -> None:
+def test_an_unknown_device_becomes_known_once_the_agent_has_seen_it() -> None:
     ledger = a_ledger()
     ledger.apply_node(a_node("n0", a100(0), a100(1), drift=encode_drift({"uid-p": {"main": (G1,)}})))
 
@@ -241,7 +241,7 @@ def test_an_assumed_bind_holds_at_once() -> None:
     assert free(ledger.view("n0")) == [G1, G2, G3]
 
 
-def test_an_assumed_bind_outlives_news_of_the_pod_still_waiting() -> None:
+def test_an_assumed_bind_outlives_an_event_of_the_pod_still_waiting() -> None:
     ledger = a_ledger()
     ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
 
@@ -279,7 +279,7 @@ def test_assuming_comes_too_late_for_a_pod_that_is_deleted() -> None:
     assert free(ledger.view("n0")) == [G0, G1, G2, G3]
 
 
-def test_the_first_assumption_about_a_pod_stands() -> None:
+def test_the_first_assumed_bind_of_a_pod_remains() -> None:
     ledger = a_ledger()
     ledger.assume(a_pod().asks(1).obj, "n0", {"main": (G0,)})
 
@@ -337,7 +337,7 @@ def test_a_node_whose_drift_cannot_be_read_says_so() -> None:
     assert ledger.view("n0").fault == "what the node agent says about drifted pods cannot be read"
 
 
-def test_a_node_made_anew_under_the_old_name_counts() -> None:
+def test_a_recreated_node_of_the_same_name_counts() -> None:
     ledger = a_ledger()
 
     ledger.apply_node(a_node("n0", a100(7), version=1, uid="another"))
@@ -462,7 +462,7 @@ def test_a_hold_whose_instant_has_no_time_zone_is_in_utc() -> None:
     assert ledger.view("n0").kept == {G0: "uid-b"}
 
 
-def test_what_is_told_twice_or_late_is_said_to_be_so() -> None:
+def test_applying_an_older_version_reports_that_nothing_was_applied() -> None:
     ledger = a_ledger()
 
     assert ledger.apply_pod(a_pod().asks(1).at(5).obj)

@@ -1,4 +1,4 @@
-"""When a view is rebuilt, and who is told that it has changed."""
+"""When a view is rebuilt, and who is notified that it has changed."""
 
 from collections.abc import Callable
 

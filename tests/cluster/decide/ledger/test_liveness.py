@@ -175,7 +175,7 @@ def test_an_agent_is_quiet_after_so_many_seconds_even_if_it_is_stopping(at: floa
         "nor is that of no holder",
         "a Lease that was created again counts from its text",
         "whenever that was",
-        "the same instant is no renewal, whoever holds the Lease",
+        "the same instant is no renewal, even by another holder of the Lease",
     ],
 )
 def test_from_when_a_second_state_of_the_lease_counts(second: Lease, counts_from: float) -> None:
@@ -202,7 +202,7 @@ def test_after_the_same_renewal_again_the_next_one_is_measured_from_when_it_was_
     assert (renewal.at, renewal.seen) == (1010.0, 1120.0)
 
 
-# --- who is told that a state has changed ------------------------------------------------------------
+# --- who is notified of a changed state --------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

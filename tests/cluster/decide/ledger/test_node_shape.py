@@ -19,7 +19,7 @@ def pair(node: str, *, links: int = 4, **more: object) -> tuple[Device, Device]:
     return first, a100(1, node, links={f"GPU-{node}-0": links})
 
 
-def test_nodes_that_are_built_alike_have_one_build_whoever_holds_their_devices() -> None:
+def test_nodes_that_are_built_alike_share_one_shape_whatever_is_held() -> None:
     shape = a_view("n0", *pair("n0")).shape
 
     assert a_view("n1", *reversed(pair("n1"))).shape is shape
@@ -42,7 +42,7 @@ def test_another_model_number_of_links_or_numa_node_is_another_build() -> None:
     assert len(set(builds)) == len(builds)
 
 
-def test_the_devices_of_a_build_stand_at_the_places_of_the_nodes() -> None:
+def test_the_devices_of_a_shape_have_the_places_of_the_nodes_devices() -> None:
     view = a_view("n0", a100(3, uuid="GPU-a", numa=1), a100(0, uuid="GPU-b", links={"GPU-a": 2}))
 
     assert view.places == {"GPU-b": 0, "GPU-a": 1}

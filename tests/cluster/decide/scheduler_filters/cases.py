@@ -130,7 +130,7 @@ GHOSTS: Final[tuple[Json, ...]] = (
     _on("n3", "ghost-3", labels={"app": "cache", "v": "1"}, volumes=[mount("alone")]),
     _on("n7", "ghost-4", labels={"app": "web", "v": "3"}),
 )
-"""Pods that leave: ours is told of them and that they will be gone, the real one has never seen them."""
+"""Pods that leave: ours sees them and that they will be gone, the real one has never seen them."""
 
 _CLASSES: Final = {
     "immediate": {"provisioner": "maker.example.com", "volumeBindingMode": "Immediate"},

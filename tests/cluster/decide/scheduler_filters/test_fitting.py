@@ -79,7 +79,7 @@ NEAR_NOBODY = required("podAffinity", term(ZONE, cases.selector(app="nobody")))
 @pytest.mark.parametrize(
     ("node", "reason", "labels", "spec"),
     [
-        # The node, whoever is there.
+        # The node, whatever runs there.
         said("n0", None),
         said("n4", TAINTED, tolerations=[]),
         said("n4", None, tolerations=[{"key": "dedicated", "value": "team"}]),
@@ -204,8 +204,8 @@ def test_what_a_node_without_a_kubelet_does_not_speak_of_is_no_hindrance() -> No
 
 
 def test_a_terminating_pod_counts_as_gone() -> None:
-    told = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
-    going = [pod_of({**body, "metadata": {**body["metadata"], **told}}) for body in cases.RESIDENTS]
+    leaving = {"deletionTimestamp": "2026-11-23T09:00:00Z"}
+    going = [pod_of({**body, "metadata": {**body["metadata"], **leaving}}) for body in cases.RESIDENTS]
     around = the_world(going)
     assert unsuited(asking(containers=sized(cpu="4")), around.nodes["n0"], around) is None
 
@@ -238,7 +238,7 @@ def test_a_pod_that_is_placed_in_thought_counts_like_one_that_is_there(
     assert verdicts(two, thought) == verdicts(two, the_world((*stay, there)))
 
 
-def test_pods_that_want_the_same_of_nodes_are_told_the_same_and_others_are_not() -> None:
+def test_pods_with_equal_node_requirements_share_one_verdict_and_others_do_not() -> None:
     around = the_world()
     plain, tolerant = asking(tolerations=[]), asking()
     assert (verdicts(plain, around)["n4"], verdicts(tolerant, around)["n4"]) == (TAINTED, None)

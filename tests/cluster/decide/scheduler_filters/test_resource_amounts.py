@@ -33,18 +33,18 @@ SIDE = one("Always", cpu="1")
         pytest.param((one(cpu="1"), one(cpu="1500m")), 2000, id="smaller than the app"),
         pytest.param((one(cpu="3"), one(cpu="2")), 3000, id="the largest of those that run alone"),
         pytest.param((SIDE,), 3000, id="a sidecar stays"),
-        pytest.param((SIDE, one(cpu="4")), 5000, id="a sidecar stands beside those after it"),
-        pytest.param((one(cpu="4"), SIDE), 4000, id="and not beside those before it"),
-        pytest.param((SIDE, SIDE, one(cpu="500m")), 4000, id="sidecars stand beside each other"),
+        pytest.param((SIDE, one(cpu="4")), 5000, id="a sidecar runs along with those after it"),
+        pytest.param((one(cpu="4"), SIDE), 4000, id="and not with those before it"),
+        pytest.param((SIDE, SIDE, one(cpu="500m")), 4000, id="sidecars run along with each other"),
     ],
 )
-def test_init_containers_run_one_by_one_and_sidecars_beside_them(
+def test_init_containers_run_one_by_one_and_sidecars_along_with_them(
     inits: tuple[Json, ...], millicores: int
 ) -> None:
     assert asked(one(cpu="2"), inits=inits) == {"cpu": millicores}
 
 
-def test_resources_of_the_whole_pod_stand_in_place_of_its_containers_sums() -> None:
+def test_resources_of_the_whole_pod_replace_its_containers_sums() -> None:
     whole = {"requests": {"cpu": "3", names.GPU_RESOURCE: "9"}}
     expected = {"cpu": 3000, "memory": 2**30, "ephemeral-storage": 1}
     assert asked(one(cpu="1", memory="1Gi", ephemeral_storage="1"), resources=whole) == expected

@@ -1,4 +1,4 @@
-"""The cases as a picture sees them, without any API server."""
+"""The cases in a cluster cache, without any API server."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -28,8 +28,8 @@ GHOSTS = tuple(pod_of(body) for body in cases.GHOSTS)
 NODES = tuple(msgspec.convert(body, Node) for body in cases.NODES)
 
 
-def a_picture(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
-    """A picture that has been told of everything."""
+def a_cache(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
+    """A cache to which everything was applied."""
     cache = ClusterCache(FakeClock())
     kept = cache.keep_surroundings()
     kept.claims.replace(_all(cases.CLAIMS, VolumeClaim), "1")
@@ -44,7 +44,7 @@ def a_picture(pods: Sequence[Pod] = RESIDENTS) -> ClusterCache:
 
 def the_world(pods: Sequence[Pod] = RESIDENTS) -> ClusterObjects:
     """All of the cases, with these pods on the nodes."""
-    return a_picture(pods).around()
+    return a_cache(pods).around()
 
 
 def _all(bodies: Iterable[Json], kind: type[Any]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Who is told of changes, in which order, and how far back."""
+"""Who is notified of changes, in which order, and how far back."""
 
 import threading
 
@@ -25,39 +25,44 @@ class BrokenLawError(Exception):
 
 
 class TestListeners:
-    def test_they_are_told_of_every_stored_change(self, kube: FakeKube) -> None:
-        told: list[tuple[str, bool, bool]] = []
-        kube.on_change(lambda news: told.append((news.plural, bool(news.before), bool(news.after))))
+    def test_they_are_notified_of_every_stored_change(self, kube: FakeKube) -> None:
+        changes: list[tuple[str, bool, bool]] = []
+        kube.on_change(
+            lambda change: changes.append((change.plural, bool(change.before), bool(change.after)))
+        )
         kube.create(PODS, pod_body("a"), namespace="team")
         kube.create(PODS, pod_body("b"), namespace="team", dry_run=True)
         kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
         kube.delete(LEASES, "l", namespace="team")
-        assert told == [("pods", False, True), ("leases", False, True), ("leases", True, False)]
+        assert changes == [("pods", False, True), ("leases", False, True), ("leases", True, False)]
 
-    def test_they_see_what_was_and_what_is(self, kube: FakeKube) -> None:
+    def test_they_see_the_object_before_and_after(self, kube: FakeKube) -> None:
         seen: list[ChangeView] = []
         kube.put(PODS, pod_body("a", namespace="team"))
         kube.on_change(seen.append)
         annotate(kube, "1")
         annotate(kube, "2")
         values = [
-            [(state or {})["metadata"].get("annotations", {}).get("x") for state in (news.before, news.after)]
-            for news in seen
+            [
+                (state or {})["metadata"].get("annotations", {}).get("x")
+                for state in (change.before, change.after)
+            ]
+            for change in seen
         ]
         assert values == [[None, "1"], ["1", "2"]]
-        assert [news.version for news in seen] == sorted(news.version for news in seen)
+        assert [change.version for change in seen] == sorted(change.version for change in seen)
 
     def test_what_they_do_to_what_they_see_changes_nothing(self, kube: FakeKube) -> None:
-        def vandal(news: ChangeView) -> None:
-            assert news.after
-            news.after["metadata"]["name"] = "other"
+        def vandal(change: ChangeView) -> None:
+            assert change.after
+            change.after["metadata"]["name"] = "other"
 
         kube.on_change(vandal)
         kube.create(PODS, pod_body("a"), namespace="team")
         assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
 
     def test_what_they_raise_reaches_the_writer_and_the_change_stays(self, kube: FakeKube) -> None:
-        def watcher(_news: ChangeView) -> None:
+        def watcher(_change: ChangeView) -> None:
             raise BrokenLawError
 
         kube.on_change(watcher)
@@ -67,16 +72,18 @@ class TestListeners:
         assert kube.get(PODS, "a", namespace="team").metadata.name == "a"
         assert [event.type for event in watch.ready()] == ["ADDED"]
 
-    def test_one_that_writes_is_told_of_it_after_the_others_were_told(self, kube: FakeKube) -> None:
+    def test_one_that_writes_is_notified_of_it_after_the_others_of_the_first_change(
+        self, kube: FakeKube
+    ) -> None:
         heard: list[tuple[str, str]] = []
 
-        def scheduler(news: ChangeView) -> None:
-            heard.append(("scheduler", news.plural))
-            if news.plural == "pods":
+        def scheduler(change: ChangeView) -> None:
+            heard.append(("scheduler", change.plural))
+            if change.plural == "pods":
                 kube.create(LEASES, {"metadata": {"name": "l"}}, namespace="team")
 
         kube.on_change(scheduler)
-        kube.on_change(lambda news: heard.append(("watcher", news.plural)))
+        kube.on_change(lambda change: heard.append(("watcher", change.plural)))
         kube.create(PODS, pod_body("a"), namespace="team")
         assert heard == [
             ("scheduler", "pods"),
