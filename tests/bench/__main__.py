@@ -1,7 +1,7 @@
 """``make bench``: describes the machine, measures, prints one table.
 
 A whole run is kept in bench/results.json and docs/performance.md. ``--no-cluster`` (without what needs root
-and a Kubernetes) and ``--only`` do nothing but print; ``--only NAME --keep`` puts one measure's rows beside
+and a Kubernetes) and ``--only`` do nothing but print; ``--only NAME --keep`` adds one measure's rows to
 the others that are kept, and is refused on another machine than theirs. A missed target is said, and no
 failure.
 """
@@ -42,7 +42,7 @@ def main() -> None:
     if is_whole:
         results.write(rows, machine)
     elif arguments.keep:
-        results.write_beside(rows, KINDS)
+        results.write_merged(rows, KINDS)
     else:
         return
     if {row.name for row in results.read_rows()} == KINDS.keys():
@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
     parser.add_argument("--no-cluster", dest="cluster", action="store_false", help="without a Kubernetes")
     parser.add_argument("--only", choices=[measure.name for measure in MEASURES], help="one measure alone")
-    parser.add_argument("--keep", action="store_true", help="with --only: keep its rows beside the others")
+    parser.add_argument("--keep", action="store_true", help="with --only: keep its rows with the others")
     parser.add_argument(
         "--document", action="store_true", help="write docs/performance.md from the last run, measure nothing"
     )
@@ -69,13 +69,13 @@ def _rows(chosen: Sequence[Measure]) -> list[Row]:
     for measure in chosen:
         measure.prepare()
     with Lab() as lab:
-        rows = [row for measure in chosen for row in _told(measure.run(lab))]
+        rows = [row for measure in chosen for row in _printed(measure.run(lab))]
     complete((kind for measure in chosen for kind in measure.kinds), rows)
     return rows
 
 
-def _told(rows: Iterable[Row]) -> Iterable[Row]:
-    """The rows, each said as soon as it is known: a run takes some minutes."""
+def _printed(rows: Iterable[Row]) -> Iterable[Row]:
+    """The rows, each printed as soon as it is known: a run takes some minutes."""
     for row in rows:
         _, what, *numbers = cells(KINDS[row.name], row)
         print(f"  {what}: {', '.join(numbers)}", flush=True)

@@ -154,19 +154,19 @@ def _is_ready(url: str) -> bool:
 
 
 def gpu_pod(
-    name: str, *, node: str | None = None, wish: str | None = None, booked: bool = False
+    name: str, *, node: str | None = None, model: str | None = None, booked: bool = False
 ) -> dict[str, Any]:
     """A pod with one GPU, for any of the nodes or for one.
 
     Args:
         name: of the pod.
         node: where it must go.
-        wish: the only model that it takes.
+        model: the only model that it takes.
         booked: whether it is alice's, who has a booking; otherwise it is opportunistic.
     """
     where = {"kubernetes.io/hostname": node} if node else {}
     resources = {"limits": {names.GPU_RESOURCE: "1"}}
-    annotations = {names.MODEL: wish} if wish else {}
+    annotations = {names.MODEL: model} if model else {}
     return {
         "metadata": {"name": name, "annotations": annotations | ({names.USER: ALICE} if booked else {})},
         "spec": {

@@ -22,7 +22,7 @@ class AuditLog:
     """The log; begins to count where it was last asked."""
 
     def __init__(self, folder: Path, user: str) -> None:
-        """Args: folder: for policy and log, there before the cluster starts; user: of whom it tells."""
+        """Args: folder: for policy and log, there before the cluster starts; user: the one it records."""
         self._policy, self._log = folder / "policy.json", folder / "audit.log"
         self._read = 0
         rules = [{"level": "Metadata", "users": [user]}, {"level": "None"}]

@@ -48,8 +48,10 @@ class BarePlugin(rpc.DevicePluginServicer):
     def Allocate(self, request: api.AllocateRequest, context: object) -> api.AllocateResponse:
         """Their names."""
         del context
-        told = [{names.DEVICES_VARIABLE: ",".join(asked.devices_ids)} for asked in request.container_requests]
-        answers = [api.ContainerAllocateResponse(envs=envs) for envs in told]
+        given = [
+            {names.DEVICES_VARIABLE: ",".join(asked.devices_ids)} for asked in request.container_requests
+        ]
+        answers = [api.ContainerAllocateResponse(envs=envs) for envs in given]
         return api.AllocateResponse(container_responses=answers)
 
 

@@ -1,4 +1,4 @@
-"""What the webhook adds to the creation of a pod, beside a webhook that lets everything through unread.
+"""What the webhook adds to the creation of a pod, next to a webhook that lets everything through unread.
 
 Both are asked by the same API server about dry runs, in turns; the empty one is served by this process.
 """

@@ -1,4 +1,4 @@
-"""How soon the kubelet is told that a GPU was taken out of use by hand. A part of ``bench_agent``."""
+"""How soon the kubelet learns that a GPU was taken out of use by hand. A part of ``bench_agent``."""
 
 import statistics
 from collections.abc import Iterator
@@ -39,7 +39,7 @@ def measure(lab: Lab, node: str) -> Iterator[Row]:
 
 
 def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
-    """Seconds until the kubelet was told, and until the order stood on the Node."""
+    """Seconds until the kubelet was notified, and until the order was written on the Node."""
     log = lab.standing.parts.agent(node).log
     orders = NodeGpus(administrator(lab.standing.cluster))
     lines = len(log.read_text(errors="replace").splitlines())
@@ -47,16 +47,16 @@ def _ordered(lab: Lab, node: str, order: GpuOrder) -> tuple[float, float]:
     orders.order(node, "0", order, said="the bench", at=begin)
     written = watch.seconds
 
-    def told() -> datetime | None:
+    def advertised_at() -> datetime | None:
         fresh = log.read_text(errors="replace").splitlines()[lines:]
         return next(
             (line.time for line in map(_line, fresh) if line.event == "devices advertised to the kubelet"),
             None,
         )
 
-    at = poll(told, seconds=PATIENCE)
+    at = poll(advertised_at, seconds=PATIENCE)
     if at is None:
-        raise RuntimeError(f"The kubelet was not told within {PATIENCE:.0f} s; the agent's log is {log}.")
+        raise RuntimeError(f"The kubelet was not notified within {PATIENCE:.0f} s; the agent's log is {log}.")
     return (at - begin).total_seconds(), written
 
 

@@ -1,6 +1,6 @@
 """How fast a kubelet admits pods with a GPU: by our agent, and by a plugin that could not be smaller.
 
-The pods are static, so that nothing stands between their files and the kubelet, and wait for a volume that
+The pods are static, so that nothing is between their files and the kubelet, and wait for a volume that
 never comes, so that no container's start is measured. A part of ``bench_agent``.
 """
 
@@ -73,7 +73,7 @@ class _Row:
         self._clock = SystemClock()
 
     def await_gpus(self, count: int) -> None:
-        """Wait until the node tells of so many GPUs: of none, before another plugin brings them."""
+        """Wait until the node reports so many GPUs: of none, before another plugin brings them."""
         self._await(f"{count} GPUs are allocatable", lambda: self._allocatable() == count)
 
     def rate(self, name: str) -> float:

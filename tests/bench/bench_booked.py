@@ -31,7 +31,7 @@ _DECIDED: Final = Kind(
     "ms",
     target=Target(value=50),
 )
-_TOLD: Final = Kind(
+_NOTICE: Final = Kind(
     "booked-told-p50",
     f"booked pod: created to its victim told to go, as a watch sees both, p50 of {ROUNDS}",
     "ms",
@@ -53,7 +53,7 @@ _MEMORY: Final = Kind("memory-controller", "memory of the controller after all t
 class _Times:
     decided: list[float] = field(default_factory=list)
     """By the controller's own clock."""
-    told: list[float] = field(default_factory=list)
+    noticed: list[float] = field(default_factory=list)
     running: list[float] = field(default_factory=list)
     floor: list[float] = field(default_factory=list)
 
@@ -64,7 +64,7 @@ def measure(lab: Lab) -> Iterator[Row]:
     parts = standing.parts
     times = _booked(standing)
     yield _DECIDED.row(1000 * percentile(times.decided, 50))
-    yield _TOLD.row(1000 * percentile(times.told, 50))
+    yield _NOTICE.row(1000 * percentile(times.noticed, 50))
     for percent, kind in _RUNNING.items():
         yield kind.row(1000 * percentile(times.running, percent), 1000 * percentile(times.floor, percent))
     yield _MEMORY.row(parts.metric(parts.controller(), "process_resident_memory_bytes") / 2**20)
@@ -99,7 +99,7 @@ def _round(ground: Ground, alice: Kube, number: int, times: _Times) -> None:
     victim, hers, plain = f"victim-{number}", f"booked-{number}", f"plain-{number}"
     ground.bear(body(victim, safe=True))
     (birth,) = ground.bear(body(hers), by=alice)
-    times.told.append(ground.left(victim) - ground.born(hers))
+    times.noticed.append(ground.left(victim) - ground.born(hers))
     times.running.append(birth.running)
     ground.remove(hers)
     ground.await_return(victim)
@@ -122,4 +122,4 @@ def body(name: str, *, safe: bool = False) -> dict[str, Any]:
     return body
 
 
-MEASURE: Final = Measure("booked", (_DECIDED, _TOLD, *_RUNNING.values(), _MEMORY), measure, on_cluster=True)
+MEASURE: Final = Measure("booked", (_DECIDED, _NOTICE, *_RUNNING.values(), _MEMORY), measure, on_cluster=True)

@@ -97,14 +97,14 @@ class Bursts:
             for model in (A100, A6000)
             for index in range((HOSTS * GPUS - size) // (2 * HOSTS))
         ]
-        self.place.create(gpu_pod(name, node=node, wish=model) for name, node, model in others)
+        self.place.create(gpu_pod(name, node=node, model=model) for name, node, model in others)
         for name, _, _ in others:
             self.place.sightings.at(name, "Running")
         pods = [f"burst-{number}-{index}" for index in range(size)]
         asked = self._asked() if counts else 0
         begin = SystemClock().monotonic()
         models = cycle((A100, A6000))
-        self.place.create(gpu_pod(name, wish=next(models)) for name in pods)
+        self.place.create(gpu_pod(name, model=next(models)) for name in pods)
         last = max(self.place.sightings.at(name, "bound") for name in pods)
         questions = self._asked() - asked if counts else 0
         self.place.remove([*pods, *(name for name, _, _ in others)])

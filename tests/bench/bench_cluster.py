@@ -1,4 +1,4 @@
-"""A whole Kubernetes: how soon it stands, and how soon all our parts are ready in it."""
+"""A whole Kubernetes: how soon it is up, and how soon all our parts are ready in it."""
 
 from collections.abc import Iterator
 from typing import Final

@@ -95,8 +95,8 @@ def _ledger() -> Row:
 def _memory() -> Row:
     sizes = {}
     for what in ("ledger", "structs"):
-        with child("tests.bench.memory", what, str(PODS)) as told:
-            sizes[what] = int(told) / 2**20
+        with child("tests.bench.memory", what, str(PODS)) as answer:
+            sizes[what] = int(answer) / 2**20
     return _SIZE.row(sizes["ledger"], sizes["structs"])
 
 

@@ -1,6 +1,6 @@
-"""The extender as it is shipped, beside an API server that is played: its start, its size, its log.
+"""The extender as it is shipped, next to a simulated API server: its start, its size, its log.
 
-And how filter answers while the cluster changes and is listed anew.
+And how filter answers while the cluster changes and is listed again.
 """
 
 import http.client

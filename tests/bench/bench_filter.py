@@ -2,7 +2,7 @@
 
 Two floors in turns with it: the codec alone (reading the question and writing the names, in this process),
 and the same server echoing the names, so that what is left is the decision. The names come in another order
-each time, as they do from a scheduler that looks at nodes in parallel.
+each time, as they do from a scheduler that filters nodes in parallel.
 """
 
 import itertools

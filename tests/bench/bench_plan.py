@@ -1,6 +1,6 @@
 """Planning at the largest size that is promised: 5,000 nodes, 40,000 pods with a GPU each, none free.
 
-Measured in a process of its own (``tests.bench.planner``), whose memory is the whole picture's.
+Measured in a process of its own (``tests.bench.planner``), whose memory is that of the whole cache.
 """
 
 from collections.abc import Iterator
@@ -32,7 +32,7 @@ _MEMORY: Final = Kind(
 )
 
 
-class Told(msgspec.Struct):
+class Measured(msgspec.Struct):
     """What the process has measured: milliseconds and bytes."""
 
     floor: float
@@ -46,14 +46,14 @@ class Told(msgspec.Struct):
 def measure(_lab: Lab) -> Iterator[Row]:
     """All rows."""
     with child("tests.bench.planner", str(NODES), str(BOOKED)) as line:
-        told = msgspec.json.decode(line, type=Told)
-    yield _ONE.row(told.one, told.floor)
-    yield _MANY.row(told.many, told.floor)
-    yield _FIRST.row(told.first, told.floor)
-    yield _IDLE.row(told.idle, told.floor)
+        measured = msgspec.json.decode(line, type=Measured)
+    yield _ONE.row(measured.one, measured.floor)
+    yield _MANY.row(measured.many, measured.floor)
+    yield _FIRST.row(measured.first, measured.floor)
+    yield _IDLE.row(measured.idle, measured.floor)
     with child("tests.bench.planner", str(NODES), "structs") as line:
         structs = int(line)
-    yield _MEMORY.row(told.memory / 2**20, structs / 2**20)
+    yield _MEMORY.row(measured.memory / 2**20, structs / 2**20)
 
 
 MEASURE: Final = Measure("plan", (_ONE, _MANY, _FIRST, _IDLE, _MEMORY), measure)

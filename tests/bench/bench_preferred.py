@@ -106,7 +106,7 @@ class _Registration(dp_grpc.RegistrationServicer):
 
 
 class _Stream:
-    """What the agent says of its devices, as the kubelet hears it: without a stream it registers anew."""
+    """What the agent says of its devices, as the kubelet hears it: without a stream it registers again."""
 
     def __init__(self, agent: dp_grpc.DevicePluginStub) -> None:
         self._call = agent.ListAndWatch(dp.Empty())
@@ -115,8 +115,8 @@ class _Stream:
 
     def _hear(self) -> None:
         with suppress(grpc.RpcError):
-            for told in self._call:
-                self.health = {device.ID: device.health for device in told.devices}
+            for update in self._call:
+                self.health = {device.ID: device.health for device in update.devices}
 
     def close(self) -> None:
         """Hear no more."""
@@ -229,7 +229,7 @@ def _pod(uid: str, devices: list[str], *, started: bool) -> FakePod:
     annotations = {"kubectl.kubernetes.io/last-applied-configuration": "x" * 2048}
     if devices:
         annotations[names.ASSIGNED] = json.dumps({"main": devices})
-    containers = [FakeContainer("main", gpus=len(devices)), FakeContainer("beside")]
+    containers = [FakeContainer("main", gpus=len(devices)), FakeContainer("side")]
     return FakePod(f"pod-{uid}", uid, containers, annotations=annotations, phase="Running", started=started)
 
 

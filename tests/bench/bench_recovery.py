@@ -29,7 +29,7 @@ _KIND: Final = Kind(
 
 
 def measure(lab: Lab) -> Iterator[Row]:
-    """Each part in turn; the controller has no other beside it."""
+    """Each part in turn; the controller has no second replica."""
     standing = lab.standing
     parts = standing.parts
     daemons = (parts.server(), parts.extender(), parts.agent(NODES[0]))

@@ -1,6 +1,6 @@
 """Many pods that filter has turned down: what they cost while nothing changes, and how soon one is called.
 
-The extender as it is shipped, beside an API server that is played. Half of the pods wait for two GPUs of a
+The extender as it is shipped, next to a simulated API server. Half of the pods wait for two GPUs of a
 node, half for four; every node has one, and now and then one has two.
 """
 
@@ -23,7 +23,7 @@ from tests.bench.table import percentile
 
 PODS: Final = 2_000
 SETTLES: Final = 5.0
-"""Seconds after which whoever tells pods why they wait has told them."""
+"""Seconds after which the reasons of all waiting pods are written."""
 SPAN: Final = 20.0
 """Seconds in which nothing changes."""
 FREED: Final = 50

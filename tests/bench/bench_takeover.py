@@ -1,7 +1,7 @@
 """How soon pods are scheduled again when the leading pair of kube-scheduler and extender is killed.
 
 The floor is the Lease of the dead leader, which has to run out before anybody else may lead. The other
-scheduler looks at it every one to two seconds.
+scheduler checks it every one to two seconds.
 """
 
 from collections.abc import Iterator, Sequence

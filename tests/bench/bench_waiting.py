@@ -76,7 +76,7 @@ def measure(_lab: Lab) -> Iterator[Row]:
         with _changing(place.kube, running):
             found = {"alone": _bound(place, "alone")}
         waiting = [f"waiting-{number}" for number in range(WAITING)]
-        place.create(gpu_pod(name, wish=A100) for name in waiting)
+        place.create(gpu_pod(name, model=A100) for name in waiting)
         for name in waiting:
             place.sightings.at(name, "turned down")
         with _changing(place.kube, running) as rates:
@@ -94,7 +94,7 @@ def _queueing(place: Arena) -> Iterator[None]:
     """As many that wait behind our gate, as admission would set it, and the controller that lets them go."""
     queued = [f"queued-{number}" for number in range(WAITING)]
     gate = {"spec": {"schedulingGates": [{"name": names.QUEUE}]}}
-    place.create(merged(gpu_pod(name, wish=A100), gate) for name in queued)
+    place.create(merged(gpu_pod(name, model=A100), gate) for name in queued)
     controller = Parts(place.cluster).start_controller({names.setting("queue_gate"): "true"})
     eventually(lambda: sum(map(is_queued, place.kube.list(PODS).items)) < WAITING, deadline=PATIENCE)
     yield
@@ -114,7 +114,7 @@ def _fill(place: Arena) -> list[str]:
     spec = {"user": ALICE, "model": A6000, "count": BOOKED, **span}
     place.kube.create(BOOKINGS, {"metadata": {"name": "booked"}, "spec": spec})
     running = [f"running-{number}" for number in range(OF_EACH * GPUS)]
-    place.create(gpu_pod(name, wish=A100) for name in running)
+    place.create(gpu_pod(name, model=A100) for name in running)
     for name in running:
         place.sightings.at(name, "Running")
     return running
@@ -128,7 +128,7 @@ def _bound(place: Arena, prefix: str) -> list[float]:
     stamps = {"metadata": {"annotations": stamps_of(place.kube.get(BOOKINGS, "booked"))}}
     for name in pods:
         clock.wait(never, BETWEEN)
-        pod = merged(gpu_pod(name, wish=A6000, booked=True), stamps)
+        pod = merged(gpu_pod(name, model=A6000, booked=True), stamps)
         begin = clock.monotonic()
         place.kube.create(PODS, pod, namespace=NAMESPACE)
         found.append(place.sightings.at(name, "bound") - begin)
@@ -150,7 +150,7 @@ def _changing(kube: Kube, pods: Sequence[str]) -> Iterator[list[float]]:
 
 
 def _change(kube: Kube, pods: Sequence[str], stop: threading.Event) -> float:
-    """Write on one pod after the other until told to stop; how often per second that was."""
+    """Write on one pod after the other until stopped; how often per second that was."""
     clock = SystemClock()
     begin, every = clock.monotonic(), WRITERS / EVENTS
     for made in count():

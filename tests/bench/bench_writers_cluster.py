@@ -81,12 +81,12 @@ def _booked(address: str, tokens: dict[str, str], folder: Path) -> tuple[Written
 
     def book(writer: int, number: int) -> None:
         place = number * WRITERS + writer
-        answer = ask(lines[writer], tokens[f"user-{place}"], **_wish(place // GPUS))
+        answer = ask(lines[writer], tokens[f"user-{place}"], **_request(place // GPUS))
         if answer != HTTPStatus.CREATED:
             raise RuntimeError(f"A booking was answered with {answer}.")
 
     measured = in_turns_with_inserts(folder, book, turns=TURNS, each=EACH)
-    late = ask(lines[0], tokens[LATE], **_wish(0))
+    late = ask(lines[0], tokens[LATE], **_request(0))
     for line in lines:
         line.close()
     if late != HTTPStatus.UNPROCESSABLE_ENTITY:
@@ -94,20 +94,20 @@ def _booked(address: str, tokens: dict[str, str], folder: Path) -> tuple[Written
     return measured
 
 
-def _wish(day: int) -> dict[str, object]:
+def _request(day: int) -> dict[str, object]:
     start = SystemClock().now().replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=2 + day)
     return {"model": A100, "start": start.isoformat(), "duration": "P1D"}
 
 
 def _check(cluster: Cluster) -> None:
-    """See that every booking stands in the cluster and no GPU is promised twice (law L5)."""
+    """See that every booking is in the cluster and no GPU is promised twice (law L5)."""
     now = SystemClock().now()
     kube = administrator(cluster)
     specs = [booking.spec for booking in kube.list(BOOKINGS).items if booking.spec.start > now]
     kube.close()
     most = max(peak(specs, spec.start, spec.end) for spec in specs)
     if len(specs) != ALL or most > GPUS:
-        raise RuntimeError(f"{len(specs)} bookings of {ALL} stand in the cluster, {most} GPUs at once.")
+        raise RuntimeError(f"{len(specs)} bookings of {ALL} are in the cluster, {most} GPUs at once.")
 
 
 MEASURE: Final = Measure("writers-cluster", tuple(_KINDS.values()), measure, on_cluster=True)

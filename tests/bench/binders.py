@@ -11,14 +11,14 @@ from threading import Event, Thread
 from typing import Final
 
 from cluster.process.clock import SystemClock
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 
 BACKOFF_SECONDS: Final = 1.0
 """After which kube-scheduler tries a pod again."""
 
 
 def main(port: int, number: int, lasts: float) -> None:
-    """Bind until told to stop."""
+    """Bind until standard input ends."""
     stop, clock = Event(), SystemClock()
 
     def bind(one: int) -> None:
@@ -33,8 +33,8 @@ def main(port: int, number: int, lasts: float) -> None:
 
     for one in range(number):
         Thread(target=bind, args=(one,), daemon=True).start()
-    tell("they bind")
-    until_told()
+    announce("they bind")
+    await_end()
     stop.set()
 
 

@@ -1,8 +1,8 @@
 """An API server that knows one cluster of N nodes by heart: lists, watches, and as many events as are wanted.
 
 Run by ``bench_extender`` in a process of its own; its first line is the port. ``POST /rate`` with a number
-sets how many events of pods it tells per second, ``POST /expire`` ends the watch of pods with 410, so that
-they are listed anew, ``POST /delay`` sets the milliseconds after which it answers about single objects.
+sets how many events of pods it sends per second, ``POST /expire`` ends the watch of pods with 410, so that
+they are listed again, ``POST /delay`` sets the milliseconds after which it answers about single objects.
 ``POST /free`` lets go of a GPU of the node with that number, whose last one to be let go of is taken again
 before, and answers with the milliseconds until the extender has called kube-scheduler.
 """
@@ -22,13 +22,13 @@ import msgspec
 
 from cluster.kube.interface import INITIAL_EVENTS_END
 from cluster.process.clock import SystemClock
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 from tests.bench.scene import GPUS, HELD, gpus_of, node_names, uuids_of
 from tests.fakes.objects import A100, a_lease, a_node, a_pod
 
 Objects = list[dict[str, Any]]
 PER_BATCH: Final = 20
-"""Events that are told in one piece."""
+"""Events that are sent in one piece."""
 REQUEUED_WITHIN: Final = 10.0
 """Seconds; what takes longer is broken."""
 GONE: Final = {"code": HTTPStatus.GONE.value, "reason": "Expired", "message": "the bench wants another list"}
@@ -45,8 +45,8 @@ class Cluster:
     delay: float = 0.0
     """Seconds."""
     expired: threading.Event = field(default_factory=threading.Event)
-    told: "SimpleQueue[bytes]" = field(default_factory=SimpleQueue)
-    """Events of pods that are told at once."""
+    queued: "SimpleQueue[bytes]" = field(default_factory=SimpleQueue)
+    """Events of pods that are sent at once."""
     written: float = 0.0
     """When the last of these was."""
     requeued: threading.Event = field(default_factory=threading.Event)
@@ -74,11 +74,13 @@ class Cluster:
     def let_go(self, node: int) -> float:
         """A GPU of a node becomes free, the one before is taken: milliseconds until somebody is called."""
         if self._free is not None:
-            self.told.put(_frame("ADDED", self._free))
+            self.queued.put(_frame("ADDED", self._free))
         pod = self.objects["pods"][node * GPUS]
         version = str(next(self._versions))
         self.requeued.clear()
-        self.told.put(_frame("DELETED", {**pod, "metadata": pod["metadata"] | {"resourceVersion": version}}))
+        self.queued.put(
+            _frame("DELETED", {**pod, "metadata": pod["metadata"] | {"resourceVersion": version}})
+        )
         if not self.requeued.wait(REQUEUED_WITHIN):
             raise RuntimeError("Nobody was called for a GPU that is free.")
         found = 1000 * (SystemClock().monotonic() - self.written)
@@ -103,7 +105,7 @@ class Cluster:
 
 
 def _pods(node: str) -> Objects:
-    """Eight pods of a node, with as much beside what we read as pods usually have."""
+    """Eight pods of a node, with as much besides what we read as pods usually have."""
     padding = [{"name": f"SETTING_{number}", "value": "x" * 60} for number in range(40)]
     made = [
         a_pod(f"p-{node}-{index}").asks(1).on(node, {"main": (uuid,)}).raw
@@ -206,8 +208,8 @@ class Handler(BaseHTTPRequestHandler):
                 self._chunk(_frame("ERROR", GONE))
                 self._chunk(b"")
                 return
-            while not self.cluster.told.empty():
-                self._chunk(self.cluster.told.get())
+            while not self.cluster.queued.empty():
+                self._chunk(self.cluster.queued.get())
                 self.cluster.written = clock.monotonic()
             now = clock.monotonic()
             owed, last = min(owed + self.cluster.rate * (now - last), self.cluster.rate), now
@@ -232,8 +234,8 @@ def main(nodes: int, waiting: int = 0) -> None:
     Handler.cluster = Cluster(nodes, waiting)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    tell(str(server.server_address[1]))
-    until_told()
+    announce(str(server.server_address[1]))
+    await_end()
     server.shutdown()
 
 

@@ -1,4 +1,4 @@
-"""A measured part in a process of its own, so that it does not share Python's lock with whoever asks it."""
+"""A measured part in a process of its own, so that it does not share Python's lock with its caller."""
 
 import subprocess
 import sys
@@ -40,11 +40,11 @@ def child(module: str, *arguments: str) -> Iterator[str]:
                 process.kill()
 
 
-def tell(line: str) -> None:
+def announce(line: str) -> None:
     """The child's first line: it is ready."""
     print(line, flush=True)
 
 
-def until_told() -> None:
-    """The child waits for its end."""
+def await_end() -> None:
+    """The child waits until its standard input ends."""
     sys.stdin.read()

@@ -42,7 +42,7 @@ def a_pod_text(number: int) -> bytes:
 
 
 def a_crowd(nodes: int) -> tuple[ClusterCache, FakeClock]:
-    """A picture of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
+    """A cache of the cluster, with what the planner asks of it; alice's bookings, and none of her pods."""
     clock = FakeClock(EPOCH)
     cache = ClusterCache(clock)
     cache.keep_surroundings()

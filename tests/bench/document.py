@@ -34,4 +34,4 @@ def write(
     """Bring the document and its chart up to date."""
     known = list(rows)
     path.write_text(with_results(path.read_text(), kinds=kinds, rows=known, machine=machine))
-    (path.parent / CHART).write_text(growth.picture(known))
+    (path.parent / CHART).write_text(growth.drawn(known))

@@ -1,6 +1,6 @@
 """``make profile``: a flame graph of the extender while it answers filters, 1,000 nodes and 8,000 pods.
 
-Beside the picture lie its stacks. Of a change make one picture before it and one after; frames stand in the
+Its stacks lie next to the graph. Of a change make one graph before it and one after; frames are in the
 order of their names, and the title says what an answer has cost.
 """
 
@@ -17,7 +17,7 @@ from tests.bench.flame import flame
 from tests.bench.tracing import read, write
 
 QUESTIONS: Final = 1_000
-PICTURE: Final = Path("profile.svg")
+GRAPH: Final = Path("profile.svg")
 
 
 def main() -> None:
@@ -36,14 +36,14 @@ def main() -> None:
         stacks = read(found)
     each = sum(stacks.values()) / QUESTIONS / 1e6
     title = f"The extender answers {QUESTIONS} filters, {SIZE}: {each:.2f} ms of processor time each"
-    arguments.picture.write_text(flame(stacks, title=title))
-    write(stacks, arguments.picture.with_suffix(".stacks"))
-    print(f"{title}. The picture is {arguments.picture}.")
+    arguments.graph.write_text(flame(stacks, title=title))
+    write(stacks, arguments.graph.with_suffix(".stacks"))
+    print(f"{title}. The graph is {arguments.graph}.")
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m tests.bench.filter_profile", description=__doc__)
-    parser.add_argument("picture", nargs="?", type=Path, default=PICTURE, help="an SVG file to write")
+    parser.add_argument("graph", nargs="?", type=Path, default=GRAPH, help="an SVG file to write")
     return parser.parse_args()
 
 

@@ -27,7 +27,7 @@ from extender.wire import (
     HostPriority,
     LoggedAnswer,
 )
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 from tests.bench.scene import a_state
 
 if TYPE_CHECKING:
@@ -84,8 +84,8 @@ def main(nodes: int) -> None:
         return ours(environ, start_response)
 
     server = serve(switch, "127.0.0.1", 0, threads=16, longest_body=LONGEST_BODY)
-    tell(str(server.port))
-    until_told()
+    announce(str(server.port))
+    await_end()
     server.close()
 
 

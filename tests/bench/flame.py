@@ -11,7 +11,7 @@ WIDTH: Final = 1200
 ROW: Final = 17
 TOP: Final = 40
 LETTER: Final = 6.6
-"""Width of one, in the units of the picture."""
+"""Width of one, in the units of the graph."""
 NARROWEST: Final = 0.5
 """What is not as wide is left out."""
 OURS: Final = ("cluster.", "extender.")
@@ -33,7 +33,7 @@ class Frame:
 
 @dataclass(frozen=True)
 class Box:
-    """A frame in the picture."""
+    """A frame in the graph."""
 
     frame: Frame
     depth: int
@@ -42,7 +42,7 @@ class Box:
 
 
 def flame(stacks: Mapping[Stack, float], *, title: str) -> str:
-    """The picture, the outermost frames on top; a frame's exact share is its tooltip.
+    """The graph, the outermost frames on top; a frame's exact share is its tooltip.
 
     Args:
         stacks: frames, the outermost first -> what was spent there, in any unit.

@@ -30,7 +30,7 @@ def table(rows: Iterable[Row]) -> str:
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)
 
 
-def picture(rows: Iterable[Row]) -> str:
+def drawn(rows: Iterable[Row]) -> str:
     """The same as a chart."""
     found = {row.name: row for row in rows}
     sizes = [nodes for nodes in CALLS if AGAINST_CODEC[nodes, 50].name in found]

@@ -31,7 +31,7 @@ def describe() -> dict[str, str]:
 def differences(kept: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
     """What is another machine, kernel or version than that of the kept rows: a clause for each fact. Pure."""
     return [
-        f"{fact} was {kept.get(fact, 'not told')} and is {now.get(fact, 'not told')}"
+        f"{fact} was {kept.get(fact, 'not recorded')} and is {now.get(fact, 'not recorded')}"
         for fact in dict.fromkeys((*kept, *now))
         if fact != LOAD and kept.get(fact) != now.get(fact)
     ]

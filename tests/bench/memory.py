@@ -9,7 +9,7 @@ import msgspec
 
 from cluster.decide.ledger import Ledger
 from cluster.objects.pods import Pod
-from tests.bench.child import tell
+from tests.bench.child import announce
 from tests.bench.scene import bound_pod
 
 
@@ -29,7 +29,7 @@ def main(what: str, pods: int) -> None:
             ledger.apply_pod(pod)
         else:
             kept.append(pod)
-    tell(str(resident() - before))
+    announce(str(resident() - before))
 
 
 if __name__ == "__main__":

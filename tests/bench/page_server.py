@@ -15,7 +15,7 @@ from booking.records import Place, Record
 from booking.store import Writing
 from cluster.process import logs
 from cluster.process.probes import serve
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 from tests.booking.web.pages.site import DAY, Site
 
 MODELS: Final = (
@@ -33,7 +33,7 @@ LENGTH: Final = timedelta(hours=61)
 
 
 def main() -> None:
-    """Serve until told to end."""
+    """Serve until standard input ends."""
     logs.configure(level="error")
     with TemporaryDirectory() as folder:
         site = Site(Path(folder))
@@ -41,8 +41,8 @@ def main() -> None:
         site.store.write(lambda writing: _fill(writing, site, int(sys.argv[1])))
         gc.freeze()
         server = serve(site.app, "127.0.0.1", 0, threads=16)
-        tell(str(server.port))
-        until_told()
+        announce(str(server.port))
+        await_end()
         server.close()
         site.store.close()
 

@@ -9,8 +9,8 @@ from booking.reclaimer.planning.node_candidates import PlanningInputs
 from booking.reclaimer.planning.plan import Plan, plan
 from booking.reclaimer.snapshot import take
 from cluster.objects.pods import Pod, is_live
-from tests.bench.bench_plan import Told
-from tests.bench.child import tell
+from tests.bench.bench_plan import Measured
+from tests.bench.child import announce
 from tests.bench.crowded import a_booked_pod, a_crowd, a_pod_text
 from tests.bench.memory import resident
 from tests.bench.scene import GPUS
@@ -26,8 +26,8 @@ def structs(nodes: int) -> int:
     return resident() if kept else 0
 
 
-def measured(nodes: int, booked: int) -> Told:
-    """Every time with the snapshot that the plan stands on."""
+def measured(nodes: int, booked: int) -> Measured:
+    """Every time with the snapshot that the plan is made from."""
     cache, clock = a_crowd(nodes)
     stocks = HolderCache()
 
@@ -49,7 +49,7 @@ def measured(nodes: int, booked: int) -> Told:
     for number in range(booked):
         cache.apply_pod(a_booked_pod(number))
     many, _ = median(booked)
-    return Told(floor=least, first=first, one=one, many=many, idle=idle, memory=resident())
+    return Measured(floor=least, first=first, one=one, many=many, idle=idle, memory=resident())
 
 
 if __name__ == "__main__":
@@ -57,4 +57,4 @@ if __name__ == "__main__":
     answer = (
         str(structs(size)) if what == "structs" else msgspec.json.encode(measured(size, int(what))).decode()
     )
-    tell(answer)
+    announce(answer)

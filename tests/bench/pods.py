@@ -34,7 +34,7 @@ class Sightings:
     def __init__(self) -> None:
         self._clock = SystemClock()
         self._seen: dict[tuple[str, str], float] = {}
-        self._news = threading.Condition()
+        self._changed = threading.Condition()
 
     def replace(self, items: Sequence[Pod], _version: str, /) -> None:
         """All pods there are."""
@@ -60,16 +60,16 @@ class Sightings:
 
     def at(self, name: str, state: str) -> float:
         """When the pod was first seen so, on the monotonic clock; waits for it."""
-        with self._news:
-            if not self._news.wait_for(lambda: (name, state) in self._seen, PATIENCE):
+        with self._changed:
+            if not self._changed.wait_for(lambda: (name, state) in self._seen, PATIENCE):
                 seen = [known for pod, known in self._seen if pod == name]
                 raise RuntimeError(f"Pod {name} was not {state} within {PATIENCE:.0f} s, but only {seen}.")
             return self._seen[name, state]
 
     def _note(self, name: str, state: str) -> None:
-        with self._news:
+        with self._changed:
             self._seen.setdefault((name, state), self._clock.monotonic())
-            self._news.notify_all()
+            self._changed.notify_all()
 
 
 class Ground:
@@ -112,7 +112,7 @@ class Ground:
         return self._born[name]
 
     def left(self, name: str) -> float:
-        """When the pod was first seen to be told to go."""
+        """When the pod was first seen to be leaving."""
         return self._sightings.at(name, "leaving")
 
     def await_return(self, name: str) -> None:

@@ -13,7 +13,7 @@ from deviceplugin.kubelet.channel import channel
 from deviceplugin.kubeletapi.deviceplugin_v1beta1 import api_pb2, api_pb2_grpc
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2 as pods_pb2
 from deviceplugin.kubeletapi.pods_v1alpha1 import api_pb2_grpc as pods_pb2_grpc
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 
 SOCKET = "floor.sock"
 
@@ -48,8 +48,8 @@ def main(root: Path) -> None:
         api_pb2_grpc.add_DevicePluginServicer_to_server(Reader(kubelet), server)
         server.add_insecure_port(f"unix:{root / SOCKET}")
         server.start()
-        tell("ready")
-        until_told()
+        announce("ready")
+        await_end()
         server.stop(None)
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from devcluster.paths import CHECKOUT
 from tests.bench.machine import differences
-from tests.bench.rows import Row, beside
+from tests.bench.rows import Row, merged
 
 FOLDER: Final = CHECKOUT / "bench"
 _RESULTS: Final = "results.json"
@@ -26,26 +26,26 @@ def write(rows: Sequence[Row], machine: Mapping[str, str], folder: Path = FOLDER
     _write(folder / _MACHINE, machine)
 
 
-def write_beside(rows: Sequence[Row], order: Iterable[str], folder: Path = FOLDER) -> None:
-    """Keep new rows beside those of the last whole run; the description stays, which is theirs.
+def write_merged(rows: Sequence[Row], order: Iterable[str], folder: Path = FOLDER) -> None:
+    """Keep new rows with those of the last whole run; the description stays, which is theirs.
 
     Args:
         rows: measured on the machine of the description (``check_machine``).
         order: names of all rows that there are.
         folder: where they are kept.
     """
-    _write(folder / _RESULTS, beside(read_rows(folder), rows, order))
+    _write(folder / _RESULTS, merged(read_rows(folder), rows, order))
 
 
 def check_machine(machine: Mapping[str, str], folder: Path = FOLDER) -> None:
-    """See that the kept rows were measured on such a machine: one description stands for all of them.
+    """See that the kept rows were measured on such a machine: one description is for all of them.
 
     Raises:
         OtherMachineError: they were not; says what differs, and what to do.
     """
     if others := differences(read_machine(folder), machine):
         raise OtherMachineError(
-            f"--keep would put rows of this machine beside those of another one: {'; '.join(others)}."
+            f"--keep would mix rows of this machine with those of another one: {'; '.join(others)}."
             " Leave --keep out, or measure everything here: make bench."
         )
 

@@ -87,7 +87,7 @@ def rounded(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def beside(kept: Iterable[Row], new: Iterable[Row], order: Iterable[str]) -> list[Row]:
+def merged(kept: Iterable[Row], new: Iterable[Row], order: Iterable[str]) -> list[Row]:
     """The kept rows with new ones in their places, in the order of these names; others are left out."""
     found = {row.name: row for row in (*kept, *new)}
     return [found[name] for name in order if name in found]

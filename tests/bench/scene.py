@@ -43,7 +43,7 @@ def uuids_of(node: str) -> list[str]:
 
 
 def a_state(nodes: int) -> ClusterState:
-    """The extender's picture of such a cluster, all agents alive."""
+    """The extender's cache of such a cluster, all agents alive."""
     clock = SystemClock()
     state = ClusterState(clock)
     for number, name in enumerate(node_names(nodes)):

@@ -1,4 +1,4 @@
-"""A flame graph is a picture of known stacks: as wide as what was spent, below who called."""
+"""A flame graph draws its stacks: each frame as wide as the time spent, below its caller."""
 
 from dataclasses import dataclass
 from itertools import pairwise
@@ -24,7 +24,7 @@ class Element:
     text: str = ""
 
 
-class Picture:
+class Drawing:
     """The elements of a text that is XML, in their order."""
 
     def __init__(self, text: str) -> None:
@@ -50,9 +50,9 @@ class Picture:
         return [one.text for one in self.elements if one.tag == "text"]
 
 
-def test_a_frame_is_as_wide_as_what_was_spent_in_it_and_stands_below_its_caller() -> None:
+def test_a_frame_is_as_wide_as_its_time_and_is_below_its_caller() -> None:
     whole = WIDTH / 100
-    assert Picture(flame(STACKS, title="known")).boxes == {
+    assert Drawing(flame(STACKS, title="known")).boxes == {
         "all: 100.0%": (0.0, TOP, WIDTH),
         "idle: 20.0%": (0.0, TOP + ROW, 20 * whole),
         "main: 80.0%": (20 * whole, TOP + ROW, 80 * whole),
@@ -62,26 +62,26 @@ def test_a_frame_is_as_wide_as_what_was_spent_in_it_and_stands_below_its_caller(
     }
 
 
-def test_the_picture_is_as_high_as_its_deepest_stack_and_says_what_it_shows() -> None:
-    head, title, *_ = Picture(flame(STACKS, title="1 < 2 & so on")).elements
+def test_the_graph_is_as_high_as_its_deepest_stack_and_has_its_title() -> None:
+    head, title, *_ = Drawing(flame(STACKS, title="1 < 2 & so on")).elements
     assert head.attributes["viewBox"] == f"0 0 {WIDTH} {TOP + 4 * ROW}"
     assert title.text == "1 < 2 & so on"
 
 
 def test_a_name_that_has_no_room_loses_its_beginning() -> None:
-    title, everything, long = Picture(flame({("m" * 500 + "end",): 1}, title="long")).texts()
+    title, everything, long = Drawing(flame({("m" * 500 + "end",): 1}, title="long")).texts()
     assert (title, everything) == ("long", "all")
     assert long.endswith("mend")
     assert len(long) < 500
 
 
-def test_what_is_too_narrow_to_be_seen_is_left_out() -> None:
-    assert set(Picture(flame({("large",): 100_000, ("tiny",): 1}, title="two")).boxes) == {
+def test_frames_that_are_too_narrow_to_be_seen_are_left_out() -> None:
+    assert set(Drawing(flame({("large",): 100_000, ("tiny",): 1}, title="two")).boxes) == {
         "all: 100.0%",
         "large: 100.0%",
     }
 
 
 @pytest.mark.parametrize("stacks", [{}, {("main",): 0}])
-def test_where_nothing_was_spent_there_is_an_empty_picture(stacks: dict[Stack, int]) -> None:
-    assert Picture(flame(stacks, title="nothing")).boxes == {}
+def test_where_no_time_was_spent_the_graph_is_empty(stacks: dict[Stack, int]) -> None:
+    assert Drawing(flame(stacks, title="nothing")).boxes == {}

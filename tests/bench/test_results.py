@@ -31,19 +31,19 @@ def test_results_are_a_list_of_rows_and_are_read_as_they_were_written(tmp_path: 
     assert results.read_machine(folder) == MACHINE
 
 
-def test_rows_kept_beside_others_leave_the_description_of_their_machine_as_it_is(tmp_path: Path) -> None:
+def test_rows_kept_with_others_leave_the_description_of_their_machine_as_it_is(tmp_path: Path) -> None:
     results.write(ROWS, MACHINE, tmp_path)
     again = Kind("b", "a b", "s").row(7.0)
-    results.write_beside([again], ["a", "b"], tmp_path)
+    results.write_merged([again], ["a", "b"], tmp_path)
     assert results.read_rows(tmp_path) == [ROWS[0], again]
     assert results.read_machine(tmp_path) == MACHINE
 
 
-def test_rows_of_another_machine_are_not_kept_beside_these(tmp_path: Path) -> None:
+def test_rows_of_another_machine_are_not_mixed_with_these(tmp_path: Path) -> None:
     results.write(ROWS, MACHINE, tmp_path)
     with pytest.raises(results.OtherMachineError) as refused:
         results.check_machine({"CPU": "four cores", "kernel": "7"}, tmp_path)
-    assert "CPU was two cores and is four cores; kernel was not told and is 7." in str(refused.value)
+    assert "CPU was two cores and is four cores; kernel was not recorded and is 7." in str(refused.value)
 
 
 def test_another_load_is_no_other_machine(tmp_path: Path) -> None:
@@ -72,7 +72,7 @@ def test_the_document_gets_machine_and_rows_where_its_marks_are() -> None:
     assert document.with_results(made, kinds=kinds, rows=ROWS, machine=MACHINE) == made
 
 
-def test_the_chart_is_written_beside_the_document(tmp_path: Path) -> None:
+def test_the_chart_is_written_next_to_the_document(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     text = "<!-- generated: growth -->\n<!-- end -->\n"
     (tmp_path / "performance.md").write_text(text)
@@ -107,7 +107,7 @@ class TestTheTree:
             assert row.unit == again.unit
             assert row.ratio == near(again.ratio)
             assert row.target == near(again.target)
-            # Four digits are kept: of a value that is its target nobody can tell.
+            # Four digits are kept: of a value that is its target this cannot be seen.
             assert row.holds == again.holds or row.value == row.target
 
     def test_the_document_shows_these_rows(self) -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from tests.bench.measures import KINDS, MEASURES
-from tests.bench.rows import Kind, Row, Target, beside, complete
+from tests.bench.rows import Kind, Row, Target, complete, merged
 
 
 def test_a_row_says_how_many_times_its_floor_it_is() -> None:
@@ -47,7 +47,7 @@ def test_a_target_is_said_in_the_unit_of_the_row_and_both_of_its_parts_must_hold
     assert (row.target, row.holds) == (bound, holds)
 
 
-def test_a_row_is_judged_by_what_was_measured_and_not_by_what_is_shown() -> None:
+def test_a_row_is_judged_by_the_measured_value_and_not_by_the_shown_one() -> None:
     row = Kind("a", "a", "ms", target=Target(value=3)).row(3.0001)
     assert (row.value, row.target, row.holds) == (3.0, 3.0, False)
 
@@ -77,8 +77,8 @@ def test_a_row_has_the_fields_of_the_results_and_no_others() -> None:
     assert named == ["name", "value", "unit", "floor", "ratio", "target", "holds"]
 
 
-def test_a_measure_that_was_taken_alone_takes_its_place_beside_the_others() -> None:
+def test_a_measure_that_was_taken_alone_takes_its_place_among_the_others() -> None:
     old, new = Kind("a", "a thing", "ms"), Kind("b", "another", "ms")
     kept = [old.row(1.0), new.row(2.0), Kind("gone", "what was", "ms").row(3.0)]
-    found = beside(kept, [new.row(5.0)], ["b", "a", "later"])
+    found = merged(kept, [new.row(5.0)], ["b", "a", "later"])
     assert [(row.name, row.value) for row in found] == [("b", 5.0), ("a", 1.0)]

@@ -1,4 +1,4 @@
-"""A tracer tells in which function under which callers a thread has spent its time."""
+"""A tracer reports in which function under which callers a thread has spent its time."""
 
 import subprocess
 import sys

@@ -76,7 +76,7 @@ class Tracer:
         return event
 
     def begin(self) -> None:
-        """Count from now on; whoever calls this is not followed."""
+        """Count from now on; the caller of this is not followed."""
         self._has_begun = True
         for _, node in _all((), self._root):
             node.spent = 0

@@ -50,10 +50,10 @@ def kinds_of(name: str, what: str) -> dict[str, Kind]:
     return {"rate": rate, **times}
 
 
-def ask(line: http.client.HTTPConnection, token: str, **wish: object) -> int:
+def ask(line: http.client.HTTPConnection, token: str, **request: object) -> int:
     """Ask the booking server's REST API for a booking; the status of the answer."""
     headers = {"Content-Type": "application/json", "Authorization": f"Bearer {token}"}
-    line.request("POST", "/api/v1/bookings", json.dumps(wish), headers)
+    line.request("POST", "/api/v1/bookings", json.dumps(request), headers)
     answer = line.getresponse()
     answer.read()
     return answer.status

@@ -32,7 +32,7 @@ from cluster.process import logs
 from cluster.process.clock import SystemClock
 from cluster.process.probes import serve
 from tests.bench.bench_writers import CAPACITY, POLICY, url
-from tests.bench.child import tell, until_told
+from tests.bench.child import announce, await_end
 from tests.fakes.bearers import BearerTokens
 
 UNLIMITED = 10**9
@@ -99,8 +99,8 @@ def main(folder: Path) -> None:
         guard = RequestGuard(tokens, often, AnonymousLimits(often))
         app = create_app(parts, guard, audience=names.AUDIENCE)
         server = serve(app, "127.0.0.1", 0, threads=THREADS, longest_body=LONGEST_BODY)
-        tell(str(server.port))
-        until_told()
+        announce(str(server.port))
+        await_end()
         server.close()
 
 
